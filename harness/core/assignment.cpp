@@ -1,0 +1,63 @@
+#include "core/assignment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/error.h"
+
+namespace warptune {
+
+Assignment::Assignment(std::initializer_list<std::pair<std::string, std::int64_t>> entries) {
+  for (const auto& [name, value] : entries) set(name, value);
+}
+
+const Assignment::Entry* Assignment::find(std::string_view name) const {
+  const auto it = std::ranges::find(entries_, name, &Entry::name);
+  return it == entries_.end() ? nullptr : &*it;
+}
+
+std::int64_t Assignment::operator[](std::string_view name) const {
+  if (const Entry* entry = find(name)) return entry->value;
+  throw std::out_of_range(fmt::format("no '{}' in '{}'", name, str()));
+}
+
+std::int64_t Assignment::get(std::string_view name, std::int64_t fallback) const {
+  const Entry* entry = find(name);
+  return entry ? entry->value : fallback;
+}
+
+void Assignment::set(std::string_view name, std::int64_t value, std::string label) {
+  const auto it = std::ranges::find(entries_, name, &Entry::name);
+  if (it == entries_.end())
+    entries_.push_back({std::string(name), value, std::move(label)});
+  else
+    *it = {std::string(name), value, std::move(label)};
+}
+
+std::string Assignment::str() const {
+  std::string text;
+  for (const Entry& entry : entries_) {
+    if (!text.empty()) text += ',';
+    text += entry.label.empty() ? fmt::format("{}={}", entry.name, entry.value)
+                                : fmt::format("{}={}", entry.name, entry.label);
+  }
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const auto item = text.substr(0, comma);
+    const auto equals = item.find('=');
+    if (equals == std::string_view::npos || equals == 0)
+      throw InputError(fmt::format("'{}' is not of the form name=value", item));
+    pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
+  }
+  return pairs;
+}
+
+}  // namespace warptune

@@ -1,0 +1,45 @@
+#pragma once
+// Ordered names with integer values: the dims of a problem, the parameters of a configuration.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warptune {
+
+class Assignment {
+ public:
+  /// A value; enumerated ones (`style=interleaved`) carry their label, the value is its index.
+  struct Entry {
+    std::string name;
+    std::int64_t value = 0;
+    std::string label;
+    bool operator==(const Entry&) const = default;
+  };
+
+  Assignment() = default;
+  Assignment(std::initializer_list<std::pair<std::string, std::int64_t>> entries);
+
+  /// The value of a name; throws std::out_of_range that says which names there are.
+  std::int64_t operator[](std::string_view name) const;
+  std::int64_t get(std::string_view name, std::int64_t fallback) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  const Entry* find(std::string_view name) const;
+  void set(std::string_view name, std::int64_t value, std::string label = {});
+
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  std::size_t size() const { return entries_.size(); }
+  /// "block=256,vec=8", labels where there are some.
+  std::string str() const;
+  bool operator==(const Assignment&) const = default;
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Splits "a=1,b=x" into pairs; throws InputError where a pair has no '='.
+std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text);
+
+}  // namespace warptune

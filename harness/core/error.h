@@ -1,0 +1,27 @@
+#pragma once
+// The errors that cross rooms. Everything else is a std::exception with context, caught at the edges.
+#include <stdexcept>
+
+namespace warptune {
+
+/// What the user gave is wrong (file, flag, dim, checkpoint): one sentence; the program exits with 2.
+struct InputError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The program ran, and what it checked does not hold: one sentence; the program exits with 1.
+struct CheckError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A configuration asks for more than the device has (shared memory, threads, registers).
+struct ResourceError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The kernel does not compile; the text is the compiler's.
+struct CompileError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace warptune

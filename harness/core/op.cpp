@@ -1,0 +1,79 @@
+#include "core/op.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+
+namespace warptune {
+
+Tolerance default_tolerance(DType dtype, int roundings) {
+  if (dtype == DType::int32) return {};
+  if (dtype == DType::fp32) return {.rel_l2 = 2e-6 * roundings, .max_rel = 1e-5 * roundings};
+  const double eps = epsilon_of(dtype);
+  return {.rel_l2 = 0.6 * eps * roundings, .max_rel = 1.2 * eps * roundings};
+}
+
+const Dim* Op::find_dim(std::string_view wanted) const {
+  const auto it = std::ranges::find(dims, wanted, &Dim::name);
+  return it == dims.end() ? nullptr : &*it;
+}
+
+Problem Op::problem(const Assignment& given, DType dtype) const {
+  for (const auto& entry : given)
+    if (!find_dim(entry.name)) {
+      std::vector<std::string> known;
+      for (const Dim& dim : dims) known.push_back(dim.name);
+      throw InputError(
+          fmt::format("op '{}' has no dim '{}'; its dims are {}", name, entry.name, fmt::join(known, ", ")));
+    }
+  if (std::ranges::find(dtypes, dtype) == dtypes.end())
+    throw InputError(fmt::format("op '{}' does not take dtype {}", name, name_of(dtype)));
+  Problem p{.op = name, .dtype = dtype};
+  for (const Dim& dim : dims) {
+    const Assignment::Entry* entry = given.find(dim.name);
+    if (!entry && !dim.fallback)
+      throw InputError(fmt::format("op '{}' needs dim '{}' ({})", name, dim.name, dim.doc));
+    const std::int64_t value = entry ? entry->value : *dim.fallback;
+    if (dim.labels.empty()) {
+      if (value < dim.min)
+        throw InputError(
+            fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", dim.name, name, value, dim.min));
+      p.dims.set(dim.name, value);
+    } else {
+      if (value < 0 || value >= static_cast<std::int64_t>(dim.labels.size()))
+        throw InputError(fmt::format("dim '{}' of op '{}' must be one of {}", dim.name, name,
+                                     fmt::join(dim.labels, ", ")));
+      p.dims.set(dim.name, value, dim.labels[static_cast<std::size_t>(value)]);
+    }
+  }
+  if (check) check(p);
+  return p;
+}
+
+Problem Op::problem(std::span<const std::pair<std::string, std::string>> given, DType dtype) const {
+  Assignment values;
+  for (const auto& [key, text] : given) {
+    const Dim* dim = find_dim(key);
+    if (dim && !dim->labels.empty()) {
+      const auto it = std::ranges::find(dim->labels, text);
+      if (it == dim->labels.end())
+        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", key, name, text,
+                                     fmt::join(dim->labels, ", ")));
+      values.set(key, it - dim->labels.begin());
+      continue;
+    }
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw InputError(
+          fmt::format("dim '{}' of op '{}' is '{}'; it must be a whole number", key, name, text));
+    values.set(key, value);
+  }
+  return problem(values, dtype);
+}
+
+}  // namespace warptune

@@ -1,0 +1,79 @@
+#pragma once
+// What is computed: dims, tensors, cost, fp64 reference, tolerance. An op is a value; it does nothing itself.
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/problem.h"
+#include "core/tensor.h"
+
+namespace warptune {
+
+/// A named size or choice of an op.
+struct Dim {
+  std::string name, doc;
+  std::optional<std::int64_t> fallback = {};  // none: the user must give it
+  std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
+  std::int64_t min = 1;
+};
+
+/// Compulsory traffic (every needed byte once) and arithmetic of a problem.
+struct Cost {
+  double bytes = 0;
+  double flops = 0;
+};
+
+/// How far a right answer may be from the fp64 reference. Integers are compared exactly.
+struct Tolerance {
+  double rel_l2 = 0;   // ||out - ref|| <= rel_l2 * ||ref||
+  double max_rel = 0;  // max |out - ref| <= max_rel * max |ref|
+};
+/// The usual bounds: inputs rounded to dtype, accumulation in fp32, output rounded once.
+/// `roundings`: how many roundings to dtype the definition of the op holds (1 for a plain reduction).
+Tolerance default_tolerance(DType dtype, int roundings = 1);
+
+/// An op's args.h struct by value, type-erased.
+class Args {
+ public:
+  Args() = default;
+  template <class T>
+  explicit Args(const T& value) : bytes_(sizeof(T)) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::memcpy(bytes_.data(), &value, sizeof(T));
+  }
+  const void* data() const { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+struct Op {
+  std::string name, summary;
+  std::vector<Dim> dims;
+  std::vector<DType> dtypes = {DType::fp32, DType::fp16, DType::bf16};
+
+  /// Throws InputError where dims contradict each other (q_heads not a multiple of kv_heads). May be empty.
+  std::function<void(const Problem&)> check;
+  /// The tensors in the order `bind` takes them. The seed only matters for tensors with given contents.
+  std::function<std::vector<TensorSpec>(const Problem&, std::uint64_t seed)> tensors;
+  /// Fills the op's args.h struct from tensor addresses and the variant's workspace (null if it wants none).
+  std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind;
+  std::function<Cost(const Problem&)> cost;
+  /// How many independent pieces the result has (rows, heads); a unit is one of them.
+  std::function<std::int64_t(const Problem&)> units;
+  /// Puts what unit `unit` of the outputs must be. fp64 arithmetic on the inputs as rounded to dtype.
+  std::function<void(const Problem&, const Inputs&, std::int64_t unit, Expected&)> reference;
+  std::function<Tolerance(const Problem&)> tolerance;
+
+  /// A problem from given values: defaults filled in, order of `dims`, everything checked. Throws InputError.
+  Problem problem(const Assignment& given, DType dtype) const;
+  /// The same from text: values are numbers or labels.
+  Problem problem(std::span<const std::pair<std::string, std::string>> given, DType dtype) const;
+  const Dim* find_dim(std::string_view name) const;
+};
+
+}  // namespace warptune

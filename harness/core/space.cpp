@@ -1,0 +1,134 @@
+#include "core/space.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.h"
+#include "core/expression.h"
+
+namespace warptune {
+
+struct Space::Rules {
+  std::vector<Expression> expressions;
+};
+
+namespace {
+
+std::string names_of(const Variant& variant) {
+  std::vector<std::string> names;
+  for (const Parameter& p : variant.parameters) names.push_back(p.name);
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
+  const auto index = static_cast<std::size_t>(value);
+  config.set(parameter.name, value,
+             index < parameter.labels.size() ? parameter.labels[index] : std::string());
+}
+
+}  // namespace
+
+Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
+             std::span<const Override> overrides, std::span<const std::string> constraints)
+    : parameters_(variant.parameters) {
+  for (const Override& o : overrides) {
+    const auto it = std::ranges::find(parameters_, o.parameter, &Parameter::name);
+    if (it == parameters_.end())
+      throw InputError(fmt::format("variant '{}/{}' has no parameter '{}'; it has {}", problem.op,
+                                   variant.name, o.parameter, names_of(variant)));
+    it->values = o.values;
+  }
+  std::vector<std::string> variables;
+  for (const Parameter& p : parameters_) variables.push_back(p.name);
+  auto add = [&](std::string name, double value) {
+    if (std::ranges::find(variables, name) != variables.end()) return;  // a parameter hides a dim of its name
+    variables.push_back(std::move(name));
+    fixed_.push_back(value);
+  };
+  for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
+  add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
+  add("sms", facts.sms);
+  add("arch", facts.arch_number());
+  add("shared_per_block", static_cast<double>(facts.shared_per_block));
+
+  auto rules = std::make_shared<Rules>();
+  for (const std::string& text : variant.constraints) rules->expressions.emplace_back(text, variables);
+  for (const std::string& text : constraints) rules->expressions.emplace_back(text, variables);
+  rules_ = std::move(rules);
+}
+
+std::int64_t Space::size() const {
+  std::int64_t n = 1;
+  for (const Parameter& p : parameters_) n *= static_cast<std::int64_t>(p.values.size());
+  return n;
+}
+
+Config Space::at(std::int64_t index) const {
+  std::vector<std::int64_t> digits(parameters_.size());
+  for (std::size_t i = parameters_.size(); i-- > 0;) {
+    const auto n = static_cast<std::int64_t>(parameters_[i].values.size());
+    digits[i] = index % n;
+    index /= n;
+  }
+  Config config;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    set_value(config, parameters_[i], parameters_[i].values[static_cast<std::size_t>(digits[i])]);
+  return config;
+}
+
+std::optional<std::string> Space::broken_constraint(const Config& config) const {
+  std::vector<double> values;
+  for (const Parameter& p : parameters_) values.push_back(static_cast<double>(config[p.name]));
+  values.insert(values.end(), fixed_.begin(), fixed_.end());
+  for (const Expression& e : rules_->expressions)
+    if (e.evaluate(values) == 0) return e.text();
+  return std::nullopt;
+}
+
+std::vector<Config> Space::configs() const {
+  std::vector<Config> kept;
+  for (std::int64_t i = 0; i < size(); ++i)
+    if (Config config = at(i); !broken_constraint(config)) kept.push_back(std::move(config));
+  return kept;
+}
+
+Config parse_config(const Variant& variant, std::string_view text) {
+  Assignment given;
+  for (const auto& [name, value] : parse_pairs(text)) {
+    const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
+    if (it == variant.parameters.end())
+      throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, name,
+                                   names_of(variant)));
+    const auto label = std::ranges::find(it->labels, value);
+    std::int64_t number = label - it->labels.begin();
+    if (label == it->labels.end()) {
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (error != std::errc() || end != value.data() + value.size())
+        throw InputError(fmt::format(
+            "parameter '{}' of variant '{}' is '{}'; it must be a whole number{}", name, variant.name, value,
+            it->labels.empty() ? "" : fmt::format(" or one of {}", fmt::join(it->labels, ", "))));
+    }
+    set_value(given, *it, number);
+  }
+  Config config;
+  for (const Parameter& p : variant.parameters) {
+    const auto* entry = given.find(p.name);
+    if (!entry) throw InputError(fmt::format("variant '{}' needs parameter '{}'", variant.name, p.name));
+    set_value(config, p, entry->value);
+  }
+  return config;
+}
+
+const Variant& OpEntry::variant(std::string_view name) const {
+  const auto it = std::ranges::find(variants, name, &Variant::name);
+  if (it != variants.end()) return *it;
+  std::vector<std::string> known;
+  for (const Variant& v : variants) known.push_back(v.name);
+  throw InputError(
+      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, name, fmt::join(known, ", ")));
+}
+
+}  // namespace warptune

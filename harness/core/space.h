@@ -1,0 +1,46 @@
+#pragma once
+// The configurations of a variant for a problem on a device.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/variant.h"
+
+namespace warptune {
+
+/// A parameter's values as a sweep gives them, instead of the variant's own.
+struct Override {
+  std::string parameter;
+  std::vector<std::int64_t> values;
+};
+
+/// The cross product of a variant's parameters, in canonical order (the last parameter varies fastest),
+/// with the constraints of the variant and of the sweep.
+class Space {
+ public:
+  /// Throws InputError for an override of an unknown parameter or a wrong constraint.
+  Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
+        std::span<const Override> overrides = {}, std::span<const std::string> constraints = {});
+
+  std::int64_t size() const;  // before constraints
+  Config at(std::int64_t index) const;
+  /// The first constraint that the configuration breaks.
+  std::optional<std::string> broken_constraint(const Config& config) const;
+  /// All configurations that keep every constraint.
+  std::vector<Config> configs() const;
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<double>
+      fixed_;  // dims and facts, in the order of the expressions' variables after the parameters
+  struct Rules;
+  std::shared_ptr<const Rules> rules_;
+};
+
+/// A configuration from text ("block=256,vec=8"); every parameter must be there. Throws InputError.
+Config parse_config(const Variant& variant, std::string_view text);
+
+}  // namespace warptune

@@ -1,0 +1,77 @@
+#pragma once
+// One implementation of an op. A variant declares its space, constraints and launches; the harness compiles,
+// runs, times and proves it.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/facts.h"
+#include "core/op.h"
+
+namespace warptune {
+
+/// A tunable with the values a sweep tries by default. Labels name the values of a choice (value = index).
+struct Parameter {
+  std::string name;
+  std::vector<std::int64_t> values;
+  std::string doc = {};
+  std::vector<std::string> labels = {};
+};
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+/// Geometry of one kernel launch. `pdl`: programmatic dependent launch; such a kernel must call pdl_wait().
+struct Launch {
+  Dim3 grid = {}, block = {};
+  std::int64_t shared_bytes = 0;  // dynamic
+  bool pdl = false;
+  unsigned cluster = 1;  // blocks per cluster along x
+};
+
+/// One kernel of a variant. Every kernel takes the op's args.h struct by value as its only parameter.
+/// `kernel` is a name expression whose {placeholders} are dims, parameters, constants and {dtype}.
+struct Stage {
+  std::string file;    // below kernels/
+  std::string kernel;  // "rms_norm_vectorized<{dtype}, {hidden}, {block}, {vec}>"
+  std::function<Launch(const Problem&, const Config&)> launch;
+  std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
+};
+
+using HostFunction = std::function<void(const void* args)>;
+using VendorFunction = std::function<void(const void* args, void* stream)>;
+
+struct Variant {
+  std::string name, idea;
+  Backend backend = Backend::cuda;
+  std::vector<Parameter> parameters = {};
+  /// Expressions over dims, parameters, `dtype_bytes` and the device's `sms`, `arch`, `shared_per_block`.
+  std::vector<std::string> constraints = {};
+  std::vector<DType> dtypes = {};  // empty: all of the op's
+
+  std::vector<Stage> stages = {};                                            // cuda: launched in order
+  std::function<HostFunction(const Problem&, const Config&)> host = {};      // host: called on each run
+  std::function<VendorFunction(const Problem&, const Config&)> vendor = {};  // a library: called on each run
+
+  /// Extra placeholders for the kernels' names, computed from problem and configuration.
+  std::function<Assignment(const Problem&, const Config&)> constants = {};
+  /// Scratch memory in bytes; zeroed once when allocated, and the variant must leave counters in it at zero.
+  std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
+};
+
+/// An op with everything that implements it.
+struct OpEntry {
+  Op op;
+  std::vector<Variant> variants;
+  /// Throws InputError that lists the op's variants.
+  const Variant& variant(std::string_view name) const;
+};
+
+/// Ceiling division, the most used function of launch geometry.
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
+  return static_cast<unsigned>(ceil_div(work, per_block));
+}
+
+}  // namespace warptune

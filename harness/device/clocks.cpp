@@ -1,0 +1,94 @@
+#include "device/clocks.h"
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdint>
+
+#if WARPTUNE_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace warptune {
+namespace {
+
+/// The few NVML entry points used, with the C types of nvml.h.
+template <class F>
+F* symbol(void* library, const char* name) {
+  return reinterpret_cast<F*>(dlsym(library, name));
+}
+using Init = int();
+using ByBus = int(const char*, void**);
+using ClockInfo = int(void*, int, unsigned*);
+using Temperature = int(void*, int, unsigned*);
+using Power = int(void*, unsigned*);
+using Reasons = int(void*, unsigned long long*);
+using DriverVersion = int(char*, unsigned);
+
+std::string reason_names(unsigned long long bits) {
+  struct Reason {
+    unsigned long long bit;
+    const char* name;
+  };
+  // Idle (1) and applications' clock settings (2) are no throttling.
+  constexpr Reason kReasons[] = {{0x4, "sw_power_cap"},
+                                 {0x8, "hw_slowdown"},
+                                 {0x20, "sw_thermal_slowdown"},
+                                 {0x40, "hw_thermal_slowdown"},
+                                 {0x80, "hw_power_brake_slowdown"}};
+  std::string text;
+  for (const Reason& r : kReasons) {
+    if (!(bits & r.bit)) continue;
+    if (!text.empty()) text += '+';
+    text += r.name;
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Nvml::Nvml([[maybe_unused]] int cuda_ordinal) {
+#if WARPTUNE_HAS_CUDA
+  library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (!library_) return;
+  const auto init = symbol<Init>(library_, "nvmlInit_v2");
+  const auto by_bus = symbol<ByBus>(library_, "nvmlDeviceGetHandleByPciBusId_v2");
+  char bus[32] = {};
+  if (!init || !by_bus || init() != 0 ||
+      cudaDeviceGetPCIBusId(bus, sizeof(bus), cuda_ordinal) != cudaSuccess || by_bus(bus, &device_) != 0)
+    device_ = nullptr;
+#endif
+}
+
+Nvml::~Nvml() {
+  if (!library_) return;
+  if (const auto shutdown = symbol<Init>(library_, "nvmlShutdown")) shutdown();
+  dlclose(library_);
+}
+
+Clocks Nvml::read() const {
+  Clocks clocks{NAN, NAN, NAN, ""};
+  if (!device_) return clocks;
+  unsigned value = 0;
+  if (const auto f = symbol<ClockInfo>(library_, "nvmlDeviceGetClockInfo"); f && f(device_, 1, &value) == 0)
+    clocks.sm_mhz = value;
+  if (const auto f = symbol<Temperature>(library_, "nvmlDeviceGetTemperature");
+      f && f(device_, 0, &value) == 0)
+    clocks.temperature_c = value;
+  if (const auto f = symbol<Power>(library_, "nvmlDeviceGetPowerUsage"); f && f(device_, &value) == 0)
+    clocks.power_w = value / 1000.0;
+  unsigned long long bits = 0;
+  if (const auto f = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksThrottleReasons");
+      f && f(device_, &bits) == 0)
+    clocks.throttled = reason_names(bits);
+  return clocks;
+}
+
+std::string Nvml::driver_version() const {
+  char text[96] = {};
+  if (library_)
+    if (const auto f = symbol<DriverVersion>(library_, "nvmlSystemGetDriverVersion")) f(text, sizeof(text));
+  return text;
+}
+
+}  // namespace warptune

@@ -1,0 +1,23 @@
+#pragma once
+// NVML, loaded at run time: clocks, temperature, power, throttle reasons. Absent library: NaN and empty.
+#include <string>
+
+#include "device/device.h"
+
+namespace warptune {
+
+class Nvml {
+ public:
+  explicit Nvml(int cuda_ordinal);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+  Clocks read() const;
+  std::string driver_version() const;
+
+ private:
+  void* library_ = nullptr;
+  void* device_ = nullptr;
+};
+
+}  // namespace warptune

@@ -1,0 +1,318 @@
+#include "device/compile.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "core/error.h"
+#include "device/embedded.h"
+#if WARPTUNE_HAS_CUDA
+#include <cuda_occupancy.h>
+#include <nvrtc.h>
+#include <unistd.h>
+#endif
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return in ? text.str() : std::string();
+}
+
+std::string hash_of(std::string_view text) {
+  const XXH128_hash_t h = XXH3_128bits(text.data(), text.size());
+  return fmt::format("{:016x}{:016x}", h.high64, h.low64);
+}
+
+}  // namespace
+
+KernelSources::KernelSources(fs::path override_folder) : folder_(std::move(override_folder)) {
+  if (folder_.empty())
+    if (const char* folder = std::getenv("WARPTUNE_KERNELS")) folder_ = folder;
+  if (!folder_.empty() && !fs::is_directory(folder_))
+    throw InputError(fmt::format("the kernel folder '{}' does not exist", folder_.string()));
+}
+
+std::string KernelSources::read(const std::string& file) const {
+  if (!folder_.empty()) {
+    if (std::string text = read_file(folder_ / file); !text.empty()) return text;
+  } else {
+    for (const EmbeddedFile* f = kEmbeddedKernels; f->name; ++f)
+      if (file == f->name) return f->text;
+  }
+  throw CompileError(
+      fmt::format("no kernel source '{}'{}", file, folder_.empty() ? "" : " below " + folder_.string()));
+}
+
+std::vector<std::pair<std::string, std::string>> KernelSources::closure(const std::string& file) const {
+  static const std::regex include(R"re((?:^|\n)[ \t]*#[ \t]*include[ \t]*"([^"]+)")re");
+  std::vector<std::pair<std::string, std::string>> files{{file, read(file)}};
+  std::set<std::string> seen{file};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string text = files[i].second;
+    for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it)
+      if (seen.insert((*it)[1]).second) files.emplace_back((*it)[1], read((*it)[1]));
+  }
+  return files;
+}
+
+Compiler::Compiler(KernelSources sources, fs::path cache)
+    : sources_(std::move(sources)), cache_(std::move(cache)) {
+  if (!cache_.empty()) {
+    std::error_code error;
+    fs::create_directories(cache_, error);
+    if (error)
+      throw InputError(
+          fmt::format("the cubin cache '{}' cannot be made: {}", cache_.string(), error.message()));
+  }
+}
+
+std::string Compiler::source_hash(const Variant& variant) const {
+  std::string text;
+  for (const Stage& stage : variant.stages)
+    for (const auto& [name, content] : sources_.closure(stage.file)) text += name + '\0' + content + '\0';
+  return text.empty() ? "library" : hash_of(text).substr(0, 16);
+}
+
+fs::path default_cache_folder() {
+  if (const char* folder = std::getenv("WARPTUNE_CACHE")) return folder;
+  if (const char* folder = std::getenv("XDG_CACHE_HOME")) return fs::path(folder) / "warptune";
+  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".cache" / "warptune";
+  return fs::temp_directory_path() / "warptune-cache";
+}
+
+std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
+                               const Config& config) {
+  const Assignment constants = variant.constants ? variant.constants(problem, config) : Assignment{};
+  std::string text;
+  for (std::size_t at = 0; at < stage.kernel.size();) {
+    const auto open = stage.kernel.find('{', at);
+    text += stage.kernel.substr(at, open - at);
+    if (open == std::string::npos) break;
+    const auto close = stage.kernel.find('}', open);
+    const std::string name = stage.kernel.substr(open + 1, close - open - 1);
+    if (name == "dtype")
+      text += kernel_type(problem.dtype);
+    else if (const auto* parameter = config.find(name))
+      text += std::to_string(parameter->value);
+    else if (const auto* constant = constants.find(name))
+      text += std::to_string(constant->value);
+    else
+      text += std::to_string(problem[name]);
+    at = close + 1;
+  }
+  return text;
+}
+
+std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem,
+                                        const Config& config) {
+  std::vector<const Stage*> active;
+  for (const Stage& stage : variant.stages)
+    if (!stage.when || stage.when(problem, config)) active.push_back(&stage);
+  return active;
+}
+
+#if WARPTUNE_HAS_CUDA
+namespace {
+
+void check(nvrtcResult result, const char* what) {
+  if (result != NVRTC_SUCCESS) throw CompileError(fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
+}
+
+struct ProgramDeleter {
+  void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
+};
+
+/// What ptxas says of the one kernel in the program.
+void read_resources(const std::string& log, Cubin& cubin) {
+  static const std::regex registers(R"(Used (\d+) registers)"), shared(R"((\d+) bytes smem)"),
+      spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
+  std::smatch m;
+  if (std::regex_search(log, m, registers)) cubin.registers = std::stoi(m[1]);
+  if (std::regex_search(log, m, shared)) cubin.static_shared_bytes = std::stoll(m[1]);
+  if (std::regex_search(log, m, spills)) cubin.spill_bytes = std::stoll(m[1]) + std::stoll(m[2]);
+}
+
+Cubin run_nvrtc(const std::vector<std::pair<std::string, std::string>>& files, const std::string& expression,
+                const std::vector<std::string>& options) {
+  std::vector<const char*> names, texts, flags;
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    names.push_back(files[i].first.c_str());
+    texts.push_back(files[i].second.c_str());
+  }
+  for (const std::string& option : options) flags.push_back(option.c_str());
+  const auto start = std::chrono::steady_clock::now();
+  nvrtcProgram raw = nullptr;
+  check(nvrtcCreateProgram(&raw, files[0].second.c_str(), files[0].first.c_str(),
+                           static_cast<int>(names.size()), texts.data(), names.data()),
+        "nvrtcCreateProgram");
+  const std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, ProgramDeleter> program(raw);
+  check(nvrtcAddNameExpression(raw, expression.c_str()), "nvrtcAddNameExpression");
+  const nvrtcResult result = nvrtcCompileProgram(raw, static_cast<int>(flags.size()), flags.data());
+  std::size_t size = 0;
+  nvrtcGetProgramLogSize(raw, &size);
+  std::string log(size, '\0');
+  nvrtcGetProgramLog(raw, log.data());
+  if (result != NVRTC_SUCCESS)
+    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, log.c_str()));
+  Cubin cubin;
+  const char* entry = nullptr;
+  check(nvrtcGetLoweredName(raw, expression.c_str(), &entry), "nvrtcGetLoweredName");
+  cubin.entry = entry;
+  check(nvrtcGetCUBINSize(raw, &size), "nvrtcGetCUBINSize");
+  cubin.code.resize(size);
+  check(nvrtcGetCUBIN(raw, cubin.code.data()), "nvrtcGetCUBIN");
+  cubin.compile_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  read_resources(log, cubin);
+  return cubin;
+}
+
+/// A cache file: one line of JSON, then the machine code. A file whose hash does not fit its code is ignored.
+bool load_cached(const fs::path& path, Cubin& cubin) {
+  std::string text = read_file(path);
+  const auto end = text.find('\n');
+  if (end == std::string::npos) return false;
+  const auto head =
+      nlohmann::json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+  if (head.is_discarded() || !head.contains("hash")) return false;
+  cubin.code = text.substr(end + 1);
+  if (hash_of(cubin.code) != head["hash"]) return false;
+  cubin.entry = head["entry"];
+  cubin.registers = head["registers"];
+  cubin.static_shared_bytes = head["shared"];
+  cubin.spill_bytes = head["spill"];
+  cubin.from_cache = true;
+  return true;
+}
+
+/// Written beside and renamed, so that a reader never sees half a file. A full disk only costs the cache.
+void save_cached(const fs::path& path, const Cubin& cubin) {
+  const nlohmann::json head = {{"hash", hash_of(cubin.code)},
+                               {"entry", cubin.entry},
+                               {"registers", cubin.registers},
+                               {"shared", cubin.static_shared_bytes},
+                               {"spill", cubin.spill_bytes}};
+  const fs::path partial =
+      path.string() + fmt::format(".{}-{:x}", getpid(), reinterpret_cast<std::uintptr_t>(&cubin));
+  {
+    std::ofstream out(partial, std::ios::binary);
+    out << head.dump() << '\n' << cubin.code;
+    if (!out.flush()) {
+      out.close();
+      std::error_code ignored;
+      fs::remove(partial, ignored);
+      return;
+    }
+  }
+  std::error_code ignored;
+  fs::rename(partial, path, ignored);
+}
+
+}  // namespace
+
+Cubin Compiler::compile(const std::string& file, const std::string& expression,
+                        const std::string& arch) const {
+  const auto files = sources_.closure(file);
+  const std::string name = "warptune::" + expression;
+  const std::vector<std::string> options = {"-arch=" + arch, "-std=c++20", "-lineinfo", "--ptxas-options=-v"};
+  int major = 0, minor = 0;
+  nvrtcVersion(&major, &minor);
+  std::string key = fmt::format("{}|{}.{}|", name, major, minor);
+  for (const auto& option : options) key += option + '|';
+  for (const auto& [header, text] : files) key += header + '\0' + text + '\0';
+  const fs::path path = cache_.empty() ? fs::path() : cache_ / (hash_of(key) + ".cubin");
+  Cubin cubin;
+  if (!path.empty() && load_cached(path, cubin)) return cubin;
+  cubin = run_nvrtc(files, name, options);
+  if (!path.empty()) save_cached(path, cubin);
+  return cubin;
+}
+
+namespace {
+
+double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch& launch) {
+  cudaOccDeviceProp device;
+  device.computeMajor = facts.arch_number() / 10;
+  device.computeMinor = facts.arch_number() % 10;
+  device.maxThreadsPerBlock = 1024;
+  device.maxThreadsPerMultiprocessor = static_cast<int>(facts.threads_per_sm);
+  device.regsPerBlock = 65536;
+  device.regsPerMultiprocessor = static_cast<int>(facts.registers_per_sm);
+  device.warpSize = 32;
+  device.sharedMemPerBlock = 48 << 10;
+  device.sharedMemPerMultiprocessor = static_cast<std::size_t>(facts.shared_per_sm);
+  device.numSms = facts.sms;
+  device.sharedMemPerBlockOptin = static_cast<std::size_t>(facts.shared_per_block);
+  device.reservedSharedMemPerBlock = 1024;
+  cudaOccFuncAttributes function;
+  function.maxThreadsPerBlock = 1024;
+  function.numRegs = cubin.registers;
+  function.sharedSizeBytes = static_cast<std::size_t>(cubin.static_shared_bytes);
+  function.maxDynamicSharedSizeBytes = static_cast<std::size_t>(launch.shared_bytes);
+  function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+  const cudaOccDeviceState state;
+  cudaOccResult result;
+  const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
+  if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, static_cast<int>(threads),
+                                              static_cast<std::size_t>(launch.shared_bytes)) !=
+      CUDA_OCC_SUCCESS)
+    return 0;
+  return 100.0 * result.activeBlocksPerMultiprocessor * threads / static_cast<double>(facts.threads_per_sm);
+}
+
+}  // namespace
+
+Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
+                  const Config& config, const DeviceFacts& facts) {
+  Resources total{.occupancy_pct = 100};
+  for (const Stage* stage : active_stages(variant, problem, config)) {
+    const Launch launch = stage->launch(problem, config);
+    const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
+    const std::string name = expand_kernel_name(variant, *stage, problem, config);
+    if (threads == 0 || threads > 1024)
+      throw ResourceError(
+          fmt::format("{} asks for {} threads per block; 1 to 1024 are possible", name, threads));
+    const Cubin cubin = compiler.compile(stage->file, name, facts.arch);
+    const std::int64_t shared = cubin.static_shared_bytes + launch.shared_bytes;
+    if (shared > facts.shared_per_block)
+      throw ResourceError(fmt::format("{} asks for {} bytes of shared memory; {} has {} per block", name,
+                                      shared, facts.arch, facts.shared_per_block));
+    if (static_cast<std::int64_t>(ceil_div(cubin.registers, 8) * 8) * threads > 65536)
+      throw ResourceError(
+          fmt::format("{} asks for {} registers in each of {} threads; 65536 in all are possible", name,
+                      cubin.registers, threads));
+    total.registers = std::max(total.registers, cubin.registers);
+    total.shared_bytes = std::max(total.shared_bytes, shared);
+    total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);
+    total.occupancy_pct = std::min(total.occupancy_pct, occupancy_pct(facts, cubin, launch));
+    total.compile_ms += cubin.compile_ms;
+  }
+  if (variant.stages.empty()) total.occupancy_pct = 0;
+  return total;
+}
+#else
+Cubin Compiler::compile(const std::string& file, const std::string&, const std::string&) const {
+  throw CompileError(
+      fmt::format("{} cannot be compiled: this program was built without the CUDA Toolkit", file));
+}
+Resources inspect(const Compiler&, const Variant&, const Problem&, const Config&, const DeviceFacts&) {
+  throw CompileError("this program was built without the CUDA Toolkit, which compiles kernels");
+}
+#endif
+
+}  // namespace warptune

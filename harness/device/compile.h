@@ -1,0 +1,66 @@
+#pragma once
+// Run-time compilation of kernels (NVRTC) with a cubin cache on disk. Needs no GPU.
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/facts.h"
+#include "core/variant.h"
+#include "device/device.h"
+
+namespace warptune {
+
+/// A compiled kernel: machine code, the mangled name of its entry, and what ptxas said of it.
+struct Cubin {
+  std::string code;
+  std::string entry;
+  int registers = 0;
+  std::int64_t static_shared_bytes = 0;
+  std::int64_t spill_bytes = 0;
+  double compile_ms = 0;
+  bool from_cache = false;
+};
+
+/// The kernel sources: embedded in the program, or below a folder given for development.
+class KernelSources {
+ public:
+  explicit KernelSources(std::filesystem::path override_folder = {});
+  /// The text of a file below kernels/. Throws CompileError where there is none.
+  std::string read(const std::string& file) const;
+  /// A file and, transitively, all it includes with quotes: (name, text), the file itself first.
+  std::vector<std::pair<std::string, std::string>> closure(const std::string& file) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+class Compiler {
+ public:
+  /// `cache` empty: no cache on disk.
+  Compiler(KernelSources sources, std::filesystem::path cache);
+  /// Compiles the name expression for an architecture ("sm_80", "sm_90a"). Thread-safe. Throws CompileError.
+  Cubin compile(const std::string& file, const std::string& expression, const std::string& arch) const;
+  const KernelSources& sources() const { return sources_; }
+  /// A hash of the source closure of all of a variant's kernels (hex), for provenance.
+  std::string source_hash(const Variant& variant) const;
+
+ private:
+  KernelSources sources_;
+  std::filesystem::path cache_;
+};
+
+/// Where cubins are kept: $WARPTUNE_CACHE, else $XDG_CACHE_HOME/warptune, else ~/.cache/warptune.
+std::filesystem::path default_cache_folder();
+
+/// The name expression of a stage with dims, parameters, constants and dtype filled in.
+std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
+                               const Config& config);
+/// The stages that a configuration launches.
+std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
+/// Compiles all stages and adds up their resources for that device. Throws CompileError, ResourceError.
+Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
+                  const Config& config, const DeviceFacts& facts);
+
+}  // namespace warptune

@@ -1,0 +1,286 @@
+#if WARPTUNE_HAS_CUDA
+#include "device/cuda_device.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "core/error.h"
+#include "device/clocks.h"
+#include "device/compile.h"
+#include "device/cuda_check.h"
+#include "device/cuda_pools.h"
+#include "harness/args.h"
+
+namespace warptune {
+namespace {
+
+cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+/// A loaded kernel and how to launch it.
+class Kernel {
+ public:
+  Kernel(const Cubin& cubin, const Launch& launch) : launch_(launch) {
+    WARPTUNE_CUDA_CHECK(
+        cudaLibraryLoadData(&library_, cubin.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    WARPTUNE_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library_, cubin.entry.c_str()));
+    if (launch.shared_bytes > 48 << 10)
+      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(launch.shared_bytes)));
+    if (launch.cluster > 8)
+      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
+                                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
+  Kernel(Kernel&& other) noexcept
+      : library_(std::exchange(other.library_, nullptr)), kernel_(other.kernel_), launch_(other.launch_) {}
+  ~Kernel() {
+    if (library_) cudaLibraryUnload(library_);
+  }
+
+  void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr) const {
+    const Launch& l = geometry ? *geometry : launch_;
+    std::array<cudaLaunchAttribute, 2> attributes{};
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(l.grid.x, l.grid.y, l.grid.z);
+    config.blockDim = dim3(l.block.x, l.block.y, l.block.z);
+    config.dynamicSmemBytes = static_cast<std::size_t>(l.shared_bytes);
+    config.stream = stream;
+    config.attrs = attributes.data();
+    if (l.pdl) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (l.cluster > 1) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+      attributes[config.numAttrs].val.clusterDim.x = l.cluster;
+      attributes[config.numAttrs].val.clusterDim.y = 1;
+      attributes[config.numAttrs++].val.clusterDim.z = 1;
+    }
+    void* arguments[] = {const_cast<void*>(args)};
+    WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments));
+  }
+
+ private:
+  cudaLibrary_t library_ = nullptr;
+  cudaKernel_t kernel_ = nullptr;
+  Launch launch_;
+};
+
+class KernelPlan : public Plan {
+ public:
+  KernelPlan(std::vector<Kernel> kernels, Resources resources, std::int64_t workspace)
+      : kernels_(std::move(kernels)), resources_(resources), workspace_(workspace) {}
+  void launch(const void* args, Stream stream) const override {
+    for (const Kernel& kernel : kernels_) kernel.launch(args, native(stream));
+  }
+  std::int64_t workspace_bytes() const override { return workspace_; }
+  Resources resources() const override { return resources_; }
+
+ private:
+  std::vector<Kernel> kernels_;
+  Resources resources_;
+  std::int64_t workspace_;
+};
+
+class VendorPlan : public Plan {
+ public:
+  VendorPlan(VendorFunction run, std::int64_t workspace) : run_(std::move(run)), workspace_(workspace) {}
+  void launch(const void* args, Stream stream) const override { run_(args, stream.handle); }
+  std::int64_t workspace_bytes() const override { return workspace_; }
+
+ private:
+  VendorFunction run_;
+  std::int64_t workspace_;
+};
+
+class GraphReplay : public Replay {
+ public:
+  GraphReplay(cudaStream_t stream, const std::function<void(Stream)>& body) {
+    WARPTUNE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    cudaGraph_t graph = nullptr;
+    try {
+      body({stream});
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    WARPTUNE_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    const cudaError_t code = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    cuda_check(code, "cudaGraphInstantiate");
+    WARPTUNE_CUDA_CHECK(cudaGraphUpload(executable_, stream));
+  }
+  ~GraphReplay() override {
+    if (executable_) cudaGraphExecDestroy(executable_);
+  }
+  void launch(Stream stream) override { WARPTUNE_CUDA_CHECK(cudaGraphLaunch(executable_, native(stream))); }
+
+ private:
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+class CudaDevice : public Device {
+ public:
+  explicit CudaDevice(int ordinal) : compiler_(KernelSources(), default_cache_folder()), clocks_(ordinal) {
+    WARPTUNE_CUDA_CHECK(cudaSetDevice(ordinal));
+    cudaDeviceProp p{};
+    WARPTUNE_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));
+    int toolkit = 0;
+    WARPTUNE_CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
+    facts_.backend = Backend::cuda;
+    facts_.name = p.name;
+    facts_.arch = fmt::format("sm_{}{}{}", p.major, p.minor, p.major >= 9 ? "a" : "");
+    facts_.driver = clocks_.driver_version();
+    facts_.toolkit = fmt::format("{}.{}", toolkit / 1000, toolkit % 1000 / 10);
+    facts_.sms = p.multiProcessorCount;
+    facts_.l2_bytes = p.l2CacheSize;
+    facts_.memory_bytes = static_cast<std::int64_t>(p.totalGlobalMem);
+    facts_.shared_per_block = static_cast<std::int64_t>(p.sharedMemPerBlockOptin);
+    facts_.shared_per_sm = static_cast<std::int64_t>(p.sharedMemPerMultiprocessor);
+    facts_.registers_per_sm = p.regsPerMultiprocessor;
+    facts_.threads_per_sm = p.maxThreadsPerMultiProcessor;
+    WARPTUNE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
+    WARPTUNE_CUDA_CHECK(cudaEventCreate(&stop_));
+    pool_ = make_cuda_pool(PoolKind::caching, ordinal);
+    spin_.emplace(own("harness/stream.cu", "spin"));
+    counter_ = allocate(sizeof(unsigned long long));
+  }
+  ~CudaDevice() override {
+    cudaStreamSynchronize(stream_);
+    cudaEventDestroy(start_);
+    cudaEventDestroy(stop_);
+    cudaStreamDestroy(stream_);
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+  void set_ceilings(const DeviceFacts& m) override {
+    facts_.read_gb_per_s = m.read_gb_per_s;
+    facts_.copy_gb_per_s = m.copy_gb_per_s;
+    facts_.matrix_tflop_per_s = m.matrix_tflop_per_s;
+    facts_.vector_tflop_per_s = m.vector_tflop_per_s;
+    facts_.launch_floor_us = m.launch_floor_us;
+  }
+
+  Buffer allocate(std::size_t bytes) override {
+    return Buffer(pool_->allocate(std::max<std::size_t>(bytes, 1)), bytes,
+                  [pool = pool_](void* p) { pool->release(p); });
+  }
+  std::size_t free_bytes() const override {
+    std::size_t free = 0, total = 0;
+    WARPTUNE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return free;
+  }
+  Stream stream() const override { return {stream_}; }
+  void upload(void* to, const void* from, std::size_t bytes, Stream stream) override {
+    WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)));
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    WARPTUNE_CUDA_CHECK(cudaStreamSynchronize(stream_));
+  }
+  void set_bytes(void* to, int byte, std::size_t bytes, Stream stream) override {
+    WARPTUNE_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, native(stream)));
+  }
+  void synchronize() override { WARPTUNE_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
+
+  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
+    const FillArgs args{.data = to, .count = count, .seed = seed, .scale = scale};
+    launch_over(fill_[index(dtype)], fmt::format("fill_random<{}>", kernel_type(dtype)), count, &args);
+  }
+  std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {
+    const CountArgs args{.data = data, .count = count, .found = counter_.as<unsigned long long>()};
+    set_bytes(counter_.data(), 0, sizeof(unsigned long long), stream());
+    launch_over(count_[index(dtype)], fmt::format("count_poisoned<{}>", kernel_type(dtype)), count, &args);
+    unsigned long long found = 0;
+    download(&found, counter_.data(), sizeof(found));
+    return static_cast<std::int64_t>(found);
+  }
+  void flush_cache(Stream stream) override {
+    const std::size_t bytes = static_cast<std::size_t>(2 * facts_.l2_bytes);
+    if (!flush_.data()) flush_ = allocate(bytes);
+    set_bytes(flush_.data(), 0, bytes, stream);
+  }
+
+  std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
+                                const Config& config) override {
+    const std::int64_t workspace = variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0;
+    if (variant.vendor) return std::make_unique<VendorPlan>(variant.vendor(problem, config), workspace);
+    if (variant.stages.empty())
+      throw InputError(
+          fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
+    const Resources resources = inspect(compiler_, variant, problem, config, facts_);
+    std::vector<Kernel> kernels;
+    for (const Stage* stage : active_stages(variant, problem, config))
+      kernels.emplace_back(
+          compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
+          stage->launch(problem, config));
+    return std::make_unique<KernelPlan>(std::move(kernels), resources, workspace);
+  }
+
+  std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {
+    return std::make_unique<GraphReplay>(stream_, body);
+  }
+  double time_us(Replay& replay) override {
+    // The spin keeps the device busy while the rest is enqueued, so that no launch gap falls between the
+    // events.
+    const SpinArgs wait{.nanoseconds = 40'000};
+    const Launch one{.grid = {1}, .block = {1}};
+    spin_->launch(&wait, stream_, &one);
+    WARPTUNE_CUDA_CHECK(cudaEventRecord(start_, stream_));
+    replay.launch({stream_});
+    WARPTUNE_CUDA_CHECK(cudaEventRecord(stop_, stream_));
+    WARPTUNE_CUDA_CHECK(cudaEventSynchronize(stop_));
+    float ms = 0;
+    WARPTUNE_CUDA_CHECK(cudaEventElapsedTime(&ms, start_, stop_));
+    return 1000.0 * ms;
+  }
+  Clocks clocks() const override { return clocks_.read(); }
+
+ private:
+  static std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
+  Kernel own(const char* file, const std::string& expression) const {
+    return Kernel(compiler_.compile(file, expression, facts_.arch), Launch{});
+  }
+  void launch_over(std::optional<Kernel>& kernel, const std::string& expression, std::int64_t count,
+                   const void* args) {
+    if (count == 0) return;
+    if (!kernel) kernel.emplace(own("harness/fill.cu", expression));
+    const auto blocks = std::clamp<std::int64_t>(ceil_div(count, 1024), 1, 32 * facts_.sms);
+    const Launch geometry{.grid = {static_cast<unsigned>(blocks)}, .block = {256}};
+    kernel->launch(args, stream_, &geometry);
+  }
+
+  DeviceFacts facts_;
+  Compiler compiler_;
+  Nvml clocks_;
+  std::shared_ptr<MemoryPool> pool_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  std::optional<Kernel> spin_;
+  std::array<std::optional<Kernel>, 4> fill_, count_;
+  Buffer counter_, flush_;
+};
+
+}  // namespace
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::unique_ptr<Device> make_cuda_device(int ordinal) { return std::make_unique<CudaDevice>(ordinal); }
+
+}  // namespace warptune
+#endif

@@ -1,0 +1,125 @@
+#include "device/host_device.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace warptune {
+namespace {
+
+class HostPlan : public Plan {
+ public:
+  HostPlan(HostFunction run, std::int64_t workspace) : run_(std::move(run)), workspace_(workspace) {}
+  void launch(const void* args, Stream) const override { run_(args); }
+  std::int64_t workspace_bytes() const override { return workspace_; }
+
+ private:
+  HostFunction run_;
+  std::int64_t workspace_;
+};
+
+class HostReplay : public Replay {
+ public:
+  explicit HostReplay(std::function<void(Stream)> body) : body_(std::move(body)) {}
+  void launch(Stream stream) override { body_(stream); }
+
+ private:
+  std::function<void(Stream)> body_;
+};
+
+class HostDevice : public Device {
+ public:
+  HostDevice() {
+    utsname system{};
+    uname(&system);
+    facts_.backend = Backend::host;
+    facts_.name = "host";
+    facts_.arch = system.machine;
+    facts_.sms = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    facts_.l2_bytes = cache > 0 ? cache : 32 << 20;
+    facts_.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  }
+
+  const DeviceFacts& facts() const override { return facts_; }
+  void set_ceilings(const DeviceFacts& m) override {
+    facts_.read_gb_per_s = m.read_gb_per_s;
+    facts_.copy_gb_per_s = m.copy_gb_per_s;
+    facts_.matrix_tflop_per_s = m.matrix_tflop_per_s;
+    facts_.vector_tflop_per_s = m.vector_tflop_per_s;
+    facts_.launch_floor_us = m.launch_floor_us;
+  }
+
+  Buffer allocate(std::size_t bytes) override {
+    constexpr std::align_val_t alignment{256};
+    void* data = ::operator new(std::max<std::size_t>(bytes, 1), alignment, std::nothrow);
+    if (!data) throw ResourceError(fmt::format("the host has no {} MiB of memory left", bytes >> 20));
+    return Buffer(data, bytes, [alignment](void* p) { ::operator delete(p, alignment); });
+  }
+  std::size_t free_bytes() const override {
+    return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+           static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+  }
+  Stream stream() const override { return {}; }
+  void upload(void* to, const void* from, std::size_t bytes, Stream) override {
+    std::memcpy(to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void set_bytes(void* to, int byte, std::size_t bytes, Stream) override { std::memset(to, byte, bytes); }
+  void synchronize() override {}
+
+  void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
+    for (std::int64_t i = 0; i < count; ++i)
+      store(dtype, to, i, random_value(seed, static_cast<std::uint64_t>(i), scale));
+  }
+  std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) override {
+    std::int64_t n = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double x = load(dtype, data, i);
+      n += is_float(dtype) ? std::isnan(x) : x == -1;
+    }
+    return n;
+  }
+  void flush_cache(Stream) override {
+    flush_.resize(static_cast<std::size_t>(2 * facts_.l2_bytes));
+    for (std::size_t i = 0; i < flush_.size(); i += 64) ++flush_[i];
+  }
+
+  std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
+                                const Config& config) override {
+    if (!variant.host)
+      throw InputError(
+          fmt::format("variant '{}/{}' does not run on the host device", problem.op, variant.name));
+    return std::make_unique<HostPlan>(variant.host(problem, config),
+                                      variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0);
+  }
+  std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {
+    return std::make_unique<HostReplay>(body);
+  }
+  double time_us(Replay& replay) override {
+    const auto start = std::chrono::steady_clock::now();
+    replay.launch({});
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  }
+  Clocks clocks() const override { return {NAN, NAN, NAN, ""}; }
+
+ private:
+  DeviceFacts facts_;
+  std::vector<unsigned char> flush_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+
+}  // namespace warptune

@@ -1,0 +1,11 @@
+#pragma once
+#include <memory>
+
+#include "device/device.h"
+
+namespace warptune {
+
+/// The CPU as a device: plans are functions, replays call them, time is the steady clock.
+std::unique_ptr<Device> make_host_device();
+
+}  // namespace warptune

@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "core/error.h"
+#include "device/device.h"
+#include "device/host_device.h"
+#if WARPTUNE_HAS_CUDA
+#include "device/cuda_device.h"
+#endif
+
+namespace warptune {
+
+#if !WARPTUNE_HAS_CUDA
+int cuda_device_count() { return 0; }
+#endif
+
+std::unique_ptr<Device> open_device(std::string_view which) {
+  if (which == "host") return make_host_device();
+  const int count = cuda_device_count();
+  if (which == "auto" && count == 0) return make_host_device();
+  int ordinal = 0;
+  if (which != "auto") {
+    const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+    if (error != std::errc() || end != number.data() + number.size())
+      throw InputError(fmt::format("unknown device '{}'; it must be auto, host or cuda:N", which));
+    if (ordinal < 0 || ordinal >= count)
+      throw InputError(fmt::format(
+          "there is no device '{}': {}", which,
+          count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
+  }
+#if WARPTUNE_HAS_CUDA
+  return make_cuda_device(ordinal);
+#else
+  return make_host_device();
+#endif
+}
+
+}  // namespace warptune

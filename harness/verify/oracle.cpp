@@ -1,0 +1,165 @@
+#include "verify/oracle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "core/parallel.h"
+
+namespace warptune {
+namespace {
+
+std::vector<std::int64_t> choose_units(std::int64_t units, std::int64_t most, std::uint64_t seed) {
+  std::vector<std::int64_t> chosen;
+  if (units <= most) {
+    chosen.resize(static_cast<std::size_t>(units));
+    std::iota(chosen.begin(), chosen.end(), 0);
+    return chosen;
+  }
+  std::mt19937_64 random(seed);
+  chosen = {0, units - 1};
+  while (static_cast<std::int64_t>(chosen.size()) < most) {
+    chosen.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(units)));
+  }
+  std::ranges::sort(chosen);
+  const auto [first, last] = std::ranges::unique(chosen);
+  chosen.erase(first, last);
+  return chosen;
+}
+
+/// Reads elements of one tensor; small tensors come over whole, once.
+class Reader {
+ public:
+  Reader(Device& device, const TensorSpec& spec, const void* address)
+      : device_(device), spec_(spec), address_(static_cast<const std::byte*>(address)) {
+    if (spec.bytes() <= (8 << 20)) {
+      whole_.resize(static_cast<std::size_t>(spec.bytes()));
+      device.download(whole_.data(), address, whole_.size());
+    }
+  }
+  std::vector<double> read(std::int64_t first, std::size_t n) {
+    const std::size_t size = size_of(spec_.dtype), offset = static_cast<std::size_t>(first) * size;
+    const std::byte* from = whole_.data() + offset;
+    if (whole_.empty()) {
+      part_.resize(n * size);
+      device_.download(part_.data(), address_ + offset, part_.size());
+      from = part_.data();
+    }
+    std::vector<double> values(n);
+    for (std::size_t i = 0; i < n; ++i) values[i] = load(spec_.dtype, from, static_cast<std::int64_t>(i));
+    return values;
+  }
+
+ private:
+  Device& device_;
+  const TensorSpec& spec_;
+  const std::byte* address_;
+  std::vector<std::byte> whole_, part_;
+};
+
+struct Sums {
+  double error2 = 0, ref2 = 0, max_error = 0, max_ref = 0;
+};
+
+}  // namespace
+
+Oracle::Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double budget)
+    : seed_(seed), tolerance_(op.tolerance(problem)), specs_(op.tensors(problem, seed)) {
+  const std::int64_t units = op.units(problem);
+  const double per_unit =
+      std::max(1.0, op.cost(problem).flops / static_cast<double>(std::max<std::int64_t>(units, 1)));
+  const auto most = std::clamp<std::int64_t>(static_cast<std::int64_t>(budget / per_unit), 4, 4096);
+  const auto chosen = choose_units(units, most, seed);
+  const Inputs inputs(specs_, seed);
+  std::vector<Expected> parts(chosen.size());
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::exception_ptr failure;
+  std::mutex mutex;
+  parallel_for(static_cast<std::int64_t>(chosen.size()), threads, [&](std::int64_t i) {
+    try {
+      op.reference(problem, inputs, chosen[static_cast<std::size_t>(i)], parts[static_cast<std::size_t>(i)]);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+  for (const Expected& part : parts)
+    for (const auto& run : part.runs()) expected_.put(run.tensor, run.first, run.values, run.also);
+}
+
+Verdict Oracle::compare(const TensorSet& set) const {
+  Device& device = set.device();
+  Verdict verdict;
+  std::map<std::string, Sums> sums;
+  for (std::size_t t = 0; t < specs_.size(); ++t) {
+    const TensorSpec& spec = specs_[t];
+    if (spec.role == Role::input) continue;
+    if (spec.role == Role::output && !spec.sparse) {
+      if (const auto n = device.count_poisoned(set.addresses()[t], spec.dtype, spec.count())) {
+        verdict.detail =
+            fmt::format("{} of {} elements of '{}' were not written or are NaN", n, spec.count(), spec.name);
+        return verdict;
+      }
+    }
+    Reader reader(device, spec, set.addresses()[t]);
+    Sums& s = sums[spec.name];
+    for (const auto& run : expected_.runs()) {
+      if (run.tensor != spec.name) continue;
+      const std::vector<double> got = reader.read(run.first, run.values.size());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const double want = run.values[i];
+        const auto where = [&] {
+          return fmt::format("'{}'[{}] is {}, should be {}", spec.name,
+                             run.first + static_cast<std::int64_t>(i), got[i], want);
+        };
+        if (!is_float(spec.dtype)) {
+          if (got[i] != want && std::ranges::find(run.also, got[i]) == run.also.end()) {
+            verdict.max_abs_err = std::abs(got[i] - want);
+            verdict.detail = where();
+            return verdict;
+          }
+          continue;
+        }
+        if (std::isnan(got[i]) || !std::isfinite(want)) {
+          if (got[i] == want) continue;
+          verdict.max_abs_err = verdict.rel_l2_err = INFINITY;
+          verdict.detail = where();
+          return verdict;
+        }
+        const double error = std::abs(got[i] - want);
+        s.error2 += error * error;
+        s.ref2 += want * want;
+        s.max_ref = std::max(s.max_ref, std::abs(want));
+        if (error > s.max_error) {
+          s.max_error = error;
+          verdict.detail = where();
+        }
+      }
+    }
+  }
+  bool ok = true;
+  for (const auto& [name, s] : sums) {
+    const double rel = s.error2 == 0 ? 0 : std::sqrt(s.error2 / std::max(s.ref2, 1e-300));
+    verdict.rel_l2_err = std::max(verdict.rel_l2_err, rel);
+    verdict.max_abs_err = std::max(verdict.max_abs_err, s.max_error);
+    ok = ok && rel <= tolerance_.rel_l2 && s.max_error <= tolerance_.max_rel * s.max_ref;
+  }
+  if (ok) {
+    if (const std::string name = set.broken_fence(); !name.empty()) {
+      verdict.detail = fmt::format("memory outside '{}' was written", name);
+      return verdict;
+    }
+    verdict.detail.clear();
+  }
+  verdict.ok = ok;
+  return verdict;
+}
+
+}  // namespace warptune

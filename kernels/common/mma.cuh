@@ -1,0 +1,46 @@
+#pragma once
+// Tensor-core products m16n8k16 (sm_80): D[16x8] += A[16x16] * B[16x8], 16-bit inputs, fp32 accumulators.
+// Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16": with g = lane / 4, t = lane % 4,
+// A: a0 (row g, k 2t..2t+1), a1 (row g+8), a2 (row g, k 2t+8..), a3 (row g+8, k 2t+8..);
+// B: b0 (k 2t..2t+1, col g), b1 (k 2t+8.., col g); D: d0,d1 (row g, cols 2t, 2t+1), d2,d3 (row g+8).
+#include "common/async_copy.cuh"
+#include "common/numeric.cuh"
+
+namespace warptune {
+
+template <class T>
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1);
+
+template <>
+__device__ __forceinline__ void mma_m16n8k16<bf16>(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                                   unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+template <>
+__device__ __forceinline__ void mma_m16n8k16<fp16>(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                                   unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// Four 8x8 tiles of 16-bit elements; lane i gives the address of row i % 8 of tile i / 8.
+__device__ __forceinline__ void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(shared_row)));
+}
+/// The same, each tile transposed.
+__device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(shared_row)));
+}
+
+}  // namespace warptune

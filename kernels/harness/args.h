@@ -1,0 +1,29 @@
+#pragma once
+// Arguments of the harness's own kernels.
+
+namespace warptune {
+
+struct FillArgs {
+  void* data;  // [count]
+  long long count;
+  unsigned long long seed;
+  float scale;
+};
+
+struct CountArgs {
+  const void* data;  // [count]
+  long long count;
+  unsigned long long* found;  // added to
+};
+
+struct StreamArgs {
+  const void* from;  // [chunks] of 16 bytes; null: write only
+  void* to;          // [chunks] of 16 bytes, or 4 bytes that are never written when reading only
+  long long chunks;
+};
+
+struct SpinArgs {
+  long long nanoseconds;
+};
+
+}  // namespace warptune

@@ -1,0 +1,50 @@
+// Idea: inputs are a pure function of (seed, index), bit for bit that of harness/core/random.h; and the count
+// of elements that were not written (poison) or are NaN.
+#include "common/numeric.cuh"
+#include "harness/args.h"
+
+namespace warptune {
+
+__device__ __forceinline__ unsigned mix(unsigned h) {
+  h ^= h >> 16;
+  h *= 0x85ebca6bu;
+  h ^= h >> 13;
+  h *= 0xc2b2ae35u;
+  return h ^ (h >> 16);
+}
+
+template <class T>
+__global__ void fill_random(FillArgs args) {
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < args.count;
+       i += stride) {
+    const unsigned low = static_cast<unsigned>(i), high = static_cast<unsigned>(i >> 32);
+    const unsigned h = mix(low + static_cast<unsigned>(args.seed) * 0x9e3779b9u);
+    const unsigned bits = mix(h ^ (high * 0x7feb352du) ^ static_cast<unsigned>(args.seed >> 32));
+    const float x = static_cast<float>(static_cast<int>(bits >> 8) - (1 << 23)) * 0x1p-23f;
+    if constexpr (is_same<T, int>)
+      static_cast<int*>(args.data)[i] = static_cast<int>(x * args.scale);
+    else
+      static_cast<T*>(args.data)[i] = from_float<T>(__fmul_rn(x, args.scale));
+  }
+}
+
+template <class T>
+__global__ void count_poisoned(CountArgs args) {
+  unsigned n = 0;
+  const long long stride = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < args.count;
+       i += stride) {
+    const T x = static_cast<const T*>(args.data)[i];
+    if constexpr (is_same<T, int>) {
+      n += x == -1;
+    } else {
+      const float f = to_float(x);
+      n += f != f;
+    }
+  }
+  n = __reduce_add_sync(0xffffffffu, n);
+  if (n && threadIdx.x % 32 == 0) atomicAdd(args.found, static_cast<unsigned long long>(n));
+}
+
+}  // namespace warptune

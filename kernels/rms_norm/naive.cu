@@ -1,0 +1,23 @@
+// Idea: one block per token, one element at a time, the row read twice: the readable baseline.
+#include "common/pdl.cuh"
+#include "common/reduce.cuh"
+#include "rms_norm/args.h"
+
+namespace warptune {
+
+template <class T, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) rms_norm_naive(RmsNormArgs args) {
+  pdl_wait();
+  const long long row = static_cast<long long>(blockIdx.x) * kHidden;
+  const T* x = static_cast<const T*>(args.x) + row;
+  const T* weight = static_cast<const T*>(args.weight);
+  T* y = static_cast<T*>(args.y) + row;
+
+  float sum = 0;
+  for (int i = threadIdx.x; i < kHidden; i += kBlock) sum += to_float(x[i]) * to_float(x[i]);
+  const float scale = rsqrtf(block_reduce<Sum, kBlock>(sum) / kHidden + args.eps);
+  for (int i = threadIdx.x; i < kHidden; i += kBlock)
+    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
+}
+
+}  // namespace warptune

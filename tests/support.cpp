@@ -1,0 +1,110 @@
+#include "support.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/space.h"
+#include "device/compile.h"
+#include "device/device.h"
+#include "verify/oracle.h"
+
+namespace warptune::testing {
+namespace {
+
+/// At most `most` of the configurations, evenly spread, the first and the last among them.
+std::vector<Config> spread(std::vector<Config> configs, int most) {
+  if (static_cast<int>(configs.size()) <= most) return configs;
+  std::vector<Config> chosen;
+  for (int i = 0; i < most; ++i)
+    chosen.push_back(configs[static_cast<std::size_t>(i) * (configs.size() - 1) / (most - 1)]);
+  return chosen;
+}
+
+bool takes(const Variant& variant, DType dtype) {
+  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
+
+void check_variants(Device& device, const OpEntry& entry, const Problem& problem, int most_configs) {
+  const Oracle oracle(entry.op, problem, 7, 4e8);
+  for (const Variant& variant : entry.variants) {
+    if (variant.backend != device.facts().backend || !takes(variant, problem.dtype)) continue;
+    const auto configs = spread(Space(variant, problem, device.facts()).configs(), most_configs);
+    for (const Config& config : configs) {
+      SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str());
+      std::unique_ptr<Plan> plan;
+      try {
+        plan = device.prepare(variant, problem, config);
+      } catch (const ResourceError&) {
+        continue;  // more than this device has
+      }
+      Buffer workspace;
+      if (const auto bytes = plan->workspace_bytes()) {
+        workspace = device.allocate(static_cast<std::size_t>(bytes));
+        device.set_bytes(workspace.data(), 0, static_cast<std::size_t>(bytes), device.stream());
+      }
+      TensorSet set(device, oracle.specs());
+      set.fill(oracle.specs(), oracle.seed());
+      const Args args = entry.op.bind(problem, set.addresses(), workspace.data());
+      for (int run = 0; run < 2;
+           ++run) {  // twice: a variant must leave its workspace ready for the next launch
+        set.reset_outputs(oracle.specs(), oracle.seed());
+        plan->launch(args.data(), device.stream());
+        device.synchronize();
+        const Verdict verdict = oracle.compare(set);
+        EXPECT_TRUE(verdict.ok) << verdict.detail << " (rel_l2 " << verdict.rel_l2_err << ", max_abs "
+                                << verdict.max_abs_err << ", run " << run << ")";
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_host_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
+                         std::span<const DType> dtypes) {
+  const auto device = open_device("host");
+  for (const DType dtype : dtypes) {
+    const OpEntry& entry = find_op(op);
+    check_variants(*device, entry, entry.op.problem(dims, dtype), 1000);
+  }
+}
+
+void check_cuda_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
+                         std::span<const DType> dtypes, int most_configs) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = open_device("cuda:0");
+  for (const DType dtype : dtypes) {
+    const OpEntry& entry = find_op(op);
+    check_variants(*device, entry, entry.op.problem(dims, dtype), most_configs);
+  }
+}
+
+void check_compiles(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
+                    std::span<const DType> dtypes, int most_configs) {
+#if WARPTUNE_HAS_CUDA
+  const Compiler compiler(KernelSources(std::string(SOURCE_ROOT) + "/kernels"), default_cache_folder());
+  for (const DType dtype : dtypes)
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      const OpEntry& entry = find_op(op);
+      const Problem problem = entry.op.problem(dims, dtype);
+      const DeviceFacts facts = known_device(arch);
+      for (const Variant& variant : entry.variants) {
+        if (variant.stages.empty() || !takes(variant, dtype)) continue;
+        for (const Config& config : spread(Space(variant, problem, facts).configs(), most_configs)) {
+          SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str() + " " + arch);
+          try {
+            inspect(compiler, variant, problem, config, facts);
+          } catch (const ResourceError&) {
+          } catch (const std::exception& e) {
+            ADD_FAILURE() << e.what();
+          }
+        }
+      }
+    }
+#else
+  (void)op, (void)dims, (void)dtypes, (void)most_configs;
+  GTEST_SKIP() << "built without the CUDA Toolkit";
+#endif
+}
+
+}  // namespace warptune::testing

@@ -1,0 +1,53 @@
+// How rms_norm runs on the CPU.
+#include <cmath>
+
+#include "core/parallel.h"
+#include "rms_norm/args.h"
+#include "rms_norm/rms_norm.h"
+
+namespace warptune {
+namespace {
+
+template <class T>
+void normalise_row(const RmsNormArgs& a, std::int64_t hidden, std::int64_t token) {
+  const T* x = static_cast<const T*>(a.x) + token * hidden;
+  const T* weight = static_cast<const T*>(a.weight);
+  T* y = static_cast<T*>(a.y) + token * hidden;
+  float sum = 0;
+  for (std::int64_t i = 0; i < hidden; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(x[i]);
+  const float scale = 1.0f / std::sqrt(sum / static_cast<float>(hidden) + a.eps);
+  for (std::int64_t i = 0; i < hidden; ++i)
+    y[i] = static_cast<T>(static_cast<float>(x[i]) * scale * static_cast<float>(weight[i]));
+}
+
+HostFunction run(const Problem& p, int threads) {
+  return [=, hidden = p["hidden"], dtype = p.dtype](const void* raw) {
+    const auto& a = *static_cast<const RmsNormArgs*>(raw);
+    with_float_dtype(dtype, [&]<class T>() {
+      parallel_for(a.tokens, threads, [&](std::int64_t token) { normalise_row<T>(a, hidden, token); });
+    });
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> rms_norm_host() {
+  return {
+      {
+          .name = "host_naive",
+          .idea = "one row after the other",
+          .backend = Backend::host,
+          .host = [](const Problem& p, const Config&) { return run(p, 1); },
+      },
+      {
+          .name = "host_threaded",
+          .idea = "rows over threads",
+          .backend = Backend::host,
+          .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
+          .constraints = {"threads <= sms", "threads <= tokens || threads == 1"},
+          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op rms_norm();
+std::vector<Variant> rms_norm_cuda();
+std::vector<Variant> rms_norm_host();
+}  // namespace warptune
