@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "argmax/argmax.h"
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
@@ -24,6 +25,7 @@ std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
+      entry(argmax(), {argmax_cuda(), argmax_host()}),
   };
   return ops;
 }
