@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
+#include "top_k/top_k.h"
 
 namespace warptune {
 namespace {
@@ -26,6 +27,7 @@ std::span<const OpEntry> all_ops() {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
+      entry(top_k(), {top_k_cuda(), top_k_host()}),
   };
   return ops;
 }
