@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
+#include "argmax/argmax.h"
 #include "core/error.h"
+#include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
+#include "top_k/top_k.h"
 
 namespace warptune {
 namespace {
@@ -22,6 +25,9 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
+      entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
+      entry(argmax(), {argmax_cuda(), argmax_host()}),
+      entry(top_k(), {top_k_cuda(), top_k_host()}),
   };
   return ops;
 }
