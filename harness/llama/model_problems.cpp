@@ -174,8 +174,8 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
   constexpr std::int64_t budget = 240 << 20;
   constexpr std::int64_t step = 256;  // a split at a round place keeps tiles whole
   const std::int64_t fit = budget / activation_bytes(config, dtype);
-  const int most = static_cast<int>(std::max(std::bit_floor(static_cast<std::uint64_t>(fit)),
-                                             static_cast<std::uint64_t>(step)));
+  const int most = static_cast<int>(
+      std::max(std::bit_floor(static_cast<std::uint64_t>(fit)), static_cast<std::uint64_t>(step)));
   std::vector<PromptChunk> chunks;
   PromptChunk open;
   const auto close = [&](int next) {
@@ -205,8 +205,7 @@ std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int
   add_layer(problems, of, batch, batch);
   for (const std::int64_t context : contexts) {
     add_once(problems, of.attention_decode(batch, context_bucket(context), false));
-    if (of.can_fuse_append())
-      add_once(problems, of.attention_decode(batch, context_bucket(context), true));
+    if (of.can_fuse_append()) add_once(problems, of.attention_decode(batch, context_bucket(context), true));
   }
   add_tail(problems, of, batch);
   return problems;

@@ -17,9 +17,9 @@ const std::vector<std::string> kFreeDims = {"tokens", "batch", "context", "q_len
 /// Names of variants from good to plain, for devices without wisdom.
 std::vector<std::string> preferences(const Problem& problem) {
   if (problem.op == "linear" && problem["tokens"] <= 8)
-    return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled"};
-  return {"cublaslt", "split_seq", "tiled", "vectorized", "warp_per_row", "scan", "host_threaded",
-          "host_blocked"};
+    return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled", "host_threaded", "host_blocked"};
+  return {"cublaslt",     "split_seq", "tiled",         "vectorized",
+          "warp_per_row", "scan",      "host_threaded", "host_blocked"};
 }
 
 bool runs_on(const Variant& variant, const Problem& problem, Backend backend) {

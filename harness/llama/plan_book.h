@@ -1,6 +1,6 @@
 #pragma once
-// Chooses how each problem runs: an override, the wisdom, the nearest wisdom, or a default; and makes its plan
-// and workspace once.
+// Chooses how each problem runs: an override, the wisdom, the nearest wisdom, or a default; and makes its
+// plan and workspace once.
 #include <functional>
 #include <map>
 #include <memory>

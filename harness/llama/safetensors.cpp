@@ -26,9 +26,8 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;  // the limit of the format
 /// Bytes per element, 0 for a dtype the format does not have.
 std::uint64_t element_bytes(const std::string& dtype) {
   static const std::map<std::string, std::uint64_t> sizes = {
-      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2},
-      {"F16", 2},  {"BF16", 2}, {"U32", 4}, {"I32", 4},     {"F32", 4},     {"U64", 8}, {"I64", 8},
-      {"F64", 8}};
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
+      {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
   const auto it = sizes.find(dtype);
   return it == sizes.end() ? 0 : it->second;
 }
@@ -78,8 +77,8 @@ void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
   std::ranges::sort(spans, {}, [](const auto& s) { return s.first.data(); });
   for (std::size_t i = 1; i < spans.size(); ++i)
     if (spans[i - 1].first.data() + spans[i - 1].first.size() > spans[i].first.data())
-      throw InputError(fmt::format("{}: tensors '{}' and '{}' overlap", origin, *spans[i - 1].second,
-                                   *spans[i].second));
+      throw InputError(
+          fmt::format("{}: tensors '{}' and '{}' overlap", origin, *spans[i - 1].second, *spans[i].second));
 }
 
 Json parse_json(std::span<const std::byte> bytes) {
@@ -95,8 +94,8 @@ std::vector<std::filesystem::path> shards_of(const std::filesystem::path& index)
   std::set<std::string> names;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
-      throw InputError(
-          fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(), tensor, shard.dump()));
+      throw InputError(fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(),
+                                   tensor, shard.dump()));
     names.insert(shard.get<std::string>());
   }
   std::vector<std::filesystem::path> paths;
@@ -112,7 +111,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   };
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw fail();
-  struct stat status{};
+  struct stat status {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(file);
     throw InputError(fmt::format("{} is not a file", path.string()));
@@ -143,8 +142,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     throw InputError(fmt::format("{}: the file has {} bytes; it is truncated", origin, bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kMaxHeader)
-    throw InputError(fmt::format("{}: the header is said to have {} bytes; this is no safetensors file",
-                                 origin, length));
+    throw InputError(
+        fmt::format("{}: the header is said to have {} bytes; this is no safetensors file", origin, length));
   if (length > bytes.size() - sizeof(length))
     throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
                                  length, bytes.size() - sizeof(length)));
@@ -162,8 +161,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
   std::vector<std::filesystem::path> paths = {single};
   if (!std::filesystem::exists(single)) {
     if (!std::filesystem::exists(index))
-      throw InputError(fmt::format("{} has neither model.safetensors nor model.safetensors.index.json",
-                                   folder.string()));
+      throw InputError(
+          fmt::format("{} has neither model.safetensors nor model.safetensors.index.json", folder.string()));
     paths = shards_of(index);
   }
   files_.reserve(paths.size());

@@ -25,7 +25,8 @@ DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
   if (tensor.dtype == "F32") return DType::fp32;
   if (tensor.dtype == "F16") return DType::fp16;
   if (tensor.dtype == "BF16") return DType::bf16;
-  throw InputError(fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
+  throw InputError(
+      fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
 }
 
 /// Reads tensors of a checkpoint into device memory.
@@ -111,7 +112,8 @@ class Dice {
 
 std::int64_t weight_bytes(const ModelConfig& c, DType dtype) {
   const std::int64_t hidden = c.hidden;
-  std::int64_t layer = 2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
+  std::int64_t layer =
+      2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
   if (c.attention_bias) layer += c.qkv_width() + hidden;
   const std::int64_t tables = static_cast<std::int64_t>(c.vocab) * hidden * (c.tied_embeddings ? 1 : 2);
   return (c.layers * layer + hidden + tables) * static_cast<std::int64_t>(size_of(dtype));
@@ -134,7 +136,8 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     l.o = loader.matrix(attention + "o_proj.weight", c.hidden, q);
     if (c.attention_bias) {
       l.qkv_bias = loader.load(
-          {{attention + "q_proj.bias", q}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}}, 0);
+          {{attention + "q_proj.bias", q}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}},
+          0);
       l.o_bias = loader.vector(attention + "o_proj.bias", c.hidden);
     }
     l.attention_norm = loader.vector(layer + "post_attention_layernorm.weight", c.hidden);

@@ -61,8 +61,7 @@ TEST(ModelConfig, ReadsEveryRopeScaling) {
 }
 
 TEST(ModelConfig, ReadsRopeParametersOfTransformers5) {
-  const ModelConfig c =
-      parse(R"("rope_parameters": {"rope_type": "default", "rope_theta": 250000.0})");
+  const ModelConfig c = parse(R"("rope_parameters": {"rope_type": "default", "rope_theta": 250000.0})");
   EXPECT_EQ(c.rope.kind, RopeKind::none);
   EXPECT_EQ(c.rope.theta, 250000);
 }
@@ -98,8 +97,8 @@ TEST(Rope, FrequenciesOfEachScaling) {
   EXPECT_FLOAT_EQ(rope_inv_freq(4, {.kind = RopeKind::linear, .theta = 100, .factor = 2})[1], 0.05f);
   const RopeScaling llama3{.kind = RopeKind::llama3, .theta = 1e4, .factor = 8, .original_max_position = 64};
   const auto scaled = rope_inv_freq(8, llama3);
-  EXPECT_FLOAT_EQ(scaled[0], 1.0f);         // wave 6.3 < 16: kept
-  EXPECT_FLOAT_EQ(scaled[3], 0.001f / 8);   // wave 6283 > 64: slowed down
+  EXPECT_FLOAT_EQ(scaled[0], 1.0f);        // wave 6.3 < 16: kept
+  EXPECT_FLOAT_EQ(scaled[3], 0.001f / 8);  // wave 6283 > 64: slowed down
   const double wave = 2 * 3.14159265358979 * 10, blend = (64 / wave - 1) / 3;
   EXPECT_NEAR(scaled[1], (1 - blend) * 0.1 / 8 + blend * 0.1, 1e-7);
 }
