@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "argmax/argmax.h"
+#include "attention_decode/attention_decode.h"
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
@@ -30,6 +31,7 @@ std::span<const OpEntry> all_ops() {
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
       entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
+      entry(attention_decode(), {attention_decode_cuda(), attention_decode_host()}),
   };
   return ops;
 }
