@@ -37,8 +37,7 @@ void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t se
 
 void TensorSet::fill(std::span<const TensorSpec> specs, std::uint64_t seed) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (!buffers_[i].data()) continue;
-    auto* base = buffers_[i].as<std::byte>();
+    std::byte* base = static_cast<std::byte*>(addresses_[i]) - kBand;
     device_->set_bytes(base, kBandByte, kBand, device_->stream());
     device_->set_bytes(base + kBand + bytes_[i], kBandByte, kBand, device_->stream());
     fill_one(i, specs[i], seed);
@@ -52,9 +51,8 @@ void TensorSet::reset_outputs(std::span<const TensorSpec> specs, std::uint64_t s
 
 std::string TensorSet::broken_fence() const {
   std::array<unsigned char, kBand> band;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    if (!buffers_[i].data()) continue;
-    const auto* base = buffers_[i].as<std::byte>();
+  for (std::size_t i = 0; i < addresses_.size(); ++i) {
+    const auto* base = static_cast<const std::byte*>(addresses_[i]) - kBand;
     for (const std::byte* at : {base, base + kBand + bytes_[i]}) {
       device_->download(band.data(), at, kBand);
       if (!std::ranges::all_of(band, [](unsigned char b) { return b == kBandByte; })) return names_[i];

@@ -10,7 +10,7 @@
 namespace warptune {
 
 /// Every tensor stands between two bands of known bytes. Cold tensors are this set's own; hot ones may be
-/// shared with another set.
+/// shared with another set; filling and checking reach those too.
 class TensorSet {
  public:
   /// `shared`: a set of the same specs whose hot tensors this one uses; it must outlive this set.

@@ -1,0 +1,114 @@
+// The ceilings that floors refer to, measured like everything else: variants of pseudo-problems, replayed.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "core/parallel.h"
+#include "harness/args.h"
+#include "measure/bench.h"
+#include "measure/statistics.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kSamples = 9;
+
+double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> args) {
+  auto replay = device.record([&](Stream stream) {
+    for (const StreamArgs& a : args) plan.launch(&a, stream);
+  });
+  device.time_us(*replay);
+  std::vector<double> samples;
+  for (int i = 0; i < kSamples; ++i)
+    samples.push_back(device.time_us(*replay) / static_cast<double>(args.size()));
+  std::ranges::sort(samples);
+  return quantile(samples, 0.5);
+}
+
+Variant kernel(const char* name, const char* file, const char* expression) {
+  return {.name = name,
+          .idea = "ceiling",
+          .stages = {{file, expression, [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
+                                      .block = {static_cast<unsigned>(p["block"])}};
+                      }}}};
+}
+
+void measure_cuda(Device& device, DeviceFacts& facts) {
+  const std::int64_t bytes =
+      std::min<std::int64_t>(4LL << 30, static_cast<std::int64_t>(device.free_bytes()) / 3);
+  const Buffer from = device.allocate(static_cast<std::size_t>(bytes));
+  device.fill_random(from.data(), DType::fp32, bytes / 4, 1, 1.0f);
+  const Problem p{.op = "ceiling", .dims = {{"block", 512}}, .dtype = DType::fp32};
+  const StreamArgs read{.from = from.data(), .to = from.data(), .chunks = bytes / 16};
+  const StreamArgs copy{.from = from.data(), .to = from.as<std::byte>() + bytes / 2, .chunks = bytes / 32};
+  const auto gb_per_s = [&](double us) { return static_cast<double>(bytes) / us * 1e-3; };
+
+  for (const int per_sm : {2, 4, 16}) {
+    const Config c{{"blocks", per_sm * facts.sms}};
+    for (const char* expression : {"stream_read<4>", "stream_read<8>"}) {
+      const auto plan = device.prepare(kernel("read", "harness/stream.cu", expression), p, c);
+      facts.read_gb_per_s = std::max(facts.read_gb_per_s, gb_per_s(median_us(device, *plan, {&read, 1})));
+    }
+    const auto plan = device.prepare(kernel("copy", "harness/stream.cu", "stream_copy<4>"), p, c);
+    facts.copy_gb_per_s = std::max(facts.copy_gb_per_s, gb_per_s(median_us(device, *plan, {&copy, 1})));
+  }
+
+  constexpr int kChains = 8, kSteps = 4096;
+  const Problem wide{.op = "ceiling", .dims = {{"block", 256}}, .dtype = DType::fp32};
+  const std::int64_t blocks = 8 * facts.sms;
+  const auto fma = device.prepare(kernel("fma", "harness/arithmetic.cu", "fma_chains<8, 4096>"), wide,
+                                  {{"blocks", blocks}});
+  facts.vector_tflop_per_s =
+      2.0 * kChains * kSteps * 256 * static_cast<double>(blocks) / median_us(device, *fma, {&read, 1}) * 1e-6;
+
+  const std::vector<StreamArgs> many(1000, read);
+  const auto empty = device.prepare(kernel("empty", "harness/stream.cu", "empty"),
+                                    Problem{.op = "ceiling", .dims = {{"block", 32}}}, {{"blocks", 1}});
+  facts.launch_floor_us = median_us(device, *empty, many);
+}
+
+void measure_host(Device& device, DeviceFacts& facts) {
+  const std::int64_t count = 16LL << 20;
+  std::vector<float> from(static_cast<std::size_t>(count), 1.0f), to(from.size());
+  const int threads = facts.sms;
+  const auto best_us = [&](const std::function<void()>& body) {
+    auto replay = device.record([&](Stream) { body(); });
+    double best = device.time_us(*replay);
+    for (int i = 0; i < 4; ++i) best = std::min(best, device.time_us(*replay));
+    return best;
+  };
+  const std::int64_t part = count / threads;
+  std::vector<float> sums(static_cast<std::size_t>(threads));
+  const double read = best_us([&] {
+    parallel_for(threads, threads, [&](std::int64_t t) {
+      float lanes[16] = {};
+      for (std::int64_t i = t * part; i + 16 <= (t + 1) * part; i += 16)
+        for (int j = 0; j < 16; ++j) lanes[j] += from[static_cast<std::size_t>(i + j)];
+      for (const float lane : lanes) sums[static_cast<std::size_t>(t)] += lane;
+    });
+  });
+  facts.read_gb_per_s = 4.0 * static_cast<double>(count) / read * 1e-3;
+  const double copy = best_us([&] {
+    parallel_for(threads, threads, [&](std::int64_t t) {
+      std::memcpy(to.data() + t * part, from.data() + t * part, static_cast<std::size_t>(4 * part));
+    });
+  });
+  facts.copy_gb_per_s = 8.0 * static_cast<double>(count) / copy * 1e-3;
+}
+
+}  // namespace
+
+DeviceFacts measure_ceilings(Device& device) {
+  DeviceFacts facts = device.facts();
+  facts.read_gb_per_s = facts.copy_gb_per_s = facts.vector_tflop_per_s = facts.matrix_tflop_per_s = 0;
+  facts.launch_floor_us = 0;
+  if (facts.backend == Backend::cuda)
+    measure_cuda(device, facts);
+  else
+    measure_host(device, facts);
+  device.set_ceilings(facts);
+  return facts;
+}
+
+}  // namespace warptune

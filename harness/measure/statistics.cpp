@@ -1,0 +1,35 @@
+#include "measure/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace warptune {
+
+double quantile(std::span<const double> sorted, double q) {
+  if (sorted.empty()) return NAN;
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at);
+  const std::size_t high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+std::pair<double, double> median_interval(std::span<const double> sorted) {
+  if (sorted.empty()) return {NAN, NAN};
+  // The largest k with 2 * P(Binomial(n, 1/2) <= k) <= 5 %: the interval is [sorted[k], sorted[n - 1 - k]]
+  // for k + 1 values cut off on neither side being too many.
+  const auto n = static_cast<int>(sorted.size());
+  double term = std::pow(0.5, n), tail = 0;
+  int cut = 0;
+  for (int k = 0; k < n / 2; ++k) {
+    tail += term;
+    if (2 * tail > 0.05) break;
+    cut = k + 1;
+    term *= static_cast<double>(n - k) / (k + 1);
+  }
+  // `cut` values lie outside on each side, so the interval begins at order statistic number cut (counted from
+  // 1).
+  const int first = std::max(cut - 1, 0);
+  return {sorted[static_cast<std::size_t>(first)], sorted[static_cast<std::size_t>(n - 1 - first)]};
+}
+
+}  // namespace warptune

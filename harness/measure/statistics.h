@@ -1,0 +1,15 @@
+#pragma once
+// Statistics of samples as pure functions.
+#include <span>
+#include <utility>
+
+namespace warptune {
+
+/// The value below which a fraction q of the samples lies, linear between neighbours. NaN for no samples.
+double quantile(std::span<const double> sorted, double q);
+
+/// The 95 % confidence interval of the median by order statistics (Conover, "Practical Nonparametric
+/// Statistics"): needs no distribution, only independent samples. Fewer than 6 samples: their whole range.
+std::pair<double, double> median_interval(std::span<const double> sorted);
+
+}  // namespace warptune

@@ -1,0 +1,163 @@
+// The bench on good and on faulty variants: each fault costs its own row and has its status.
+#include "measure/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "core/error.h"
+#include "core/space.h"
+#include "device/compile.h"
+#include "rms_norm/args.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+Problem small() {
+  const Assignment dims{{"tokens", 3}, {"hidden", 64}};
+  return find_op("rms_norm").op.problem(dims, DType::fp32);
+}
+
+BenchOptions quick() { return {.min_samples = 6, .max_seconds = 0.05}; }
+
+/// A host variant that runs the right one and then does something wrong.
+Variant spoiled(std::function<void(const RmsNormArgs&)> harm, bool run_first = true) {
+  return {.name = "spoiled",
+          .idea = "wrong on purpose",
+          .backend = Backend::host,
+          .host = [=](const Problem& p, const Config& c) -> HostFunction {
+            const HostFunction right = find_op("rms_norm").variant("host_naive").host(p, c);
+            return [=](const void* raw) {
+              if (run_first) right(raw);
+              harm(*static_cast<const RmsNormArgs*>(raw));
+            };
+          }};
+}
+
+class HostBench : public ::testing::Test {
+ protected:
+  std::unique_ptr<Device> device = open_device("host");
+  Bench bench{*device, find_op("rms_norm"), small(), quick()};
+};
+
+TEST_F(HostBench, MeasuresARightVariant) {
+  const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_GT(m.time_us, 0);
+  EXPECT_LE(m.time_us_min, m.ci_low_us);
+  EXPECT_LE(m.ci_low_us, m.time_us);
+  EXPECT_LE(m.time_us, m.ci_high_us);
+  EXPECT_GE(m.samples, 6);
+  EXPECT_LT(m.rel_l2_err, 1e-6);
+}
+
+TEST_F(HostBench, AVariantThatWritesNothingFails) {
+  const Measurement m = bench.run(spoiled([](const RmsNormArgs&) {}, false), {});
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_NE(m.detail.find("were not written"), std::string::npos) << m.detail;
+}
+
+TEST_F(HostBench, NanFails) {
+  const Measurement m =
+      bench.run(spoiled([](const RmsNormArgs& a) { static_cast<float*>(a.y)[5] = NAN; }), {});
+  EXPECT_EQ(m.status, Status::wrong_result);
+}
+
+TEST_F(HostBench, OneWrongElementFails) {
+  const Measurement m =
+      bench.run(spoiled([](const RmsNormArgs& a) { static_cast<float*>(a.y)[100] += 0.01f; }), {});
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_NE(m.detail.find("'y'[100]"), std::string::npos) << m.detail;
+}
+
+TEST_F(HostBench, WritingPastTheEndOrBeforeTheStartFails) {
+  for (const int at : {3 * 64, -1}) {
+    const Measurement m =
+        bench.run(spoiled([at](const RmsNormArgs& a) { static_cast<float*>(a.y)[at] = 1; }), {});
+    EXPECT_EQ(m.status, Status::wrong_result);
+    EXPECT_NE(m.detail.find("outside 'y'"), std::string::npos) << m.detail;
+  }
+}
+
+TEST_F(HostBench, AnswersOfTheFirstInputsFailOnOthers) {
+  auto kept = std::make_shared<std::vector<float>>();
+  const Measurement m = bench.run(spoiled([kept](const RmsNormArgs& a) {
+                                    auto* y = static_cast<float*>(a.y);
+                                    if (kept->empty()) kept->assign(y, y + 3 * 64);
+                                    std::copy(kept->begin(), kept->end(), y);
+                                  }),
+                                  {});
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_NE(m.detail.find("after timing"), std::string::npos) << m.detail;
+}
+
+TEST_F(HostBench, AVariantThatThrowsHasItsStatusAndTheNextOneRuns) {
+  const Measurement bad =
+      bench.run(spoiled([](const RmsNormArgs&) { throw std::runtime_error("boom"); }), {});
+  EXPECT_EQ(bad.status, Status::launch_error);
+  EXPECT_EQ(bad.detail, "boom");
+  const Measurement greedy =
+      bench.run(spoiled([](const RmsNormArgs&) { throw ResourceError("too much"); }), {});
+  EXPECT_EQ(greedy.status, Status::resource);
+  EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::ok);
+}
+
+TEST_F(HostBench, ATimeBelowTheFloorIsNoRecord) {
+  DeviceFacts slow = device->facts();
+  slow.vector_tflop_per_s = 1e-9;  // pretends that the device can do next to nothing
+  device->set_ceilings(slow);
+  EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
+}
+
+TEST(FloorUs, IsTheLargerOfMemoryAndArithmetic) {
+  DeviceFacts facts;
+  facts.read_gb_per_s = 1000;
+  facts.matrix_tflop_per_s = 100;
+  facts.vector_tflop_per_s = 10;
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 0}, DType::bf16), 1.0);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, DType::bf16), 10.0);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, DType::fp32), 100.0);
+}
+
+TEST(GpuBench, MeasuresEveryRmsNormVariant) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = open_device("cuda:0");
+  const DeviceFacts ceilings = measure_ceilings(*device);
+  std::printf("read %.0f GB/s, copy %.0f GB/s, fp32 %.1f TFLOP/s, empty %.3f us\n", ceilings.read_gb_per_s,
+              ceilings.copy_gb_per_s, ceilings.vector_tflop_per_s, ceilings.launch_floor_us);
+  const OpEntry& entry = find_op("rms_norm");
+  for (const std::int64_t tokens : {1, 4096}) {
+    const Assignment dims{{"tokens", tokens}, {"hidden", 4096}};
+    Bench bench(*device, entry, entry.op.problem(dims, DType::bf16), {});
+    for (const Variant& variant : entry.variants) {
+      if (variant.backend != Backend::cuda) continue;
+      double best = INFINITY;
+      for (const Config& config : Space(variant, bench.problem(), device->facts()).configs()) {
+        const Measurement m = bench.run(variant, config);
+        EXPECT_EQ(m.status, Status::ok) << variant.name << ' ' << config.str() << ": " << m.detail;
+        best = std::min(best, m.time_us);
+      }
+      std::printf("%s %s best %.3f us\n", bench.problem().key().c_str(), variant.name.c_str(), best);
+    }
+  }
+}
+
+TEST(GpuBench, FillIsTheSameOnHostAndDevice) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto gpu = open_device("cuda:0"), host = open_device("host");
+  for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
+    constexpr std::int64_t kCount = 100'003;
+    const std::size_t bytes = kCount * size_of(dtype);
+    const Buffer there = gpu->allocate(bytes);
+    std::vector<unsigned char> here(bytes), back(bytes);
+    gpu->fill_random(there.data(), dtype, kCount, 0x123456789abcull, 0.3f);
+    gpu->download(back.data(), there.data(), bytes);
+    host->fill_random(here.data(), dtype, kCount, 0x123456789abcull, 0.3f);
+    EXPECT_EQ(here, back) << name_of(dtype);
+  }
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,52 @@
+#include "measure/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace warptune {
+namespace {
+
+std::vector<double> counting(int n) {
+  std::vector<double> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 1.0);
+  return values;
+}
+
+TEST(Statistics, QuantilesOfKnownValues) {
+  const std::vector<double> v{1, 2, 3, 4, 5};
+  EXPECT_DOUBLE_EQ(quantile(v, 0.5), 3);
+  EXPECT_DOUBLE_EQ(quantile(v, 0.1), 1.4);
+  EXPECT_DOUBLE_EQ(quantile(v, 1.0), 5);
+  EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+}
+
+// Published table of order-statistic intervals of the median (95 %): n = 6: 1 and 6, 11: 2 and 10, 20: 6 and
+// 15, 50: 18 and 33.
+TEST(Statistics, MedianIntervalMatchesTheTable) {
+  EXPECT_EQ(median_interval(counting(5)), std::pair(1.0, 5.0));
+  EXPECT_EQ(median_interval(counting(6)), std::pair(1.0, 6.0));
+  EXPECT_EQ(median_interval(counting(11)), std::pair(2.0, 10.0));
+  EXPECT_EQ(median_interval(counting(20)), std::pair(6.0, 15.0));
+  EXPECT_EQ(median_interval(counting(50)), std::pair(18.0, 33.0));
+}
+
+TEST(Statistics, MedianIntervalCoversAtLeastNineteenOfTwenty) {
+  std::mt19937_64 random(3);
+  std::exponential_distribution<double> skewed(1.0);
+  int covered = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<double> v(21);
+    for (double& x : v) x = skewed(random);
+    std::sort(v.begin(), v.end());
+    const auto [low, high] = median_interval(v);
+    covered += low <= std::log(2.0) && std::log(2.0) <= high;
+  }
+  EXPECT_GE(covered, 1900);
+}
+
+}  // namespace
+}  // namespace warptune
