@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
 
 namespace warptune {
@@ -22,6 +23,7 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
+      entry(linear(), {linear_cuda(), linear_host()}),
   };
   return ops;
 }

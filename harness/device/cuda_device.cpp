@@ -149,7 +149,7 @@ class CudaDevice : public Device {
     WARPTUNE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&stop_));
-    pool_ = make_cuda_pool(PoolKind::caching, ordinal);
+    pool_ = make_cuda_pool(default_pool_kind(), ordinal);
     spin_.emplace(own("harness/stream.cu", "spin"));
     counter_ = allocate(sizeof(unsigned long long));
   }

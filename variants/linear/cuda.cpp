@@ -1,0 +1,114 @@
+// How linear runs on the GPU: an index of ideas in rising difficulty.
+#include "linear/linear.h"
+
+namespace warptune {
+namespace {
+
+unsigned threads(std::int64_t warps) { return static_cast<unsigned>(32 * warps); }
+
+/// Bytes before the partial sums of gemv_split_k: one counter per group of rows.
+std::int64_t split_k_partial_offset(const Problem& p, const Config& c) {
+  return ceil_div(4 * ceil_div(p["out"], c["warps"] * c["rows"]), 256) * 256;
+}
+
+const Parameter kPdl{"pdl", {0, 1}, "programmatic dependent launch"};
+const std::string kPdlRule = "pdl == 0 || arch >= 90";
+
+Variant naive() {
+  return {
+      .name = "naive",
+      .idea = "thread per output, one element at a time",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"}},
+      .stages = {{"linear/naive.cu", "linear_naive<{dtype}, {in}, {out}, {bias}, {block}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{.grid = {blocks_for(p["tokens"] * p["out"], c["block"])},
+                                  .block = {static_cast<unsigned>(c["block"])}};
+                  }}},
+  };
+}
+
+Variant gemv_vectorized() {
+  return {
+      .name = "gemv_vectorized",
+      .idea = "few tokens: warps share rows of the weight, 16-byte loads, many in flight",
+      .parameters = {{"warps", {4, 8}, "warps per block"},
+                     {"warps_per_row", {1, 2, 4, 8}, "warps that share a row"},
+                     {"rows", {1, 2, 4}, "rows per group of warps"},
+                     {"unroll", {1, 2, 4, 8, 16}, "loads in flight per row and thread"},
+                     kPdl},
+      .constraints = {"tokens <= 8", "warps_per_row <= warps", "rows * unroll >= 4", "rows * unroll <= 16",
+                      "rows * tokens <= 16", "rows * warps / warps_per_row <= max(out, 8)",
+                      "unroll * warps_per_row * 512 <= in * dtype_bytes || rows * unroll == 4", kPdlRule},
+      .stages = {{"linear/gemv_vectorized.cu",
+                  "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {warps_per_row}, "
+                  "{rows}, {unroll}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{.grid = {blocks_for(p["out"], c["warps"] / c["warps_per_row"] * c["rows"])},
+                                  .block = {threads(c["warps"])},
+                                  .pdl = c["pdl"] != 0};
+                  }}},
+  };
+}
+
+Variant gemv_split_k() {
+  return {
+      .name = "gemv_split_k",
+      .idea = "few tokens: the row length split over blocks, the last to arrive adds up",
+      .parameters = {{"warps", {4, 8}, "warps per block"},
+                     {"rows", {1, 2, 4}, "rows per warp"},
+                     {"unroll", {2, 4, 8}, "loads in flight per row and thread"},
+                     {"splits", {2, 4, 8, 16}, "blocks that share a row"},
+                     kPdl},
+      .constraints = {"tokens <= 8", "rows * unroll >= 4", "rows * unroll <= 16", "rows * tokens <= 16",
+                      "splits * unroll * 512 <= in * dtype_bytes || (splits == 2 && rows * unroll == 4)",
+                      kPdlRule},
+      .stages = {{"linear/gemv_split_k.cu",
+                  "linear_gemv_split_k<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, {unroll}, "
+                  "{splits}, {partial_offset}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{.grid = {blocks_for(p["out"], c["warps"] * c["rows"]),
+                                           static_cast<unsigned>(c["splits"])},
+                                  .block = {threads(c["warps"])},
+                                  .pdl = c["pdl"] != 0};
+                  }}},
+      .constants =
+          [](const Problem& p, const Config& c) {
+            return Assignment{{"partial_offset", split_k_partial_offset(p, c)}};
+          },
+      .workspace_bytes =
+          [](const Problem& p, const Config& c) {
+            return split_k_partial_offset(p, c) + 4 * c["splits"] * p["tokens"] * p["out"];
+          },
+  };
+}
+
+Variant gemv_bulk() {
+  return {
+      .name = "gemv_bulk",
+      .idea = "few tokens: persistent blocks, each warp streams rows through its own cp.async ring",
+      .parameters = {{"blocks", {108, 132, 216, 264, 432, 528}, "blocks in all; multiples of the SMs"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"stages", {2, 3, 4, 6}, "stages of a warp's ring"},
+                     {"unroll", {1, 2, 4}, "16-byte copies per thread and stage"},
+                     kPdl},
+      .constraints = {"tokens <= 8", "in * dtype_bytes % 16 == 0", "blocks % sms == 0",
+                      "unroll * 512 <= in * dtype_bytes || unroll == 1",
+                      // bytes in the rings of an SM: enough to cover the latency, and no more than it has
+                      "blocks / sms * warps * stages * unroll * 512 >= 32768",
+                      "blocks / sms * (warps * stages * unroll * 512 + 1024) <= shared_per_block", kPdlRule},
+      .stages = {{"linear/gemv_bulk.cu",
+                  "linear_gemv_bulk<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {stages}, {unroll}>",
+                  [](const Problem&, const Config& c) {
+                    return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
+                                  .block = {threads(c["warps"])},
+                                  .shared_bytes = c["warps"] * c["stages"] * c["unroll"] * 512,
+                                  .pdl = c["pdl"] != 0};
+                  }}},
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> linear_cuda() { return {naive(), gemv_vectorized(), gemv_split_k(), gemv_bulk()}; }
+
+}  // namespace warptune
