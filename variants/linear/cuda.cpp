@@ -107,8 +107,46 @@ Variant gemv_bulk() {
   };
 }
 
+Variant gemv_ring() {
+  const auto shared_bytes = [](const Problem& p, const Config& c) {
+    const auto size = static_cast<std::int64_t>(size_of(p.dtype));
+    return size * (c["warps"] * c["stages"] * c["rows"] * c["chunk"] + p["tokens"] * p["in"]) +
+           8 * c["warps"] * c["stages"];
+  };
+  return {
+      .name = "gemv_ring",
+      .idea =
+          "few tokens: each warp streams rows through its own ring of bulk copies, asked for before the "
+          "dependency",
+      .parameters = {{"blocks_per_sm", {1, 2}, "resident blocks per SM"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"rows", {1, 2, 4}, "rows a warp takes at once"},
+                     {"chunk", {512, 1024, 2048}, "elements of a row per copy"},
+                     {"stages", {3, 4, 6, 8}, "stages of a warp's ring"},
+                     kPdl},
+      .constraints =
+          {"arch >= 90", "tokens <= 4", "in * dtype_bytes % 16 == 0", "out % rows == 0",
+           "chunk <= in || chunk == 512",
+           "blocks_per_sm * warps * stages * rows * chunk * dtype_bytes >= 60000",
+           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * chunk + tokens * in) + 2048) <= "
+           "shared_per_block"},
+      .stages =
+          {{"linear/gemv_ring.cu",
+            "linear_gemv_ring<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, {chunk}, {stages}>",
+            [shared_bytes](const Problem& p, const Config& c) {
+              return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                            .block = {threads(c["warps"])},
+                            .shared_bytes = shared_bytes(p, c),
+                            .pdl = c["pdl"] != 0,
+                            .per_sm = true};
+            }}},
+  };
+}
+
 }  // namespace
 
-std::vector<Variant> linear_cuda() { return {naive(), gemv_vectorized(), gemv_split_k(), gemv_bulk()}; }
+std::vector<Variant> linear_cuda() {
+  return {naive(), gemv_vectorized(), gemv_split_k(), gemv_bulk(), gemv_ring()};
+}
 
 }  // namespace warptune
