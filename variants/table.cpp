@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention_decode/attention_decode.h"
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
@@ -24,6 +25,7 @@ std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(linear(), {linear_cuda(), linear_host()}),
+      entry(attention_decode(), {attention_decode_cuda(), attention_decode_host()}),
   };
   return ops;
 }
