@@ -27,6 +27,30 @@ Variant naive() {
   };
 }
 
+Variant tiled() {
+  return {
+      .name = "tiled",
+      .idea = "tiles in shared memory, a small tile of sums per thread, fp32 arithmetic",
+      .parameters = {{"tile_m", {16, 32, 64, 128}, "tokens per block"},
+                     {"tile_n", {32, 64, 128}, "outputs per block"},
+                     {"tile_k", {16, 32}, "elements of a row per step"},
+                     {"micro_m", {4, 8}, "tokens per thread"},
+                     {"micro_n", {4, 8}, "outputs per thread"}},
+      .constraints = {"tile_m / micro_m * (tile_n / micro_n) >= 64",
+                      "tile_m / micro_m * (tile_n / micro_n) <= 256", "tile_m < 2 * tokens || tile_m == 16",
+                      "tokens > 1"},
+      .stages = {{"linear/tiled.cu",
+                  "linear_tiled<{dtype}, {in}, {out}, {bias}, {tile_m}, {tile_n}, {tile_k}, {micro_m}, "
+                  "{micro_n}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{
+                        .grid = {blocks_for(p["out"], c["tile_n"]), blocks_for(p["tokens"], c["tile_m"])},
+                        .block = {
+                            static_cast<unsigned>(c["tile_m"] / c["micro_m"] * c["tile_n"] / c["micro_n"])}};
+                  }}},
+  };
+}
+
 Variant gemv_vectorized() {
   return {
       .name = "gemv_vectorized",
@@ -146,7 +170,7 @@ Variant gemv_ring() {
 }  // namespace
 
 std::vector<Variant> linear_cuda() {
-  return {naive(), gemv_vectorized(), gemv_split_k(), gemv_bulk(), gemv_ring()};
+  return {naive(), tiled(), gemv_vectorized(), gemv_split_k(), gemv_bulk(), gemv_ring()};
 }
 
 }  // namespace warptune

@@ -7,5 +7,7 @@ std::vector<Variant> linear_cuda();
 std::vector<Variant> linear_host();
 #if WARPTUNE_HAS_CUBLASLT
 std::vector<Variant> linear_vendor();
+#else
+inline std::vector<Variant> linear_vendor() { return {}; }
 #endif
 }  // namespace warptune
