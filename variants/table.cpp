@@ -11,6 +11,7 @@
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
 #include "top_k/top_k.h"
+#include "rope_append/rope_append.h"
 
 namespace warptune {
 namespace {
@@ -30,6 +31,7 @@ std::span<const OpEntry> all_ops() {
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
+      entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
   };
   return ops;
 }
