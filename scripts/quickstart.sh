@@ -29,7 +29,11 @@ echo "quickstart: devices"
 
 echo "quickstart: tuning configs/quick.yaml"
 "$program" tune configs/quick.yaml --out "$out"
-wisdom=$(ls -t "$out"/*/wisdom.json | head -n 1)
+wisdom=$(find "$out" -mindepth 2 -maxdepth 2 -name wisdom.json -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2-)
+if [[ -z $wisdom ]]; then
+  echo "quickstart: the sweep left no wisdom.json in $out" >&2
+  exit 1
+fi
 folder=$(dirname "$wisdom")
 
 model=tests/data/golden/gqa
