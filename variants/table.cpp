@@ -27,7 +27,7 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
-      entry(attention_decode(), {attention_decode_cuda(), attention_decode_host()}),
+      entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
