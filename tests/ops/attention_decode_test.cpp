@@ -85,7 +85,7 @@ TEST(AttentionDecodeOp, UnevenLengthsHoldAllKindsForEverySeed) {
   const Op& op = find_op("attention_decode").op;
   const Problem p = op.problem(dims(8, 2, 2, 64, 100, {kUneven}), DType::bf16);
   for (const std::uint64_t seed : {0u, 1u, 7u}) {
-    const auto& lengths = op.tensors(p, seed)[3].values;
+    const std::vector<std::int32_t> lengths = op.tensors(p, seed)[3].values;
     const std::set<int> kinds(lengths.begin(), lengths.end());
     EXPECT_TRUE(kinds.contains(0) && kinds.contains(1) && kinds.contains(100));
     EXPECT_EQ(*kinds.rbegin(), 100);

@@ -73,6 +73,7 @@ Variant vectorized() {
 }
 
 Variant split_seq() {
+  const std::string threads = "batch * q_heads / heads_per_block * splits * block";
   return {
       .name = "split_seq",
       .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
@@ -90,19 +91,19 @@ Variant split_seq() {
               // K bytes in flight per lane: 64 to 128.
               "unroll * head_dim * dtype_bytes >= 64 * threads_per_key",
               "unroll * head_dim * dtype_bytes <= 128 * threads_per_key",
+              // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
+              "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
               "(q_heads / kv_heads) % heads_per_block == 0",
-              "3 * heads_per_block >= min(q_heads / kv_heads, 8)",
+              "2 * heads_per_block >= min(q_heads / kv_heads, 8)",
               // Registers of q, sums, scores and loads, a quarter of the file left over; and shared memory.
               "head_dim * heads_per_block <= 64 * threads_per_key",
               "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + "
               "head_dim * dtype_bytes / 2 / threads_per_key)) <= 49152",
               "(block / 32 + append) * heads_per_block * head_dim * 4 <= 40960",
-              // At least 32 keys per split; threads in all: from 3/16 of what the device holds to one
-              // filling.
+              // At least 32 keys per split; threads in all: from a quarter of one filling to one filling.
               "splits <= 4 || splits * 32 <= context",
-              "splits == 1 || splits * 128 > context || "
-              "batch * q_heads / heads_per_block * splits * block >= 384 * sms",
-              "splits <= 2 || batch * q_heads / heads_per_block * splits * block <= 2048 * sms",
+              "splits == 1 || splits * 128 > context || " + threads + " >= 480 * sms",
+              "splits <= 2 || " + threads + " <= 2048 * sms",
               "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
               "combine == 0 || splits > 1",
               "pdl == 0 || arch >= 90",
@@ -123,10 +124,12 @@ Variant split_seq() {
 }
 
 Variant mma() {
+  const std::string ring = "warps * stages * 4 * tile * (head_dim + 8)",
+                    rings = "batch * kv_heads * splits * " + ring;
   return {
       .name = "mma",
       .idea = "a group's heads as the rows of tensor-core products, K and V through cp.async rings per warp",
-      .parameters = {{"warps", {1, 2, 4, 8}, "warps per block"},
+      .parameters = {{"warps", {2, 4, 8}, "warps per block"},
                      kSplits,
                      {"tile", {16, 32, 64}, "keys of a warp's tile"},
                      {"stages", {2, 3, 4}, "tiles of a warp's ring"},
@@ -137,18 +140,12 @@ Variant mma() {
               "append == 0 && k_layout == 0",
               "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
               // The ring, softmax states and weights of the merge fit, and it is worth the block.
-              "warps * stages * 4 * tile * (head_dim + 8) + 1024 + combine * q_heads / kv_heads * splits * 4 "
-              "<= "
-              "shared_per_block",
-              "warps * stages * 4 * tile * (head_dim + 8) >= 49152",
+              ring + " + 1024 + combine * q_heads / kv_heads * splits * 4 <= shared_per_block",
+              ring + " >= 49152",
               "splits <= 4 || splits * 32 <= context",
-              // Rings in all: from 60 % of the device's shared memory to four fillings.
-              "splits == 1 || splits * 256 > context || batch * kv_heads * splits * warps * stages * 4 * "
-              "tile * "
-              "(head_dim + 8) >= 0.6 * sms * shared_per_block",
-              "splits <= 2 || batch * kv_heads * splits * warps * stages * 4 * tile * (head_dim + 8) <= 4 * "
-              "sms "
-              "* shared_per_block",
+              // Rings in all: from 60 % of the device's shared memory to three fillings.
+              "splits == 1 || splits * 256 > context || " + rings + " >= 0.6 * sms * shared_per_block",
+              "splits <= 2 || " + rings + " <= 3 * sms * shared_per_block",
               "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
               "combine == 0 || splits > 1",
               "pdl == 0 || arch >= 90",
