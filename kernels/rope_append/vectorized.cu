@@ -18,7 +18,7 @@ constexpr __host__ __device__ int dividing(int n, int wanted) {
 
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic, bool kBias,
           bool kSplit, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
-__global__ void __launch_bounds__(kBlock) rope_append_vectorized(RopeAppendArgs args) {
+__global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
   constexpr int kVec = dividing(kInterleaved ? kHeadDim : kHalf, kVecWanted);
   constexpr int kParts = kInterleaved ? 1 : 2;  // accesses per head
