@@ -50,8 +50,12 @@ def best_rows(path: Path) -> dict[str, Best]:
     return best
 
 
+CHOICES = {"no": "0", "yes": "1"}  # a choice may be written as a number
+
+
 def same(ours: dict, theirs: dict) -> bool:
-    return all(ours[name] == value for name, value in theirs.items() if name in ours)
+    return all(CHOICES.get(ours[name], ours[name]) == CHOICES.get(value, value)
+               for name, value in theirs.items() if name in ours)
 
 
 def pairs(ours: dict[str, Best], peers: dict[str, Best]) -> list[tuple[Best, Best]]:

@@ -38,7 +38,7 @@ folder=$(dirname "$wisdom")
 
 model=tests/data/golden/gqa
 echo "quickstart: decoding $model from the winners, checked against its golden"
-"$program" decode --model "$model" --dtype fp32 --wisdom "$wisdom" --check "$model/golden.json" \
+"$program" decode --model "$model" --dtype fp32 --wisdom "$wisdom" --check "$model/golden.safetensors" \
   --csv "$folder/decode.csv"
 
 echo "quickstart: done"

@@ -125,7 +125,8 @@ def rope_cases(tokens: int, q_heads: int, kv_heads: int, head_dim: int) -> Itera
     cache = Input(uniform(1, kv_heads, capacity, head_dim), cold=True)
     yield from eager_and_compiled(
         op="rope_append",
-        dims={"tokens": tokens, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim},
+        dims={"tokens": tokens, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "batch": 1,
+              "style": "half_split", "scaling": "none", "bias": "no", "k_layout": "sd"},
         run=rope_append_of(q_heads, kv_heads),
         inputs={
             "qkv": activation(tokens, q_heads + 2 * kv_heads, head_dim),
@@ -135,7 +136,7 @@ def rope_cases(tokens: int, q_heads: int, kv_heads: int, head_dim: int) -> Itera
         }, bytes=2 * tokens * rows * SIZE + 8 * tokens, flops=6 * tokens * (q_heads + kv_heads) * head_dim // 2)
 
     def table(function: Callable) -> Input:
-        return Input(lambda: function(torch.arange(tokens, device=DEVICE).float()[:, None] * frequencies())[:, None])
+        return Input(lambda: function(torch.arange(tokens, device=DEVICE)[:, None] * frequencies())[:, None])
 
     yield from eager_and_compiled(
         op="rope", dims={"tokens": tokens, "q_heads": q_heads, "head_dim": head_dim}, run=rope,
@@ -152,7 +153,7 @@ def linear_cases() -> Iterator[Case]:
     for k, n in LINEAR_SHAPES:
         for tokens in (1, 8, 64):
             yield Case(
-                op="linear", dims={"tokens": tokens, "in": k, "out": n}, variant="torch_cublas",
+                op="linear", dims={"tokens": tokens, "in": k, "out": n, "bias": "no"}, variant="torch_cublas",
                 run=lambda x, weight: F.linear(x, weight),
                 inputs={"x": activation(tokens, k), "weight": weight(n, k)},
                 bytes=SIZE * (tokens * k + n * k + tokens * n), flops=2 * tokens * k * n)
@@ -184,7 +185,7 @@ def attention_decode_cases() -> Iterator[Case]:
             yield Case(
                 op="attention_decode",
                 dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim,
-                      "context": context},
+                      "context": context, "uneven": "no", "k_layout": "sd", "append": "no", "bias": "no"},
                 variant=f"torch_sdpa_{backend}", run=attention_of(backend, causal=False),
                 inputs={"q": activation(batch, q_heads, 1, head_dim), "k": cache, "v": cache},
                 bytes=2 * batch * head_dim * (kv_heads * context + q_heads) * SIZE,
@@ -205,7 +206,7 @@ def attention_prefill_cases() -> Iterator[Case]:
             yield Case(
                 op="attention_prefill",
                 dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim,
-                      "q_len": length, "kv_len": length, "causal": causal},
+                      "q_len": length, "kv_len": length, "causal": causal, "uneven": "no"},
                 variant=f"torch_sdpa_{backend}", run=attention_of(backend, causal=bool(causal)),
                 inputs={"q": Input(uniform(batch, q_heads, length, head_dim), cold=True), "k": cache, "v": cache},
                 bytes=2 * batch * length * head_dim * (q_heads + kv_heads) * SIZE,
@@ -221,7 +222,7 @@ def logits_cases() -> Iterator[Case]:
                        run=lambda logits: torch.argmax(logits, dim=-1), inputs=inputs, bytes=read + 4 * batch)
             yield Case(op="top_k", dims={"batch": batch, "vocab": vocab, "k": 50}, variant="torch_eager",
                        run=lambda logits: torch.topk(logits, 50, dim=-1), inputs=inputs, bytes=read + 4 * batch)
-            yield Case(op="softmax", dims={"batch": batch, "q_heads": 1, "q_len": 1, "kv_len": vocab},
+            yield Case(op="softmax", dims={"batch": batch, "q_heads": 1, "q_len": 1, "kv_len": vocab, "mask": "none"},
                        variant="torch_eager", run=lambda logits: torch.softmax(logits, dim=-1), inputs=inputs,
                        bytes=2 * read, flops=5 * batch * vocab)
 
