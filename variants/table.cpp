@@ -15,12 +15,10 @@
 #include "add_rms_norm/add_rms_norm.h"
 #include "advance/advance.h"
 #include "causal_mask/causal_mask.h"
-#include "core/error.h"
 #include "embedding/embedding.h"
 #include "padding_offset/padding_offset.h"
 #include "remove_padding/remove_padding.h"
 #include "restore_padding/restore_padding.h"
-#include "rms_norm/rms_norm.h"
 #include "softmax/softmax.h"
 #include "swiglu/swiglu.h"
 
