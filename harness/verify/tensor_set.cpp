@@ -31,6 +31,9 @@ void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t se
   else if (!spec.values.empty())
     device_->upload(addresses_[i], spec.values.data(), static_cast<std::size_t>(bytes_[i]),
                     device_->stream());
+  else if (!spec.floats.empty())
+    device_->upload(addresses_[i], spec.floats.data(), static_cast<std::size_t>(bytes_[i]),
+                    device_->stream());
   else
     device_->fill_random(addresses_[i], spec.dtype, spec.count(), tensor_seed(seed, i), spec.scale);
 }

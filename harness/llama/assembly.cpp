@@ -1,0 +1,174 @@
+#include "llama/assembly.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "add_rms_norm/args.h"
+#include "attention_decode/args.h"
+#include "attention_prefill/args.h"
+#include "embedding/args.h"
+#include "linear/args.h"
+#include "rms_norm/args.h"
+#include "rope_append/args.h"
+#include "swiglu/args.h"
+
+namespace warptune {
+namespace {
+
+Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width) {
+  return device.allocate(static_cast<std::size_t>(tokens * width) * size_of(dtype));
+}
+
+float attention_scale(const ModelConfig& config) {
+  return 1.0f / std::sqrt(static_cast<float>(config.head_dim));
+}
+
+}  // namespace
+
+Activations::Activations(Device& device, const ModelConfig& c, DType dtype, int tokens)
+    : residual(rows(device, dtype, tokens, c.hidden)),
+      rows_a(rows(device, dtype, tokens, std::max(c.hidden, c.q_width()))),
+      rows_b(rows(device, dtype, tokens, c.hidden)),
+      wide(rows(device, dtype, tokens, std::max(c.qkv_width(), 2 * c.intermediate))),
+      inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))) {}
+
+Assembly::Assembly(const ModelConfig& config, const Weights& weights, const KvCache& kv,
+                   const float* inv_freq, PlanBook& book, const Activations& activations, int tokens)
+    : config_(config),
+      weights_(weights),
+      kv_(kv),
+      inv_freq_(inv_freq),
+      book_(book),
+      activations_(activations),
+      tokens_(tokens),
+      problems_(config, weights.dtype) {}
+
+void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
+                      void* y) {
+  auto entry = book_.get(problem);
+  void* workspace = entry->workspace.data();
+  add(std::move(entry), LinearArgs{.x = x,
+                                   .weight = weight.data(),
+                                   .bias = bias.data(),
+                                   .y = y,
+                                   .workspace = workspace,
+                                   .tokens = tokens_});
+}
+
+void Assembly::add_norm(const void* x, const Buffer& weight) {
+  add(book_.get(problems_.add_rms_norm(tokens_)), AddRmsNormArgs{.x = x,
+                                                                 .residual = activations_.residual.data(),
+                                                                 .weight = weight.data(),
+                                                                 .residual_out = activations_.residual.data(),
+                                                                 .y = activations_.rows_a.data(),
+                                                                 .tokens = tokens_,
+                                                                 .eps = config_.rms_eps});
+}
+
+void Assembly::begin(const int* ids, int* bad_token) {
+  add(book_.get(problems_.embedding(tokens_)), EmbeddingArgs{.ids = ids,
+                                                             .table = weights_.embedding.data(),
+                                                             .y = activations_.residual.data(),
+                                                             .bad_token = bad_token,
+                                                             .tokens = tokens_});
+  add(book_.get(problems_.rms_norm(tokens_)), RmsNormArgs{.x = activations_.residual.data(),
+                                                          .weight = weights_.layers[0].input_norm.data(),
+                                                          .y = activations_.rows_a.data(),
+                                                          .tokens = tokens_,
+                                                          .eps = config_.rms_eps});
+}
+
+void Assembly::qkv(int layer) {
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data());
+}
+
+void Assembly::rope_append(int layer, int batch, int first, const RowPlaces& places) {
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  add(book_.get(problems_.rope_append(tokens_, batch)),
+      RopeAppendArgs{.qkv = activations_.wide.data(),
+                     .bias = w.qkv_bias.data(),
+                     .sequence = places.sequence,
+                     .position = places.position,
+                     .lengths = places.lengths,
+                     .inv_freq = inv_freq_,
+                     .q = activations_.inner.data(),
+                     .k_cache = kv_.k(layer, first),
+                     .v_cache = kv_.v(layer, first),
+                     .tokens = tokens_,
+                     .capacity = kv_.capacity(),
+                     .theta = static_cast<float>(config_.rope.theta),
+                     .factor = static_cast<float>(config_.rope.factor),
+                     .max_position = config_.rope.original_max_position});
+}
+
+void Assembly::attention_decode(int layer, int batch, const int* lengths, std::int64_t context, bool append) {
+  auto entry = book_.get(problems_.attention_decode(batch, context, append));
+  const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  void* workspace = entry->workspace.data();
+  add(std::move(entry),
+      AttentionDecodeArgs{.q = append ? activations_.wide.data() : activations_.inner.data(),
+                          .k_cache = kv_.k(layer),
+                          .v_cache = kv_.v(layer),
+                          .lengths = lengths,
+                          .bias = append ? w.qkv_bias.data() : nullptr,
+                          .inv_freq = inv_freq_,
+                          .out = activations_.rows_a.data(),
+                          .workspace = workspace,
+                          .batch = batch,
+                          .capacity = kv_.capacity(),
+                          .scale = attention_scale(config_)});
+}
+
+void Assembly::attention_prefill(int layer, const PromptChunk& chunk, const int* cu_seqlens,
+                                 const int* kv_lens) {
+  const int batch = static_cast<int>(chunk.pieces.size());
+  auto entry = book_.get(
+      problems_.attention_prefill(batch, chunk.longest_query(), chunk.longest_context(), chunk.uneven()));
+  void* workspace = entry->workspace.data();
+  add(std::move(entry), AttentionPrefillArgs{.q = activations_.inner.data(),
+                                             .k_cache = kv_.k(layer, chunk.first_sequence),
+                                             .v_cache = kv_.v(layer, chunk.first_sequence),
+                                             .cu_seqlens = cu_seqlens,
+                                             .kv_lens = kv_lens,
+                                             .out = activations_.rows_a.data(),
+                                             .workspace = workspace,
+                                             .batch = batch,
+                                             .capacity = kv_.capacity(),
+                                             .scale = attention_scale(config_)});
+}
+
+void Assembly::finish_layer(int layer) {
+  const auto index = static_cast<std::size_t>(layer);
+  const LayerWeights& w = weights_.layers[index];
+  const bool last = index + 1 == weights_.layers.size();
+  const Activations& a = activations_;
+  linear(problems_.o(tokens_), a.rows_a.data(), w.o, w.o_bias, a.rows_b.data());
+  add_norm(a.rows_b.data(), w.attention_norm);
+  linear(problems_.gate_up(tokens_), a.rows_a.data(), w.gate_up, {}, a.wide.data());
+  add(book_.get(problems_.swiglu(tokens_)),
+      SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_});
+  linear(problems_.down(tokens_), a.inner.data(), w.down, {}, a.rows_b.data());
+  add_norm(a.rows_b.data(), last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
+}
+
+void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
+  add(book_.get(problems_.gather(count, tokens_), true), EmbeddingArgs{.ids = indices,
+                                                                       .table = activations_.rows_a.data(),
+                                                                       .y = to,
+                                                                       .bad_token = bad_token,
+                                                                       .tokens = count});
+}
+
+Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
+                       int batch, void* logits) {
+  auto entry = book.get(ModelProblems(config, weights.dtype).lm_head(batch));
+  const LinearArgs args{.x = rows,
+                        .weight = weights.head(),
+                        .y = logits,
+                        .workspace = entry->workspace.data(),
+                        .tokens = batch};
+  return {std::move(entry), Args(args)};
+}
+
+}  // namespace warptune

@@ -1,0 +1,80 @@
+#pragma once
+// Builds the sequence of plan launches that takes rows of tokens through a LLaMA. Decode and prefill differ
+// only in the attention.
+#include <memory>
+#include <vector>
+
+#include "llama/kv_cache.h"
+#include "llama/model_problems.h"
+#include "llama/plan_book.h"
+#include "llama/weights.h"
+
+namespace warptune {
+
+/// One launch: a plan and its args.h struct.
+struct Call {
+  std::shared_ptr<const PlanEntry> entry;
+  Args args;
+  void launch(Stream stream) const { entry->plan->launch(args.data(), stream); }
+};
+
+/// The activations of `tokens` rows. `rows_a` holds what a layer's next matrix reads.
+struct Activations {
+  Activations(Device& device, const ModelConfig& config, DType dtype, int tokens);
+  Buffer residual;        // [tokens, hidden]: the residual stream
+  Buffer rows_a, rows_b;  // [tokens, max(hidden, q_heads * head_dim)], [tokens, hidden]
+  Buffer wide;            // [tokens, max(qkv, 2 * intermediate)]
+  Buffer inner;           // [tokens, max(q, intermediate)]
+};
+
+/// Device addresses of what says where each row stands.
+struct RowPlaces {
+  const int* sequence;  // [tokens]
+  const int* position;  // [tokens]
+  const int* lengths;   // [batch]: keys of each sequence, its new tokens included
+};
+
+class Assembly {
+ public:
+  Assembly(const ModelConfig& config, const Weights& weights, const KvCache& kv, const float* inv_freq,
+           PlanBook& book, const Activations& activations, int tokens);
+
+  /// Token ids -> residual stream, and the first norm of it.
+  void begin(const int* ids, int* bad_token);
+  void qkv(int layer);
+  /// Splits qkv, adds the bias, rotates, appends to the cache from sequence `first` on.
+  void rope_append(int layer, int batch, int first, const RowPlaces& places);
+  /// One query per sequence; `append`: rope_append is fused in.
+  void attention_decode(int layer, int batch, const int* lengths, std::int64_t context, bool append);
+  void attention_prefill(int layer, const PromptChunk& chunk, const int* cu_seqlens, const int* kv_lens);
+  /// From the attention's output to the rows that the next layer (or the head) reads.
+  void finish_layer(int layer);
+  /// Rows of `rows_a` by index, into `to`.
+  void gather(const int* indices, int count, void* to, int* bad_token);
+
+  std::vector<Call> take() { return std::move(calls_); }
+
+  /// The end of a step: logits of `rows`, and the tokens chosen from them.
+  static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
+                      int batch, void* logits);
+
+ private:
+  template <class T>
+  void add(std::shared_ptr<const PlanEntry> entry, const T& args) {
+    calls_.push_back({std::move(entry), Args(args)});
+  }
+  void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y);
+  void add_norm(const void* x, const Buffer& weight);
+
+  const ModelConfig& config_;
+  const Weights& weights_;
+  const KvCache& kv_;
+  const float* inv_freq_;
+  PlanBook& book_;
+  const Activations& activations_;
+  int tokens_;
+  ModelProblems problems_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace warptune

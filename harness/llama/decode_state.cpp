@@ -1,0 +1,77 @@
+#include "llama/decode_state.h"
+
+#include <array>
+#include <numeric>
+
+namespace warptune {
+namespace {
+
+/// Columns beyond the steps asked for: timing replays `advance` a few more times.
+constexpr int kSpareColumns = 64;
+
+Buffer ints(Device& device, int count) {
+  return device.allocate(static_cast<std::size_t>(count) * sizeof(int));
+}
+
+}  // namespace
+
+DecodeState::DecodeState(Device& device, int batch, int max_steps, std::uint64_t seed)
+    : ids(ints(device, batch)),
+      positions(ints(device, batch)),
+      lengths(ints(device, batch)),
+      sequence(ints(device, batch)),
+      transcript(ints(device, batch * (max_steps + kSpareColumns))),
+      step(ints(device, 1)),
+      bad_token(ints(device, 1)),
+      rng(device.allocate(2 * sizeof(std::uint64_t))),
+      device_(device),
+      batch_(batch),
+      columns_(max_steps + kSpareColumns),
+      seed_(seed) {
+  std::vector<int> order(static_cast<std::size_t>(batch));
+  std::iota(order.begin(), order.end(), 0);
+  put(sequence, order);
+  put(ids, std::vector<int>(order.size(), 0));
+  clear();
+}
+
+void DecodeState::put(const Buffer& buffer, std::span<const int> values) {
+  device_.upload(buffer.data(), values.data(), values.size_bytes(), device_.stream());
+  device_.synchronize();
+}
+
+std::vector<int> DecodeState::get(const Buffer& buffer) const {
+  std::vector<int> values(buffer.bytes() / sizeof(int));
+  device_.download(values.data(), buffer.data(), buffer.bytes());
+  return values;
+}
+
+void DecodeState::set(std::span<const int> new_lengths, int new_step) {
+  std::vector<int> places;
+  for (const int length : new_lengths) places.push_back(length - 1);
+  put(lengths, new_lengths);
+  put(positions, places);
+  put(step, std::array{new_step});
+}
+
+void DecodeState::clear() {
+  const std::array<std::uint64_t, 2> start = {seed_, 0};
+  device_.upload(rng.data(), start.data(), sizeof(start), device_.stream());
+  device_.set_bytes(transcript.data(), 0xff, transcript.bytes(), device_.stream());
+  device_.set_bytes(bad_token.data(), 0, bad_token.bytes(), device_.stream());
+  device_.synchronize();
+}
+
+void DecodeState::set_ids(std::span<const int> values) { put(ids, values); }
+
+std::vector<std::vector<int>> DecodeState::get_transcript(int steps) const {
+  const std::vector<int> all = get(transcript);
+  std::vector<std::vector<int>> rows;
+  for (int b = 0; b < batch_; ++b) {
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(b) * columns_;
+    rows.emplace_back(first, first + steps);
+  }
+  return rows;
+}
+
+}  // namespace warptune

@@ -1,0 +1,40 @@
+#pragma once
+// What changes from step to step, in device memory, so that one captured graph serves many steps.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+
+namespace warptune {
+
+class DecodeState {
+ public:
+  DecodeState(Device& device, int batch, int max_steps, std::uint64_t seed);
+
+  /// The next step feeds the tokens in `ids` at place lengths[b] - 1 and writes column `step`.
+  void set(std::span<const int> lengths, int step);
+  /// As new: nothing in the transcript, the sampler's first step.
+  void clear();
+  void set_ids(std::span<const int> ids);
+
+  std::vector<int> get_ids() const { return get(ids); }
+  std::vector<int> get_lengths() const { return get(lengths); }
+  /// [batch][steps so far], -1 where a sequence had finished.
+  std::vector<std::vector<int>> get_transcript(int steps) const;
+
+  Buffer ids, positions, lengths, sequence;  // [batch]
+  Buffer transcript;                         // [batch, columns()]
+  Buffer step, bad_token;                    // [1]
+  Buffer rng;                                // [2] of 64 bits
+  int columns() const { return columns_; }
+
+ private:
+  std::vector<int> get(const Buffer& buffer) const;
+  void put(const Buffer& buffer, std::span<const int> values);
+  Device& device_;
+  int batch_, columns_;
+  std::uint64_t seed_;
+};
+
+}  // namespace warptune

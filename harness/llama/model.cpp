@@ -1,0 +1,199 @@
+#include "llama/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+
+#include "advance/args.h"
+#include "argmax/args.h"
+#include "core/error.h"
+#include "llama/nvtx.h"
+#include "top_k/args.h"
+
+namespace warptune {
+namespace {
+
+void launch_named(std::span<const Call> calls, Stream stream) {
+  for (const Call& call : calls) {
+    const NvtxRange range(call.entry->problem.key() + " " + call.entry->variant);
+    call.launch(stream);
+  }
+}
+
+Buffer upload_floats(Device& device, const std::vector<float>& values) {
+  Buffer buffer = device.allocate(values.size() * sizeof(float));
+  device.upload(buffer.data(), values.data(), buffer.bytes(), device.stream());
+  device.synchronize();
+  return buffer;
+}
+
+}  // namespace
+
+Model::Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
+             ModelOptions options)
+    : device_(device),
+      config_(config),
+      weights_(weights),
+      book_(book),
+      options_(options),
+      kv_(device, config, weights.dtype, options.batch, options.capacity),
+      state_(device, options.batch, options.max_steps + 1, options.sampling.seed),
+      activations_(device, config, weights.dtype, options.batch),
+      logits_(device.allocate(static_cast<std::size_t>(options.batch) *
+                              static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
+      inv_freq_(upload_floats(device, rope_inv_freq(config.head_dim, config.rope))) {}
+
+/// From the final hidden states in rows_a to the next tokens.
+std::vector<Call> Model::tail() const {
+  const int batch = options_.batch;
+  const ModelProblems problems(config_, weights_.dtype);
+  std::vector<Call> calls = {
+      Assembly::lm_head(config_, weights_, book_, activations_.rows_a.data(), batch, logits_.data())};
+  if (options_.sampling.greedy) {
+    auto entry = book_.get(problems.argmax(batch));
+    const ArgmaxArgs args{.logits = logits_.data(),
+                          .ids = state_.ids.as<int>(),
+                          .workspace = entry->workspace.data(),
+                          .batch = batch};
+    calls.push_back({std::move(entry), Args(args)});
+  } else {
+    auto entry = book_.get(problems.top_k(batch, options_.sampling.k));
+    const TopKArgs args{.logits = logits_.data(),
+                        .rng = state_.rng.as<unsigned long long>(),
+                        .ids = state_.ids.as<int>(),
+                        .workspace = entry->workspace.data(),
+                        .batch = batch,
+                        .temperature = options_.sampling.temperature,
+                        .p = options_.sampling.p};
+    calls.push_back({std::move(entry), Args(args)});
+  }
+  calls.push_back(
+      {book_.get(problems.advance(batch)), Args(AdvanceArgs{.ids = state_.ids.as<int>(),
+                                                            .positions = state_.positions.as<int>(),
+                                                            .lengths = state_.lengths.as<int>(),
+                                                            .transcript = state_.transcript.as<int>(),
+                                                            .step = state_.step.as<int>(),
+                                                            .rng = state_.rng.as<unsigned long long>(),
+                                                            .batch = batch,
+                                                            .max_steps = state_.columns(),
+                                                            .eos = options_.eos})});
+  return calls;
+}
+
+bool Model::fuses(std::int64_t context) const {
+  const ModelProblems problems(config_, weights_.dtype);
+  if (!problems.can_fuse_append()) return false;
+  if (options_.fuse_append) return *options_.fuse_append;
+  const auto fused = book_.expected_us(problems.attention_decode(options_.batch, context, true));
+  const auto apart = book_.expected_us(problems.attention_decode(options_.batch, context, false));
+  const auto rope = book_.expected_us(problems.rope_append(options_.batch, options_.batch));
+  return fused && apart && rope && *fused < *apart + *rope;
+}
+
+Model::Step& Model::step_for(std::int64_t length) {
+  const std::int64_t context = context_bucket(length);
+  Step& step = steps_[context];
+  if (!step.calls.empty()) return step;
+  const int batch = options_.batch;
+  const bool fused = fuses(context);
+  Assembly assembly(config_, weights_, kv_, inv_freq_.as<float>(), book_, activations_, batch);
+  assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    assembly.qkv(layer);
+    if (!fused)
+      assembly.rope_append(layer, batch, 0,
+                           {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()});
+    assembly.attention_decode(layer, batch, state_.lengths.as<int>(), context, fused);
+    assembly.finish_layer(layer);
+  }
+  step.calls = assembly.take();
+  std::ranges::move(tail(), std::back_inserter(step.calls));
+  return step;
+}
+
+std::span<const Call> Model::step_calls(std::int64_t length) { return step_for(length).calls; }
+
+Replay& Model::step_replay(std::int64_t length) {
+  Step& step = step_for(length);
+  if (!step.replay) {
+    device_.synchronize();
+    step.replay = device_.record([&calls = step.calls](Stream stream) {
+      for (const Call& call : calls) call.launch(stream);
+    });
+  }
+  return *step.replay;
+}
+
+double Model::prefill(std::span<const std::vector<int>> prompts) {
+  if (static_cast<int>(prompts.size()) != options_.batch)
+    throw std::logic_error("prefill needs one prompt per sequence");
+  std::vector<int> lengths;
+  for (std::size_t b = 0; b < prompts.size(); ++b) {
+    if (prompts[b].empty()) throw InputError(fmt::format("prompt {} is empty", b));
+    for (const int id : prompts[b])
+      if (id < 0 || id >= config_.vocab)
+        throw InputError(
+            fmt::format("prompt {} holds token {}; the vocabulary has {}", b, id, config_.vocab));
+    if (static_cast<int>(prompts[b].size()) >= options_.capacity)
+      throw InputError(fmt::format("prompt {} has {} tokens; the KV cache holds {}", b, prompts[b].size(),
+                                   options_.capacity));
+    lengths.push_back(static_cast<int>(prompts[b].size()));
+  }
+  state_.clear();
+  state_.set(lengths, 0);
+  const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
+                       activations_.rows_a.data(), state_.bad_token.as<int>());
+  const std::vector<Call> end = tail();
+  device_.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  launch_named(prompt.calls(), device_.stream());
+  launch_named(end, device_.stream());
+  device_.synchronize();
+  longest_ = *std::ranges::max_element(lengths) + 1;
+  sampled_ = 1;
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Model::step() {
+  if (longest_ > options_.capacity)
+    throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
+  if (options_.graph)
+    step_replay(longest_).launch(device_.stream());
+  else
+    launch_named(step_calls(longest_), device_.stream());
+  ++longest_;
+  ++sampled_;
+}
+
+std::vector<float> Model::logits() const {
+  std::vector<std::byte> raw(logits_.bytes());
+  device_.download(raw.data(), logits_.data(), raw.size());
+  std::vector<float> values(raw.size() / size_of(weights_.dtype));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(load(weights_.dtype, raw.data(), static_cast<std::int64_t>(i)));
+  return values;
+}
+
+bool Model::all_finished() const {
+  return options_.eos >= 0 && std::ranges::all_of(state_.get_lengths(), [](int n) { return n == 0; });
+}
+
+std::vector<std::vector<int>> Model::transcript() const {
+  auto rows = state_.get_transcript(sampled_);
+  for (auto& row : rows) {
+    const auto end = std::ranges::find_if(row, [&](int id) {
+      return id < 0 || (options_.eos >= 0 && std::ranges::find(config_.eos, id) != config_.eos.end());
+    });
+    row.erase(end != row.end() && *end >= 0 ? end + 1 : end, row.end());
+  }
+  return rows;
+}
+
+void Model::pin(int context) {
+  state_.set(std::vector<int>(static_cast<std::size_t>(options_.batch), context), 0);
+  longest_ = context;
+}
+
+}  // namespace warptune

@@ -1,0 +1,81 @@
+#pragma once
+// A LLaMA made of plans: prefill, then one token per step and sequence.
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "llama/decode_state.h"
+#include "llama/prefill.h"
+#include "llama/sampling.h"
+
+namespace warptune {
+
+struct ModelOptions {
+  int batch = 1;
+  int capacity = 0;   // tokens per sequence in the KV cache
+  int max_steps = 0;  // of decode, after the first token
+  Sampling sampling = {};
+  int eos = -1;                          // below 0: sequences never finish
+  std::optional<bool> fuse_append = {};  // none: where the wisdom says it is faster
+  bool graph = true;                     // replay captured steps, else launch one by one
+};
+
+class Model {
+ public:
+  /// `config`, `weights` and `book` must outlive the model.
+  Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
+        ModelOptions options);
+
+  /// Fills the cache with the prompts and samples the first token of each. Returns its time in microseconds.
+  /// Throws InputError for an empty prompt or an id outside the vocabulary.
+  double prefill(std::span<const std::vector<int>> prompts);
+  /// Feeds the tokens last sampled (or forced), samples the next. Only enqueued.
+  void step();
+  /// Feeds these tokens in the next step instead of the sampled ones.
+  void force(std::span<const int> ids) { state_.set_ids(ids); }
+  /// [batch, vocab] of the last prefill or step.
+  std::vector<float> logits() const;
+  std::vector<int> ids() const { return state_.get_ids(); }
+  bool all_finished() const;
+  /// The tokens of each sequence since the prompt, the first one included, without what follows an eos.
+  std::vector<std::vector<int>> transcript() const;
+
+  /// The launches of a step whose longest sequence has `length` keys.
+  std::span<const Call> step_calls(std::int64_t length);
+  /// Makes the next step one with exactly `context` keys in every sequence.
+  void pin(int context);
+  /// The captured step for that context.
+  Replay& step_replay(std::int64_t length);
+
+  const ModelOptions& options() const { return options_; }
+  const ModelConfig& config() const { return config_; }
+  const Weights& weights() const { return weights_; }
+  Device& device() const { return device_; }
+
+ private:
+  struct Step {
+    std::vector<Call> calls;
+    std::unique_ptr<Replay> replay;
+  };
+  std::vector<Call> tail() const;
+  bool fuses(std::int64_t context) const;
+  Step& step_for(std::int64_t length);
+
+  Device& device_;
+  const ModelConfig& config_;
+  const Weights& weights_;
+  PlanBook& book_;
+  ModelOptions options_;
+  KvCache kv_;
+  DecodeState state_;
+  Activations activations_;             // of one token per sequence
+  Buffer logits_;                       // [batch, vocab]
+  Buffer inv_freq_;                     // [head_dim / 2], float
+  std::map<std::int64_t, Step> steps_;  // by context bucket
+  int longest_ = 0;                     // keys that the next step attends to, at most
+  int sampled_ = 0;                     // tokens per sequence so far
+};
+
+}  // namespace warptune

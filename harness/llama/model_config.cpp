@@ -1,0 +1,194 @@
+#include "llama/model_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Typed access to the keys of one JSON object; wrong types are one sentence.
+class Reader {
+ public:
+  Reader(const Json& object, std::string origin) : object_(object), origin_(std::move(origin)) {}
+
+  bool has(const char* key) const { return object_.contains(key) && !object_.at(key).is_null(); }
+  int whole(const char* key) const { return to_int(need(key), key, 1); }
+  int whole(const char* key, int fallback) const { return has(key) ? whole(key) : fallback; }
+  double number(const char* key) const {
+    const Json& value = need(key);
+    if (!value.is_number() || value.get<double>() <= 0) fail(key, "a number above 0");
+    return value.get<double>();
+  }
+  double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }
+  bool flag(const char* key, bool fallback) const {
+    if (!has(key)) return fallback;
+    if (!object_.at(key).is_boolean()) fail(key, "true or false");
+    return object_.at(key).get<bool>();
+  }
+  std::string text(const char* key) const {
+    const Json& value = need(key);
+    if (!value.is_string()) fail(key, "a string");
+    return value.get<std::string>();
+  }
+  std::vector<int> ids(const char* key) const {
+    std::vector<int> result;
+    if (!has(key)) return result;
+    const Json& value = object_.at(key);
+    if (!value.is_array()) return {to_int(value, key, 0)};
+    for (const Json& id : value) result.push_back(to_int(id, key, 0));
+    return result;
+  }
+  Reader object(const char* key) const {
+    const Json& value = need(key);
+    if (!value.is_object()) fail(key, "an object");
+    return Reader(value, origin_ + ": " + key);
+  }
+  [[noreturn]] void fail(const char* key, const std::string& wanted) const {
+    throw InputError(
+        fmt::format("{}: '{}' is {}; it must be {}", origin_, key, object_.at(key).dump(), wanted));
+  }
+  const std::string& origin() const { return origin_; }
+
+ private:
+  const Json& need(const char* key) const {
+    if (!has(key)) throw InputError(fmt::format("{}: key '{}' is missing", origin_, key));
+    return object_.at(key);
+  }
+  int to_int(const Json& value, const char* key, int min) const {
+    if (!value.is_number_integer() || value.get<double>() < min ||
+        value.get<double>() > std::numeric_limits<int>::max())
+      fail(key, fmt::format("a whole number of at least {}", min));
+    return value.get<int>();
+  }
+  const Json& object_;
+  std::string origin_;
+};
+
+/// rope_theta and rope_scaling of transformers 4, or the one object rope_parameters of transformers 5.
+RopeScaling read_rope(const Reader& config, int max_position) {
+  RopeScaling rope;
+  rope.original_max_position = max_position;
+  rope.theta = config.number("rope_theta", 10000);
+  const char* key = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!config.has(key)) return rope;
+  const Reader scaling = config.object(key);
+  rope.theta = scaling.number("rope_theta", rope.theta);
+  const char* type_key = scaling.has("rope_type") ? "rope_type" : "type";
+  const std::string type = scaling.has(type_key) ? scaling.text(type_key) : "default";
+  if (type == "default") return rope;
+  if (type == "linear") {
+    rope.kind = RopeKind::linear;
+  } else if (type == "dynamic") {
+    rope.kind = RopeKind::dynamic_ntk;
+  } else if (type == "llama3") {
+    rope.kind = RopeKind::llama3;
+    rope.low_freq_factor = scaling.number("low_freq_factor");
+    rope.high_freq_factor = scaling.number("high_freq_factor");
+    rope.original_max_position = scaling.whole("original_max_position_embeddings");
+    if (rope.high_freq_factor <= rope.low_freq_factor)
+      scaling.fail("high_freq_factor", "larger than low_freq_factor");
+  } else {
+    scaling.fail(type_key, "default, linear, dynamic or llama3");
+  }
+  rope.factor = scaling.number("factor");
+  return rope;
+}
+
+ModelConfig make(const char* name, int hidden, int intermediate, int layers, int q_heads, int kv_heads,
+                 int head_dim, int vocab, int max_position, RopeScaling rope, bool tied = false) {
+  return {.name = name,
+          .hidden = hidden,
+          .intermediate = intermediate,
+          .layers = layers,
+          .q_heads = q_heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .vocab = vocab,
+          .max_position = max_position,
+          .rope = rope,
+          .tied_embeddings = tied};
+}
+
+/// The published config.json of each model.
+const std::vector<ModelConfig>& presets() {
+  static const std::vector<ModelConfig> list = {
+      make("llama2-7b", 4096, 11008, 32, 32, 32, 128, 32000, 4096, {}),
+      make("llama2-13b", 5120, 13824, 40, 40, 40, 128, 32000, 4096, {}),
+      make("llama3-8b", 4096, 14336, 32, 32, 8, 128, 128256, 8192, {.theta = 500000}),
+      make("llama3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, 131072,
+           {.kind = RopeKind::llama3, .theta = 500000, .factor = 32}, true),
+      make("tinyllama-1.1b", 2048, 5632, 22, 32, 4, 64, 32000, 2048, {}),
+  };
+  return list;
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(std::string_view text, const std::string& origin) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    throw InputError(fmt::format("{}: this is not a JSON object", origin));
+  const Reader in(json, origin);
+  if (in.has("model_type") && in.text("model_type") != "llama") in.fail("model_type", "llama");
+  if (in.has("hidden_act") && in.text("hidden_act") != "silu") in.fail("hidden_act", "silu");
+  if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");
+  if (in.has("quantization_config"))
+    throw InputError(fmt::format("{}: quantised checkpoints are not read", origin));
+
+  ModelConfig c;
+  c.hidden = in.whole("hidden_size");
+  c.intermediate = in.whole("intermediate_size");
+  c.layers = in.whole("num_hidden_layers");
+  c.q_heads = in.whole("num_attention_heads");
+  c.kv_heads = in.whole("num_key_value_heads", c.q_heads);
+  if (c.q_heads % c.kv_heads != 0)
+    in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
+  if (!in.has("head_dim") && c.hidden % c.q_heads != 0)
+    in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
+  c.head_dim = in.whole("head_dim", std::max(c.hidden / c.q_heads, 1));
+  if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", origin, c.head_dim));
+  c.vocab = in.whole("vocab_size");
+  c.max_position = in.whole("max_position_embeddings", 2048);
+  c.rms_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));
+  c.rope = read_rope(in, c.max_position);
+  c.tied_embeddings = in.flag("tie_word_embeddings", false);
+  c.attention_bias = in.flag("attention_bias", false);
+  c.eos = in.ids("eos_token_id");
+  return c;
+}
+
+ModelConfig read_model_config(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf()))
+    throw InputError(fmt::format("{} cannot be read: there is no such file, or it is empty", file.string()));
+  ModelConfig config = parse_model_config(text.str(), file.string());
+  std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
+  config.name = folder.filename().string();
+  return config;
+}
+
+const ModelConfig& preset(std::string_view name) {
+  const auto it = std::ranges::find(presets(), name, &ModelConfig::name);
+  if (it != presets().end()) return *it;
+  throw InputError(
+      fmt::format("unknown model '{}'; the presets are {}", name, fmt::join(preset_names(), ", ")));
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const ModelConfig& config : presets()) names.push_back(config.name);
+  return names;
+}
+
+}  // namespace warptune

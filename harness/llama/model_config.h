@@ -1,0 +1,41 @@
+#pragma once
+// The shape of a LLaMA: from a Hugging Face config.json, or one of the presets.
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/rope.h"
+
+namespace warptune {
+
+struct ModelConfig {
+  std::string name;
+  int hidden = 0;
+  int intermediate = 0;
+  int layers = 0;
+  int q_heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int vocab = 0;
+  int max_position = 2048;
+  float rms_eps = 1e-5f;
+  RopeScaling rope = {};
+  bool tied_embeddings = false;
+  bool attention_bias = false;  // of q, k, v and o
+  std::vector<int> eos = {};
+
+  int qkv_width() const { return (q_heads + 2 * kv_heads) * head_dim; }
+  int q_width() const { return q_heads * head_dim; }
+};
+
+/// Reads a config.json of model_type llama. Throws InputError: one sentence with the file and the key.
+ModelConfig read_model_config(const std::filesystem::path& file);
+/// The same from text; `origin` stands in the messages.
+ModelConfig parse_model_config(std::string_view text, const std::string& origin);
+
+/// llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, tinyllama-1.1b. Throws InputError that lists them.
+const ModelConfig& preset(std::string_view name);
+std::vector<std::string> preset_names();
+
+}  // namespace warptune

@@ -1,0 +1,231 @@
+#include "llama/model_problems.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+
+Problem make(const char* op, DType dtype, const Dims& dims) { return find_op(op).op.problem(dims, dtype); }
+
+std::string str(std::int64_t value) { return std::to_string(value); }
+
+const char* yes_no(bool value) { return value ? "yes" : "no"; }
+
+const char* label(RopeKind kind) {
+  switch (kind) {
+    case RopeKind::linear:
+      return "linear";
+    case RopeKind::dynamic_ntk:
+      return "dynamic_ntk";
+    case RopeKind::llama3:
+      return "llama3";
+    case RopeKind::none:
+      break;
+  }
+  return "none";
+}
+
+void add_once(std::vector<Problem>& problems, Problem problem) {
+  if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
+}
+
+void add_layer(std::vector<Problem>& problems, const ModelProblems& of, std::int64_t tokens,
+               std::int64_t batch) {
+  for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.qkv(tokens),
+                                of.rope_append(tokens, batch), of.o(tokens), of.add_rms_norm(tokens),
+                                of.gate_up(tokens), of.swiglu(tokens), of.down(tokens)})
+    add_once(problems, std::move(p));
+}
+
+void add_tail(std::vector<Problem>& problems, const ModelProblems& of, std::int64_t batch) {
+  for (Problem& p : std::vector{of.lm_head(batch), of.argmax(batch), of.top_k(batch, 50), of.advance(batch)})
+    add_once(problems, std::move(p));
+}
+
+}  // namespace
+
+Problem ModelProblems::embedding(std::int64_t tokens) const {
+  return make("embedding", dtype_,
+              {{"tokens", str(tokens)}, {"vocab", str(config_.vocab)}, {"hidden", str(config_.hidden)}});
+}
+Problem ModelProblems::gather(std::int64_t tokens, std::int64_t rows) const {
+  return make("embedding", dtype_,
+              {{"tokens", str(tokens)}, {"vocab", str(rows)}, {"hidden", str(config_.hidden)}});
+}
+Problem ModelProblems::rms_norm(std::int64_t tokens) const {
+  return make("rms_norm", dtype_, {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
+}
+Problem ModelProblems::add_rms_norm(std::int64_t tokens) const {
+  return make("add_rms_norm", dtype_, {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
+}
+Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias) const {
+  return make("linear", dtype_,
+              {{"tokens", str(tokens)}, {"in", str(in)}, {"out", str(out)}, {"bias", yes_no(bias)}});
+}
+Problem ModelProblems::qkv(std::int64_t tokens) const {
+  return linear(tokens, config_.hidden, config_.qkv_width());
+}
+Problem ModelProblems::o(std::int64_t tokens) const {
+  return linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias);
+}
+Problem ModelProblems::gate_up(std::int64_t tokens) const {
+  return linear(tokens, config_.hidden, 2LL * config_.intermediate);
+}
+Problem ModelProblems::down(std::int64_t tokens) const {
+  return linear(tokens, config_.intermediate, config_.hidden);
+}
+Problem ModelProblems::lm_head(std::int64_t tokens) const {
+  return linear(tokens, config_.hidden, config_.vocab);
+}
+Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {
+  return make("rope_append", dtype_,
+              {{"tokens", str(tokens)},
+               {"q_heads", str(config_.q_heads)},
+               {"kv_heads", str(config_.kv_heads)},
+               {"head_dim", str(config_.head_dim)},
+               {"batch", str(batch)},
+               {"style", "half_split"},
+               {"scaling", label(config_.rope.kind)},
+               {"bias", yes_no(config_.attention_bias)},
+               {"k_layout", "sd"}});
+}
+Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append) const {
+  return make("attention_decode", dtype_,
+              {{"batch", str(batch)},
+               {"q_heads", str(config_.q_heads)},
+               {"kv_heads", str(config_.kv_heads)},
+               {"head_dim", str(config_.head_dim)},
+               {"context", str(context)},
+               {"uneven", "no"},
+               {"k_layout", "sd"},
+               {"append", yes_no(append)},
+               {"bias", yes_no(append && config_.attention_bias)}});
+}
+Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
+                                         bool uneven) const {
+  return make("attention_prefill", dtype_,
+              {{"batch", str(batch)},
+               {"q_len", str(q_len)},
+               {"kv_len", str(kv_len)},
+               {"q_heads", str(config_.q_heads)},
+               {"kv_heads", str(config_.kv_heads)},
+               {"head_dim", str(config_.head_dim)},
+               {"causal", "yes"},
+               {"uneven", yes_no(uneven)}});
+}
+Problem ModelProblems::swiglu(std::int64_t tokens) const {
+  return make("swiglu", dtype_, {{"tokens", str(tokens)}, {"intermediate", str(config_.intermediate)}});
+}
+Problem ModelProblems::argmax(std::int64_t batch) const {
+  return make("argmax", dtype_, {{"batch", str(batch)}, {"vocab", str(config_.vocab)}});
+}
+Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k) const {
+  return make("top_k", dtype_,
+              {{"batch", str(batch)},
+               {"vocab", str(config_.vocab)},
+               {"k", str(std::min<std::int64_t>(k, config_.vocab))}});
+}
+Problem ModelProblems::advance(std::int64_t batch) const {
+  const OpEntry& entry = find_op("advance");
+  const bool takes = std::ranges::find(entry.op.dtypes, dtype_) != entry.op.dtypes.end();
+  return make("advance", takes ? dtype_ : entry.op.dtypes.front(), {{"batch", str(batch)}});
+}
+
+std::int64_t context_bucket(std::int64_t length) {
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(length, 64))));
+}
+
+int PromptChunk::tokens() const {
+  int sum = 0;
+  for (const Piece& piece : pieces) sum += piece.end - piece.begin;
+  return sum;
+}
+int PromptChunk::longest_query() const {
+  int longest = 0;
+  for (const Piece& piece : pieces) longest = std::max(longest, piece.end - piece.begin);
+  return longest;
+}
+int PromptChunk::longest_context() const {
+  int longest = 0;
+  for (const Piece& piece : pieces) longest = std::max(longest, piece.end);
+  return longest;
+}
+bool PromptChunk::uneven() const {
+  return std::ranges::any_of(pieces, [&](const Piece& piece) {
+    return piece.begin != pieces[0].begin || piece.end != pieces[0].end;
+  });
+}
+
+std::int64_t activation_bytes(const ModelConfig& c, DType dtype) {
+  return (3LL * c.hidden + std::max(2 * c.intermediate, c.qkv_width()) +
+          std::max(c.intermediate, c.q_width())) *
+         static_cast<std::int64_t>(size_of(dtype));
+}
+
+std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
+                                       std::span<const std::int64_t> lengths) {
+  constexpr std::int64_t budget = 240 << 20;
+  constexpr std::int64_t step = 256;  // a split at a round place keeps tiles whole
+  const std::int64_t fit = budget / activation_bytes(config, dtype);
+  const int most = static_cast<int>(
+      std::max(std::bit_floor(static_cast<std::uint64_t>(fit)), static_cast<std::uint64_t>(step)));
+  std::vector<PromptChunk> chunks;
+  PromptChunk open;
+  const auto close = [&](int next) {
+    if (!open.pieces.empty()) chunks.push_back(std::move(open));
+    open = {.first_sequence = next};
+  };
+  for (int sequence = 0; sequence < static_cast<int>(lengths.size()); ++sequence) {
+    const int length = static_cast<int>(lengths[static_cast<std::size_t>(sequence)]);
+    if (open.tokens() + length > most) close(sequence);
+    if (length <= most) {
+      open.pieces.push_back({0, length});
+      continue;
+    }
+    for (int begin = 0; begin < length; begin += most) {
+      open = {.first_sequence = sequence, .pieces = {{begin, std::min(begin + most, length)}}};
+      close(sequence + 1);
+    }
+  }
+  close(0);
+  return chunks;
+}
+
+std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
+                                     std::span<const std::int64_t> contexts) {
+  const ModelProblems of(config, dtype);
+  std::vector<Problem> problems;
+  add_layer(problems, of, batch, batch);
+  for (const std::int64_t context : contexts) {
+    add_once(problems, of.attention_decode(batch, context_bucket(context), false));
+    if (of.can_fuse_append()) add_once(problems, of.attention_decode(batch, context_bucket(context), true));
+  }
+  add_tail(problems, of, batch);
+  return problems;
+}
+
+std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
+                                      std::span<const std::int64_t> prompt_lens) {
+  const ModelProblems of(config, dtype);
+  std::vector<Problem> problems;
+  for (const std::int64_t length : prompt_lens) {
+    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);
+    for (const PromptChunk& chunk : chunk_prompts(config, dtype, lengths)) {
+      const auto sequences = static_cast<std::int64_t>(chunk.pieces.size());
+      add_layer(problems, of, chunk.tokens(), sequences);
+      add_once(problems,
+               of.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
+    }
+  }
+  add_tail(problems, of, batch);
+  return problems;
+}
+
+}  // namespace warptune

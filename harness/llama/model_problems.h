@@ -1,0 +1,75 @@
+#pragma once
+// The problems of a model: what its decode step and its prefill ask of each op. The model looks its plans up
+// by them and sweeps expand to them, so that a tuned problem is found again.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/problem.h"
+#include "llama/model_config.h"
+
+namespace warptune {
+
+/// One problem per op, for `tokens` rows or `batch` sequences.
+class ModelProblems {
+ public:
+  ModelProblems(const ModelConfig& config, DType dtype) : config_(config), dtype_(dtype) {}
+
+  Problem embedding(std::int64_t tokens) const;
+  /// Row gather by the embedding op: `tokens` of `rows` rows of hidden states.
+  Problem gather(std::int64_t tokens, std::int64_t rows) const;
+  Problem rms_norm(std::int64_t tokens) const;
+  Problem add_rms_norm(std::int64_t tokens) const;
+  Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false) const;
+  Problem qkv(std::int64_t tokens) const;
+  Problem o(std::int64_t tokens) const;
+  Problem gate_up(std::int64_t tokens) const;
+  Problem down(std::int64_t tokens) const;
+  Problem lm_head(std::int64_t tokens) const;
+  Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
+  /// `append`: bias, RoPE and the append to the cache are fused in.
+  Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
+  Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
+  Problem swiglu(std::int64_t tokens) const;
+  Problem argmax(std::int64_t batch) const;
+  Problem top_k(std::int64_t batch, std::int64_t k) const;
+  Problem advance(std::int64_t batch) const;
+  /// attention_decode can take bias and RoPE in, except where theta grows with the length.
+  bool can_fuse_append() const { return config_.rope.kind != RopeKind::dynamic_ntk; }
+
+ private:
+  const ModelConfig& config_;
+  DType dtype_;
+};
+
+/// The context that stands for `length` keys: a power of two, at least 64.
+std::int64_t context_bucket(std::int64_t length);
+
+/// Part of the prompts that one pass of prefill takes: tokens [begin, end) of consecutive sequences.
+struct PromptChunk {
+  struct Piece {
+    int begin, end;
+  };
+  int first_sequence = 0;
+  std::vector<Piece> pieces;
+  int tokens() const;
+  int longest_query() const;
+  int longest_context() const;
+  bool uneven() const;
+};
+
+/// Packs prompts into chunks whose activations stay small enough (see the memory limit of decode); a prompt
+/// that is too long for one is split.
+std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
+                                       std::span<const std::int64_t> lengths);
+/// Bytes of the activations of one token on its way through a layer.
+std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
+
+/// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.
+std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
+                                     std::span<const std::int64_t> contexts);
+/// Every distinct problem of a prefill of `batch` prompts of each length.
+std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
+                                      std::span<const std::int64_t> prompt_lens);
+
+}  // namespace warptune

@@ -1,0 +1,23 @@
+#pragma once
+// A named range in a profiler's timeline; nothing where the header is not there.
+#include <string>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#define WARPTUNE_HAS_NVTX 1
+#endif
+
+namespace warptune {
+
+class NvtxRange {
+ public:
+#if WARPTUNE_HAS_NVTX
+  explicit NvtxRange(const std::string& name) { nvtxRangePushA(name.c_str()); }
+  ~NvtxRange() { nvtxRangePop(); }
+#else
+  explicit NvtxRange(const std::string&) {}
+#endif
+  NvtxRange(const NvtxRange&) = delete;
+  NvtxRange& operator=(const NvtxRange&) = delete;
+};
+
+}  // namespace warptune

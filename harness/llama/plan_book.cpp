@@ -1,0 +1,177 @@
+#include "llama/plan_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/space.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+/// Dims that may differ from those of a tuned problem: how much work there is, not what it looks like.
+const std::vector<std::string> kFreeDims = {"tokens", "batch", "context", "q_len", "kv_len"};
+
+/// Names of variants from good to plain, for devices without wisdom.
+std::vector<std::string> preferences(const Problem& problem) {
+  if (problem.op == "linear" && problem["tokens"] <= 8)
+    return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled", "host_threaded", "host_blocked"};
+  return {"cublaslt",     "split_seq", "tiled",         "vectorized",
+          "warp_per_row", "scan",      "host_threaded", "host_blocked"};
+}
+
+bool runs_on(const Variant& variant, const Problem& problem, Backend backend) {
+  return variant.backend == backend &&
+         (variant.dtypes.empty() || std::ranges::find(variant.dtypes, problem.dtype) != variant.dtypes.end());
+}
+
+bool is_naive(const Variant& variant) {
+  return variant.name == "naive" || variant.name == "host_naive" || variant.name == "unfused";
+}
+
+/// Uneven lengths change what a plan meets, not how it is built: they share the wisdom of even ones.
+Problem even(Problem problem) {
+  if (problem.dims.has("uneven")) problem.dims.set("uneven", 0, "no");
+  return problem;
+}
+
+/// FNV-1a, 32 bits.
+std::uint32_t hash_of(const std::string& text) {
+  std::uint32_t hash = 2166136261u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return hash;
+}
+
+const Variant* find_variant(const OpEntry& entry, const std::string& name) {
+  const auto it = std::ranges::find(entry.variants, name, &Variant::name);
+  return it == entry.variants.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+PlanOverride parse_plan_override(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError(fmt::format("'{}' is not of the form op=variant or op=variant:name=value,..", text));
+  const auto colon = text.find(':', equals);
+  PlanOverride parsed{.op = text.substr(0, equals), .variant = text.substr(equals + 1, colon - equals - 1)};
+  const Variant& variant = find_op(parsed.op).variant(parsed.variant);
+  if (colon != std::string::npos) parsed.config = parse_config(variant, text.substr(colon + 1));
+  return parsed;
+}
+
+void PlanBook::tell(const Problem& problem, const std::string& what) {
+  if (options_.tell && told_.insert(problem.key() + what).second)
+    options_.tell(fmt::format("{}: {}", problem.key(), what));
+}
+
+const Winner* PlanBook::winner(const Problem& problem, bool& exact) const {
+  exact = true;
+  if (!options_.has_wisdom) return nullptr;
+  for (const Problem& wanted : {problem, even(problem)})
+    if (const Winner* found = options_.wisdom.exact(wanted)) return found;
+  exact = false;
+  return options_.wisdom.nearest(even(problem), kFreeDims);
+}
+
+std::optional<double> PlanBook::expected_us(const Problem& problem) const {
+  bool exact = false;
+  const Winner* found = options_.naive ? nullptr : winner(problem, exact);
+  return found ? std::optional(found->time_us) : std::nullopt;
+}
+
+/// What to try, best first: a choice may turn out to need more than the device has.
+std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool quiet) {
+  const OpEntry& entry = find_op(problem.op);
+  const DeviceFacts& facts = device_.facts();
+  std::vector<Choice> list;
+  const auto add = [&](const Variant& variant, const Config& config) -> std::optional<std::string> {
+    if (!runs_on(variant, problem, facts.backend))
+      return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
+    for (const Parameter& p : variant.parameters)
+      if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
+    if (auto broken = Space(variant, problem, facts).broken_constraint(config))
+      return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
+    list.push_back({&variant, config});
+    return std::nullopt;
+  };
+  const auto add_middle = [&](const Variant& variant) {
+    if (!runs_on(variant, problem, facts.backend)) return false;
+    const auto configs = Space(variant, problem, facts).configs();
+    if (!configs.empty()) list.push_back({&variant, configs[configs.size() / 2]});
+    return !configs.empty();
+  };
+
+  bool exact = false;
+  const Winner* tuned = options_.naive ? nullptr : winner(problem, exact);
+  for (const PlanOverride& o : options_.overrides) {
+    if (o.op != problem.op) continue;
+    const Variant& variant = entry.variant(o.variant);
+    const bool tuned_one = tuned && tuned->variant == o.variant;
+    if (o.config || tuned_one) {
+      if (const auto why = add(variant, o.config ? *o.config : tuned->config))
+        tell(problem, "the override is not taken: " + *why);
+    } else if (!add_middle(variant)) {
+      tell(problem, fmt::format("the override is not taken: '{}' has no configuration for it", o.variant));
+    }
+  }
+  if (tuned && list.empty()) {
+    const Variant* variant = find_variant(entry, tuned->variant);
+    const auto why = variant ? add(*variant, tuned->config)
+                             : std::optional(fmt::format("there is no variant '{}'", tuned->variant));
+    if (why)
+      tell(problem, "the wisdom is not taken: " + *why);
+    else if (!exact && !quiet)
+      tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
+  } else if (options_.has_wisdom && list.empty() && !quiet) {
+    tell(problem, "the wisdom has nothing near; takes a default");
+  }
+  if (!options_.naive)
+    for (const std::string& name : preferences(problem))
+      if (const Variant* variant = find_variant(entry, name)) add_middle(*variant);
+  for (const bool naive : {true, false})
+    for (const Variant& variant : entry.variants)
+      if (is_naive(variant) == naive) add_middle(variant);
+  return list;
+}
+
+std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quiet) {
+  const std::string key = problem.key();
+  if (auto found = entries_[key].lock()) return found;
+  std::string why = "no variant runs on this device";
+  for (const Choice& choice : choices(problem, quiet)) {
+    auto entry = std::make_shared<PlanEntry>();
+    entry->problem = problem;
+    entry->variant = choice.variant->name;
+    entry->config = choice.config;
+    try {
+      entry->plan = device_.prepare(*choice.variant, problem, choice.config);
+      if (const auto bytes = static_cast<std::size_t>(entry->plan->workspace_bytes())) {
+        entry->workspace = device_.allocate(bytes);
+        device_.set_bytes(entry->workspace.data(), 0, bytes, device_.stream());
+      }
+    } catch (const ResourceError& e) {
+      why = e.what();
+      tell(problem, fmt::format("'{}' with {} is not taken: {}", entry->variant, entry->config.str(), why));
+      continue;
+    }
+    entries_[key] = entry;
+    return entry;
+  }
+  throw InputError(fmt::format("{}: {}", key, why));
+}
+
+std::string PlanBook::plan_set() const {
+  if (!options_.overrides.empty()) {
+    std::string text = options_.naive ? "naive;" : "";
+    for (const PlanOverride& o : options_.overrides)
+      text += fmt::format("{}={}:{};", o.op, o.variant, o.config ? o.config->str() : "");
+    return fmt::format("overrides-{:08x}", hash_of(text));
+  }
+  if (options_.naive) return "naive";
+  return options_.has_wisdom ? "tuned" : "default";
+}
+
+}  // namespace warptune

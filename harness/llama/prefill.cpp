@@ -1,0 +1,99 @@
+#include "llama/prefill.h"
+
+#include <algorithm>
+
+namespace warptune {
+namespace {
+
+std::vector<PromptChunk> chunks_of(const ModelConfig& config, DType dtype,
+                                   std::span<const std::vector<int>> prompts) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& prompt : prompts) lengths.push_back(static_cast<std::int64_t>(prompt.size()));
+  return chunk_prompts(config, dtype, lengths);
+}
+
+int most_tokens(std::span<const PromptChunk> chunks) {
+  int most = 0;
+  for (const PromptChunk& chunk : chunks) most = std::max(most, chunk.tokens());
+  return most;
+}
+
+/// The integer arrays of a chunk in one buffer; put() tells where each will stand.
+class IntegerPack {
+ public:
+  std::size_t put(const std::vector<int>& values) {
+    const std::size_t at = all_.size();
+    all_.insert(all_.end(), values.begin(), values.end());
+    all_.resize((all_.size() + 63) / 64 * 64);  // keeps every array 256-byte aligned
+    return at;
+  }
+  Buffer upload(Device& device) const {
+    const std::size_t bytes = all_.size() * sizeof(int);
+    Buffer buffer = device.allocate(bytes);
+    device.upload(buffer.data(), all_.data(), bytes, device.stream());
+    device.synchronize();
+    return buffer;
+  }
+
+ private:
+  std::vector<int> all_;
+};
+
+}  // namespace
+
+Prefill::Prefill(Device& device, const ModelConfig& config, const Weights& weights, const KvCache& kv,
+                 const float* inv_freq, PlanBook& book, std::span<const std::vector<int>> prompts,
+                 void* last_rows, int* bad_token)
+    : config_(config),
+      dtype_(weights.dtype),
+      chunks_(chunks_of(config, dtype_, prompts)),
+      activations_(device, config, dtype_, most_tokens(chunks_)) {
+  for (const PromptChunk& chunk : chunks_) {
+    Assembly assembly(config, weights, kv, inv_freq, book, activations_, chunk.tokens());
+    add_chunk(device, chunk, prompts, assembly, last_rows, bad_token);
+    std::ranges::move(assembly.take(), std::back_inserter(calls_));
+  }
+}
+
+void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<const std::vector<int>> prompts,
+                        Assembly& assembly, void* last_rows, int* bad_token) {
+  std::vector<int> ids, sequence, position, starts = {0}, kv_lens, whole_lens, ends;
+  for (std::size_t i = 0; i < chunk.pieces.size(); ++i) {
+    const auto [begin, end] = chunk.pieces[i];
+    const auto& prompt = prompts[static_cast<std::size_t>(chunk.first_sequence) + i];
+    for (int t = begin; t < end; ++t) {
+      ids.push_back(prompt[static_cast<std::size_t>(t)]);
+      sequence.push_back(static_cast<int>(i));
+      position.push_back(t);
+    }
+    starts.push_back(static_cast<int>(ids.size()));
+    kv_lens.push_back(end);
+    whole_lens.push_back(static_cast<int>(prompt.size()));
+    if (end == static_cast<int>(prompt.size())) ends.push_back(starts.back() - 1);
+  }
+  IntegerPack pack;
+  const std::size_t ids_at = pack.put(ids), sequence_at = pack.put(sequence),
+                    position_at = pack.put(position), starts_at = pack.put(starts), kv_at = pack.put(kv_lens),
+                    whole_at = pack.put(whole_lens), ends_at = pack.put(ends);
+  integers_.push_back(pack.upload(device));
+  const int* base = integers_.back().as<int>();
+
+  const int batch = static_cast<int>(chunk.pieces.size());
+  assembly.begin(base + ids_at, bad_token);
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    assembly.qkv(layer);
+    assembly.rope_append(layer, batch, chunk.first_sequence,
+                         {base + sequence_at, base + position_at, base + whole_at});
+    assembly.attention_prefill(layer, chunk, base + starts_at, base + kv_at);
+    assembly.finish_layer(layer);
+  }
+  // Only the last chunk of a split prompt ends it; the sequences of other chunks all end.
+  const std::size_t row_bytes = static_cast<std::size_t>(config_.hidden) * size_of(dtype_);
+  if (!ends.empty())
+    assembly.gather(
+        base + ends_at, static_cast<int>(ends.size()),
+        static_cast<std::byte*>(last_rows) + static_cast<std::size_t>(chunk.first_sequence) * row_bytes,
+        bad_token);
+}
+
+}  // namespace warptune

@@ -1,0 +1,31 @@
+#pragma once
+// Takes whole prompts of uneven lengths through the model, packed, in chunks that bound the memory.
+#include <span>
+#include <vector>
+
+#include "llama/assembly.h"
+#include "llama/decode_state.h"
+
+namespace warptune {
+
+/// Holds its own activations, plans and workspaces; they are freed with it.
+class Prefill {
+ public:
+  /// The final hidden state of each prompt's last token goes to row b of `last_rows` [batch, hidden].
+  Prefill(Device& device, const ModelConfig& config, const Weights& weights, const KvCache& kv,
+          const float* inv_freq, PlanBook& book, std::span<const std::vector<int>> prompts, void* last_rows,
+          int* bad_token);
+  std::span<const Call> calls() const { return calls_; }
+
+ private:
+  void add_chunk(Device& device, const PromptChunk& chunk, std::span<const std::vector<int>> prompts,
+                 Assembly& assembly, void* last_rows, int* bad_token);
+  const ModelConfig& config_;
+  DType dtype_;
+  std::vector<PromptChunk> chunks_;
+  Activations activations_;
+  std::vector<Buffer> integers_;  // of each chunk
+  std::vector<Call> calls_;
+};
+
+}  // namespace warptune

@@ -1,0 +1,188 @@
+#include "llama/safetensors.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the limit of the format
+
+/// Bytes per element, 0 for a dtype the format does not have.
+std::uint64_t element_bytes(const std::string& dtype) {
+  static const std::map<std::string, std::uint64_t> sizes = {
+      {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
+      {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
+  const auto it = sizes.find(dtype);
+  return it == sizes.end() ? 0 : it->second;
+}
+
+/// A whole number that is not negative and fits in int64, else nothing.
+bool to_size(const Json& value, std::uint64_t& size) {
+  if (!value.is_number_unsigned()) return false;
+  size = value.get<std::uint64_t>();
+  return size <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+}
+
+StoredTensor parse_tensor(const Json& entry, std::span<const std::byte> data, const std::string& where) {
+  const auto bad = [&](const std::string& what) { return InputError(where + " " + what); };
+  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string())
+    throw bad("has no dtype");
+  StoredTensor tensor{.dtype = entry["dtype"].get<std::string>()};
+  const std::uint64_t size = element_bytes(tensor.dtype);
+  if (size == 0) throw bad(fmt::format("has the unknown dtype '{}'", tensor.dtype));
+
+  if (!entry.contains("shape") || !entry["shape"].is_array()) throw bad("has no shape");
+  std::uint64_t bytes = size;
+  for (const Json& value : entry["shape"]) {
+    std::uint64_t extent = 0;
+    if (!to_size(value, extent) || __builtin_mul_overflow(bytes, extent, &bytes))
+      throw bad(fmt::format("has the impossible shape {}", entry["shape"].dump()));
+    tensor.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+
+  std::uint64_t begin = 0, end = 0;
+  if (!entry.contains("data_offsets") || !entry["data_offsets"].is_array() ||
+      entry["data_offsets"].size() != 2 || !to_size(entry["data_offsets"][0], begin) ||
+      !to_size(entry["data_offsets"][1], end) || begin > end)
+    throw bad("has no data_offsets [begin, end]");
+  if (end > data.size())
+    throw bad(fmt::format("ends at byte {} of {}: the file is truncated", end, data.size()));
+  if (end - begin != bytes)
+    throw bad(fmt::format("has {} bytes; shape {} of {} needs {}", end - begin, entry["shape"].dump(),
+                          tensor.dtype, bytes));
+  tensor.data = data.subspan(begin, bytes);
+  return tensor;
+}
+
+void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const std::string& origin) {
+  std::vector<std::pair<std::span<const std::byte>, const std::string*>> spans;
+  for (const auto& [name, tensor] : tensors)
+    if (!tensor.data.empty()) spans.emplace_back(tensor.data, &name);
+  std::ranges::sort(spans, {}, [](const auto& s) { return s.first.data(); });
+  for (std::size_t i = 1; i < spans.size(); ++i)
+    if (spans[i - 1].first.data() + spans[i - 1].first.size() > spans[i].first.data())
+      throw InputError(
+          fmt::format("{}: tensors '{}' and '{}' overlap", origin, *spans[i - 1].second, *spans[i].second));
+}
+
+Json parse_json(std::span<const std::byte> bytes) {
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return Json::parse(text, text + bytes.size(), nullptr, false);
+}
+
+std::vector<std::filesystem::path> shards_of(const std::filesystem::path& index) {
+  const MappedFile file(index);
+  const Json json = parse_json(file.bytes());
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+    throw InputError(fmt::format("{}: there is no object 'weight_map'", index.string()));
+  std::set<std::string> names;
+  for (const auto& [tensor, shard] : json["weight_map"].items()) {
+    if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
+      throw InputError(fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(),
+                                   tensor, shard.dump()));
+    names.insert(shard.get<std::string>());
+  }
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : names) paths.push_back(index.parent_path() / name);
+  return paths;
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const auto fail = [&] {
+    return InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
+  };
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw fail();
+  struct stat status {};
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(file);
+    throw InputError(fmt::format("{} is not a file", path.string()));
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  void* data = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+  const int error = errno;
+  ::close(file);
+  if (data == MAP_FAILED) {
+    errno = error;
+    throw fail();
+  }
+  data_ = static_cast<const std::byte*>(data);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile::~MappedFile() {
+  if (data_) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(path) {
+  const std::string origin = path.string();
+  const auto bytes = file_.bytes();
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof(length))
+    throw InputError(fmt::format("{}: the file has {} bytes; it is truncated", origin, bytes.size()));
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  if (length > kMaxHeader)
+    throw InputError(
+        fmt::format("{}: the header is said to have {} bytes; this is no safetensors file", origin, length));
+  if (length > bytes.size() - sizeof(length))
+    throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
+                                 length, bytes.size() - sizeof(length)));
+  const Json header = parse_json(bytes.subspan(sizeof(length), length));
+  if (!header.is_object()) throw InputError(fmt::format("{}: the header is not a JSON object", origin));
+  const auto data = bytes.subspan(sizeof(length) + length);
+  for (const auto& [name, entry] : header.items())
+    if (name != "__metadata__")
+      tensors_.emplace(name, parse_tensor(entry, data, fmt::format("{}: tensor '{}'", origin, name)));
+  reject_overlaps(tensors_, origin);
+}
+
+Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
+  const auto single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
+  std::vector<std::filesystem::path> paths = {single};
+  if (!std::filesystem::exists(single)) {
+    if (!std::filesystem::exists(index))
+      throw InputError(
+          fmt::format("{} has neither model.safetensors nor model.safetensors.index.json", folder.string()));
+    paths = shards_of(index);
+  }
+  files_.reserve(paths.size());
+  for (const auto& path : paths) {
+    files_.emplace_back(path);
+    for (const auto& [name, tensor] : files_.back().tensors())
+      if (!tensors_.emplace(name, &tensor).second)
+        throw InputError(fmt::format("{}: tensor '{}' is also in another shard", path.string(), name));
+  }
+}
+
+const StoredTensor& Checkpoint::tensor(const std::string& name,
+                                       const std::vector<std::int64_t>& shape) const {
+  const auto it = tensors_.find(name);
+  if (it == tensors_.end())
+    throw InputError(fmt::format("{}: tensor '{}' is missing", folder_.string(), name));
+  if (it->second->shape != shape)
+    throw InputError(fmt::format("{}: tensor '{}' has shape [{}]; the config wants [{}]", folder_.string(),
+                                 name, fmt::join(it->second->shape, ", "), fmt::join(shape, ", ")));
+  return *it->second;
+}
+
+}  // namespace warptune

@@ -1,0 +1,45 @@
+#include "llama/sampling.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "core/assignment.h"
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+template <class T>
+T parse(const std::string& name, const std::string& text, T min, T max) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= min && value <= max))
+    throw InputError(
+        fmt::format("--sampling: {} is '{}'; it must be a number from {} to {}", name, text, min, max));
+  return value;
+}
+
+}  // namespace
+
+Sampling parse_sampling(std::string_view text) {
+  Sampling sampling;
+  if (text == "greedy") return sampling;
+  sampling.greedy = false;
+  for (const auto& [name, value] : parse_pairs(text)) {
+    if (name == "top_k" || name == "k")
+      sampling.k = parse(name, value, 1, 1024);
+    else if (name == "p")
+      sampling.p = parse(name, value, 1e-6f, 1.0f);
+    else if (name == "temperature")
+      sampling.temperature = parse(name, value, 1e-3f, 100.0f);
+    else if (name == "seed")
+      sampling.seed = parse<std::uint64_t>(name, value, 0, ~0ull);
+    else
+      throw InputError(
+          fmt::format("--sampling: unknown '{}'; it takes greedy, or top_k, p, temperature and seed", name));
+  }
+  return sampling;
+}
+
+}  // namespace warptune

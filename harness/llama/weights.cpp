@@ -1,0 +1,182 @@
+#include "llama/weights.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "llama/safetensors.h"
+
+namespace warptune {
+namespace {
+
+template <class From, class To>
+void convert(const std::byte* from, std::byte* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + i * static_cast<std::int64_t>(sizeof(From)), sizeof(From));
+    const To rounded = static_cast<To>(static_cast<float>(value));
+    std::memcpy(to + i * static_cast<std::int64_t>(sizeof(To)), &rounded, sizeof(To));
+  }
+}
+
+DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
+  if (tensor.dtype == "F32") return DType::fp32;
+  if (tensor.dtype == "F16") return DType::fp16;
+  if (tensor.dtype == "BF16") return DType::bf16;
+  throw InputError(
+      fmt::format("tensor '{}' is stored as {}; F32, F16 and BF16 are read", name, tensor.dtype));
+}
+
+/// Reads tensors of a checkpoint into device memory.
+class Loader {
+ public:
+  Loader(Device& device, DType dtype, const std::filesystem::path& folder)
+      : device_(device), dtype_(dtype), checkpoint_(folder) {}
+
+  /// The tensors one behind the other: a fused matrix, or a single one. All have `columns` (0: vectors).
+  Buffer load(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns) {
+    std::int64_t rows = 0;
+    for (const auto& part : parts) rows += part.second;
+    const std::size_t size = size_of(dtype_);
+    const auto row_bytes = static_cast<std::size_t>(std::max<std::int64_t>(columns, 1)) * size;
+    Buffer buffer = device_.allocate(static_cast<std::size_t>(rows) * row_bytes);
+    auto* to = buffer.as<std::byte>();
+    for (const auto& [name, part_rows] : parts) {
+      const auto shape = columns == 0 ? std::vector{part_rows} : std::vector{part_rows, columns};
+      upload(checkpoint_.tensor(name, shape), name, to);
+      to += static_cast<std::size_t>(part_rows) * row_bytes;
+    }
+    return buffer;
+  }
+  Buffer matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+    return load({{name, rows}}, columns);
+  }
+  Buffer vector(const std::string& name, std::int64_t length) { return load({{name, length}}, 0); }
+  bool has(const std::string& name) const { return checkpoint_.has(name); }
+
+ private:
+  void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
+    const DType from = stored_dtype(tensor, name);
+    if (from == dtype_) {
+      device_.upload(to, tensor.data.data(), tensor.data.size(), device_.stream());
+      return;
+    }
+    const auto count = static_cast<std::int64_t>(tensor.data.size() / size_of(from));
+    staging_.resize(static_cast<std::size_t>(count) * size_of(dtype_));
+    with_float_dtype(from, [&]<class From>() {
+      with_float_dtype(dtype_,
+                       [&]<class To>() { convert<From, To>(tensor.data.data(), staging_.data(), count); });
+    });
+    device_.upload(to, staging_.data(), staging_.size(), device_.stream());
+    device_.synchronize();  // the next tensor overwrites the staging memory
+  }
+  Device& device_;
+  DType dtype_;
+  Checkpoint checkpoint_;
+  std::vector<std::byte> staging_;
+};
+
+/// Makes tensors one after the other, each with a seed of its own.
+class Dice {
+ public:
+  Dice(Device& device, DType dtype, std::uint64_t seed) : device_(device), dtype_(dtype), seed_(seed) {}
+
+  Buffer uniform(std::int64_t count, double scale) {
+    Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype_));
+    device_.fill_random(buffer.data(), dtype_, count, seed_ * 0x9e3779b97f4a7c15ull + ++made_,
+                        static_cast<float>(scale));
+    return buffer;
+  }
+  /// Uniform in [-s, s) has variance s^2 / 3: with s = sqrt(3 / in) the outputs vary as much as the inputs.
+  Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
+    return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
+  }
+  Buffer ones(std::int64_t count) {
+    std::vector<std::byte> host(static_cast<std::size_t>(count) * size_of(dtype_));
+    for (std::int64_t i = 0; i < count; ++i) store(dtype_, host.data(), i, 1.0);
+    Buffer buffer = device_.allocate(host.size());
+    device_.upload(buffer.data(), host.data(), host.size(), device_.stream());
+    device_.synchronize();
+    return buffer;
+  }
+
+ private:
+  Device& device_;
+  DType dtype_;
+  std::uint64_t seed_, made_ = 0;
+};
+
+}  // namespace
+
+std::int64_t weight_bytes(const ModelConfig& c, DType dtype) {
+  const std::int64_t hidden = c.hidden;
+  std::int64_t layer =
+      2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
+  if (c.attention_bias) layer += c.qkv_width() + hidden;
+  const std::int64_t tables = static_cast<std::int64_t>(c.vocab) * hidden * (c.tied_embeddings ? 1 : 2);
+  return (c.layers * layer + hidden + tables) * static_cast<std::int64_t>(size_of(dtype));
+}
+
+Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder) {
+  Loader loader(device, dtype, folder);
+  Weights w{.dtype = dtype};
+  w.embedding = loader.matrix("model.embed_tokens.weight", c.vocab, c.hidden);
+  const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
+  for (int i = 0; i < c.layers; ++i) {
+    const std::string layer = fmt::format("model.layers.{}.", i), attention = layer + "self_attn.",
+                      mlp = layer + "mlp.";
+    LayerWeights l;
+    l.input_norm = loader.vector(layer + "input_layernorm.weight", c.hidden);
+    l.qkv = loader.load({{attention + "q_proj.weight", q},
+                         {attention + "k_proj.weight", kv},
+                         {attention + "v_proj.weight", kv}},
+                        c.hidden);
+    l.o = loader.matrix(attention + "o_proj.weight", c.hidden, q);
+    if (c.attention_bias) {
+      l.qkv_bias = loader.load(
+          {{attention + "q_proj.bias", q}, {attention + "k_proj.bias", kv}, {attention + "v_proj.bias", kv}},
+          0);
+      l.o_bias = loader.vector(attention + "o_proj.bias", c.hidden);
+    }
+    l.attention_norm = loader.vector(layer + "post_attention_layernorm.weight", c.hidden);
+    l.gate_up = loader.load(
+        {{mlp + "gate_proj.weight", c.intermediate}, {mlp + "up_proj.weight", c.intermediate}}, c.hidden);
+    l.down = loader.matrix(mlp + "down_proj.weight", c.hidden, c.intermediate);
+    w.layers.push_back(std::move(l));
+  }
+  w.final_norm = loader.vector("model.norm.weight", c.hidden);
+  if (!c.tied_embeddings) w.lm_head = loader.matrix("lm_head.weight", c.vocab, c.hidden);
+  device.synchronize();
+  return w;
+}
+
+Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::uint64_t seed) {
+  Dice dice(device, dtype, seed);
+  // Each layer adds two terms to the residual stream; this keeps their sum near 1.
+  const double branch = 1 / std::sqrt(2.0 * c.layers);
+  Weights w{.dtype = dtype};
+  w.embedding = c.tied_embeddings ? dice.matrix(c.vocab, c.hidden)
+                                  : dice.uniform(static_cast<std::int64_t>(c.vocab) * c.hidden, 1);
+  for (int i = 0; i < c.layers; ++i) {
+    LayerWeights l;
+    l.input_norm = dice.ones(c.hidden);
+    l.qkv = dice.matrix(c.qkv_width(), c.hidden);
+    l.o = dice.matrix(c.hidden, c.q_width(), branch);
+    if (c.attention_bias) {
+      l.qkv_bias = dice.uniform(c.qkv_width(), 0.1);
+      l.o_bias = dice.uniform(c.hidden, 0.1 * branch);
+    }
+    l.attention_norm = dice.ones(c.hidden);
+    l.gate_up = dice.matrix(2LL * c.intermediate, c.hidden);
+    l.down = dice.matrix(c.hidden, c.intermediate, branch);
+    w.layers.push_back(std::move(l));
+  }
+  w.final_norm = dice.ones(c.hidden);
+  if (!c.tied_embeddings) w.lm_head = dice.matrix(c.vocab, c.hidden);
+  device.synchronize();
+  return w;
+}
+
+}  // namespace warptune

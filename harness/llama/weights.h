@@ -1,0 +1,42 @@
+#pragma once
+// The weights of a LLaMA on a device, one struct per layer, in the dtype the model runs in.
+#include <filesystem>
+#include <vector>
+
+#include "core/dtype.h"
+#include "device/device.h"
+#include "llama/model_config.h"
+
+namespace warptune {
+
+/// Matrices are [out, in]. Biases are empty buffers where the model has none.
+struct LayerWeights {
+  Buffer input_norm;      // [hidden]
+  Buffer qkv;             // [q_heads + 2 * kv_heads, head_dim, hidden]: q, then k, then v
+  Buffer qkv_bias;        // [q_heads + 2 * kv_heads, head_dim]
+  Buffer o;               // [hidden, q_heads * head_dim]
+  Buffer o_bias;          // [hidden]
+  Buffer attention_norm;  // [hidden], before the MLP
+  Buffer gate_up;         // [2 * intermediate, hidden]: gate, then up
+  Buffer down;            // [hidden, intermediate]
+};
+
+struct Weights {
+  DType dtype = DType::bf16;
+  Buffer embedding;  // [vocab, hidden]
+  std::vector<LayerWeights> layers;
+  Buffer final_norm;  // [hidden]
+  Buffer lm_head;     // [vocab, hidden]; empty where it is the embedding
+  const void* head() const { return lm_head.data() ? lm_head.data() : embedding.data(); }
+};
+
+/// Bytes of all weights on the device.
+std::int64_t weight_bytes(const ModelConfig& config, DType dtype);
+
+/// From a checkpoint folder, converted to dtype. Throws InputError where a tensor is missing or wrong.
+Weights load_weights(Device& device, const ModelConfig& config, DType dtype,
+                     const std::filesystem::path& folder);
+/// Random matrices whose scale keeps activations and logits near 1; norms are 1, biases small.
+Weights random_weights(Device& device, const ModelConfig& config, DType dtype, std::uint64_t seed);
+
+}  // namespace warptune

@@ -1,0 +1,19 @@
+// Idea: one block per row, one element at a time: the readable baseline.
+#include "argmax/args.h"
+#include "common/ordered.cuh"
+#include "common/pdl.cuh"
+
+namespace warptune {
+
+template <class T, int kVocab, int kBlock>
+__global__ void __launch_bounds__(kBlock) argmax_naive(ArgmaxArgs args) {
+  using Key = Keys<T, kVocab>;
+  pdl_wait();
+  const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(blockIdx.x) * kVocab;
+  typename Key::Word best = 0;
+  for (int i = threadIdx.x; i < kVocab; i += kBlock) best = max_key(best, Key::make(logits[i], i));
+  best = block_max_key<kBlock>(best);
+  if (threadIdx.x == 0) args.ids[blockIdx.x] = Key::index(best);
+}
+
+}  // namespace warptune

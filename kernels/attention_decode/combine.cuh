@@ -1,0 +1,146 @@
+#pragma once
+// Splits of the keys of a sequence, and how their results become one. A split that holds keys leaves, per
+// query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
+// head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
+#include "attention_decode/args.h"
+#include "common/online_softmax.cuh"
+#include "common/reduce.cuh"
+#include "common/vec.cuh"
+
+namespace warptune {
+
+/// Keys [first, end) of one split. The keys per split follow the length at run time, in steps of 16, so that
+/// one launch geometry serves every length; `active` splits hold keys, the ones after them none.
+struct SplitRange {
+  int first, end, active;
+};
+template <int kSplits>
+__device__ __forceinline__ SplitRange split_range(int length, int split) {
+  const int keys = max_of(16, ceil_div(ceil_div(length, kSplits), 16) * 16);
+  const long long first = static_cast<long long>(split) * keys;
+  const int from = first < length ? static_cast<int>(first) : length;
+  return {from, length - from < keys ? length : from + keys, ceil_div(length, keys)};
+}
+
+template <int kQHeads, int kHeadDim, int kSplits>
+struct SplitWorkspace {
+  float* rows;
+  SoftmaxState* states;
+  unsigned* arrivals;
+
+  __device__ __forceinline__ explicit SplitWorkspace(const AttentionDecodeArgs& args) {
+    const long long pieces = static_cast<long long>(args.batch) * kQHeads * kSplits;
+    rows = static_cast<float*>(args.workspace);
+    states = reinterpret_cast<SoftmaxState*>(rows + pieces * kHeadDim);
+    arrivals = reinterpret_cast<unsigned*>(states + pieces);
+  }
+};
+
+/// Zeros for kHeads rows of a finished sequence.
+template <class T, int kHeads, int kHeadDim, int kBlock>
+__device__ __forceinline__ void store_zeros(T* out) {
+  for (int i = threadIdx.x; i < kHeads * kHeadDim; i += kBlock) out[i] = from_float<T>(0.0f);
+}
+
+/// Merges the warps of a block (shared memory: the rows [kHeads][kHeadDim] of warp w at w * kStride, states
+/// [kWarps][kHeads]) and hands each element with its state to `put(head, i, value, state)`.
+template <int kWarps, int kHeads, int kHeadDim, int kStride, class Put>
+__device__ __forceinline__ void merge_warps(const float* rows, const SoftmaxState* states, Put put) {
+  for (int item = threadIdx.x; item < kHeads * kHeadDim; item += kWarps * 32) {
+    const int head = item / kHeadDim;
+    SoftmaxState all = SoftmaxState::none();
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) all.max = fmaxf(all.max, states[w * kHeads + head].max);
+    float value = 0.0f;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      const float factor = all.weight(states[w * kHeads + head].max);
+      all.sum += factor * states[w * kHeads + head].sum;
+      value += factor * rows[w * kStride + item];
+    }
+    put(head, item % kHeadDim, value, all);
+  }
+}
+
+/// True in every thread of the block that is the last of `blocks` to come here; sees what the others wrote
+/// and leaves the counter at zero.
+__device__ __forceinline__ bool last_to_arrive(unsigned* arrivals, int blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(arrivals, 1u) == static_cast<unsigned>(blocks - 1);
+    if (last) *arrivals = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+/// Floats of shared memory that combine_splits needs besides the weights.
+template <int kBlock>
+inline constexpr int kCombineFloats = kBlock * 4;
+
+/// Merges the active splits of kHeads rows, from row `first` (sequence * q_heads + head) on, into `out`.
+/// Shared memory: weights [kHeads][kSplits], sums [kCombineFloats<kBlock>].
+template <class T, int kQHeads, int kHeadDim, int kSplits, int kHeads, int kBlock>
+__device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHeadDim, kSplits>& workspace,
+                                               long long first, int active, T* out, float* weights,
+                                               float* sums) {
+  constexpr int kWarps = kBlock / 32, kColumns = kHeads * kHeadDim / 4, kPerRow = kHeadDim / 4;
+  constexpr int kTeams = max_of(1, kBlock / kColumns);  // how many threads share the splits of a column
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int h = warp; h < kHeads; h += kWarps) {
+    const float2* states = reinterpret_cast<const float2*>(workspace.states + (first + h) * kSplits);
+    float max = kNoScore, sum = 0.0f;
+    for (int s = lane; s < active; s += 32) max = fmaxf(max, __ldcg(states + s).x);
+    max = warp_reduce<Max>(max);
+    for (int s = lane; s < active; s += 32) {
+      const float2 state = __ldcg(states + s);
+      const float weight = exp2_fast(state.x - max);
+      weights[h * kSplits + s] = weight;
+      sum += weight * state.y;
+    }
+    sum = warp_reduce<Sum>(sum);
+    for (int s = lane; s < active; s += 32) weights[h * kSplits + s] /= sum;
+  }
+  __syncthreads();
+
+  const auto sum_column = [&](int column, int team) {
+    const int head = column / kPerRow;
+    const float4* rows =
+        reinterpret_cast<const float4*>(workspace.rows + (first + head) * kSplits * kHeadDim) +
+        column % kPerRow;
+    Vec<float, 4> x = {};
+#pragma unroll 4
+    for (int s = team; s < active; s += kTeams) {
+      const float4 row = __ldcg(rows + s * kPerRow);
+      const float weight = weights[head * kSplits + s];
+      x[0] += weight * row.x;
+      x[1] += weight * row.y;
+      x[2] += weight * row.z;
+      x[3] += weight * row.w;
+    }
+    return x;
+  };
+  if constexpr (kTeams == 1) {
+    for (int column = threadIdx.x; column < kColumns; column += kBlock)
+      store_vec<4>(out + column * 4, from_float<T>(sum_column(column, 0)));
+  } else {
+    const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
+    if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
+    __syncthreads();
+    if (threadIdx.x < kColumns) {
+      Vec<float, 4> x = {};
+#pragma unroll
+      for (int t = 0; t < kTeams; ++t) {
+        const auto part = load_vec<4>(sums + (t * kColumns + column) * 4);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] += part[i];
+      }
+      store_vec<4>(out + column * 4, from_float<T>(x));
+    }
+  }
+}
+
+}  // namespace warptune

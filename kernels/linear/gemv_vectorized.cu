@@ -1,0 +1,47 @@
+// Idea: for few tokens the weights are read once and everything else is noise: kWarpsPerRow warps share
+// kRows rows, 16-byte loads that leave no line in L1, kUnroll of them in flight per row and thread. The first
+// loads are issued before the kernel waits for its predecessor.
+#include "common/pdl.cuh"
+#include "linear/args.h"
+#include "linear/gemv.cuh"
+
+namespace warptune {
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kWarpsPerRow, int kRows,
+          int kUnroll>
+__global__ void __launch_bounds__(kWarps * 32) linear_gemv_vectorized(LinearArgs args) {
+  constexpr int kLanes = kWarpsPerRow * 32, kGroups = kWarps / kWarpsPerRow, kResults = kRows * kTokens;
+  using Rows = GemvRows<T, kIn, kTokens, kRows, kUnroll, kLanes>;
+  const int group = threadIdx.x / kLanes;
+  const int row0 = (static_cast<int>(blockIdx.x) * kGroups + group) * kRows;
+  Rows rows(static_cast<const T*>(args.weight), row0, kOut, threadIdx.x % kLanes, 0, Rows::kPieces);
+  rows.load_first();
+  pdl_wait();
+  pdl_launch_next();
+  rows.run(static_cast<const T*>(args.x));
+
+  __shared__ float partial[kWarps][kResults];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  if (lane == 0) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t) partial[warp][t * kRows + r] = rows.sum[r][t];
+  }
+  if constexpr (kWarpsPerRow > 1)
+    __syncthreads();
+  else
+    __syncwarp();
+  for (int i = threadIdx.x % kLanes; i < kResults; i += kLanes) {
+    const int row = row0 + i % kRows, token = i / kRows;
+    if (row < kOut) {
+      float sum = 0;
+#pragma unroll
+      for (int w = 0; w < kWarpsPerRow; ++w) sum += partial[group * kWarpsPerRow + w][i];
+      if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args.bias)[row]);
+      static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + row] = from_float<T>(sum);
+    }
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,56 @@
+#pragma once
+// What the kernels of rope_append share: the angle of a pair, its sine and cosine, and where k and v go.
+#include "common/numeric.cuh"
+#include "rope_append/args.h"
+
+namespace warptune {
+
+/// Sine and cosine of 0 <= angle <= 1.4e5 to about 2e-7, without the slow path (and local memory) of sincosf:
+/// Cody-Waite reduction by pi/2 in three parts, then the polynomials of Cephes for |r| <= pi/4.
+__device__ __forceinline__ void sine_cosine(float angle, float& sine, float& cosine) {
+  const int quarter = __float2int_rn(angle * 0.636619772f);
+  const float k = static_cast<float>(quarter);
+  float r = fmaf(-k, 1.57079637050628662e+00f, angle);
+  r = fmaf(-k, -4.37113882867379e-08f, r);
+  r = fmaf(-k, -1.7151245100059e-15f, r);
+  const float r2 = r * r;
+  const float p = fmaf(fmaf(r2, -1.9515295891e-4f, 8.3321608736e-3f), r2, -1.6666654611e-1f);
+  const float s = fmaf(p * r2, r, r);
+  const float q = fmaf(fmaf(r2, 2.443315711809948e-5f, -1.388731625493765e-3f), r2, 4.166664568298827e-2f);
+  const float c = fmaf(q * r2, r2, fmaf(r2, -0.5f, 1.0f));
+  const bool swapped = (quarter & 1) != 0;
+  sine = swapped ? c : s;
+  cosine = swapped ? s : c;
+  if (quarter & 2) sine = -sine;
+  if ((quarter + 1) & 2) cosine = -cosine;
+}
+
+/// log2 of the grown theta of a sequence of that length, 0 where theta does not grow. fp64, since a last bit
+/// of a frequency counts at large positions.
+__device__ __forceinline__ double grown_theta_log2(const RopeAppendArgs& args, int length, int head_dim) {
+  if (length <= args.max_position) return 0;
+  const double factor = args.factor;
+  const double growth = factor * length / args.max_position - (factor - 1);
+  return log2(static_cast<double>(args.theta)) + log2(growth) * head_dim / (head_dim - 2);
+}
+
+/// The inverse frequency of a pair for a grown theta.
+__device__ __forceinline__ float grown_inv_freq(double theta_log2, int pair, int head_dim) {
+  return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / head_dim));
+}
+
+/// The offset of element `d` of head `head` (of kKvHeads) at a place of the cache. kSplit: K is
+/// [batch, kv_heads, head_dim / x, capacity, x] with x = 16 bytes of T, else [batch, kv_heads, capacity,
+/// head_dim].
+template <class T, int kKvHeads, int kHeadDim, bool kSplit>
+__device__ __forceinline__ long long cache_offset(int sequence, int head, int capacity, int position, int d) {
+  const long long row = (static_cast<long long>(sequence) * kKvHeads + head) * capacity;
+  if constexpr (kSplit) {
+    constexpr int kX = 16 / static_cast<int>(sizeof(T));
+    return row * kHeadDim + (static_cast<long long>(d / kX) * capacity + position) * kX + d % kX;
+  } else {
+    return (row + position) * kHeadDim + d;
+  }
+}
+
+}  // namespace warptune

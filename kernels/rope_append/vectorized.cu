@@ -1,0 +1,119 @@
+// Idea: a thread keeps the sines and cosines of its few pairs in registers and turns those pairs in several
+// heads of its token; all loads are issued before the angles are worked out. half_split: two accesses of kVec
+// elements per head, half a head apart; interleaved: one access of kVec / 2 pairs. Neighbouring threads take
+// neighbouring pieces of a head. Sizes that are no multiple of kVec take narrower accesses. kStream: loads
+// and stores that leave the caches first.
+#include "common/pdl.cuh"
+#include "common/store_once.cuh"
+#include "common/vec.cuh"
+#include "rope_append/rotation.cuh"
+
+namespace warptune {
+
+/// The widest power of two up to `wanted` that divides n.
+constexpr __host__ __device__ int dividing(int n, int wanted) {
+  while (n % wanted != 0) wanted /= 2;
+  return wanted;
+}
+
+template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic, bool kBias,
+          bool kSplit, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
+__global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
+  constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
+  constexpr int kVec = dividing(kInterleaved ? kHeadDim : kHalf, kVecWanted);
+  constexpr int kParts = kInterleaved ? 1 : 2;  // accesses per head
+  constexpr int kPairs = kVec * kParts / 2;     // pairs per thread and head
+  constexpr int kPieces = kHalf / kPairs;       // threads that share a head
+  constexpr int kGroups = ceil_div(kHeads, kHeadsPerThread);
+  const long long index = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
+  const int piece = static_cast<int>(index % kPieces);
+  const int first_head = static_cast<int>(index / kPieces % kGroups) * kHeadsPerThread;
+  const long long token = index / (kPieces * kGroups);
+  float inv_freq[kPairs];  // a table: does not depend on the kernel before
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[piece * kPairs + i];
+  pdl_wait();
+  pdl_launch_next();
+  if (token >= args.tokens) return;
+
+  const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + piece * kVec;
+  Vec<T, kVec> in[kHeadsPerThread][kParts];
+#pragma unroll
+  for (int j = 0; j < kHeadsPerThread; ++j)
+#pragma unroll
+    for (int part = 0; part < kParts; ++part)
+      if (first_head + j < kHeads) {
+        const T* from = row + (first_head + j) * kHeadDim + part * kHalf;
+        in[j][part] = kStream ? load_vec_once<kVec>(from) : load_vec<kVec>(from);
+      }
+  const int position = args.position[token], sequence = args.sequence[token];
+  if (position < 0) return;
+
+  float sine[kPairs], cosine[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) sine[i] = 0, cosine[i] = 1;
+  if (first_head < kQHeads + kKvHeads) {
+    if constexpr (kDynamic) {
+      const double theta_log2 = grown_theta_log2(args, args.lengths[sequence], kHeadDim);
+      if (theta_log2 != 0) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+          inv_freq[i] = grown_inv_freq(theta_log2, piece * kPairs + i, kHeadDim);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i)
+      sine_cosine(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
+  }
+
+#pragma unroll
+  for (int j = 0; j < kHeadsPerThread; ++j) {
+    const int head = first_head + j;
+    if (head >= kHeads) continue;
+    float x[kParts * kVec];
+#pragma unroll
+    for (int i = 0; i < kParts * kVec; ++i) x[i] = to_float(in[j][i / kVec][i % kVec]);
+    if constexpr (kBias) {
+      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim + piece * kVec;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const auto b = to_float(load_vec<kVec>(bias + part * kHalf));
+#pragma unroll
+        for (int i = 0; i < kVec; ++i) x[part * kVec + i] += b[i];
+      }
+    }
+    if (head < kQHeads + kKvHeads) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        float& x0 = x[kInterleaved ? 2 * i : i];
+        float& x1 = x[kInterleaved ? 2 * i + 1 : i + kPairs];
+        const float turned = x0 * cosine[i] - x1 * sine[i];
+        x1 = x0 * sine[i] + x1 * cosine[i];
+        x0 = turned;
+      }
+    }
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int d = piece * kVec + part * kHalf;
+      T* to;
+      if (head < kQHeads)
+        to = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + d;
+      else if (head < kQHeads + kKvHeads)
+        to = static_cast<T*>(args.k_cache) + cache_offset<T, kKvHeads, kHeadDim, kSplit>(
+                                                 sequence, head - kQHeads, args.capacity, position, d);
+      else
+        to = static_cast<T*>(args.v_cache) +
+             cache_offset<T, kKvHeads, kHeadDim, false>(sequence, head - kQHeads - kKvHeads, args.capacity,
+                                                        position, d);
+      Vec<float, kVec> y;
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) y[i] = x[part * kVec + i];
+      if constexpr (kStream)
+        store_vec_once<kVec>(to, from_float<T>(y));
+      else
+        store_vec<kVec>(to, from_float<T>(y));
+    }
+  }
+}
+
+}  // namespace warptune

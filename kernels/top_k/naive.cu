@@ -1,0 +1,32 @@
+// Idea: one block per row; k times the largest key below the one before, then one warp draws: the readable
+// baseline, which reads the row k times.
+#include "common/pdl.cuh"
+#include "top_k/sample.cuh"
+
+namespace warptune {
+
+template <class T, int kVocab, int kK, int kBlock>
+__global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
+  using Key = Keys<T, kVocab>;
+  using Word = typename Key::Word;
+  __shared__ Word sorted[kK];
+  pdl_wait();
+  const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(blockIdx.x) * kVocab;
+  Word last = ~Word{0};
+  for (int j = 0; j < kK; ++j) {
+    Word best = 0;
+    for (int i = threadIdx.x; i < kVocab; i += kBlock) {
+      const Word key = Key::make(logits[i], i);
+      if (key < last) best = max_key(best, key);
+    }
+    last = block_max_key<kBlock>(best);
+    if (threadIdx.x == 0) sorted[j] = last;
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const int id = sample_sorted<Key, kK>(sorted, args, blockIdx.x);
+    if (threadIdx.x == 0) args.ids[blockIdx.x] = id;
+  }
+}
+
+}  // namespace warptune

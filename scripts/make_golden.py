@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Makes tiny LLaMA checkpoints with the logits and greedy tokens that transformers computes for them in fp32.
+
+    pip install torch transformers safetensors numpy
+    scripts/make_golden.py [tests/data/golden]
+
+Each folder holds config.json, the weights (model.safetensors or shards) and golden.safetensors:
+    prompts [batch, longest] int32, -1 behind the end; tokens [batch, steps + 1] int32, greedy;
+    logits [batch, steps + 1, vocab] fp32: at the prompt's last token, then at each greedy token.
+Prompts run one by one, so no padding enters the reference.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+STEPS = 8
+PROMPT_LENGTHS = [3, 17, 60]  # the longest crosses the context bucket of 64
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 500000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+SHARED = dict(vocab_size=256, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+              max_position_embeddings=256, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2)
+# name: (dtype of the weights, bytes per shard or None, config)
+CASES = {
+    "mha": (torch.float32, None, dict(num_attention_heads=2, num_key_value_heads=2, head_dim=64)),
+    "gqa": (torch.bfloat16, None, dict(num_attention_heads=4, num_key_value_heads=2, head_dim=128)),
+    "llama3_rope": (torch.bfloat16, None, dict(num_attention_heads=4, num_key_value_heads=1, head_dim=64,
+                                               rope_parameters=LLAMA3)),
+    "tied": (torch.float16, 120_000, dict(num_attention_heads=2, num_key_value_heads=1, head_dim=64,
+                                          tie_word_embeddings=True, attention_bias=True)),
+}
+
+
+def randomise(model, dtype, generator):
+    """Weights that keep activations near 1, rounded to the dtype they are stored in."""
+    for name, weight in model.named_parameters():
+        noise = torch.randn(weight.shape, generator=generator)
+        if "norm" in name:
+            value = 1 + 0.1 * noise
+        elif weight.dim() == 1:
+            value = 0.1 * noise
+        else:
+            value = noise / weight.shape[1] ** 0.5
+        weight.data = value.to(dtype).float()
+
+
+@torch.no_grad()
+def greedy(model, prompt):
+    ids, tokens, logits = list(prompt), [], []
+    for _ in range(STEPS + 1):
+        last = model(torch.tensor([ids])).logits[0, -1]
+        logits.append(last)
+        tokens.append(int(last.argmax()))
+        ids.append(tokens[-1])
+    return tokens, torch.stack(logits)
+
+
+def save_checkpoint(model, folder, dtype, shard_bytes):
+    names = dict(model.named_parameters())  # without the tied lm_head
+    weights = {name: w.data.to(dtype).contiguous() for name, w in names.items()}
+    config = model.config.to_dict()
+    config["dtype"] = str(dtype).removeprefix("torch.")
+    (folder / "config.json").write_text(json.dumps(config, indent=1, sort_keys=True, default=str) + "\n")
+    if shard_bytes is None:
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        return
+    shards, size = [{}], 0
+    for name, weight in weights.items():
+        if size and size + weight.nbytes > shard_bytes:
+            shards.append({})
+            size = 0
+        shards[-1][name] = weight
+        size += weight.nbytes
+    weight_map = {}
+    for i, shard in enumerate(shards):
+        file = f"model-{i + 1:05}-of-{len(shards):05}.safetensors"
+        save_file(shard, folder / file, metadata={"format": "pt"})
+        weight_map |= {name: file for name in shard}
+    index = {"metadata": {"total_size": sum(w.nbytes for w in weights.values())}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
+
+
+def make(name, folder, seed):
+    dtype, shard_bytes, shape = CASES[name]
+    generator = torch.Generator().manual_seed(seed)
+    model = LlamaForCausalLM(LlamaConfig(**(SHARED | shape)))
+    model.config._attn_implementation = "eager"
+    model = model.float().eval()
+    randomise(model, dtype, generator)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.safetensors*"):
+        old.unlink()
+    save_checkpoint(model, folder, dtype, shard_bytes)
+
+    prompts = torch.full((len(PROMPT_LENGTHS), max(PROMPT_LENGTHS)), -1, dtype=torch.int32)
+    tokens, logits = [], []
+    for i, length in enumerate(PROMPT_LENGTHS):
+        prompt = torch.randint(3, SHARED["vocab_size"], (length,), generator=generator)
+        prompts[i, :length] = prompt
+        t, l = greedy(model, prompt.tolist())
+        tokens.append(t)
+        logits.append(l)
+    save_file({"prompts": prompts, "tokens": torch.tensor(tokens, dtype=torch.int32),
+               "logits": torch.stack(logits).float().contiguous()}, folder / "golden.safetensors")
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    print(f"{folder}: {size / 1e3:.0f} kB, first tokens {[t[:4] for t in tokens]}")
+    return size
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/data/golden")
+    total = sum(make(name, root / name, seed) for seed, name in enumerate(CASES, 1))
+    print(f"{total / 1e3:.0f} kB in all")
+    if total >= 2_000_000:
+        sys.exit("the goldens must stay under 2 MB")
+
+
+if __name__ == "__main__":
+    main()

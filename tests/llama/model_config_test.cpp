@@ -1,0 +1,107 @@
+#include "llama/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+const std::string kSmall = R"("hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "vocab_size": 256)";
+
+ModelConfig parse(const std::string& more) {
+  return parse_model_config("{" + kSmall + (more.empty() ? "" : ", " + more) + "}", "config.json");
+}
+
+void expect_error(const std::string& text, const std::string& part) {
+  try {
+    parse_model_config(text, "config.json");
+    FAIL() << "no error for " << text;
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+TEST(ModelConfig, FillsInWhatOldConfigsLeaveOut) {
+  const ModelConfig c = parse("");
+  EXPECT_EQ(c.kv_heads, 4);
+  EXPECT_EQ(c.head_dim, 16);
+  EXPECT_EQ(c.rope.theta, 10000);
+  EXPECT_EQ(c.rope.kind, RopeKind::none);
+  EXPECT_FALSE(c.tied_embeddings);
+  EXPECT_FLOAT_EQ(c.rms_eps, 1e-6f);
+  EXPECT_EQ(c.qkv_width(), 192);
+}
+
+TEST(ModelConfig, ReadsHeadsEosAndFlags) {
+  const ModelConfig c = parse(
+      R"("num_key_value_heads": 2, "head_dim": 64, "tie_word_embeddings": true, "attention_bias": true,
+         "eos_token_id": [3, 5], "rms_norm_eps": 1e-5, "rope_scaling": null)");
+  EXPECT_EQ(c.kv_heads, 2);
+  EXPECT_EQ(c.head_dim, 64);
+  EXPECT_TRUE(c.tied_embeddings && c.attention_bias);
+  EXPECT_EQ(c.eos, (std::vector{3, 5}));
+  EXPECT_EQ(parse(R"("eos_token_id": 2)").eos, std::vector{2});
+}
+
+TEST(ModelConfig, ReadsEveryRopeScaling) {
+  const ModelConfig linear = parse(R"("rope_scaling": {"type": "linear", "factor": 2.0})");
+  EXPECT_EQ(linear.rope.kind, RopeKind::linear);
+  EXPECT_EQ(linear.rope.factor, 2);
+  const ModelConfig dynamic =
+      parse(R"("max_position_embeddings": 512, "rope_scaling": {"rope_type": "dynamic", "factor": 4})");
+  EXPECT_EQ(dynamic.rope.kind, RopeKind::dynamic_ntk);
+  EXPECT_EQ(dynamic.rope.original_max_position, 512);
+  const ModelConfig llama3 = parse(
+      R"("rope_theta": 500000, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+         "high_freq_factor": 4, "original_max_position_embeddings": 8192})");
+  EXPECT_EQ(llama3.rope.kind, RopeKind::llama3);
+  EXPECT_EQ(llama3.rope.theta, 500000);
+}
+
+TEST(ModelConfig, ReadsRopeParametersOfTransformers5) {
+  const ModelConfig c = parse(R"("rope_parameters": {"rope_type": "default", "rope_theta": 250000.0})");
+  EXPECT_EQ(c.rope.kind, RopeKind::none);
+  EXPECT_EQ(c.rope.theta, 250000);
+}
+
+TEST(ModelConfig, WrongConfigsAreOneSentence) {
+  expect_error("", "not a JSON object");
+  expect_error("[1]", "not a JSON object");
+  expect_error("{}", "'hidden_size' is missing");
+  expect_error("{" + kSmall + R"(, "num_key_value_heads": 3})", "multiple of num_key_value_heads");
+  expect_error("{" + kSmall + R"(, "head_dim": "x"})", "whole number");
+  expect_error("{" + kSmall + R"(, "head_dim": 15})", "odd");
+  expect_error("{" + kSmall + R"(, "model_type": "mistral"})", "llama");
+  expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "yarn", "factor": 2}})", "llama3");
+  expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "linear"}})", "'factor' is missing");
+  expect_error("{" + kSmall + R"(, "rope_scaling": 3})", "an object");
+  expect_error("{" + kSmall + R"(, "vocab_size": 99999999999})", "whole number");
+  expect_error("{" + kSmall + R"(, "rms_norm_eps": -1})", "above 0");
+}
+
+TEST(ModelConfig, Presets) {
+  EXPECT_EQ(preset("llama2-7b").qkv_width(), 3 * 4096);
+  EXPECT_EQ(preset("llama3-8b").qkv_width(), 6144);
+  EXPECT_TRUE(preset("llama3.2-1b").tied_embeddings);
+  EXPECT_EQ(preset_names().size(), 5u);
+  EXPECT_THROW(preset("llama9"), InputError);
+}
+
+TEST(Rope, FrequenciesOfEachScaling) {
+  const auto plain = rope_inv_freq(4, {.theta = 100});
+  ASSERT_EQ(plain.size(), 2u);
+  EXPECT_FLOAT_EQ(plain[0], 1.0f);
+  EXPECT_FLOAT_EQ(plain[1], 0.1f);
+  EXPECT_FLOAT_EQ(rope_inv_freq(4, {.kind = RopeKind::linear, .theta = 100, .factor = 2})[1], 0.05f);
+  const RopeScaling llama3{.kind = RopeKind::llama3, .theta = 1e4, .factor = 8, .original_max_position = 64};
+  const auto scaled = rope_inv_freq(8, llama3);
+  EXPECT_FLOAT_EQ(scaled[0], 1.0f);        // wave 6.3 < 16: kept
+  EXPECT_FLOAT_EQ(scaled[3], 0.001f / 8);  // wave 6283 > 64: slowed down
+  const double wave = 2 * 3.14159265358979 * 10, blend = (64 / wave - 1) / 3;
+  EXPECT_NEAR(scaled[1], (1 - blend) * 0.1 / 8 + blend * 0.1, 1e-7);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,78 @@
+#include <cmath>
+
+#include "core/error.h"
+#include "core/rope.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+class RopeAppend : public ::testing::TestWithParam<Dims> {};
+class GpuRopeAppend : public RopeAppend {};
+class RopeAppendCompiles : public RopeAppend {};
+
+Dims shape(int tokens, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
+  Dims dims = {{"tokens", std::to_string(tokens)},
+               {"q_heads", std::to_string(q_heads)},
+               {"kv_heads", std::to_string(kv_heads)},
+               {"head_dim", std::to_string(head_dim)}};
+  dims.insert(dims.end(), more.begin(), more.end());
+  return dims;
+}
+
+TEST_P(RopeAppend, HostVariantsMatchTheReference) { check_host_variants("rope_append", GetParam(), kFloats); }
+TEST_P(RopeAppendCompiles, CudaVariantsCompile) { check_compiles("rope_append", GetParam(), kFloats, 2); }
+TEST_P(GpuRopeAppend, CudaVariantsMatchTheReference) {
+  check_cuda_variants("rope_append", GetParam(), kFloats);
+}
+
+const auto kShapes = ::testing::Values(
+    shape(1, 4, 4, 128), shape(1, 3, 1, 2), shape(7, 4, 2, 64, {{"style", "interleaved"}}),
+    shape(13, 3, 1, 80, {{"bias", "yes"}}), shape(5, 8, 1, 96, {{"style", "interleaved"}, {"bias", "yes"}}),
+    shape(29, 2, 1, 34, {{"batch", "3"}}), shape(29, 2, 1, 34, {{"batch", "3"}, {"style", "interleaved"}}),
+    shape(17, 4, 2, 256, {{"batch", "17"}, {"k_layout", "dsx"}}),
+    shape(23, 2, 2, 80, {{"batch", "2"}, {"k_layout", "dsx"}, {"bias", "yes"}, {"style", "interleaved"}}),
+    shape(11, 7, 7, 24, {{"k_layout", "dsx"}}), shape(31, 2, 1, 128, {{"scaling", "linear"}}),
+    shape(31, 2, 1, 64, {{"scaling", "llama3"}, {"start", "9000"}}),
+    shape(41, 2, 1, 64, {{"scaling", "dynamic_ntk"}, {"batch", "4"}}),
+    shape(19, 2, 1, 20, {{"scaling", "dynamic_ntk"}, {"style", "interleaved"}}),
+    shape(37, 2, 1, 16, {{"start", "131000"}}),
+    shape(37, 2, 1, 16, {{"start", "131000"}, {"style", "interleaved"}, {"scaling", "llama3"}}));
+INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes);
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, RopeAppendCompiles,
+    ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
+                      shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}})));
+
+TEST(RopeAppendOp, RejectsWhatItCannotTurn) {
+  const Op& op = find_op("rope_append").op;
+  EXPECT_THROW(op.problem(shape(1, 1, 1, 7), DType::fp32), InputError);
+  EXPECT_THROW(op.problem(shape(1, 1, 1, 2, {{"scaling", "dynamic_ntk"}}), DType::fp32), InputError);
+  EXPECT_THROW(op.problem(shape(1, 1, 1, 12, {{"k_layout", "dsx"}}), DType::bf16), InputError);
+}
+
+TEST(RopeTables, Llama3KeepsShortWavesAndSlowsLongOnes) {
+  const RopeScaling plain{.theta = 500000};
+  RopeScaling scaled = plain;
+  scaled.kind = RopeKind::llama3;
+  scaled.factor = 8;
+  const auto a = rope_inv_freq(128, plain), b = rope_inv_freq(128, scaled);
+  EXPECT_EQ(a.front(), 1.0f);
+  EXPECT_EQ(b.front(), 1.0f);
+  EXPECT_EQ(b.back(), a.back() / 8);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LE(b[i], a[i]);
+    EXPECT_GE(b[i], a[i] / 8);
+    EXPECT_NEAR(a[i], std::pow(500000.0, -2.0 * static_cast<double>(i) / 128), 2e-7);
+  }
+}
+
+TEST(RopeTables, LinearDividesEveryFrequency) {
+  const auto a = rope_inv_freq(64, {}), b = rope_inv_freq(64, {.kind = RopeKind::linear, .factor = 4});
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(b[i], a[i] / 4);
+}
+
+}  // namespace
+}  // namespace warptune::testing

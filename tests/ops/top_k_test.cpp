@@ -1,0 +1,47 @@
+#include "core/error.h"
+#include "core/philox.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+class TopK : public ::testing::TestWithParam<Dims> {};
+class GpuTopK : public TopK {};
+
+TEST_P(TopK, HostVariantsMatchTheReference) { check_host_variants("top_k", GetParam(), kFloats); }
+TEST_P(TopK, CudaVariantsCompile) { check_compiles("top_k", GetParam(), kFloats, 2); }
+TEST_P(GpuTopK, CudaVariantsMatchTheReference) { check_cuda_variants("top_k", GetParam(), kFloats, 48); }
+
+Dims dims(const char* batch, const char* vocab, const char* k) {
+  return {{"batch", batch}, {"vocab", vocab}, {"k", k}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, TopK,
+                         ::testing::Values(dims("1", "32000", "50"), dims("7", "1009", "256"),
+                                           dims("33", "5", "5"), dims("2", "1", "1")));
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuTopK,
+                         ::testing::Values(dims("1", "32000", "50"), dims("3", "128256", "50"),
+                                           dims("7", "1009", "256"), dims("33", "5", "5"),
+                                           dims("2", "1", "1"), dims("64", "100", "33"),
+                                           dims("5", "4096", "1"), dims("2", "65537", "100")));
+
+// The known answers published with Random123 (kat_vectors: philox4x32, 10 rounds).
+TEST(Philox, MatchesTheKnownAnswers) {
+  using Words = std::array<std::uint32_t, 4>;
+  EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox4x32_10({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(TopKDims, RefuseMoreCandidatesThanThereAre) {
+  const Op& op = find_op("top_k").op;
+  EXPECT_THROW(op.problem(dims("1", "10", "11"), DType::fp32), InputError);
+  EXPECT_THROW(op.problem(dims("1", "1000", "257"), DType::fp32), InputError);
+  EXPECT_NO_THROW(op.problem(dims("1", "256", "256"), DType::fp32));
+}
+
+}  // namespace
+}  // namespace warptune::testing

@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op argmax();
+std::vector<Variant> argmax_cuda();
+std::vector<Variant> argmax_host();
+}  // namespace warptune

@@ -1,0 +1,40 @@
+// How argmax runs on the GPU: an index of ideas in rising difficulty.
+#include "argmax/argmax.h"
+
+namespace warptune {
+
+std::vector<Variant> argmax_cuda() {
+  const Parameter block{"block", {128, 256, 512, 1024}, "threads per block"};
+  return {
+      {
+          .name = "naive",
+          .idea = "block per row, one element at a time",
+          .parameters = {block},
+          .stages = {{"argmax/naive.cu", "argmax_naive<{dtype}, {vocab}, {block}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(p["batch"])},
+                                      .block = {static_cast<unsigned>(c["block"])}};
+                      }}},
+      },
+      {
+          .name = "vectorized",
+          .idea = "blocks share a row, 16-byte loads, the last to arrive writes the id",
+          .parameters = {block,
+                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
+                         {"pdl", {0, 1}, "programmatic dependent launch"}},
+          .constraints = {"blocks_per_row * block <= max(vocab, block)", "batch <= 65535",
+                          "pdl == 0 || arch >= 90"},
+          .stages = {{"argmax/vectorized.cu",
+                      "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
+                                               static_cast<unsigned>(p["batch"])},
+                                      .block = {static_cast<unsigned>(c["block"])},
+                                      .pdl = c["pdl"] != 0};
+                      }}},
+          .workspace_bytes = [](const Problem& p, const Config&) { return 16 * p["batch"]; },
+      },
+  };
+}
+
+}  // namespace warptune

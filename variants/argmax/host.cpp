@@ -1,0 +1,66 @@
+// How argmax runs on the CPU.
+#include <algorithm>
+#include <vector>
+
+#include "argmax/argmax.h"
+#include "argmax/args.h"
+#include "core/parallel.h"
+
+namespace warptune {
+namespace {
+
+/// The best of [first, last), `first` < `last`.
+template <class T>
+std::int64_t best_of(const T* logits, std::int64_t first, std::int64_t last) {
+  std::int64_t best = first;
+  for (std::int64_t i = first + 1; i < last; ++i)
+    if (static_cast<float>(logits[i]) > static_cast<float>(logits[best])) best = i;
+  return best;
+}
+
+HostFunction run(const Problem& p, int threads) {
+  return [=, vocab = p["vocab"], dtype = p.dtype](const void* raw) {
+    const auto& a = *static_cast<const ArgmaxArgs*>(raw);
+    const std::int64_t part = ceil_div(vocab, threads), parts = ceil_div(vocab, part);
+    with_float_dtype(dtype, [&]<class T>() {
+      std::vector<std::int64_t> best(static_cast<std::size_t>(a.batch * parts));
+      parallel_for(a.batch * parts, threads, [&](std::int64_t i) {
+        const std::int64_t first = i % parts * part;
+        best[static_cast<std::size_t>(i)] = best_of(static_cast<const T*>(a.logits) + i / parts * vocab,
+                                                    first, std::min(vocab, first + part));
+      });
+      for (std::int64_t row = 0; row < a.batch; ++row) {
+        const T* logits = static_cast<const T*>(a.logits) + row * vocab;
+        std::int64_t id = best[static_cast<std::size_t>(row * parts)];
+        for (std::int64_t i = 1; i < parts; ++i)
+          if (const auto other = best[static_cast<std::size_t>(row * parts + i)];
+              static_cast<float>(logits[other]) > static_cast<float>(logits[id]))
+            id = other;
+        a.ids[row] = static_cast<int>(id);
+      }
+    });
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> argmax_host() {
+  return {
+      {
+          .name = "host_naive",
+          .idea = "one element after the other",
+          .backend = Backend::host,
+          .host = [](const Problem& p, const Config&) { return run(p, 1); },
+      },
+      {
+          .name = "host_threaded",
+          .idea = "parts of rows over threads",
+          .backend = Backend::host,
+          .parameters = {{"threads", {2, 4, 8, 16}, "worker threads"}},
+          .constraints = {"threads <= sms || threads == 2"},
+          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,59 @@
+// What argmax is: greedy sampling.
+#include "argmax/argmax.h"
+#include "argmax/args.h"
+
+namespace warptune {
+
+Op argmax() {
+  return {
+      .name = "argmax",
+      .summary = "the index of the largest logit of each row; of equals, the lowest",
+      .dims = {{"batch", "rows"}, {"vocab", "logits per row"}},
+      .tensors =
+          [](const Problem& p, std::uint64_t) {
+            return std::vector<TensorSpec>{
+                {.name = "logits",
+                 .dtype = p.dtype,
+                 .shape = {p["batch"], p["vocab"]},
+                 .cache = CacheState::hot,
+                 .scale = 8.0f},
+                {.name = "ids",
+                 .dtype = DType::int32,
+                 .shape = {p["batch"]},
+                 .role = Role::output,
+                 .cache = CacheState::hot},
+            };
+          },
+      .bind =
+          [](const Problem& p, std::span<void* const> t, void* workspace) {
+            return Args(ArgmaxArgs{.logits = t[0],
+                                   .ids = static_cast<int*>(t[1]),
+                                   .workspace = workspace,
+                                   .batch = static_cast<int>(p["batch"])});
+          },
+      .cost =
+          [](const Problem& p) {
+            const auto n = static_cast<double>(p["batch"] * p["vocab"]);
+            return Cost{
+                .bytes = n * static_cast<double>(size_of(p.dtype)) + 4 * static_cast<double>(p["batch"]),
+                .flops = n};
+          },
+      .units = [](const Problem& p) { return p["batch"]; },
+      .reference =
+          [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {
+            const Values logits = in["logits"];
+            const std::int64_t vocab = p["vocab"];
+            std::int64_t best = 0;
+            double most = logits[row * vocab];
+            for (std::int64_t i = 1; i < vocab; ++i)
+              if (const double x = logits[row * vocab + i]; x > most) {
+                most = x;
+                best = i;
+              }
+            out.put("ids", row, {static_cast<double>(best)});
+          },
+      .tolerance = [](const Problem&) { return default_tolerance(DType::int32); },
+  };
+}
+
+}  // namespace warptune

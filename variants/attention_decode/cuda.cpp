@@ -1,0 +1,173 @@
+// How attention_decode runs on the GPU: an index of ideas in rising difficulty.
+#include "attention_decode/attention_decode.h"
+
+namespace warptune {
+namespace {
+
+unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
+
+/// Partial rows and softmax states of every split, and one counter per query head (kernels' combine.cuh).
+std::int64_t split_workspace(const Problem& p, const Config& c) {
+  if (c["splits"] == 1) return 0;
+  const std::int64_t rows = p["batch"] * p["q_heads"];
+  return rows * c["splits"] * (p["head_dim"] + 2) * 4 + rows * 4;
+}
+
+Stage combine_stage() {
+  return {.file = "attention_decode/combine.cu",
+          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, 128>",
+          .launch =
+              [](const Problem& p, const Config& c) {
+                return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                              .block = {128},
+                              .pdl = c["pdl"] != 0};
+              },
+          .when = [](const Problem&, const Config& c) { return c["splits"] > 1 && c["combine"] == 0; }};
+}
+
+/// Bytes of shared memory of the tensor-core kernel: per warp a ring of K and V tiles with padded rows.
+std::int64_t ring_bytes(const Problem& p, const Config& c) {
+  return c["warps"] * c["stages"] * 2 * c["tile"] * (2 * p["head_dim"] + 16);
+}
+
+const Parameter kPdl{"pdl", {0, 1}, "programmatic dependent launch"};
+const Parameter kCombine{
+    "combine", {0, 1}, "who merges the splits: an extra kernel or the last block", {"kernel", "last_block"}};
+/// 27, 33 and 66 make whole waves on 108 and 132 multiprocessors.
+const Parameter kSplits{"splits", {1, 2, 4, 8, 16, 27, 32, 33, 64, 66, 128}, "blocks that share the keys"};
+
+Variant naive() {
+  return {
+      .name = "naive",
+      .idea = "block per query head, thread per key, online softmax between tiles",
+      .parameters = {{"block", {64, 128, 256}, "threads per block, keys per tile"}},
+      .constraints = {"append == 0"},
+      .stages = {{"attention_decode/naive.cu",
+                  "attention_decode_naive<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {block}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                                  .block = {as_unsigned(c["block"])}};
+                  }}}};
+}
+
+Variant vectorized() {
+  return {
+      .name = "vectorized",
+      .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
+                     kPdl},
+      .constraints = {"head_dim * dtype_bytes % 16 == 0", "head_dim <= 64 * threads_per_key",
+                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+                      "unroll * head_dim * dtype_bytes >= 32 * threads_per_key",
+                      "unroll * head_dim * dtype_bytes <= 128 * threads_per_key", "pdl == 0 || arch >= 90"},
+      .stages = {{"attention_decode/vectorized.cu",
+                  "attention_decode_vectorized<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, "
+                  "{append}, {block}, {threads_per_key}, {unroll}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                                  .block = {as_unsigned(c["block"])},
+                                  .pdl = c["pdl"] != 0};
+                  }}}};
+}
+
+Variant split_seq() {
+  const std::string threads = "batch * q_heads / heads_per_block * splits * block";
+  return {
+      .name = "split_seq",
+      .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                     kSplits,
+                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
+                     {"heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"},
+                     kPdl,
+                     kCombine},
+      .constraints =
+          {
+              "head_dim * dtype_bytes % 16 == 0",
+              "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+              // K bytes in flight per lane: 64 to 128.
+              "unroll * head_dim * dtype_bytes >= 64 * threads_per_key",
+              "unroll * head_dim * dtype_bytes <= 128 * threads_per_key",
+              // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
+              "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
+              "(q_heads / kv_heads) % heads_per_block == 0",
+              "2 * heads_per_block >= min(q_heads / kv_heads, 8)",
+              // Registers of q, sums, scores and loads, a quarter of the file left over; and shared memory.
+              "head_dim * heads_per_block <= 64 * threads_per_key",
+              "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + "
+              "head_dim * dtype_bytes / 2 / threads_per_key)) <= 49152",
+              "(block / 32 + append) * heads_per_block * head_dim * 4 <= 40960",
+              // At least 32 keys per split; threads in all: from a quarter of one filling to one filling.
+              "splits <= 4 || splits * 32 <= context",
+              "splits == 1 || splits * 128 > context || " + threads + " >= 480 * sms",
+              "splits <= 2 || " + threads + " <= 2048 * sms",
+              "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
+              "combine == 0 || splits > 1",
+              "pdl == 0 || arch >= 90",
+          },
+      .stages =
+          {{"attention_decode/split_seq.cu",
+            "attention_decode_split_seq<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, "
+            "{block}, {splits}, {threads_per_key}, {unroll}, {heads_per_block}, {combine}>",
+            [](const Problem& p, const Config& c) {
+              return Launch{
+                  .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / c["heads_per_block"]),
+                           as_unsigned(p["batch"])},
+                  .block = {as_unsigned(c["block"])},
+                  .pdl = c["pdl"] != 0};
+            }},
+           combine_stage()},
+      .workspace_bytes = split_workspace};
+}
+
+Variant mma() {
+  const std::string ring = "warps * stages * 4 * tile * (head_dim + 8)",
+                    rings = "batch * kv_heads * splits * " + ring;
+  return {
+      .name = "mma",
+      .idea = "a group's heads as the rows of tensor-core products, K and V through cp.async rings per warp",
+      .parameters = {{"warps", {2, 4, 8}, "warps per block"},
+                     kSplits,
+                     {"tile", {16, 32, 64}, "keys of a warp's tile"},
+                     {"stages", {2, 3, 4}, "tiles of a warp's ring"},
+                     kPdl,
+                     kCombine},
+      .constraints =
+          {
+              "append == 0 && k_layout == 0",
+              "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
+              // The ring, softmax states and weights of the merge fit, and it is worth the block.
+              ring + " + 1024 + combine * q_heads / kv_heads * splits * 4 <= shared_per_block",
+              ring + " >= 49152",
+              "splits <= 4 || splits * 32 <= context",
+              // Rings in all: from 60 % of the device's shared memory to three fillings.
+              "splits == 1 || splits * 256 > context || " + rings + " >= 0.6 * sms * shared_per_block",
+              "splits <= 2 || " + rings + " <= 3 * sms * shared_per_block",
+              "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
+              "combine == 0 || splits > 1",
+              "pdl == 0 || arch >= 90",
+          },
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages =
+          {{"attention_decode/mma.cu",
+            "attention_decode_mma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {tile}, {warps}, {stages}, "
+            "{splits}, {combine}>",
+            [](const Problem& p, const Config& c) {
+              return Launch{
+                  .grid = {as_unsigned(c["splits"]), as_unsigned(p["kv_heads"]), as_unsigned(p["batch"])},
+                  .block = {as_unsigned(32 * c["warps"])},
+                  .shared_bytes = ring_bytes(p, c),
+                  .pdl = c["pdl"] != 0};
+            }},
+           combine_stage()},
+      .workspace_bytes = split_workspace};
+}
+
+}  // namespace
+
+std::vector<Variant> attention_decode_cuda() { return {naive(), vectorized(), split_seq(), mma()}; }
+
+}  // namespace warptune

@@ -1,0 +1,13 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op linear();
+std::vector<Variant> linear_cuda();
+std::vector<Variant> linear_host();
+#if WARPTUNE_HAS_CUBLASLT
+std::vector<Variant> linear_vendor();
+#else
+inline std::vector<Variant> linear_vendor() { return {}; }
+#endif
+}  // namespace warptune

@@ -1,0 +1,211 @@
+// What rope_append is. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+// 2021; the scalings as in Hugging Face transformers.
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/rope.h"
+#include "rope_append/args.h"
+#include "rope_append/rope_append.h"
+
+namespace warptune {
+namespace {
+
+/// The tokens of a problem: spread over the sequences, each a run of positions from its own start.
+struct Batch {
+  std::vector<std::int32_t> sequence, position, lengths;
+  std::int64_t capacity = 0;
+};
+
+bool skips(const Problem& p, std::int64_t token) { return p["batch"] > 1 && token % 16 == 11; }
+
+Batch make_batch(const Problem& p, std::uint64_t seed) {
+  constexpr std::int64_t kSpread = 64;
+  const std::int64_t tokens = p["tokens"], batch = p["batch"], start = p["start"];
+  Batch b;
+  b.capacity = start + kSpread + ceil_div(tokens, batch);
+  std::int64_t token = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    const std::int64_t count = tokens / batch + (s < tokens % batch ? 1 : 0);
+    const std::int64_t first = start + (s + static_cast<std::int64_t>(seed % 1024)) * 29 % kSpread;
+    for (std::int64_t i = 0; i < count; ++i, ++token) {
+      b.sequence.push_back(static_cast<std::int32_t>(s));
+      b.position.push_back(skips(p, token) ? -1 : static_cast<std::int32_t>(first + i));
+    }
+    b.lengths.push_back(static_cast<std::int32_t>(first + count));
+  }
+  return b;
+}
+
+RopeScaling scaling_of(const Problem& p) {
+  RopeScaling s{.kind = static_cast<RopeKind>(p["scaling"])};
+  if (s.kind == RopeKind::linear) s.factor = 4;
+  if (s.kind == RopeKind::dynamic_ntk) s.factor = 2;
+  if (s.kind == RopeKind::llama3) s.theta = 500000, s.factor = 8;
+  s.original_max_position = s.kind == RopeKind::llama3
+                                ? 8192
+                                : static_cast<int>(std::max<std::int64_t>(1, make_batch(p, 0).capacity / 2));
+  return s;
+}
+
+void check(const Problem& p) {
+  if (p["head_dim"] % 2 != 0) throw InputError("rope_append turns pairs of elements: head_dim must be even");
+  if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && p["head_dim"] < 4)
+    throw InputError("rope_append with dynamic_ntk needs a head_dim of 4 or more");
+  if (p["k_layout"] == 1 && p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)) % 16 != 0)
+    throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
+  if (p["start"] + p["tokens"] > (1 << 30))
+    throw InputError("rope_append: start + tokens must be at most 2^30");
+}
+
+std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
+  const std::int64_t tokens = p["tokens"], q_heads = p["q_heads"], kv_heads = p["kv_heads"];
+  const std::int64_t head_dim = p["head_dim"], heads = q_heads + 2 * kv_heads, batch = p["batch"];
+  Batch b = make_batch(p, seed);
+  const std::vector<std::int64_t> cache = {batch, kv_heads, b.capacity, head_dim};
+  const std::int64_t x = 16 / static_cast<std::int64_t>(size_of(p.dtype));
+  const std::vector<std::int64_t> split = {batch, kv_heads, head_dim / x, b.capacity, x};
+  const CacheState hot = CacheState::hot;
+  return {
+      {.name = "qkv", .dtype = p.dtype, .shape = {tokens, heads, head_dim}, .cache = hot},
+      {.name = "bias", .dtype = p.dtype, .shape = {heads, head_dim}},
+      {.name = "sequence",
+       .dtype = DType::int32,
+       .shape = {tokens},
+       .cache = hot,
+       .values = std::move(b.sequence)},
+      {.name = "position",
+       .dtype = DType::int32,
+       .shape = {tokens},
+       .cache = hot,
+       .values = std::move(b.position)},
+      {.name = "lengths",
+       .dtype = DType::int32,
+       .shape = {batch},
+       .cache = hot,
+       .values = std::move(b.lengths)},
+      {.name = "inv_freq",
+       .shape = {head_dim / 2},
+       .cache = hot,
+       .floats = rope_inv_freq(static_cast<int>(head_dim), scaling_of(p))},
+      {.name = "q",
+       .dtype = p.dtype,
+       .shape = {tokens, q_heads, head_dim},
+       .role = Role::output,
+       .cache = hot,
+       .sparse = batch > 1},
+      {.name = "k_cache",
+       .dtype = p.dtype,
+       .shape = p["k_layout"] == 1 ? split : cache,
+       .role = Role::output,
+       .sparse = true},
+      {.name = "v_cache", .dtype = p.dtype, .shape = cache, .role = Role::output, .sparse = true},
+  };
+}
+
+/// A unit is a token: all its heads.
+void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
+  const std::int64_t q_heads = p["q_heads"], kv_heads = p["kv_heads"], heads = q_heads + 2 * kv_heads;
+  const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = make_batch(p, 0).capacity;
+  const auto position = static_cast<std::int64_t>(in["position"][token]);
+  if (position < 0) return;
+  const auto sequence = static_cast<std::int64_t>(in["sequence"][token]);
+  const int length = static_cast<int>(in["lengths"][sequence]);
+  const RopeScaling scaling = scaling_of(p);
+  const Values table = in["inv_freq"], qkv = in["qkv"], bias = in["bias"];
+  const bool grown = scaling.kind == RopeKind::dynamic_ntk && length > scaling.original_max_position;
+  std::vector<double> sine, cosine;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float inv_freq =
+        grown ? rope_grown_inv_freq(scaling.theta, scaling.factor, scaling.original_max_position, length,
+                                    static_cast<double>(head_dim), static_cast<double>(i))
+              : static_cast<float>(table[i]);
+    const float angle = static_cast<float>(position) * inv_freq;
+    sine.push_back(std::sin(static_cast<double>(angle)));
+    cosine.push_back(std::cos(static_cast<double>(angle)));
+  }
+  for (std::int64_t head = 0; head < heads; ++head) {
+    std::vector<double> x;
+    for (std::int64_t d = 0; d < head_dim; ++d)
+      x.push_back(qkv[(token * heads + head) * head_dim + d] +
+                  (p["bias"] == 1 ? bias[head * head_dim + d] : 0));
+    if (head < q_heads + kv_heads) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        double& x0 = x[static_cast<std::size_t>(p["style"] == 1 ? 2 * i : i)];
+        double& x1 = x[static_cast<std::size_t>(p["style"] == 1 ? 2 * i + 1 : i + half)];
+        const double s = sine[static_cast<std::size_t>(i)], c = cosine[static_cast<std::size_t>(i)];
+        const double turned = x0 * c - x1 * s;
+        x1 = x0 * s + x1 * c;
+        x0 = turned;
+      }
+    }
+    if (head < q_heads) {
+      out.put("q", (token * q_heads + head) * head_dim, std::move(x));
+    } else if (head >= q_heads + kv_heads) {
+      const std::int64_t h = head - q_heads - kv_heads;
+      out.put("v_cache", ((sequence * kv_heads + h) * capacity + position) * head_dim, std::move(x));
+    } else {
+      const std::int64_t row = (sequence * kv_heads + head - q_heads) * capacity;
+      const std::int64_t width =
+          p["k_layout"] == 1 ? 16 / static_cast<std::int64_t>(size_of(p.dtype)) : head_dim;
+      for (std::int64_t d = 0; d < head_dim; d += width)
+        out.put("k_cache", row * head_dim + (d / width * capacity + position) * width,
+                {x.begin() + d, x.begin() + d + width});
+    }
+  }
+}
+
+Cost cost(const Problem& p) {
+  const double q = static_cast<double>(p["q_heads"] * p["head_dim"]);
+  const double kv = static_cast<double>(p["kv_heads"] * p["head_dim"]);
+  const double b = static_cast<double>(size_of(p.dtype));
+  double tokens = 0;
+  for (std::int64_t t = 0; t < p["tokens"]; ++t) tokens += skips(p, t) ? 0 : 1;
+  return Cost{.bytes = (2 * tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b + 8 * tokens,
+              .flops = tokens * 3 * (q + kv)};
+}
+
+}  // namespace
+
+Op rope_append() {
+  return {
+      .name = "rope_append",
+      .summary = "splits qkv, adds the bias, rotates q and k, appends k and v to the cache",
+      .dims = {{"tokens", "rows of qkv"},
+               {"q_heads", "query heads"},
+               {"kv_heads", "key and value heads"},
+               {"head_dim", "elements per head"},
+               {"batch", "sequences of the cache", 1},
+               {"style", "which elements are a pair", 0, {"half_split", "interleaved"}},
+               {"scaling", "of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
+               {"bias", "of q, k and v", 0, {"no", "yes"}},
+               {"k_layout", "[S, D] or [D/x, S, x] with x = 16 bytes", 0, {"sd", "dsx"}},
+               {.name = "start", .doc = "the least position", .fallback = 0, .min = 0}},
+      .check = check,
+      .tensors = tensors,
+      .bind =
+          [](const Problem& p, std::span<void* const> t, void*) {
+            const RopeScaling scaling = scaling_of(p);
+            return Args(RopeAppendArgs{.qkv = t[0],
+                                       .bias = p["bias"] == 1 ? t[1] : nullptr,
+                                       .sequence = static_cast<const int*>(t[2]),
+                                       .position = static_cast<const int*>(t[3]),
+                                       .lengths = static_cast<const int*>(t[4]),
+                                       .inv_freq = static_cast<const float*>(t[5]),
+                                       .q = t[6],
+                                       .k_cache = t[7],
+                                       .v_cache = t[8],
+                                       .tokens = static_cast<int>(p["tokens"]),
+                                       .capacity = static_cast<int>(make_batch(p, 0).capacity),
+                                       .theta = static_cast<float>(scaling.theta),
+                                       .factor = static_cast<float>(scaling.factor),
+                                       .max_position = scaling.original_max_position});
+          },
+      .cost = cost,
+      .units = [](const Problem& p) { return p["tokens"]; },
+      .reference = reference,
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); },
+  };
+}
+
+}  // namespace warptune

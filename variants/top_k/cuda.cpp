@@ -1,0 +1,56 @@
+// How top_k runs on the GPU: an index of ideas in rising difficulty.
+#include "top_k/top_k.h"
+
+namespace warptune {
+namespace {
+
+/// Bytes of the counters before the candidates in the workspace.
+std::int64_t list_offset(const Problem& p) { return ceil_div(4 * p["batch"], 256) * 256; }
+
+}  // namespace
+
+std::vector<Variant> top_k_cuda() {
+  return {
+      {
+          .name = "naive",
+          .idea = "block per row, k times the largest of the rest",
+          .parameters = {{"block", {128, 256, 512, 1024}, "threads per block"}},
+          .stages = {{"top_k/naive.cu", "top_k_naive<{dtype}, {vocab}, {k}, {block}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(p["batch"])},
+                                      .block = {static_cast<unsigned>(c["block"])}};
+                      }}},
+      },
+      {
+          .name = "vectorized",
+          .idea = "blocks share a row and keep their k largest, the last to arrive merges and draws",
+          .parameters = {{"block", {128, 256, 512}, "threads per block"},
+                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
+                         {"pdl", {0, 1}, "programmatic dependent launch"}},
+          // The keys of a block, and the candidates of all blocks, must fit the registers of one block.
+          .constraints =
+              {"vocab * dtype_bytes <= 64 * block * blocks_per_row || vocab * dtype_bytes > 524288",
+               "vocab <= 32 * block * blocks_per_row", "blocks_per_row * k <= 16 * block",
+               "blocks_per_row == 1 || (blocks_per_row - 1) * block < vocab", "batch <= 65535",
+               "pdl == 0 || arch >= 90"},
+          .stages = {{"top_k/vectorized.cu",
+                      "top_k_vectorized<{dtype}, {vocab}, {k}, {block}, {blocks_per_row}, {list_offset}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
+                                               static_cast<unsigned>(p["batch"])},
+                                      .block = {static_cast<unsigned>(c["block"])},
+                                      .pdl = c["pdl"] != 0};
+                      }}},
+          .constants =
+              [](const Problem& p, const Config&) {
+                return Assignment{{"list_offset", list_offset(p)}};
+              },
+          .workspace_bytes =
+              [](const Problem& p, const Config& c) {
+                return list_offset(p) + 8 * p["batch"] * c["blocks_per_row"] * p["k"];
+              },
+      },
+  };
+}
+
+}  // namespace warptune

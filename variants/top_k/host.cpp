@@ -1,0 +1,95 @@
+// How top_k runs on the CPU.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/parallel.h"
+#include "core/philox.h"
+#include "top_k/args.h"
+#include "top_k/top_k.h"
+
+namespace warptune {
+namespace {
+
+/// The draw among candidates sorted from the largest down.
+template <class T>
+int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, std::int64_t row) {
+  if (!(a.temperature > 0)) return sorted[0];
+  const std::size_t k = sorted.size();
+  const float largest = static_cast<float>(logits[sorted[0]]);
+  std::vector<float> cumulative(k);
+  float sum = 0;
+  for (std::size_t i = 0; i < k; ++i)
+    cumulative[i] = sum += std::exp((static_cast<float>(logits[sorted[i]]) - largest) / a.temperature);
+  std::size_t last = 0, taken = 0;
+  while (last + 1 < k && cumulative[last] < a.p * sum) ++last;
+  const float target = philox_uniform(a.rng[0], a.rng[1], static_cast<std::uint32_t>(row)) * cumulative[last];
+  while (taken < last && cumulative[taken] <= target) ++taken;
+  return sorted[taken];
+}
+
+/// k times the largest of the rest.
+template <class T>
+std::vector<int> largest_by_passes(const T* logits, std::int64_t vocab, std::int64_t k) {
+  std::vector<int> sorted;
+  std::vector<bool> used(static_cast<std::size_t>(vocab));
+  for (std::int64_t j = 0; j < k; ++j) {
+    int best = -1;
+    for (std::int64_t i = 0; i < vocab; ++i)
+      if (!used[static_cast<std::size_t>(i)] &&
+          (best < 0 || static_cast<float>(logits[i]) > static_cast<float>(logits[best])))
+        best = static_cast<int>(i);
+    used[static_cast<std::size_t>(best)] = true;
+    sorted.push_back(best);
+  }
+  return sorted;
+}
+
+template <class T>
+std::vector<int> largest_by_sort(const T* logits, std::int64_t vocab, std::int64_t k) {
+  std::vector<int> order(static_cast<std::size_t>(vocab));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::partial_sort(order, order.begin() + k, [&](int a, int b) {
+    const float x = static_cast<float>(logits[a]), y = static_cast<float>(logits[b]);
+    return x > y || (x == y && a < b);
+  });
+  order.resize(static_cast<std::size_t>(k));
+  return order;
+}
+
+HostFunction run(const Problem& p, bool sort, int threads) {
+  return [=, vocab = p["vocab"], k = p["k"], dtype = p.dtype](const void* raw) {
+    const auto& a = *static_cast<const TopKArgs*>(raw);
+    with_float_dtype(dtype, [&]<class T>() {
+      parallel_for(a.batch, threads, [&](std::int64_t row) {
+        const T* logits = static_cast<const T*>(a.logits) + row * vocab;
+        a.ids[row] = draw(
+            a, logits, sort ? largest_by_sort(logits, vocab, k) : largest_by_passes(logits, vocab, k), row);
+      });
+    });
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> top_k_host() {
+  return {
+      {
+          .name = "host_naive",
+          .idea = "k times the largest of the rest",
+          .backend = Backend::host,
+          .host = [](const Problem& p, const Config&) { return run(p, false, 1); },
+      },
+      {
+          .name = "host_threaded",
+          .idea = "partial sort, rows over threads",
+          .backend = Backend::host,
+          .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
+          .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
+          .host = [](const Problem& p,
+                     const Config& c) { return run(p, true, static_cast<int>(c["threads"])); },
+      },
+  };
+}
+
+}  // namespace warptune
