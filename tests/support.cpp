@@ -1,8 +1,10 @@
 #include "support.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "core/space.h"
 #include "device/compile.h"
 #include "device/device.h"
@@ -24,8 +26,26 @@ bool takes(const Variant& variant, DType dtype) {
   return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
 }
 
+/// Fills the cubin cache on all cores, so that the checks only load.
+void compile_ahead(const DeviceFacts& facts, const OpEntry& entry, const Problem& problem, int most_configs) {
+  const Compiler compiler(KernelSources(), default_cache_folder());
+  for (const Variant& variant : entry.variants) {
+    if (variant.stages.empty() || !takes(variant, problem.dtype)) continue;
+    const auto configs = spread(Space(variant, problem, facts).configs(), most_configs);
+    parallel_for(static_cast<std::int64_t>(configs.size()),
+                 static_cast<int>(std::thread::hardware_concurrency()), [&](std::int64_t i) {
+                   try {
+                     inspect(compiler, variant, problem, configs[static_cast<std::size_t>(i)], facts);
+                   } catch (const std::exception&) {
+                     // the check that follows meets the same error and reports it
+                   }
+                 });
+  }
+}
+
 void check_variants(Device& device, const OpEntry& entry, const Problem& problem, int most_configs) {
   const Oracle oracle(entry.op, problem, 7, 4e8);
+  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), entry, problem, most_configs);
   for (const Variant& variant : entry.variants) {
     if (variant.backend != device.facts().backend || !takes(variant, problem.dtype)) continue;
     const auto configs = spread(Space(variant, problem, device.facts()).configs(), most_configs);

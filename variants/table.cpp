@@ -5,13 +5,22 @@
 
 #include <algorithm>
 
-#include "argmax/argmax.h"
 #include "attention_decode/attention_decode.h"
+#include "argmax/argmax.h"
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
 #include "top_k/top_k.h"
 #include "rope_append/rope_append.h"
+#include "add_rms_norm/add_rms_norm.h"
+#include "advance/advance.h"
+#include "causal_mask/causal_mask.h"
+#include "embedding/embedding.h"
+#include "padding_offset/padding_offset.h"
+#include "remove_padding/remove_padding.h"
+#include "restore_padding/restore_padding.h"
+#include "softmax/softmax.h"
+#include "swiglu/swiglu.h"
 
 namespace warptune {
 namespace {
@@ -26,12 +35,21 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
 
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
+      entry(embedding(), {embedding_cuda(), embedding_host()}),
+      entry(padding_offset(), {padding_offset_cuda(), padding_offset_host()}),
+      entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
+      entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
+      entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
+      entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
       entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
-      entry(attention_decode(), {attention_decode_cuda(), attention_decode_host()}),
+      entry(add_rms_norm(), {add_rms_norm_cuda(), add_rms_norm_host()}),
+      entry(swiglu(), {swiglu_cuda(), swiglu_host()}),
+      entry(softmax(), {softmax_cuda(), softmax_host()}),
+      entry(advance(), {advance_cuda(), advance_host()}),
   };
   return ops;
 }

@@ -28,6 +28,7 @@ struct Launch {
   std::int64_t shared_bytes = 0;  // dynamic
   bool pdl = false;
   unsigned cluster = 1;  // blocks per cluster along x
+  bool per_sm = false;   // grid.x counts blocks per SM
 };
 
 /// One kernel of a variant. Every kernel takes the op's args.h struct by value as its only parameter.

@@ -149,7 +149,7 @@ class CudaDevice : public Device {
     WARPTUNE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&stop_));
-    pool_ = make_cuda_pool(PoolKind::caching, ordinal);
+    pool_ = make_cuda_pool(default_pool_kind(), ordinal);
     spin_.emplace(own("harness/stream.cu", "spin"));
     counter_ = allocate(sizeof(unsigned long long));
   }
@@ -218,10 +218,13 @@ class CudaDevice : public Device {
           fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
     std::vector<Kernel> kernels;
-    for (const Stage* stage : active_stages(variant, problem, config))
+    for (const Stage* stage : active_stages(variant, problem, config)) {
+      Launch launch = stage->launch(problem, config);
+      if (launch.per_sm) launch.grid.x *= static_cast<unsigned>(facts_.sms);
       kernels.emplace_back(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
-          stage->launch(problem, config));
+          launch);
+    }
     return std::make_unique<KernelPlan>(std::move(kernels), resources, workspace);
   }
 

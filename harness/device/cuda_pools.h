@@ -1,11 +1,21 @@
 #pragma once
 #include <memory>
+#include <string_view>
 
 #include "device/memory_pool.h"
 
 namespace warptune {
 
-enum class PoolKind { caching, cuda_async, cuda_plain };
+enum class PoolKind {
+  caching,     // CachingPool over cudaMalloc
+  cuda_async,  // cudaMallocAsync from a memory pool that keeps what is freed
+  cuda_plain   // cudaMalloc and cudaFree for every request: what compute-sanitizer wants
+};
+
+/// "caching", "cuda_async", "cuda_plain". Throws InputError.
+PoolKind parse_pool_kind(std::string_view name);
+/// That of the environment variable WARPTUNE_POOL, else caching.
+PoolKind default_pool_kind();
 
 /// A pool of the memory of CUDA device `ordinal`.
 std::unique_ptr<MemoryPool> make_cuda_pool(PoolKind kind, int ordinal);

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <new>
 #include <thread>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "device/memory_pool.h"
 
 namespace warptune {
 namespace {
@@ -61,10 +61,7 @@ class HostDevice : public Device {
   }
 
   Buffer allocate(std::size_t bytes) override {
-    constexpr std::align_val_t alignment{256};
-    void* data = ::operator new(std::max<std::size_t>(bytes, 1), alignment, std::nothrow);
-    if (!data) throw ResourceError(fmt::format("the host has no {} MiB of memory left", bytes >> 20));
-    return Buffer(data, bytes, [alignment](void* p) { ::operator delete(p, alignment); });
+    return Buffer(pool_->allocate(bytes), bytes, [pool = pool_](void* p) { pool->release(p); });
   }
   std::size_t free_bytes() const override {
     return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
@@ -115,6 +112,7 @@ class HostDevice : public Device {
 
  private:
   DeviceFacts facts_;
+  std::shared_ptr<MemoryPool> pool_ = make_host_pool();
   std::vector<unsigned char> flush_;
 };
 

@@ -62,6 +62,14 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   facts.vector_tflop_per_s =
       2.0 * kChains * kSteps * 256 * static_cast<double>(blocks) / median_us(device, *fma, {&read, 1}) * 1e-6;
 
+  const Buffer tiles = device.allocate(1 << 20);
+  device.fill_random(tiles.data(), DType::bf16, 1 << 19, 2, 1.0f);
+  const StreamArgs on_chip{.from = tiles.data(), .to = tiles.data(), .chunks = 0};
+  const auto matrix = device.prepare(kernel("matrix", "harness/arithmetic.cu", "matrix_chains<512>"), wide,
+                                     {{"blocks", blocks}});
+  facts.matrix_tflop_per_s = 512.0 * 8 * 2 * 2 * 64 * 128 * 16 * static_cast<double>(blocks) /
+                             median_us(device, *matrix, {&on_chip, 1}) * 1e-6;
+
   const std::vector<StreamArgs> many(1000, read);
   const auto empty = device.prepare(kernel("empty", "harness/stream.cu", "empty"),
                                     Problem{.op = "ceiling", .dims = {{"block", 32}}}, {{"blocks", 1}});

@@ -1,4 +1,6 @@
-// Idea: the fp32 ceiling: chains of independent fused multiply-adds in registers.
+// Idea: the ceilings of arithmetic: chains of independent operations on values that stay on the chip.
+#include "common/mma.cuh"
+#include "common/wgmma.cuh"
 #include "harness/args.h"
 
 namespace warptune {
@@ -15,6 +17,49 @@ __global__ void __launch_bounds__(256) fma_chains(StreamArgs args) {
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < kChains; ++i) sum += x[i];
+  if (sum == -1.0f) *static_cast<float*>(args.to) = sum;  // keeps the chains alive
+}
+
+/// Products of random bf16 tiles: from shared memory by warpgroups (sm_90a), else from registers by warps.
+/// Each block of 256 threads does kSteps * 8 * 2 products of 64 x 128 x 16.
+template <int kSteps>
+__global__ void __launch_bounds__(256) matrix_chains(StreamArgs args) {
+  float sum = 0;
+#if WARPTUNE_WGMMA
+  constexpr int kTile = (64 + 128) * 16 * 2 / 16;  // A and B of one product, in 16-byte pieces
+  __shared__ __align__(128) uint4 tiles[8 * kTile];
+  for (int i = threadIdx.x; i < 8 * kTile; i += 256) tiles[i] = static_cast<const uint4*>(args.from)[i];
+  wgmma_publish();
+  __syncthreads();
+  float d[64] = {};
+  for (int step = 0; step < kSteps; ++step) {
+    wgmma_begin();
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      wgmma_m64n128k16(d, wgmma_matrix(tiles + i * kTile, 128, 256),
+                       wgmma_matrix(tiles + i * kTile + 128, 128, 256));
+    wgmma_commit();
+    wgmma_wait<0>();
+  }
+#pragma unroll
+  for (int i = 0; i < 64; ++i) sum += d[i];
+#else
+  const unsigned* from = static_cast<const unsigned*>(args.from) + threadIdx.x;
+  unsigned a[2][4], b[8][2];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) a[i / 4][i % 4] = from[i * 256];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) b[i / 2][i % 2] = from[(8 + i) * 256];
+  float d[2][8][4] = {};
+  for (int step = 0; step < kSteps * 8; ++step) {  // a warp: 32 x 64 x 16
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 8; ++j) mma_m16n8k16<bf16>(d[i][j], a[i], b[j][0], b[j][1]);
+  }
+#pragma unroll
+  for (int i = 0; i < 64; ++i) sum += d[i / 32][i / 4 % 8][i % 4];
+#endif
   if (sum == -1.0f) *static_cast<float*>(args.to) = sum;  // keeps the chains alive
 }
 

@@ -1,16 +1,19 @@
-// Idea: one warp per token, several tokens per block: no barrier, only shuffles. The row is read in wide
-// pieces and read again (from L1 or L2) for the scaling, so that registers do not limit its length.
+// Idea: one warp per token, several tokens per block: no barrier, only shuffles. A row of up to 256 bytes per
+// lane stays in registers; a longer one is read again (from L1 or L2) for the scaling.
+#include "common/fitting.h"
 #include "common/pdl.cuh"
 #include "common/reduce.cuh"
-#include "common/vec.cuh"
+#include "common/stream.cuh"
 #include "rms_norm/args.h"
 
 namespace warptune {
 
-template <class T, int kHidden, int kRows, int kVecWanted>
+template <class T, int kHidden, int kRows, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs args) {
-  constexpr int kVec = kHidden % kVecWanted == 0 ? kVecWanted : 1;
-  constexpr int kChunks = kHidden / kVec;
+  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kPieces = kHidden / kVec;
+  constexpr int kPerLane = ceil_div(kPieces, 32);
+  constexpr bool kKept = kPerLane * kVec * static_cast<int>(sizeof(T)) <= 256;
   pdl_wait();
   pdl_launch_next();
   const int lane = threadIdx.x % 32;
@@ -21,20 +24,38 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs 
   T* y = static_cast<T*>(args.y) + token * kHidden;
 
   float sum = 0;
-#pragma unroll 4
-  for (int chunk = lane; chunk < kChunks; chunk += 32) {
-    const auto f = to_float(load_vec<kVec>(x + chunk * kVec));
+  const auto add = [&](const Vec<T, kVec>& v) {
+    const auto f = to_float(v);
 #pragma unroll
     for (int i = 0; i < kVec; ++i) sum += f[i] * f[i];
-  }
-  const float scale = rsqrtf(warp_reduce<Sum>(sum) / kHidden + args.eps);
-#pragma unroll 4
-  for (int chunk = lane; chunk < kChunks; chunk += 32) {
-    auto f = to_float(load_vec<kVec>(x + chunk * kVec));
-    const auto g = to_float(load_vec<kVec>(weight + chunk * kVec));
+  };
+  const auto write = [&](const Vec<T, kVec>& v, int piece, float scale) {
+    auto f = to_float(v);
+    const auto g = to_float(load_vec<kVec>(weight + piece * kVec));
 #pragma unroll
     for (int i = 0; i < kVec; ++i) f[i] *= scale * g[i];
-    store_vec<kVec>(y + chunk * kVec, from_float<T>(f));
+    store_vec_by<kStore>(y + piece * kVec, from_float<T>(f));
+  };
+
+  if constexpr (kKept) {
+    Vec<T, kVec> in[kPerLane];
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j)
+      if (lane + 32 * j < kPieces) in[j] = load_vec_stream<kVec>(x + (lane + 32 * j) * kVec);
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j)
+      if (lane + 32 * j < kPieces) add(in[j]);
+    const float scale = rsqrtf(warp_reduce<Sum>(sum) / kHidden + args.eps);
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j)
+      if (lane + 32 * j < kPieces) write(in[j], lane + 32 * j, scale);
+  } else {
+#pragma unroll 8
+    for (int piece = lane; piece < kPieces; piece += 32) add(load_vec<kVec>(x + piece * kVec));
+    const float scale = rsqrtf(warp_reduce<Sum>(sum) / kHidden + args.eps);
+#pragma unroll 8
+    for (int piece = lane; piece < kPieces; piece += 32)
+      write(load_vec<kVec>(x + piece * kVec), piece, scale);
   }
 }
 

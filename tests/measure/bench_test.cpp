@@ -125,8 +125,9 @@ TEST(GpuBench, MeasuresEveryRmsNormVariant) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
   const DeviceFacts ceilings = measure_ceilings(*device);
-  std::printf("read %.0f GB/s, copy %.0f GB/s, fp32 %.1f TFLOP/s, empty %.3f us\n", ceilings.read_gb_per_s,
-              ceilings.copy_gb_per_s, ceilings.vector_tflop_per_s, ceilings.launch_floor_us);
+  std::printf("read %.0f GB/s, copy %.0f GB/s, fp32 %.1f TFLOP/s, matrix %.0f TFLOP/s, empty %.3f us\n",
+              ceilings.read_gb_per_s, ceilings.copy_gb_per_s, ceilings.vector_tflop_per_s,
+              ceilings.matrix_tflop_per_s, ceilings.launch_floor_us);
   const OpEntry& entry = find_op("rms_norm");
   for (const std::int64_t tokens : {1, 4096}) {
     const Assignment dims{{"tokens", tokens}, {"hidden", 4096}};

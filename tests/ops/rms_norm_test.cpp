@@ -13,7 +13,8 @@ TEST_P(GpuRmsNorm, CudaVariantsMatchTheReference) { check_cuda_variants("rms_nor
 
 const auto kShapes =
     ::testing::Values(Dims{{"tokens", "1"}, {"hidden", "4096"}}, Dims{{"tokens", "7"}, {"hidden", "257"}},
-                      Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}});
+                      Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}},
+                      Dims{{"tokens", "300"}, {"hidden", "64"}}, Dims{{"tokens", "3"}, {"hidden", "9000"}});
 INSTANTIATE_TEST_SUITE_P(Shapes, RmsNorm, kShapes);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuRmsNorm, kShapes);
 

@@ -4,5 +4,6 @@
 namespace warptune {
 Op attention_decode();
 std::vector<Variant> attention_decode_cuda();
+std::vector<Variant> attention_decode_bulk();
 std::vector<Variant> attention_decode_host();
 }  // namespace warptune

@@ -51,6 +51,41 @@ Variant tiled() {
   };
 }
 
+Variant mma() {
+  const auto shared_bytes = [](const Config& c) {
+    return c["stages"] * (c["tile_m"] + c["tile_n"]) * (c["tile_k"] + 8) * 2;
+  };
+  return {
+      .name = "mma",
+      .idea = "tensor cores, tiles stream through shared memory by cp.async",
+      .parameters = {{"tile_m", {16, 32, 64, 128}, "tokens per block"},
+                     {"tile_n", {32, 64, 128}, "outputs per block"},
+                     {"tile_k", {32, 64}, "elements of a row per step"},
+                     {"warps_m", {1, 2}, "warps along the tokens"},
+                     {"warps_n", {2, 4}, "warps along the outputs"},
+                     {"stages", {3, 5}, "tiles in shared memory"},
+                     kPdl},
+      .constraints = {"in % 8 == 0", "tokens > 1", "tile_m / warps_m >= 16", "tile_n / warps_n >= 16",
+                      // no more than half a tile of padding, and no small tiles where there are many tokens
+                      "tile_m < 2 * tokens || tile_m == 16", "2 * tile_m >= min(tokens, 64)",
+                      "tile_m * tile_n <= warps_m * warps_n * 32 * 64",
+                      "stages * (tile_m + tile_n) * tile_k >= 8192 || stages == 5",
+                      "stages * (tile_m + tile_n) * (tile_k + 8) * 2 <= min(shared_per_block, 131072)",
+                      "pdl == 0 || tokens <= 64", kPdlRule},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {{"linear/mma.cu",
+                  "linear_mma<{dtype}, {in}, {out}, {bias}, {tile_m}, {tile_n}, {tile_k}, {warps_m}, "
+                  "{warps_n}, {stages}>",
+                  [=](const Problem& p, const Config& c) {
+                    return Launch{
+                        .grid = {blocks_for(p["tokens"], c["tile_m"]), blocks_for(p["out"], c["tile_n"])},
+                        .block = {threads(c["warps_m"] * c["warps_n"])},
+                        .shared_bytes = shared_bytes(c),
+                        .pdl = c["pdl"] != 0};
+                  }}},
+  };
+}
+
 Variant gemv_vectorized() {
   return {
       .name = "gemv_vectorized",
@@ -131,10 +166,46 @@ Variant gemv_bulk() {
   };
 }
 
+Variant gemv_ring() {
+  const auto shared_bytes = [](const Problem& p, const Config& c) {
+    const auto size = static_cast<std::int64_t>(size_of(p.dtype));
+    return size * (c["warps"] * c["stages"] * c["rows"] * c["chunk"] + p["tokens"] * p["in"]) +
+           8 * c["warps"] * c["stages"];
+  };
+  return {
+      .name = "gemv_ring",
+      .idea =
+          "few tokens: each warp streams rows through its own ring of bulk copies, asked for before the "
+          "dependency",
+      .parameters = {{"blocks_per_sm", {1, 2}, "resident blocks per SM"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"rows", {1, 2, 4}, "rows a warp takes at once"},
+                     {"chunk", {512, 1024, 2048}, "elements of a row per copy"},
+                     {"stages", {3, 4, 6, 8}, "stages of a warp's ring"},
+                     kPdl},
+      .constraints =
+          {"arch >= 90", "tokens <= 4", "in * dtype_bytes % 16 == 0", "out % rows == 0",
+           "chunk <= in || chunk == 512",
+           "blocks_per_sm * warps * stages * rows * chunk * dtype_bytes >= 60000",
+           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * chunk + tokens * in) + 2048) <= "
+           "shared_per_block"},
+      .stages =
+          {{"linear/gemv_ring.cu",
+            "linear_gemv_ring<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, {chunk}, {stages}>",
+            [shared_bytes](const Problem& p, const Config& c) {
+              return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                            .block = {threads(c["warps"])},
+                            .shared_bytes = shared_bytes(p, c),
+                            .pdl = c["pdl"] != 0,
+                            .per_sm = true};
+            }}},
+  };
+}
+
 }  // namespace
 
 std::vector<Variant> linear_cuda() {
-  return {naive(), tiled(), gemv_vectorized(), gemv_split_k(), gemv_bulk()};
+  return {naive(), tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_bulk(), gemv_ring()};
 }
 
 }  // namespace warptune

@@ -1,0 +1,81 @@
+// Idea: kRows tokens per block; x and residual are read once with wide loads, their sum is stored at once and
+// kept in registers for the scaling, so that traffic is the floor: two reads, two writes. All rows are in
+// flight together and share one barrier and the weights. Each thread reads a piece of residual before it
+// writes the same piece of residual_out, so the two may be the same memory.
+#include "add_rms_norm/add.cuh"
+#include "add_rms_norm/args.h"
+#include "common/fitting.h"
+#include "common/pdl.cuh"
+#include "common/reduce_rows.cuh"
+#include "common/stream.cuh"
+
+namespace warptune {
+
+template <class T, int kHidden, int kBlock, int kRows, int kVecWanted, int kStore>
+__global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs args) {
+  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kPieces = kHidden / kVec;
+  constexpr int kPerThread = ceil_div(kPieces, kBlock);
+  const long long first = static_cast<long long>(blockIdx.x) * kRows, start = first * kHidden;
+  const int rows = kRows == 1 ? 1 : static_cast<int>(min(static_cast<long long>(kRows), args.tokens - first));
+  const T* x = static_cast<const T*>(args.x) + start;
+  const T* residual = static_cast<const T*>(args.residual) + start;
+  const T* weight = static_cast<const T*>(args.weight);
+  T* out = static_cast<T*>(args.residual_out) + start;
+  T* y = static_cast<T*>(args.y) + start;
+
+  Vec<T, kVec> w[kPerThread];  // does not depend on the kernel before
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const int piece = threadIdx.x + j * kBlock;
+    if (piece < kPieces) w[j] = load_vec<kVec>(weight + piece * kVec);
+  }
+  pdl_wait();
+  pdl_launch_next();
+
+  Vec<T, kVec> sum[kRows][kPerThread], other[kRows][kPerThread];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int piece = threadIdx.x + j * kBlock;
+      if (piece < kPieces && r < rows) {
+        sum[r][j] = load_vec_stream<kVec>(x + r * kHidden + piece * kVec);
+        other[r][j] = load_vec_stream<kVec>(residual + r * kHidden + piece * kVec);
+      }
+    }
+  float scale[kRows];  // first the sums of squares
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    scale[r] = 0;
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int piece = threadIdx.x + j * kBlock;
+      if (piece < kPieces && r < rows) {
+        sum[r][j] = add_rounded(sum[r][j], other[r][j]);
+        store_vec_by<kStore>(out + r * kHidden + piece * kVec, sum[r][j]);
+        const auto f = to_float(sum[r][j]);
+#pragma unroll
+        for (int i = 0; i < kVec; ++i) scale[r] += f[i] * f[i];
+      }
+    }
+  }
+  block_reduce_rows<Sum, kBlock>(scale);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    scale[r] = rsqrtf(scale[r] / kHidden + args.eps);
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int piece = threadIdx.x + j * kBlock;
+      if (piece < kPieces && r < rows) {
+        auto f = to_float(sum[r][j]);
+        const auto g = to_float(w[j]);
+#pragma unroll
+        for (int i = 0; i < kVec; ++i) f[i] *= scale[r] * g[i];
+        store_vec_by<kStore>(y + r * kHidden + piece * kVec, from_float<T>(f));
+      }
+    }
+  }
+}
+
+}  // namespace warptune

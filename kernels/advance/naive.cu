@@ -1,0 +1,31 @@
+// Idea: one block, a thread per sequence in turn; the step is read by all before it is moved on.
+#include "advance/args.h"
+#include "common/pdl.cuh"
+
+namespace warptune {
+
+template <int kBlock>
+__global__ void __launch_bounds__(kBlock) advance_naive(AdvanceArgs args) {
+  pdl_wait();
+  pdl_launch_next();
+  const int step = *args.step;
+  for (int b = threadIdx.x; b < args.batch; b += kBlock) {
+    if (args.positions[b] < 0) continue;
+    const int id = args.ids[b];
+    if (step < args.max_steps) args.transcript[static_cast<long long>(b) * args.max_steps + step] = id;
+    if (args.eos >= 0 && id == args.eos) {
+      args.positions[b] = -1;
+      args.lengths[b] = 0;
+    } else {
+      ++args.positions[b];
+      ++args.lengths[b];
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    *args.step = step + 1;
+    ++args.rng[1];
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,17 @@
+// Idea: one block per query, one element at a time: the readable baseline.
+#include "causal_mask/visible.cuh"
+#include "common/numeric.cuh"
+#include "common/pdl.cuh"
+
+namespace warptune {
+
+template <class T, int kMaxQ, int kMaxK, int kBlock>
+__global__ void __launch_bounds__(kBlock) causal_mask_naive(CausalMaskArgs args) {
+  pdl_wait();
+  const int visible =
+      visible_keys(args, static_cast<int>(blockIdx.x) / kMaxQ, static_cast<int>(blockIdx.x) % kMaxQ);
+  T* mask = static_cast<T*>(args.mask) + static_cast<long long>(blockIdx.x) * kMaxK;
+  for (int k = threadIdx.x; k < kMaxK; k += kBlock) mask[k] = from_float<T>(k < visible ? 1.0f : 0.0f);
+}
+
+}  // namespace warptune

@@ -1,0 +1,35 @@
+// Idea: the mask as one run of wide pieces, several per thread: it is only written, so stores are all there
+// is.
+#include "causal_mask/visible.cuh"
+#include "common/fitting.h"
+#include "common/pdl.cuh"
+#include "common/stream.cuh"
+
+namespace warptune {
+
+template <class T, int kMaxQ, int kMaxK, int kBlock, int kUnroll, int kVecWanted, int kStore>
+__global__ void __launch_bounds__(kBlock) causal_mask_vectorized(CausalMaskArgs args) {
+  constexpr int kVec = fitting_vec(kVecWanted, kMaxK);
+  constexpr int kPieces = kMaxK / kVec;
+  pdl_wait();
+  pdl_launch_next();
+  const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
+  const long long first_row = first / kPieces;
+  const int first_piece = static_cast<int>(first - first_row * kPieces) + static_cast<int>(threadIdx.x);
+  const long long rows = static_cast<long long>(args.batch) * kMaxQ;
+#pragma unroll
+  for (int j = 0; j < kUnroll; ++j) {
+    const int piece = first_piece + j * kBlock;
+    const long long row = first_row + piece / kPieces;
+    if (row < rows) {
+      const int k = piece % kPieces * kVec;
+      const int visible = visible_keys(args, static_cast<int>(row / kMaxQ), static_cast<int>(row % kMaxQ));
+      Vec<float, kVec> x;
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) x[i] = k + i < visible ? 1.0f : 0.0f;
+      store_vec_by<kStore>(static_cast<T*>(args.mask) + row * kMaxK + k, from_float<T>(x));
+    }
+  }
+}
+
+}  // namespace warptune

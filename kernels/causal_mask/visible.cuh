@@ -1,0 +1,12 @@
+#pragma once
+#include "causal_mask/args.h"
+
+namespace warptune {
+
+/// How many keys query q of sequence b sees; they are the first ones.
+__device__ __forceinline__ int visible_keys(const CausalMaskArgs& args, int b, int q) {
+  const int q_len = args.q_lens[b], k_len = args.k_lens[b];
+  return q < q_len ? max(0, min(k_len, q + k_len - q_len + 1)) : 0;
+}
+
+}  // namespace warptune

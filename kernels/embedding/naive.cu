@@ -1,0 +1,20 @@
+// Idea: one block per token, one element at a time: the readable baseline.
+#include "common/numeric.cuh"
+#include "common/pdl.cuh"
+#include "embedding/args.h"
+
+namespace warptune {
+
+template <class T, int kVocab, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) embedding_naive(EmbeddingArgs args) {
+  pdl_wait();
+  const long long token = blockIdx.x;
+  const int id = args.ids[token];
+  const bool known = id >= 0 && id < kVocab;
+  const T* from = static_cast<const T*>(args.table) + static_cast<long long>(known ? id : 0) * kHidden;
+  T* y = static_cast<T*>(args.y) + token * kHidden;
+  for (int i = threadIdx.x; i < kHidden; i += kBlock) y[i] = known ? from[i] : from_float<T>(0.0f);
+  if (!known && threadIdx.x == 0) atomicMax(args.bad_token, static_cast<int>(token) + 1);
+}
+
+}  // namespace warptune

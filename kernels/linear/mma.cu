@@ -1,0 +1,120 @@
+// Idea: tensor cores (m16n8k16, fp32 sums). Tiles of x and weight stream through kStages of shared memory by
+// cp.async while the tile before is multiplied; rows are padded by 16 bytes, so that ldmatrix meets no bank
+// twice. The first weights are copied before the kernel waits for its predecessor. `in` is a multiple of 8.
+#include "common/mma.cuh"
+#include "common/pdl.cuh"
+#include "linear/args.h"
+
+namespace warptune {
+
+/// Starts the copy of rows [row0, row0 + kRows), columns [k0, k0 + kTileK) of a [rows, kIn] matrix to a
+/// padded tile; zeros beyond its edges.
+template <class T, int kIn, int kRows, int kTileK, int kThreads>
+__device__ __forceinline__ void copy_rows(T* to, const T* from, int row0, int rows, int k0) {
+  constexpr int kPerRow = kTileK / 8, kPieces = kRows * kPerRow;
+#pragma unroll
+  for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
+    const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (piece < kPieces) {
+      const int row = piece / kPerRow, k = piece % kPerRow * 8;
+      const bool valid = row0 + row < rows && k0 + k < kIn;
+      const T* source = valid ? from + static_cast<long long>(row0 + row) * kIn + k0 + k : from;
+      copy_async16(to + row * (kTileK + 8) + k, source, valid);
+    }
+  }
+}
+
+template <class T, int kIn, int kOut, int kBias, int kTileM, int kTileN, int kTileK, int kWarpsM, int kWarpsN,
+          int kStages>
+__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs args) {
+  constexpr int kThreads = kWarpsM * kWarpsN * 32, kSteps = ceil_div(kIn, kTileK);
+  constexpr int kWarpM = kTileM / kWarpsM, kWarpN = kTileN / kWarpsN;  // the tile of a warp
+  constexpr int kPitch = kTileK + 8;                                   // elements of a padded row
+  constexpr int kStage = (kTileM + kTileN) * kPitch;
+  static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kTileK % 16 == 0 && kIn % 8 == 0 && kStages >= 2);
+  extern __shared__ uint4 shared[];  // [kStages][x: kTileM, weight: kTileN][kPitch]
+  T* const tiles = reinterpret_cast<T*>(shared);
+  const T* const x = static_cast<const T*>(args.x);
+  const T* const weight = static_cast<const T*>(args.weight);
+  const int token0 = static_cast<int>(blockIdx.x) * kTileM, out0 = static_cast<int>(blockIdx.y) * kTileN;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warp_m = warp / kWarpsN * kWarpM, warp_n = warp % kWarpsN * kWarpN;
+
+  auto copy_x = [&](int step) {
+    copy_rows<T, kIn, kTileM, kTileK, kThreads>(tiles + step % kStages * kStage, x, token0, args.tokens,
+                                                step * kTileK);
+  };
+  auto copy_weight = [&](int step) {
+    copy_rows<T, kIn, kTileN, kTileK, kThreads>(tiles + step % kStages * kStage + kTileM * kPitch, weight,
+                                                out0, kOut, step * kTileK);
+  };
+
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s)
+    if (s < kSteps) copy_weight(s);
+  pdl_wait();
+  pdl_launch_next();
+#pragma unroll
+  for (int s = 0; s < kStages - 1; ++s) {
+    if (s < kSteps) copy_x(s);
+    copy_async_commit();
+  }
+
+  float sum[kWarpM / 16][kWarpN / 8][4] = {};
+  for (int step = 0; step < kSteps; ++step) {
+    copy_async_wait<kStages - 2>();
+    __syncthreads();
+    if (const int next = step + kStages - 1; next < kSteps) {
+      copy_x(next);
+      copy_weight(next);
+    }
+    copy_async_commit();
+    const T* xs = tiles + step % kStages * kStage;
+    const T* ws = xs + kTileM * kPitch;
+#pragma unroll
+    for (int k = 0; k < kTileK; k += 16) {
+      unsigned a[kWarpM / 16][4];
+#pragma unroll
+      for (int m = 0; m < kWarpM / 16; ++m)
+        load_matrix_x4(a[m], xs + (warp_m + m * 16 + lane % 16) * kPitch + k + lane / 16 * 8);
+#pragma unroll
+      for (int n = 0; n < kWarpN / 16; ++n) {
+        unsigned b[4];  // b0, b1 of outputs 0..7, then of 8..15
+        load_matrix_x4(b, ws + (warp_n + n * 16 + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
+#pragma unroll
+        for (int m = 0; m < kWarpM / 16; ++m) {
+          mma_m16n8k16<T>(sum[m][2 * n], a[m], b[0], b[1]);
+          mma_m16n8k16<T>(sum[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int n = 0; n < kWarpN / 8; ++n) {
+    const int out = out0 + warp_n + n * 8 + lane % 4 * 2;
+    float bias[2] = {0, 0};
+    if constexpr (kBias != 0) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        if (out + j < kOut) bias[j] = to_float(static_cast<const T*>(args.bias)[out + j]);
+    }
+#pragma unroll
+    for (int m = 0; m < kWarpM / 16; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int token = token0 + warp_m + m * 16 + half * 8 + lane / 4;
+        if (token >= args.tokens) continue;
+        T* y = static_cast<T*>(args.y) + static_cast<long long>(token) * kOut + out;
+        const float first = sum[m][n][2 * half] + bias[0], second = sum[m][n][2 * half + 1] + bias[1];
+        if (kOut % 2 == 0) {
+          if (out < kOut) *reinterpret_cast<unsigned*>(y) = pack2<T>(first, second);
+        } else {
+          if (out < kOut) y[0] = from_float<T>(first);
+          if (out + 1 < kOut) y[1] = from_float<T>(second);
+        }
+      }
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,18 @@
+// Idea: one block per packed token, one element at a time: the readable baseline.
+#include "common/numeric.cuh"
+#include "common/pdl.cuh"
+#include "remove_padding/args.h"
+
+namespace warptune {
+
+template <class T, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) remove_padding_naive(RemovePaddingArgs args) {
+  pdl_wait();
+  const long long token = blockIdx.x;
+  if (token >= args.tokens) return;
+  const T* x = static_cast<const T*>(args.x) + (token + args.padding_offset[token]) * kHidden;
+  T* y = static_cast<T*>(args.y) + token * kHidden;
+  for (int i = threadIdx.x; i < kHidden; i += kBlock) y[i] = x[i];
+}
+
+}  // namespace warptune

@@ -1,0 +1,20 @@
+// Idea: one block per padded row, one element at a time: the readable baseline.
+#include "common/numeric.cuh"
+#include "common/pdl.cuh"
+#include "restore_padding/args.h"
+
+namespace warptune {
+
+template <class T, int kHidden, int kBlock>
+__global__ void __launch_bounds__(kBlock) restore_padding_naive(RestorePaddingArgs args) {
+  pdl_wait();
+  const int sequence = static_cast<int>(blockIdx.x) / args.max_q_len;
+  const int i = static_cast<int>(blockIdx.x) % args.max_q_len;
+  const int start = args.cu_seqlens[sequence];
+  const bool real = i < args.cu_seqlens[sequence + 1] - start;
+  const T* x = static_cast<const T*>(args.x) + static_cast<long long>(start + i) * kHidden;
+  T* y = static_cast<T*>(args.y) + static_cast<long long>(blockIdx.x) * kHidden;
+  for (int j = threadIdx.x; j < kHidden; j += kBlock) y[j] = real ? x[j] : from_float<T>(0.0f);
+}
+
+}  // namespace warptune

@@ -1,0 +1,25 @@
+// Idea: the padded rows as one run of wide pieces, several per thread, all loads before the first store;
+// pieces of padding are zeros in registers and load nothing.
+#include "common/copy_rows.cuh"
+#include "common/pdl.cuh"
+#include "restore_padding/args.h"
+
+namespace warptune {
+
+template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
+__global__ void __launch_bounds__(kBlock) restore_padding_vectorized(RestorePaddingArgs args) {
+  pdl_wait();
+  pdl_launch_next();
+  const T* x = static_cast<const T*>(args.x);
+  copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, false>(
+      static_cast<T*>(args.y), static_cast<long long>(args.batch) * args.max_q_len,
+      [&](long long row) -> const T* {
+        const int sequence = static_cast<int>(row) / args.max_q_len;
+        const int i = static_cast<int>(row) % args.max_q_len;
+        const int start = args.cu_seqlens[sequence];
+        if (i >= args.cu_seqlens[sequence + 1] - start) return nullptr;
+        return x + static_cast<long long>(start + i) * kHidden;
+      });
+}
+
+}  // namespace warptune

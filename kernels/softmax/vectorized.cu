@@ -1,0 +1,72 @@
+// Idea: kBlock threads per row; the row is read once with wide loads and stays in registers as floats between
+// maximum, sum and result. A block of one warp needs no barrier. A row that sees nothing gives zeros.
+#include "common/fitting.h"
+#include "common/pdl.cuh"
+#include "common/reduce.cuh"
+#include "common/stream.cuh"
+#include "softmax/args.h"
+
+namespace warptune {
+
+template <class T, int kHeads, int kQueries, int kKeys, int kMasked, int kBlock, int kVecWanted, int kStore>
+__global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
+  constexpr int kVec = fitting_vec(kVecWanted, kKeys);
+  constexpr int kPieces = kKeys / kVec;
+  constexpr int kPerThread = ceil_div(kPieces, kBlock);
+  pdl_wait();
+  pdl_launch_next();
+  const long long row = blockIdx.x;
+  const long long mask_row = row / (kHeads * kQueries) * kQueries + row % kQueries;
+  const T* x = static_cast<const T*>(args.x) + row * kKeys;
+  const T* mask = static_cast<const T*>(args.mask) + mask_row * kKeys;
+  T* y = static_cast<T*>(args.y) + row * kKeys;
+
+  Vec<T, kVec> in[kPerThread], seen[kPerThread];
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const int piece = threadIdx.x + j * kBlock;
+    if (piece < kPieces) {
+      in[j] = load_vec_stream<kVec>(x + piece * kVec);
+      if constexpr (kMasked) seen[j] = load_vec<kVec>(mask + piece * kVec);  // the heads share it
+    }
+  }
+  Vec<float, kVec> p[kPerThread];
+  float most = -WARPTUNE_INFINITY;
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const bool inside = threadIdx.x + j * kBlock < kPieces;
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) {
+      p[j][i] = -WARPTUNE_INFINITY;
+      if (inside) {
+        bool visible = true;
+        if constexpr (kMasked) visible = to_float(seen[j][i]) != 0.0f;
+        if (visible) p[j][i] = to_float(in[j][i]) * args.scale;
+      }
+      most = fmaxf(most, p[j][i]);
+    }
+  }
+  most = block_reduce<Max, kBlock>(most);
+  if (most == -WARPTUNE_INFINITY) most = 0;  // sees nothing: every exponential is 0
+  float sum = 0;
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j)
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) {
+      p[j][i] = __expf(p[j][i] - most);
+      sum += p[j][i];
+    }
+  sum = block_reduce<Sum, kBlock>(sum);
+  const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const int piece = threadIdx.x + j * kBlock;
+    if (piece < kPieces) {
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) p[j][i] *= inverse;
+      store_vec_by<kStore>(y + piece * kVec, from_float<T>(p[j]));
+    }
+  }
+}
+
+}  // namespace warptune

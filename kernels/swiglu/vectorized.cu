@@ -1,0 +1,48 @@
+// Idea: the result as one run of wide pieces, several per thread, with all loads of gate and up in flight
+// before the first use.
+#include "common/fitting.h"
+#include "common/pdl.cuh"
+#include "common/stream.cuh"
+#include "swiglu/args.h"
+#include "swiglu/silu.cuh"
+
+namespace warptune {
+
+template <class T, int kIntermediate, int kBlock, int kUnroll, int kVecWanted, int kStore>
+__global__ void __launch_bounds__(kBlock) swiglu_vectorized(SwigluArgs args) {
+  constexpr int kVec = fitting_vec(kVecWanted, kIntermediate);
+  constexpr int kPieces = kIntermediate / kVec;
+  const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
+  const long long first_token = first / kPieces;
+  const int first_piece = static_cast<int>(first - first_token * kPieces) + static_cast<int>(threadIdx.x);
+  pdl_wait();
+  pdl_launch_next();
+
+  Vec<T, kVec> gate[kUnroll], up[kUnroll];
+#pragma unroll
+  for (int j = 0; j < kUnroll; ++j) {
+    const int piece = first_piece + j * kBlock;
+    const long long token = first_token + piece / kPieces;
+    if (token < args.tokens) {
+      const T* from =
+          static_cast<const T*>(args.gate_up) + token * (2 * kIntermediate) + piece % kPieces * kVec;
+      gate[j] = load_vec_stream<kVec>(from);
+      up[j] = load_vec_stream<kVec>(from + kIntermediate);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kUnroll; ++j) {
+    const int piece = first_piece + j * kBlock;
+    const long long token = first_token + piece / kPieces;
+    if (token < args.tokens) {
+      auto y = to_float(gate[j]);
+      const auto u = to_float(up[j]);
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) y[i] = silu(y[i]) * u[i];
+      store_vec_by<kStore>(static_cast<T*>(args.y) + token * kIntermediate + piece % kPieces * kVec,
+                           from_float<T>(y));
+    }
+  }
+}
+
+}  // namespace warptune

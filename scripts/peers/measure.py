@@ -1,0 +1,138 @@
+"""Times a PyTorch function as the harness times a kernel: CUDA-graph replays over rotating sets of inputs."""
+import math
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+
+ROTATION_BYTES = 320_000_000  # all sets together are at least this large
+MOST_SETS = 256
+SAMPLE_US = 1000.0  # a replay lasts at least this long, so that event resolution is noise
+MOST_LAUNCHES = 2048
+REPLAYS = 15
+SLEEP_CYCLES = 200_000  # keeps the GPU busy until event and replay are queued (about 0.1 ms)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument: `make` allocates and fills it. Cold ones rotate; hot ones are shared by all sets."""
+    make: Callable[[], torch.Tensor]
+    cold: bool = False
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds per launch."""
+    median: float
+    least: float
+    p10: float
+    p90: float
+    ci_low: float
+    ci_high: float
+    samples: int
+    launches: int
+
+
+def quantile(values: list[float], q: float) -> float:
+    """Linear between order statistics; `values` is sorted."""
+    at = q * (len(values) - 1)
+    low = int(at)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (at - low) * (values[high] - values[low])
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """The 95 % interval of the median by order statistics; `values` is sorted."""
+    n, tail, cut = len(values), 0.0, 0
+    for k in range(n // 2):
+        tail += math.comb(n, k) * 0.5**n
+        if 2 * tail > 0.05:
+            break
+        cut = k + 1
+    first = max(cut - 1, 0)
+    return values[first], values[n - 1 - first]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """The arguments of successive launches. Where activations do not stay in the L2, outputs rotate too."""
+    arguments: list[dict[str, torch.Tensor]]
+    rotate_outputs: bool = False
+
+    def __len__(self) -> int:
+        return len(self.arguments)
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        return self.arguments[i % len(self.arguments)]
+
+
+def size_of(value) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    return sum(size_of(v) for v in value)
+
+
+def make_sets(run: Callable, inputs: dict[str, Input], rotated_bytes: int | None = None) -> Sets:
+    """As many sets as cold memory needs. Inputs and outputs too large to stay in the L2 together are cold too.
+
+    `rotated_bytes`: what a launch touches of its memory, where that is not the cold inputs.
+    """
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    first = {name: i.make() for name, i in inputs.items()}
+    output = size_of(run(**first))
+    activations = output
+    if rotated_bytes is None:
+        activations += sum(size_of(first[name]) for name, i in inputs.items() if not i.cold)
+    too_large = activations > l2 / 8
+    cold_names = [name for name, i in inputs.items() if i.cold or (too_large and rotated_bytes is None)]
+    cold = rotated_bytes or sum(size_of(first[name]) for name in cold_names) + (output if too_large else 0)
+    count = min(math.ceil(ROTATION_BYTES / cold), MOST_SETS) if cold else 1
+    rest = [{**first, **{name: inputs[name].make() for name in cold_names}} for _ in range(count - 1)]
+    return Sets([first, *rest], too_large)
+
+
+def capture(run: Callable, sets: Sets, launches: int) -> tuple[torch.cuda.CUDAGraph, list]:
+    """A graph of `launches` runs, and the outputs that it writes."""
+    graph = torch.cuda.CUDAGraph()
+    outputs: list = [None] * (len(sets) if sets.rotate_outputs else 1)
+    with torch.cuda.graph(graph):
+        for i in range(launches):
+            outputs[i % len(outputs)] = run(**sets[i])
+    return graph, outputs
+
+
+def replay_us(graph: torch.cuda.CUDAGraph) -> float:
+    start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(SLEEP_CYCLES)
+    start.record()
+    graph.replay()
+    stop.record()
+    stop.synchronize()
+    return 1000.0 * start.elapsed_time(stop)
+
+
+def measure(run: Callable, sets: Sets) -> Times:
+    """Warms up (which compiles, where `run` is compiled), captures, samples."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for i in range(3):
+            run(**sets[i])
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+
+    launches = len(sets)
+    graph, outputs = capture(run, sets, launches)
+    replay_us(graph)
+    each = max(replay_us(graph) / launches, 0.05)
+    rounds = math.ceil(SAMPLE_US / each / len(sets))
+    wanted = min(rounds, max(MOST_LAUNCHES // len(sets), 1)) * len(sets)
+    if wanted > launches:
+        del graph, outputs
+        launches = wanted
+        graph, outputs = capture(run, sets, launches)
+        replay_us(graph)
+    samples = sorted(replay_us(graph) / launches for _ in range(REPLAYS))
+    low, high = median_interval(samples)
+    return Times(quantile(samples, 0.5), samples[0], quantile(samples, 0.1), quantile(samples, 0.9), low, high,
+                 len(samples), launches)

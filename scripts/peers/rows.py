@@ -1,0 +1,88 @@
+"""The rows of schema 1: what `warptune tune` writes, written here for PyTorch."""
+import csv
+import ctypes
+import datetime
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import torch
+
+COLUMNS = ("schema,run_id,timestamp_utc,git_commit,host,device,arch,driver,toolkit,op,problem,dtype,variant,"
+           "config,status,detail,time_us,time_us_min,time_us_p10,time_us_p90,ci_low_us,ci_high_us,samples,"
+           "launches_per_sample,cache,bytes,flops,gb_per_s,tflop_per_s,floor_us,pct_floor,max_abs_err,"
+           "rel_l2_err,registers,shared_bytes,spill_bytes,occupancy_pct,sm_clock_mhz,temperature_c,power_w,"
+           "throttled,compile_ms").split(",")
+
+
+class Nvml:
+    """Clocks, temperature and power of CUDA device 0; empty where NVML is absent."""
+
+    def __init__(self):
+        self.library, self.device = None, ctypes.c_void_p()
+        try:
+            library = ctypes.CDLL("libnvidia-ml.so.1")
+            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}".encode()
+            if library.nvmlInit_v2() == 0 and library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.device)) == 0:
+                self.library = library
+        except (OSError, AttributeError):
+            pass
+
+    def _unsigned(self, function: str, *arguments: int) -> int | None:
+        value = ctypes.c_uint()
+        if self.library and getattr(self.library, function)(self.device, *arguments, ctypes.byref(value)) == 0:
+            return value.value
+        return None
+
+    def driver(self) -> str:
+        text = ctypes.create_string_buffer(96)
+        if self.library and self.library.nvmlSystemGetDriverVersion(text, 96) == 0:
+            return text.value.decode()
+        return ""
+
+    def clocks(self) -> dict:
+        power = self._unsigned("nvmlDeviceGetPowerUsage")
+        return {
+            "sm_clock_mhz": self._unsigned("nvmlDeviceGetClockInfo", 1),
+            "temperature_c": self._unsigned("nvmlDeviceGetTemperature", 0),
+            "power_w": None if power is None else power / 1000,
+        }
+
+
+def git_commit() -> str:
+    try:
+        return subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=Path(__file__).parent,
+                              capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class RowWriter:
+    """Appends rows; each is on the disk before write() returns."""
+
+    def __init__(self, path: Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists() or path.stat().st_size == 0
+        self.file = path.open("a", newline="")
+        self.writer = csv.DictWriter(self.file, COLUMNS, restval="", extrasaction="raise", lineterminator="\n")
+        if is_new:
+            self.writer.writeheader()
+        self.nvml = Nvml()
+        major, minor = torch.cuda.get_device_capability(0)
+        self.constant = {
+            "schema": 1, "run_id": f"peers-{now()}-{os.getpid()}", "git_commit": git_commit(),
+            "host": socket.gethostname(), "device": torch.cuda.get_device_name(0),
+            "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "driver": self.nvml.driver(),
+            "toolkit": torch.version.cuda, "config": f"torch={torch.__version__}", "cache": "cold",
+        }
+
+    def write(self, values: dict):
+        row = {**self.constant, "timestamp_utc": now(), **self.nvml.clocks(), **values}
+        self.writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items() if v is not None})
+        self.file.flush()
+        os.fsync(self.file.fileno())

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian 12, Ubuntu 24.04), configures and builds.
+# usage: scripts/setup.sh [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages=(cmake ninja-build g++ libfmt-dev libyaml-cpp-dev libbenchmark-dev libgtest-dev libgmock-dev
+  libcli11-dev nlohmann-json3-dev libmuparser-dev libxxhash-dev)
+
+installed() {
+  case $1 in
+    cmake | g++) command -v "$1" >/dev/null ;;
+    ninja-build) command -v ninja >/dev/null ;;
+    *) dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed' ;;
+  esac
+}
+
+missing=()
+for package in "${packages[@]}"; do
+  installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]})); then
+  if ! command -v apt-get >/dev/null; then
+    echo "setup: apt-get is not here; please install what provides: ${missing[*]}" >&2
+    exit 1
+  fi
+  echo "setup: installing ${missing[*]}"
+  root=()
+  if ((EUID != 0)); then root=(sudo); fi
+  "${root[@]}" apt-get update -qq
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+preset=${WARPTUNE_PRESET:-release}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! cmake --preset "$preset" >"$log" 2>&1; then
+  cat "$log" >&2
+  exit 1
+fi
+sed -n 's/^-- warptune: /setup: /p' "$log" # which devices are built
+
+arguments=()
+if (($#)); then arguments=(--target "$@"); fi
+cmake --build --preset "$preset" --parallel "$(nproc)" "${arguments[@]}"

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Follows docs/adding-a-variant.md to the letter in a copy of the tree, and checks what comes out.
+# usage: adding_a_variant_test.sh SOURCE SCRATCH CUDA(0|1)
+#
+# A code block whose fence reads "LANGUAGE FILE" is that file; `LANGUAGE FILE after "LINE"` is inserted after the
+# first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. SCRATCH is kept, so that the
+# next run builds only what changed.
+set -euo pipefail
+source=$(realpath "$1") scratch=$2 cuda=$3
+mkdir -p "$scratch"
+scratch=$(realpath "$scratch")
+stage=$scratch/stage tree=$scratch/tree blocks=$scratch/blocks
+rm -rf "$stage" "$blocks" "$tree/out"
+mkdir -p "$stage" "$tree" "$blocks"
+die() {
+  echo "adding_a_variant: $*" >&2
+  exit 1
+}
+
+# The tree's sources; without git (an archive) what a build needs.
+sources() {
+  git -c safe.directory='*' ls-files -z --cached --others --exclude-standard 2>/dev/null ||
+    find CMakeLists.txt CMakePresets.json cmake kernels variants harness bench tests -type f -print0
+}
+(cd "$source" && sources | tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null) | tar -xf - -C "$stage"
+
+# The page's code blocks: blocks/NN.info holds the fence, blocks/NN.text the code.
+awk -v folder="$blocks" '
+  /^```/ && !inside { inside = 1; name = sprintf("%s/%02d", folder, ++n)
+                      print substr($0, 4) > (name ".info"); printf "" > (name ".text"); next }
+  /^```/ { inside = 0; close(name ".text"); next }
+  inside { print > (name ".text") }' "$source/docs/adding-a-variant.md"
+
+insert_after() { # FILE LINE TEXT-FILE
+  grep -qxF -- "$2" "$1" || die "$1 has no line '$2'"
+  awk -v line="$2" -v text="$3" '
+    { print }
+    $0 == line && !done { while ((getline more < text) > 0) print more; done = 1 }' "$1" >"$1.new"
+  mv "$1.new" "$1"
+}
+
+for info in "$blocks"/*.info; do
+  text=${info%.info}.text
+  read -r language file rest <"$info" || true
+  [[ $language == sh || -z ${file-} ]] && continue
+  if [[ ${rest-} =~ ^after\ \"(.*)\"$ ]]; then
+    insert_after "$stage/$file" "${BASH_REMATCH[1]}" "$text"
+  else
+    [[ ! -e $stage/$file ]] || die "$file exists already"
+    mkdir -p "$(dirname "$stage/$file")"
+    cp "$text" "$stage/$file"
+  fi
+done
+
+# Only what changed is copied on, so that the build is incremental.
+(cd "$stage" && find . -type f -print) | while read -r file; do
+  cmp -s "$stage/$file" "$tree/$file" && continue
+  mkdir -p "$(dirname "$tree/$file")"
+  cp -p "$stage/$file" "$tree/$file"
+  touch "$tree/$file"
+done
+(cd "$tree" && find . -path ./build -prune -o -type f -print) | while read -r file; do
+  [[ -e $stage/$file ]] || rm -f "$tree/$file"
+done
+
+# The page's commands.
+log=$scratch/log
+: >"$log"
+for info in "$blocks"/*.info; do
+  read -r language needs <"$info" || true
+  [[ $language == sh ]] || continue
+  [[ ${needs-} == needs-cuda && $cuda == 0 ]] && continue
+  (cd "$tree" && bash -euo pipefail -x "${info%.info}.text") 2>&1 | tee -a "$log"
+done
+
+grep -q grid_stride "$log" || die "the CUDA variant is not listed"
+grep -q host_lanes "$log" || die "the host variant is not listed"
+rows=("$tree"/out/*/try.csv)
+[[ -f ${rows[0]} ]] || die "tune wrote no CSV"
+ok=$(grep -c ',host_lanes,.*,ok,' "${rows[0]}" || true)
+# 2 token counts x 2 dtypes x 3 configurations
+((ok == 12)) || die "$ok rows of host_lanes are ok, not 12: ${rows[0]}"
+! grep ',host_lanes,' "${rows[0]}" | grep -qv ',ok,' || die "a row of host_lanes is not ok: ${rows[0]}"
+echo "adding_a_variant: the page holds: $ok rows of host_lanes are ok"

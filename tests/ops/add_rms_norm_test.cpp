@@ -1,0 +1,31 @@
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+class AddRmsNorm : public ::testing::TestWithParam<Dims> {};
+class GpuAddRmsNorm : public AddRmsNorm {};
+class AddRmsNormCompile : public AddRmsNorm {};
+
+TEST_P(AddRmsNorm, HostVariantsMatchTheReference) {
+  check_host_variants("add_rms_norm", GetParam(), kFloats);
+}
+TEST_P(AddRmsNormCompile, CudaVariantsCompile) { check_compiles("add_rms_norm", GetParam(), kFloats, 3); }
+TEST_P(GpuAddRmsNorm, CudaVariantsMatchTheReference) {
+  check_cuda_variants("add_rms_norm", GetParam(), kFloats);
+}
+
+const auto kShapes =
+    ::testing::Values(Dims{{"tokens", "1"}, {"hidden", "4096"}}, Dims{{"tokens", "7"}, {"hidden", "257"}},
+                      Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}},
+                      Dims{{"tokens", "13"}, {"hidden", "1016"}}, Dims{{"tokens", "300"}, {"hidden", "64"}},
+                      Dims{{"tokens", "3"}, {"hidden", "9000"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNorm, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAddRmsNorm, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNormCompile,
+                         ::testing::Values(Dims{{"tokens", "300"}, {"hidden", "4096"}},
+                                           Dims{{"tokens", "7"}, {"hidden", "257"}}));
+
+}  // namespace
+}  // namespace warptune::testing

@@ -1,0 +1,23 @@
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+constexpr DType kInts[] = {DType::int32};
+class Advance : public ::testing::TestWithParam<Dims> {};
+class GpuAdvance : public Advance {};
+class AdvanceCompile : public Advance {};
+
+TEST_P(Advance, HostVariantsMatchTheReference) { check_host_variants("advance", GetParam(), kInts); }
+TEST_P(AdvanceCompile, CudaVariantsCompile) { check_compiles("advance", GetParam(), kInts, 3); }
+TEST_P(GpuAdvance, CudaVariantsMatchTheReference) { check_cuda_variants("advance", GetParam(), kInts); }
+
+const auto kShapes = ::testing::Values(Dims{{"batch", "1"}}, Dims{{"batch", "2"}}, Dims{{"batch", "37"}},
+                                       Dims{{"batch", "300"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, AdvanceCompile, ::testing::Values(Dims{{"batch", "300"}}));
+
+}  // namespace
+}  // namespace warptune::testing

@@ -1,0 +1,44 @@
+#include <algorithm>
+
+#include "common/lengths.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+constexpr DType kInts[] = {DType::int32};
+class PaddingOffset : public ::testing::TestWithParam<Dims> {};
+class GpuPaddingOffset : public PaddingOffset {};
+class PaddingOffsetCompile : public PaddingOffset {};
+
+TEST_P(PaddingOffset, HostVariantsMatchTheReference) {
+  check_host_variants("padding_offset", GetParam(), kInts);
+}
+TEST_P(PaddingOffsetCompile, CudaVariantsCompile) { check_compiles("padding_offset", GetParam(), kInts, 3); }
+TEST_P(GpuPaddingOffset, CudaVariantsMatchTheReference) {
+  check_cuda_variants("padding_offset", GetParam(), kInts);
+}
+
+const auto kShapes = ::testing::Values(
+    Dims{{"batch", "1"}, {"max_q_len", "1"}}, Dims{{"batch", "1"}, {"max_q_len", "37"}},
+    Dims{{"batch", "2"}, {"max_q_len", "9"}}, Dims{{"batch", "3"}, {"max_q_len", "1"}},
+    Dims{{"batch", "67"}, {"max_q_len", "5"}}, Dims{{"batch", "2500"}, {"max_q_len", "11"}});
+INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffset, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffsetCompile,
+                         ::testing::Values(Dims{{"batch", "2500"}, {"max_q_len", "11"}}));
+
+TEST(UnevenLengths, HoldAFullAndAShortSequenceForEverySeed) {
+  for (const std::uint64_t seed : {0, 1, 7}) {
+    const auto lengths = uneven_lengths(13, 40, seed);
+    EXPECT_EQ(std::ranges::count(lengths, 40), 1);
+    EXPECT_GE(std::ranges::count(lengths, 1), 1);
+    EXPECT_GE(std::ranges::min(lengths), 1);
+    EXPECT_EQ(starts_of(lengths).back(), packed_tokens(13, 40));
+  }
+  EXPECT_EQ(uneven_lengths(1, 40, 5), std::vector<std::int32_t>{40});
+}
+
+}  // namespace
+}  // namespace warptune::testing

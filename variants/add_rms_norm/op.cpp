@@ -1,0 +1,70 @@
+// What add_rms_norm is. The sum is rounded to dtype before the norm is taken, as a model without the fusion
+// does.
+#include <cmath>
+
+#include "add_rms_norm/add_rms_norm.h"
+#include "add_rms_norm/args.h"
+
+namespace warptune {
+
+Op add_rms_norm() {
+  return {
+      .name = "add_rms_norm",
+      .summary = "residual_out = x + residual; y = rms_norm(residual_out) * weight",
+      .dims = {{"tokens", "rows"}, {"hidden", "row length"}},
+      .tensors =
+          [](const Problem& p, std::uint64_t) {
+            const auto activation = [&](std::string name, Role role) {
+              return TensorSpec{.name = std::move(name),
+                                .dtype = p.dtype,
+                                .shape = {p["tokens"], p["hidden"]},
+                                .role = role,
+                                .cache = CacheState::hot};
+            };
+            return std::vector<TensorSpec>{
+                activation("x", Role::input),
+                activation("residual", Role::input),
+                {.name = "weight", .dtype = p.dtype, .shape = {p["hidden"]}},
+                activation("residual_out", Role::output),
+                activation("y", Role::output),
+            };
+          },
+      .bind =
+          [](const Problem& p, std::span<void* const> t, void*) {
+            return Args(AddRmsNormArgs{.x = t[0],
+                                       .residual = t[1],
+                                       .weight = t[2],
+                                       .residual_out = t[3],
+                                       .y = t[4],
+                                       .tokens = static_cast<int>(p["tokens"]),
+                                       .eps = 1e-5f});
+          },
+      .cost =
+          [](const Problem& p) {
+            const double n = static_cast<double>(p["tokens"] * p["hidden"]),
+                         b = static_cast<double>(size_of(p.dtype));
+            return Cost{.bytes = 4 * n * b + static_cast<double>(p["hidden"]) * b, .flops = 5 * n};
+          },
+      .units = [](const Problem& p) { return p["tokens"]; },
+      .reference =
+          [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
+            const Values x = in["x"], residual = in["residual"], weight = in["weight"];
+            const std::int64_t hidden = p["hidden"], first = token * hidden;
+            std::vector<double> sum(static_cast<std::size_t>(hidden)), y(sum.size());
+            double squares = 0;
+            for (std::int64_t i = 0; i < hidden; ++i) {
+              const double s = round_to(p.dtype, x[first + i] + residual[first + i]);
+              sum[static_cast<std::size_t>(i)] = s;
+              squares += s * s;
+            }
+            const double scale = 1 / std::sqrt(squares / static_cast<double>(hidden) + 1e-5f);
+            for (std::size_t i = 0; i < y.size(); ++i)
+              y[i] = sum[i] * scale * weight[static_cast<std::int64_t>(i)];
+            out.put("residual_out", first, std::move(sum));
+            out.put("y", first, std::move(y));
+          },
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, 2); },
+  };
+}
+
+}  // namespace warptune

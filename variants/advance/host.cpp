@@ -1,0 +1,52 @@
+// How advance runs on the CPU.
+#include "advance/advance.h"
+#include "advance/args.h"
+#include "core/parallel.h"
+
+namespace warptune {
+namespace {
+
+void advance_sequence(const AdvanceArgs& a, std::int64_t b) {
+  if (a.positions[b] < 0) return;
+  const int id = a.ids[b];
+  if (*a.step < a.max_steps) a.transcript[b * a.max_steps + *a.step] = id;
+  if (a.eos >= 0 && id == a.eos) {
+    a.positions[b] = -1;
+    a.lengths[b] = 0;
+  } else {
+    ++a.positions[b];
+    ++a.lengths[b];
+  }
+}
+
+HostFunction run(int threads) {
+  return [=](const void* raw) {
+    const auto& a = *static_cast<const AdvanceArgs*>(raw);
+    parallel_for(a.batch, threads, [&](std::int64_t b) { advance_sequence(a, b); });
+    ++*a.step;
+    ++a.rng[1];
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> advance_host() {
+  return {
+      {
+          .name = "host_naive",
+          .idea = "one sequence after the other",
+          .backend = Backend::host,
+          .host = [](const Problem&, const Config&) { return run(1); },
+      },
+      {
+          .name = "host_threaded",
+          .idea = "sequences over threads",
+          .backend = Backend::host,
+          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
+          .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
+          .host = [](const Problem&, const Config& c) { return run(static_cast<int>(c["threads"])); },
+      },
+  };
+}
+
+}  // namespace warptune

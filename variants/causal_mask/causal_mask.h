@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op causal_mask();
+std::vector<Variant> causal_mask_cuda();
+std::vector<Variant> causal_mask_host();
+}  // namespace warptune

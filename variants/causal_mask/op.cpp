@@ -1,0 +1,81 @@
+// What causal_mask is.
+#include <fmt/format.h>
+
+#include "causal_mask/args.h"
+#include "causal_mask/causal_mask.h"
+#include "common/lengths.h"
+#include "core/error.h"
+
+namespace warptune {
+
+Op causal_mask() {
+  return {
+      .name = "causal_mask",
+      .summary = "1 where a query sees a key (bottom-right causal), else 0",
+      .dims = {{"batch", "sequences"},
+               {"max_q_len", "padded queries"},
+               {"max_k_len", "padded keys, context and queries"}},
+      .check =
+          [](const Problem& p) {
+            if (p["max_k_len"] < p["max_q_len"])
+              throw InputError(
+                  fmt::format("causal_mask: max_k_len {} is less than max_q_len {}; it counts the "
+                              "queries too",
+                              p["max_k_len"], p["max_q_len"]));
+          },
+      .tensors =
+          [](const Problem& p, std::uint64_t seed) {
+            const auto q_lens = uneven_lengths(p["batch"], p["max_q_len"], seed);
+            std::vector<std::int32_t> k_lens = q_lens;
+            for (std::size_t b = 0; b < k_lens.size(); ++b)  // a context of any length that has room
+              k_lens[b] += static_cast<std::int32_t>(
+                  random_bits(seed + 1, b) % static_cast<std::uint64_t>(p["max_k_len"] - q_lens[b] + 1));
+            k_lens[0] = static_cast<std::int32_t>(p["max_k_len"]);
+            return std::vector<TensorSpec>{
+                {.name = "q_lens",
+                 .dtype = DType::int32,
+                 .shape = {p["batch"]},
+                 .cache = CacheState::hot,
+                 .values = q_lens},
+                {.name = "k_lens",
+                 .dtype = DType::int32,
+                 .shape = {p["batch"]},
+                 .cache = CacheState::hot,
+                 .values = std::move(k_lens)},
+                {.name = "mask",
+                 .dtype = p.dtype,
+                 .shape = {p["batch"], p["max_q_len"], p["max_k_len"]},
+                 .role = Role::output,
+                 .cache = CacheState::hot},
+            };
+          },
+      .bind =
+          [](const Problem& p, std::span<void* const> t, void*) {
+            return Args(CausalMaskArgs{.q_lens = static_cast<const int*>(t[0]),
+                                       .k_lens = static_cast<const int*>(t[1]),
+                                       .mask = t[2],
+                                       .batch = static_cast<int>(p["batch"])});
+          },
+      .cost =
+          [](const Problem& p) {
+            return Cost{.bytes = static_cast<double>(p["batch"] * p["max_q_len"] * p["max_k_len"]) *
+                                     static_cast<double>(size_of(p.dtype)) +
+                                 8.0 * static_cast<double>(p["batch"])};
+          },
+      .units = [](const Problem& p) { return p["batch"] * p["max_q_len"]; },
+      .reference =
+          [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {
+            const std::int64_t b = row / p["max_q_len"], q = row % p["max_q_len"], keys = p["max_k_len"];
+            const double q_len = in["q_lens"][b], k_len = in["k_lens"][b];
+            std::vector<double> mask(static_cast<std::size_t>(keys));
+            for (std::int64_t k = 0; k < keys; ++k)
+              mask[static_cast<std::size_t>(k)] = static_cast<double>(q) < q_len &&
+                                                  static_cast<double>(k) < k_len &&
+                                                  static_cast<double>(k - q) <= k_len - q_len;
+            out.put("mask", row * keys, std::move(mask));
+          },
+      .tolerance = [](const Problem&) { return Tolerance{}; },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,39 @@
+#pragma once
+// Uneven sequence lengths for problems: which lengths there are follows from batch and max alone (so that
+// shapes do not depend on the seed), their order from the seed.
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/random.h"
+
+namespace warptune {
+
+/// `batch` lengths in [1, max]: one of max, from two sequences on one of length 1, the rest spread.
+inline std::vector<std::int32_t> uneven_lengths(std::int64_t batch, std::int64_t max, std::uint64_t seed) {
+  std::vector<std::int32_t> lengths(static_cast<std::size_t>(batch));
+  const auto n = static_cast<std::uint64_t>(batch);
+  for (std::uint64_t i = 0; i < n; ++i)
+    lengths[i] = static_cast<std::int32_t>(1 + random_bits(1, i) % static_cast<std::uint64_t>(max));
+  lengths[0] = static_cast<std::int32_t>(max);
+  if (batch > 1) lengths[1] = 1;
+  for (std::uint64_t i = n - 1; i > 0; --i) std::swap(lengths[i], lengths[random_bits(seed, i) % (i + 1)]);
+  return lengths;
+}
+
+/// The sum of those lengths.
+inline std::int64_t packed_tokens(std::int64_t batch, std::int64_t max) {
+  const auto lengths = uneven_lengths(batch, max, 0);
+  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+
+/// Where each sequence starts when packed, and at the end where the last one ends.
+inline std::vector<std::int32_t> starts_of(const std::vector<std::int32_t>& lengths) {
+  std::vector<std::int32_t> starts{0};
+  for (const std::int32_t length : lengths) starts.push_back(starts.back() + length);
+  return starts;
+}
+
+}  // namespace warptune

@@ -1,0 +1,35 @@
+// How embedding runs on the GPU: an index of ideas in rising difficulty.
+#include "common/streaming.h"
+#include "embedding/embedding.h"
+
+namespace warptune {
+
+std::vector<Variant> embedding_cuda() {
+  std::vector<std::string> constraints = vec_constraints("hidden");
+  constraints.insert(constraints.end(),
+                     {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
+                      "store == 0 || tokens >= 256", "pdl == 0 || (arch >= 90 && tokens <= 256)"});
+  return {
+      {
+          .name = "naive",
+          .idea = "block per token, one element at a time",
+          .parameters = {block_parameter()},
+          .stages = {{"embedding/naive.cu", "embedding_naive<{dtype}, {vocab}, {hidden}, {block}>",
+                      [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
+      },
+      {
+          .name = "vectorized",
+          .idea = "rows as one run of wide pieces, several loads in flight per thread",
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter(),
+                         pdl_parameter()},
+          .constraints = constraints,
+          .stages = {{"embedding/vectorized.cu",
+                      "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, {store}>",
+                      [](const Problem& p, const Config& c) {
+                        return flat_launch(p["tokens"], p["hidden"], c);
+                      }}},
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op embedding();
+std::vector<Variant> embedding_cuda();
+std::vector<Variant> embedding_host();
+}  // namespace warptune

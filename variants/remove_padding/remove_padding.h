@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op remove_padding();
+std::vector<Variant> remove_padding_cuda();
+std::vector<Variant> remove_padding_host();
+}  // namespace warptune

@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op restore_padding();
+std::vector<Variant> restore_padding_cuda();
+std::vector<Variant> restore_padding_host();
+}  // namespace warptune

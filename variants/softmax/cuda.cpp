@@ -1,0 +1,36 @@
+// How softmax runs on the GPU: an index of ideas in rising difficulty.
+#include "common/streaming.h"
+#include "softmax/softmax.h"
+
+namespace warptune {
+
+std::vector<Variant> softmax_cuda() {
+  const auto launch = [](const Problem& p, const Config& c) {
+    return row_launch(p["batch"] * p["q_heads"] * p["q_len"], c);
+  };
+  std::vector<std::string> constraints = vec_constraints("kv_len");
+  constraints.insert(constraints.end(), {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len"});
+  return {
+      {
+          .name = "naive",
+          .idea = "block per row, one element at a time, row read three times",
+          .parameters = {block_parameter()},
+          .stages = {{"softmax/naive.cu",
+                      "softmax_naive<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}>", launch}},
+      },
+      {
+          .name = "vectorized",
+          .idea = "wide loads, row kept in registers between maximum, sum and result",
+          .parameters = {{"block", {32, 64, 128, 256, 512, 1024}, "threads per row"},
+                         vec_parameter(),
+                         store_parameter()},
+          .constraints = constraints,
+          .stages =
+              {{"softmax/vectorized.cu",
+                "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, {vec}, {store}>",
+                launch}},
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,54 @@
+// What swiglu is. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+#include <cmath>
+
+#include "swiglu/args.h"
+#include "swiglu/swiglu.h"
+
+namespace warptune {
+
+Op swiglu() {
+  return {
+      .name = "swiglu",
+      .summary = "y = silu(gate) * up",
+      .dims = {{"tokens", "rows"}, {"intermediate", "row length of the result"}},
+      .tensors =
+          [](const Problem& p, std::uint64_t) {
+            return std::vector<TensorSpec>{
+                {.name = "gate_up",
+                 .dtype = p.dtype,
+                 .shape = {p["tokens"], 2 * p["intermediate"]},
+                 .cache = CacheState::hot,
+                 .scale = 4},
+                {.name = "y",
+                 .dtype = p.dtype,
+                 .shape = {p["tokens"], p["intermediate"]},
+                 .role = Role::output,
+                 .cache = CacheState::hot},
+            };
+          },
+      .bind =
+          [](const Problem& p, std::span<void* const> t, void*) {
+            return Args(SwigluArgs{.gate_up = t[0], .y = t[1], .tokens = static_cast<int>(p["tokens"])});
+          },
+      .cost =
+          [](const Problem& p) {
+            const double n = static_cast<double>(p["tokens"] * p["intermediate"]);
+            return Cost{.bytes = 3 * n * static_cast<double>(size_of(p.dtype)), .flops = 5 * n};
+          },
+      .units = [](const Problem& p) { return p["tokens"]; },
+      .reference =
+          [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
+            const Values x = in["gate_up"];
+            const std::int64_t n = p["intermediate"];
+            std::vector<double> y(static_cast<std::size_t>(n));
+            for (std::int64_t i = 0; i < n; ++i) {
+              const double gate = x[2 * token * n + i], up = x[(2 * token + 1) * n + i];
+              y[static_cast<std::size_t>(i)] = gate / (1 + std::exp(-gate)) * up;
+            }
+            out.put("y", token * n, std::move(y));
+          },
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op swiglu();
+std::vector<Variant> swiglu_cuda();
+std::vector<Variant> swiglu_host();
+}  // namespace warptune
