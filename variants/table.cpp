@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention_prefill/attention_prefill.h"
 #include "core/error.h"
 #include "rms_norm/rms_norm.h"
 #include "rope_append/rope_append.h"
@@ -22,6 +23,7 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
 
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry> ops = {
+      entry(attention_prefill(), {attention_prefill_cuda(), attention_prefill_host()}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
   };
