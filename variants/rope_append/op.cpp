@@ -56,6 +56,8 @@ void check(const Problem& p) {
     throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
   if (p["start"] + p["tokens"] > (1 << 30))
     throw InputError("rope_append: start + tokens must be at most 2^30");
+  if (p["tokens"] * (p["q_heads"] + 2 * p["kv_heads"]) * p["head_dim"] > (std::int64_t{1} << 31))
+    throw InputError("rope_append: qkv must have at most 2^31 elements");
 }
 
 std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
