@@ -2,6 +2,7 @@
 #include "cli/decode.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -96,6 +97,15 @@ void check_memory(const ModelConfig& config, DType dtype, int batch, int capacit
                     device.facts().name, free / kMiB));
 }
 
+/// What the run took: of the device since the start; on the host the peak of this process.
+double used_mib(const Device& device, std::size_t free_at_start) {
+  if (device.facts().backend == Backend::cuda)
+    return (static_cast<double>(free_at_start) - static_cast<double>(device.free_bytes())) / kMiB;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 std::optional<bool> fuse_of(const DecodeOptions& o) {
   if (o.fuse_append == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
   return o.fuse_append == "on";
@@ -113,9 +123,7 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
 
 /// Prefill and `steps` tokens; returns the time of the prefill.
 double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps) {
-  double prefill_us = model.prefill(prompts);
-  // The first prefill of a process also loads kernels; the second is the one to time.
-  if (model.device().facts().backend == Backend::cuda) prefill_us = model.prefill(prompts);
+  const double prefill_us = model.prefill(prompts);
   for (int i = 0; i < steps; ++i) {
     if (i % kFinishedEvery == 0 && model.all_finished()) break;
     model.step();
@@ -167,8 +175,7 @@ int run(const DecodeOptions& o) {
                       .graph = options.graph};
   report.prefill_us = generate(model, prompts, steps);
   print_tokens(model.transcript());
-  report.device_memory_mib =
-      (static_cast<double>(free_at_start) - static_cast<double>(device->free_bytes())) / kMiB;
+  report.device_memory_mib = used_mib(*device, free_at_start);
 
   bool ok = true;
   const auto judge = [&](const Agreement& agreement, const std::string& against) {

@@ -62,6 +62,22 @@ void DecodeState::clear() {
   device_.synchronize();
 }
 
+DecodeState::Snapshot DecodeState::save() const {
+  Snapshot snapshot;
+  for (const Buffer* buffer : changing()) {
+    snapshot.emplace_back(buffer->bytes());
+    device_.download(snapshot.back().data(), buffer->data(), buffer->bytes());
+  }
+  return snapshot;
+}
+
+void DecodeState::restore(const Snapshot& snapshot) {
+  const auto buffers = changing();
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    device_.upload(buffers[i]->data(), snapshot[i].data(), snapshot[i].size(), device_.stream());
+  device_.synchronize();
+}
+
 void DecodeState::set_ids(std::span<const int> values) { put(ids, values); }
 
 std::vector<std::vector<int>> DecodeState::get_transcript(int steps) const {

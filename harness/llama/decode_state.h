@@ -1,5 +1,7 @@
 #pragma once
 // What changes from step to step, in device memory, so that one captured graph serves many steps.
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,6 +20,11 @@ class DecodeState {
   void clear();
   void set_ids(std::span<const int> ids);
 
+  /// Everything above as it is now, to be put back after launches that should not count.
+  using Snapshot = std::vector<std::vector<std::byte>>;
+  Snapshot save() const;
+  void restore(const Snapshot& snapshot);
+
   std::vector<int> get_ids() const { return get(ids); }
   std::vector<int> get_lengths() const { return get(lengths); }
   /// [batch][steps so far], -1 where a sequence had finished.
@@ -30,6 +37,9 @@ class DecodeState {
   int columns() const { return columns_; }
 
  private:
+  std::array<const Buffer*, 6> changing() const {
+    return {&ids, &positions, &lengths, &transcript, &step, &rng};
+  }
   std::vector<int> get(const Buffer& buffer) const;
   void put(const Buffer& buffer, std::span<const int> values);
   Device& device_;

@@ -62,6 +62,7 @@ class Model {
   std::vector<Call> tail() const;
   bool fuses(std::int64_t context) const;
   Step& step_for(std::int64_t length);
+  void warm_up(std::span<const Call> calls);
 
   Device& device_;
   const ModelConfig& config_;

@@ -1,0 +1,104 @@
+// `warptune decode` as a user types it, on the host device.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "llama/decode_report.h"
+#include "results/csv.h"
+
+#ifdef WARPTUNE_PROGRAM
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DecodeCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("warptune_decode_" + std::to_string(::getpid()) + "_" +
+                                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// The exit code; what was printed goes to `output_`.
+  int run(const std::string& arguments) {
+    const std::string command = std::string(WARPTUNE_PROGRAM) + " decode --device host --out " +
+                                folder_.string() + " " + arguments + " 2>&1";
+    output_.clear();
+    FILE* pipe = ::popen(command.c_str(), "r");
+    char buffer[4096];
+    while (const std::size_t n = std::fread(buffer, 1, sizeof(buffer), pipe)) output_.append(buffer, n);
+    return WEXITSTATUS(::pclose(pipe));
+  }
+  static std::string golden(const std::string& name) { return std::string(TEST_DATA) + "/golden/" + name; }
+  fs::path folder_;
+  std::string output_;
+};
+
+TEST_F(DecodeCommand, ChecksAGoldenAndAppendsARow) {
+  ASSERT_EQ(run("--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors"), 0)
+      << output_;
+  for (const char* part : {"tokens/s", "share of each op", "sum of the kernels", "byte floor", "ok"})
+    EXPECT_NE(output_.find(part), std::string::npos) << part;
+  const auto rows = read_csv(folder_ / "host" / "decode.csv");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("check"), "pass");
+  EXPECT_EQ(rows[0].at("context"), "68");
+  EXPECT_EQ(rows[0].size(), decode_columns().size());
+}
+
+TEST_F(DecodeCommand, AFailedCheckExitsWithOne) {
+  EXPECT_EQ(run("--model " + golden("gqa") + " --check " + golden("mha") + "/golden.safetensors"), 1);
+  EXPECT_NE(output_.find("FAILED"), std::string::npos);
+}
+
+TEST_F(DecodeCommand, RunsTheOtherOptions) {
+  std::ofstream(folder_ / "ids.txt") << "5 6 7\n8,9\n";
+  const std::string ids = " --prompt-ids " + (folder_ / "ids.txt").string();
+  EXPECT_EQ(run("--model " + golden("mha") + ids +
+                " --steps 4 --context 100 --dtype bf16 --graph off --batch 3 --csv " +
+                (folder_ / "x.csv").string() + " --sampling top_k=50,p=0.9,temperature=0.7,seed=3" +
+                " --variant linear=host_naive --variant rms_norm=host_threaded:threads=1"),
+            0)
+      << output_;
+  const auto row = read_csv(folder_ / "x.csv").at(0);
+  EXPECT_EQ(row.at("batch"), "3");
+  EXPECT_EQ(row.at("context"), "100");
+  EXPECT_EQ(row.at("graph"), "off");
+  EXPECT_EQ(row.at("plan_set").substr(0, 10), "overrides-");
+  EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
+}
+
+TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
+  fs::copy(golden("mha"), folder_ / "cut");
+  fs::resize_file(folder_ / "cut" / "model.safetensors", 400'000);
+  const std::string mha = "--model " + golden("mha");
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "--model DIR or --preset"},
+      {"--preset llama9", "the presets are"},
+      {"--model /nowhere", "cannot be read"},
+      {"--model " + (folder_ / "cut").string(), "truncated"},
+      {"--preset llama2-13b --batch 4000 --prompt-len 4000", "MiB free"},
+      {mha + " --dtype int32", "fp32, fp16 or bf16"},
+      {mha + " --sampling best", "name=value"},
+      {mha + " --variant linear=fastest", "no variant"},
+      {mha + " --wisdom /nowhere", "cannot be read"},
+      {mha + " --check /nowhere", "cannot be read"},
+      {mha + " --prompt-ids /nowhere", "cannot be read"},
+      {mha + " --steps -1", "--steps"},
+  };
+  for (const auto& [arguments, part] : cases) {
+    EXPECT_EQ(run(arguments), 2) << arguments << "\n" << output_;
+    EXPECT_NE(output_.find(part), std::string::npos) << arguments << "\n" << output_;
+  }
+}
+
+}  // namespace
+}  // namespace warptune
+#endif
