@@ -7,6 +7,7 @@
 
 #include "attention_decode/attention_decode.h"
 #include "argmax/argmax.h"
+#include "attention_prefill/attention_prefill.h"
 #include "core/error.h"
 #include "linear/linear.h"
 #include "rms_norm/rms_norm.h"
@@ -40,6 +41,7 @@ std::span<const OpEntry> all_ops() {
       entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
       entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
       entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
+      entry(attention_prefill(), {attention_prefill_cuda(), attention_prefill_host()}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   constexpr int kPairs = kVec * kParts / 2;     // pairs per thread and head
   constexpr int kPieces = kHalf / kPairs;       // threads that share a head
   constexpr int kGroups = ceil_div(kHeads, kHeadsPerThread);
-  const long long index = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
+  const unsigned index = blockIdx.x * kBlock + threadIdx.x;  // the op keeps tokens * heads * pairs below 2^31
   const int piece = static_cast<int>(index % kPieces);
   const int first_head = static_cast<int>(index / kPieces % kGroups) * kHeadsPerThread;
   const long long token = index / (kPieces * kGroups);

@@ -24,7 +24,7 @@ Dims shape(int tokens, int q_heads, int kv_heads, int head_dim, Dims more = {}) 
 TEST_P(RopeAppend, HostVariantsMatchTheReference) { check_host_variants("rope_append", GetParam(), kFloats); }
 TEST_P(RopeAppendCompiles, CudaVariantsCompile) { check_compiles("rope_append", GetParam(), kFloats, 2); }
 TEST_P(GpuRopeAppend, CudaVariantsMatchTheReference) {
-  check_cuda_variants("rope_append", GetParam(), kFloats);
+  check_cuda_variants("rope_append", GetParam(), kFloats, 8);
 }
 
 const auto kShapes = ::testing::Values(
@@ -45,6 +45,11 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, RopeAppendCompiles,
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
                       shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}})));
+
+TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
+  const DType dtypes[] = {DType::bf16};
+  check_cuda_variants("rope_append", shape(67, 8, 2, 128, {{"batch", "3"}, {"bias", "yes"}}), dtypes, 1000);
+}
 
 TEST(RopeAppendOp, RejectsWhatItCannotTurn) {
   const Op& op = find_op("rope_append").op;

@@ -1,0 +1,306 @@
+// Idea: tensor cores and online softmax. A block takes kTileM queries of one head and walks over key tiles of
+// kTileN from the last visible one down, so that the few tiles that need a mask come first and the rest run
+// without. K and V tiles come by cp.async into XOR-swizzled shared memory, kStages deep (with one stage, V is
+// fetched under Q.K and the next K under P.V). Each warp owns 16 or 32 queries: scores, probabilities and the
+// output stay in its registers (the accumulator layout of Q.K is the A layout of P.V), rows are reduced by
+// butterflies over the four lanes that share them. Fragment layouts: common/mma.cuh.
+#include "attention_prefill/sequence.cuh"
+#include "common/async_copy.cuh"
+#include "common/exp2.cuh"
+#include "common/load_matrix.cuh"
+#include "common/mma.cuh"
+#include "common/pdl.cuh"
+#include "common/vec.cuh"
+
+namespace warptune {
+
+/// A tile in shared memory: rows of kHeadDim 16-bit elements in chunks of 16 bytes. Chunks are permuted
+/// within a row so that eight rows at the same chunk fall on eight different banks of 16 bytes, as ldmatrix
+/// reads them. kGroup chunks (the largest power of two in a row, at most 8) are permuted among themselves.
+template <class T, int kHeadDim>
+struct SwizzledTile {
+  static constexpr int kChunks = kHeadDim / 8;
+  static constexpr int kGroup = kChunks % 8 == 0 ? 8 : kChunks % 4 == 0 ? 4 : kChunks % 2 == 0 ? 2 : 1;
+
+  static constexpr int kRowBytes = kHeadDim * 2;
+
+  static __device__ __forceinline__ int permuted(int row, int chunk) {
+    return chunk ^ (row / (8 / kGroup) % kGroup);
+  }
+  static __device__ __forceinline__ T* at(T* tile, int row, int chunk) {
+    return tile + row * kHeadDim + permuted(row, chunk) * 8;
+  }
+  /// The bytes from a lane's row to its chunk. Rows 16 apart are permuted alike, so that one value serves
+  /// all.
+  static __device__ __forceinline__ unsigned offset(int row, int chunk) { return permuted(row, chunk) * 16; }
+
+  /// Copies kRows rows that lie `stride` elements apart; rows from `valid` on become zeros and are not read.
+  /// All threads call.
+  template <int kRows, int kThreads>
+  static __device__ __forceinline__ void fetch(T* tile, const T* from, long long stride, int valid) {
+    constexpr int kPieces = kRows * kChunks;
+#pragma unroll
+    for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
+      const int piece = threadIdx.x + i * kThreads;
+      if (kPieces % kThreads != 0 && piece >= kPieces) break;
+      const int row = piece / kChunks, chunk = piece % kChunks;
+      copy_async16(at(tile, row, chunk), from + row * stride + chunk * 8, row < valid);
+    }
+  }
+};
+
+/// s = q . k^T for the 16 * kRowTiles queries of a warp and kTileN keys.
+template <class T, int kHeadDim, int kTileN, int kRowTiles, bool kHold, int kHeld>
+__device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][4],
+                                              const unsigned (&held)[kRowTiles][kHeld][4], unsigned q,
+                                              unsigned k) {
+  using Tile = SwizzledTile<T, kHeadDim>;
+  const int lane = threadIdx.x % 32, key = lane / 16 * 8 + lane % 8;
+  q += lane % 16 * Tile::kRowBytes;
+  k += key * Tile::kRowBytes;
+#pragma unroll
+  for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+    for (int nt = 0; nt < kTileN / 8; ++nt)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[mt][nt][i] = 0;
+#pragma unroll
+  for (int kk = 0; kk < kHeadDim / 16; ++kk) {
+    unsigned a[kRowTiles][4];
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt) {
+      if constexpr (kHold) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a[mt][i] = held[mt][kk][i];
+      } else {
+        load_matrix_x4_at(a[mt], q + Tile::offset(lane % 16, kk * 2 + lane / 16) + mt * 16 * Tile::kRowBytes);
+      }
+    }
+#pragma unroll
+    for (int np = 0; np < kTileN / 16; ++np) {
+      unsigned b[4];  // keys 0-7: b[0], b[1]; keys 8-15: b[2], b[3]
+      load_matrix_x4_at(b, k + Tile::offset(key, kk * 2 + lane / 8 % 2) + np * 16 * Tile::kRowBytes);
+#pragma unroll
+      for (int mt = 0; mt < kRowTiles; ++mt) {
+        mma_m16n8k16<T>(s[mt][2 * np], a[mt], b[0], b[1]);
+        mma_m16n8k16<T>(s[mt][2 * np + 1], a[mt], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// o += p . v, where the scores registers hold p.
+template <class T, int kHeadDim, int kTileN, int kRowTiles>
+__device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim / 8][4],
+                                                const float (&p)[kRowTiles][kTileN / 8][4], unsigned v) {
+  using Tile = SwizzledTile<T, kHeadDim>;
+  const int lane = threadIdx.x % 32;
+  v += lane % 16 * Tile::kRowBytes;
+#pragma unroll
+  for (int kt = 0; kt < kTileN / 16; ++kt) {
+    unsigned a[kRowTiles][4];
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt) {
+      a[mt][0] = pack2<T>(p[mt][2 * kt][0], p[mt][2 * kt][1]);
+      a[mt][1] = pack2<T>(p[mt][2 * kt][2], p[mt][2 * kt][3]);
+      a[mt][2] = pack2<T>(p[mt][2 * kt + 1][0], p[mt][2 * kt + 1][1]);
+      a[mt][3] = pack2<T>(p[mt][2 * kt + 1][2], p[mt][2 * kt + 1][3]);
+    }
+#pragma unroll
+    for (int dp = 0; dp < kHeadDim / 16; ++dp) {
+      unsigned b[4];  // elements 0-7 of the 16: b[0], b[1]; elements 8-15: b[2], b[3]
+      load_matrix_x4_transposed_at(
+          b, v + Tile::offset(lane % 16, dp * 2 + lane / 16) + kt * 16 * Tile::kRowBytes);
+#pragma unroll
+      for (int mt = 0; mt < kRowTiles; ++mt) {
+        mma_m16n8k16<T>(o[mt][2 * dp], a[mt], b[0], b[1]);
+        mma_m16n8k16<T>(o[mt][2 * dp + 1], a[mt], b[2], b[3]);
+      }
+    }
+  }
+}
+
+template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kCausal, int kTileM, int kTileN, int kWarps,
+          int kStages, bool kHeadFirst>
+__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+  using Tile = SwizzledTile<T, kHeadDim>;
+  constexpr int kThreads = kWarps * 32, kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;
+  constexpr bool kHold = kRowTiles * kHeadDim <= 128;  // keep the fragments of q in registers
+  constexpr int kHeld = kHold ? kHeadDim / 16 : 1;
+  static_assert(kHeadDim % 16 == 0 && kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* const q_tile = reinterpret_cast<T*>(shared);
+  T* const k_tiles = q_tile + kTileM * kHeadDim;
+  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+
+  pdl_wait();
+  const int tiles_m = gridDim.x / kQHeads;
+  const int head = kHeadFirst ? blockIdx.x % kQHeads : blockIdx.x / tiles_m;
+  const int nth = kHeadFirst ? blockIdx.x / kQHeads : blockIdx.x % tiles_m;
+  const int first_row = (kCausal ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
+  const Sequence sequence = load_sequence(args, blockIdx.y);
+  if (first_row >= sequence.q_len) return;
+
+  const int rows = min(kTileM, sequence.q_len - first_row);
+  constexpr long long kQStride = static_cast<long long>(kQHeads) * kHeadDim;
+  const long long q_offset = (sequence.first + first_row) * kQStride + head * kHeadDim;
+  const long long kv_offset = (static_cast<long long>(blockIdx.y) * kKvHeads + head / (kQHeads / kKvHeads)) *
+                              args.capacity * kHeadDim;
+  const T* k = static_cast<const T*>(args.k_cache) + kv_offset;
+  const T* v = static_cast<const T*>(args.v_cache) + kv_offset;
+  const int visible_most = max(0, visible_keys<kCausal>(sequence, first_row + rows - 1));
+  const int visible_least = max(0, visible_keys<kCausal>(sequence, first_row));
+  const int tiles = ceil_div(visible_most, kTileN);
+  const int masked = tiles - visible_least / kTileN;  // these need a mask: the last keys
+
+  // The nth tile of the walk, from the last keys down.
+  const auto fetch_keys = [&](int nth_tile, int stage) {
+    const int key = (tiles - 1 - nth_tile) * kTileN;
+    Tile::template fetch<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim,
+                                           k + static_cast<long long>(key) * kHeadDim, kHeadDim,
+                                           sequence.kv_len - key);
+  };
+  const auto fetch_values = [&](int nth_tile, int stage) {
+    const int key = (tiles - 1 - nth_tile) * kTileN;
+    Tile::template fetch<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDim,
+                                           v + static_cast<long long>(key) * kHeadDim, kHeadDim,
+                                           sequence.kv_len - key);
+  };
+
+  // One group for q, then kStages - 1 groups of a K and a V tile (one K tile for a single stage).
+  constexpr int kAhead = kStages == 1 ? 1 : kStages - 1;
+  Tile::template fetch<kTileM, kThreads>(q_tile, static_cast<const T*>(args.q) + q_offset, kQStride, rows);
+  copy_async_commit();
+  for (int stage = 0; stage < kAhead; ++stage) {
+    if (stage < tiles) {
+      fetch_keys(stage, stage);
+      if constexpr (kStages > 1) fetch_values(stage, stage);
+    }
+    copy_async_commit();
+  }
+  copy_async_wait<kAhead>();
+  __syncthreads();
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const q_rows = q_tile + warp * kRowTiles * 16 * kHeadDim;  // of this warp
+  unsigned held[kRowTiles][kHeld][4];
+  if constexpr (kHold) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int kk = 0; kk < kHeld; ++kk)
+        load_matrix_x4(held[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+  }
+
+  const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
+                 v_address = shared_address(v_tiles);
+  float o[kRowTiles][kHeadDim / 8][4] = {};
+  float row_max[kRowTiles][2], row_sum[kRowTiles][2];  // rows lane / 4 and lane / 4 + 8; sums of this lane
+#pragma unroll
+  for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+  const float scale = args.scale * kLog2e;
+  const int my_row = first_row + warp * kRowTiles * 16 + lane / 4;
+
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int stage = kStages == 1 ? 0 : tile % kStages;
+    float s[kRowTiles][kKeyTiles][4];
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // K of this tile
+      __syncthreads();       // and nobody reads the last V any more
+      fetch_values(tile, 0);
+      copy_async_commit();
+    } else {
+      copy_async_wait<kStages - 2>();  // K and V of this tile
+      __syncthreads();                 // and nobody reads the stage that is filled next
+      if (tile + kStages - 1 < tiles) {
+        fetch_keys(tile + kStages - 1, (tile + kStages - 1) % kStages);
+        fetch_values(tile + kStages - 1, (tile + kStages - 1) % kStages);
+      }
+      copy_async_commit();
+    }
+    multiply_keys<T, kHeadDim, kTileN, kRowTiles, kHold, kHeld>(s, held, q_address,
+                                                                k_address + stage * kTileN * Tile::kRowBytes);
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // V of this tile
+      __syncthreads();       // and nobody reads K any more
+      if (tile + 1 < tiles) fetch_keys(tile + 1, 0);
+      copy_async_commit();
+    }
+
+    if (tile < masked) {
+      const int key = (tiles - 1 - tile) * kTileN + lane % 4 * 2;
+#pragma unroll
+      for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const int seen = visible_keys<kCausal>(sequence, my_row + mt * 16 + r * 8);
+#pragma unroll
+          for (int nt = 0; nt < kKeyTiles; ++nt)
+#pragma unroll
+            for (int i = 0; i < 2; ++i)
+              if (key + nt * 8 + i >= seen) s[mt][nt][2 * r + i] = -WARPTUNE_INFINITY;
+        }
+    }
+
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float most = row_max[mt][r];
+#pragma unroll
+        for (int nt = 0; nt < kKeyTiles; ++nt)
+          most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most * scale;  // a row that saw no key yet
+        const float shrink = exp2_fast(fmaf(row_max[mt][r], scale, -offset));
+        row_max[mt][r] = most;
+        float sum = row_sum[mt][r] * shrink;
+#pragma unroll
+        for (int nt = 0; nt < kKeyTiles; ++nt)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& x = s[mt][nt][2 * r + i];
+            x = exp2_fast(fmaf(x, scale, -offset));
+            sum += x;
+          }
+        row_sum[mt][r] = sum;
+#pragma unroll
+        for (int dt = 0; dt < kHeadDim / 8; ++dt) {
+          o[mt][dt][2 * r] *= shrink;
+          o[mt][dt][2 * r + 1] *= shrink;
+        }
+      }
+    multiply_values<T, kHeadDim, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * Tile::kRowBytes);
+  }
+
+  // The warp's own rows of the q tile take its output, so that it leaves in 16-byte pieces.
+  __syncwarp();
+#pragma unroll
+  for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float sum = row_sum[mt][r];
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+#pragma unroll
+      for (int dt = 0; dt < kHeadDim / 8; ++dt) {
+        T* to = Tile::at(q_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
+        *reinterpret_cast<unsigned*>(to) =
+            pack2<T>(o[mt][dt][2 * r] * inverse, o[mt][dt][2 * r + 1] * inverse);
+      }
+    }
+  __syncwarp();
+  T* const out = static_cast<T*>(args.out) + q_offset;
+  for (int piece = lane; piece < kRowTiles * 16 * Tile::kChunks; piece += 32) {
+    const int row = piece / Tile::kChunks, chunk = piece % Tile::kChunks;
+    const int block_row = warp * kRowTiles * 16 + row;
+    if (block_row < rows)
+      store_vec<8>(out + block_row * kQStride + chunk * 8, load_vec<8>(Tile::at(q_rows, row, chunk)));
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,79 @@
+#include "core/error.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+class AttentionPrefill : public ::testing::TestWithParam<Dims> {};
+class GpuAttentionPrefill : public AttentionPrefill {};
+class AttentionPrefillCompiles : public AttentionPrefill {};
+
+Dims shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
+  Dims dims = {{"batch", std::to_string(batch)},       {"q_len", std::to_string(q_len)},
+               {"kv_len", std::to_string(kv_len)},     {"q_heads", std::to_string(q_heads)},
+               {"kv_heads", std::to_string(kv_heads)}, {"head_dim", std::to_string(head_dim)}};
+  dims.insert(dims.end(), more.begin(), more.end());
+  return dims;
+}
+
+TEST_P(AttentionPrefill, HostVariantsMatchTheReference) {
+  check_host_variants("attention_prefill", GetParam(), kFloats);
+}
+TEST_P(AttentionPrefillCompiles, CudaVariantsCompile) {
+  check_compiles("attention_prefill", GetParam(), kFloats, 2);
+}
+TEST_P(GpuAttentionPrefill, CudaVariantsMatchTheReference) {
+  check_cuda_variants("attention_prefill", GetParam(), kFloats, 5);
+}
+
+const Dims kFull = {{"causal", "no"}}, kUneven = {{"uneven", "yes"}},
+           kFullUneven = {{"causal", "no"}, {"uneven", "yes"}};
+const auto kShapes = ::testing::Values(
+    shape(1, 1, 1, 1, 1, 64), shape(1, 1, 37, 4, 2, 128), shape(1, 17, 17, 3, 1, 80),
+    shape(2, 31, 67, 2, 2, 96), shape(1, 31, 67, 2, 1, 96, kFull), shape(5, 41, 53, 4, 1, 64, kUneven),
+    shape(6, 29, 29, 2, 1, 32, kFullUneven), shape(1, 23, 7, 2, 1, 64), shape(1, 23, 7, 2, 1, 64, kFull),
+    shape(1, 13, 19, 7, 1, 33), shape(1, 5, 9, 3, 3, 1), shape(1, 19, 19, 5, 1, 256),
+    shape(1, 11, 11, 8, 1, 16, kFull));
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefill, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionPrefill, kShapes);
+INSTANTIATE_TEST_SUITE_P(LongShapes, GpuAttentionPrefill,
+                         ::testing::Values(shape(1, 301, 301, 2, 1, 128), shape(1, 257, 641, 4, 1, 128),
+                                           shape(1, 200, 333, 2, 2, 64, kFull),
+                                           shape(5, 211, 307, 4, 2, 80, kUneven),
+                                           shape(5, 211, 307, 6, 2, 96, kFullUneven),
+                                           shape(1, 300, 130, 2, 1, 128), shape(1, 192, 256, 2, 1, 256),
+                                           shape(1, 128, 128, 6, 1, 128), shape(1, 129, 384, 5, 1, 64)));
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefillCompiles,
+                         ::testing::Values(shape(2, 40, 70, 3, 1, 80, kFullUneven)));
+
+TEST(AttentionPrefillCompile, ModelShape) {
+  const DType dtypes[] = {DType::bf16};
+  check_compiles("attention_prefill", shape(1, 512, 512, 32, 8, 128), dtypes);
+}
+TEST(AttentionPrefillCompile, OddHeads) {
+  const DType dtypes[] = {DType::fp32};
+  check_compiles("attention_prefill", shape(1, 13, 19, 7, 1, 33), dtypes, 2);
+}
+
+TEST(GpuAttentionPrefillConfigs, AllMatchTheReference) {
+  const DType dtypes[] = {DType::bf16};
+  check_cuda_variants("attention_prefill", shape(1, 257, 641, 4, 1, 128), dtypes, 1000);
+}
+
+TEST(AttentionPrefillOp, RejectsHeadsThatDoNotDivide) {
+  const Op& op = find_op("attention_prefill").op;
+  EXPECT_THROW(op.problem(shape(1, 1, 1, 3, 2, 64), DType::fp32), InputError);
+}
+
+TEST(AttentionPrefillOp, CountsThePairsThatAreSeen) {
+  const Op& op = find_op("attention_prefill").op;
+  const auto flops = [&](const Dims& dims) { return op.cost(op.problem(dims, DType::bf16)).flops; };
+  EXPECT_EQ(flops(shape(1, 4, 4, 1, 1, 1)), 4.0 * 10);
+  EXPECT_EQ(flops(shape(1, 4, 4, 1, 1, 1, kFull)), 4.0 * 16);
+  EXPECT_EQ(flops(shape(1, 2, 5, 1, 1, 1)), 4.0 * (4 + 5));
+  EXPECT_EQ(flops(shape(1, 5, 2, 1, 1, 1)), 4.0 * (1 + 2));
+}
+
+}  // namespace
+}  // namespace warptune::testing

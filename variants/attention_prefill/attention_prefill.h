@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op attention_prefill();
+std::vector<Variant> attention_prefill_cuda();
+std::vector<Variant> attention_prefill_host();
+}  // namespace warptune
