@@ -31,7 +31,7 @@ std::string quoted(const std::string& field) {
 std::string line_of(const std::vector<std::string>& fields) {
   std::string text;
   for (const std::string& field : fields) {
-    if (!text.empty() || &field != fields.data()) text += ',';
+    if (&field != fields.data()) text += ',';
     text += quoted(field);
   }
   return text + '\n';
