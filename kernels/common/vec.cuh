@@ -44,8 +44,17 @@ __device__ __forceinline__ Vec<T, N> load_vec_once(const T* p) {
 template <int N, class T>
 __device__ __forceinline__ Vec<float, N> to_float(const Vec<T, N>& x) {
   Vec<float, N> y;
+  if constexpr (is_same<T, bf16> && N % 2 == 0) {  // two instructions per pair: shift and mask
+    const unsigned* words = reinterpret_cast<const unsigned*>(&x);
 #pragma unroll
-  for (int i = 0; i < N; ++i) y[i] = to_float(x[i]);
+    for (int i = 0; i < N; i += 2) {
+      y[i] = __uint_as_float(words[i / 2] << 16);
+      y[i + 1] = __uint_as_float(words[i / 2] & 0xffff0000u);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = to_float(x[i]);
+  }
   return y;
 }
 

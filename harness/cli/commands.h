@@ -1,0 +1,13 @@
+#pragma once
+// One function per command: it adds the command to the program; `exit_code` is what running it gives.
+#include <CLI/CLI.hpp>
+
+namespace warptune {
+
+void add_devices(CLI::App& app, int& exit_code);
+void add_list(CLI::App& app, int& exit_code);
+void add_tune(CLI::App& app, int& exit_code);
+void add_inspect(CLI::App& app, int& exit_code);
+void add_worker(CLI::App& app, int& exit_code);
+
+}  // namespace warptune

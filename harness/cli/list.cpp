@@ -1,0 +1,83 @@
+// warptune list ops|variants|parameters [OP]: what can be tuned.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+std::string dtypes_of(const std::vector<DType>& dtypes) {
+  std::vector<std::string_view> names;
+  for (const DType dtype : dtypes) names.push_back(name_of(dtype));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void print_op(const OpEntry& entry) {
+  fmt::print("{}: {}\n  dtypes: {}\n", entry.op.name, entry.op.summary, dtypes_of(entry.op.dtypes));
+  for (const Dim& dim : entry.op.dims) {
+    std::string notes;
+    if (!dim.labels.empty()) notes += fmt::format("; one of {}", fmt::join(dim.labels, ", "));
+    if (dim.fallback) {
+      const auto value = static_cast<std::size_t>(*dim.fallback);
+      notes += value < dim.labels.size() ? fmt::format("; default {}", dim.labels[value])
+                                         : fmt::format("; default {}", *dim.fallback);
+    }
+    if (dim.labels.empty() && dim.min != 1) notes += fmt::format("; at least {}", dim.min);
+    fmt::print("  {:<12} {}{}\n", dim.name, dim.doc, notes);
+  }
+}
+
+void print_variants(const OpEntry& entry) {
+  for (const Variant& v : entry.variants)
+    fmt::print("{:<32} {:<5} {}{}\n", entry.op.name + "/" + v.name,
+               v.backend == Backend::cuda ? "cuda" : "host", v.idea,
+               v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
+}
+
+void print_parameters(const OpEntry& entry) {
+  for (const Variant& v : entry.variants) {
+    fmt::print("{}/{} ({})\n", entry.op.name, v.name, v.backend == Backend::cuda ? "cuda" : "host");
+    if (v.parameters.empty()) fmt::print("  no parameters\n");
+    for (const Parameter& p : v.parameters) {
+      std::vector<std::string> values;
+      for (const std::int64_t value : p.values) {
+        const auto index = static_cast<std::size_t>(value);
+        values.push_back(index < p.labels.size() ? p.labels[index] : std::to_string(value));
+      }
+      fmt::print("  {:<18} {}{}{}\n", p.name, fmt::join(values, " "), p.doc.empty() ? "" : "  -- ", p.doc);
+    }
+    for (const std::string& constraint : v.constraints) fmt::print("  where {}\n", constraint);
+  }
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("list", "Lists ops, their variants, or the parameters of the variants");
+  command->footer(
+      "Examples:\n  warptune list ops\n  warptune list variants rms_norm\n  warptune list parameters linear");
+  struct Options {
+    std::string what, op;
+  };
+  const auto options = std::make_shared<Options>();
+  command->add_option("WHAT", options->what, "ops, variants or parameters")
+      ->required()
+      ->check(CLI::IsMember({"ops", "variants", "parameters"}));
+  command->add_option("OP", options->op, "Only this op");
+  command->callback([options] {
+    const auto print = options->what == "ops"        ? print_op
+                       : options->what == "variants" ? print_variants
+                                                     : print_parameters;
+    if (!options->op.empty())
+      print(find_op(options->op));
+    else
+      for (const OpEntry& entry : all_ops()) print(entry);
+  });
+}
+
+}  // namespace warptune

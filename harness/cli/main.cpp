@@ -1,0 +1,48 @@
+// warptune: benchmarks and autotunes the kernels of LLaMA inference. Exit codes: 0 ok, 1 a check failed,
+// 2 bad input.
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "results/run_info.h"
+#if __has_include("cli/decode.h")
+#include "cli/decode.h"
+#define WARPTUNE_HAS_DECODE 1
+#endif
+
+int main(int argc, char** argv) {
+  using namespace warptune;
+  int exit_code = 0;
+  try {
+    CLI::App app("Benchmarks and autotunes the kernels of LLaMA inference.", "warptune");
+    app.footer(
+        "Examples:\n"
+        "  warptune tune configs/quick.yaml\n"
+        "  warptune inspect configs/quick.yaml --arch sm_80,sm_90a\n"
+        "  warptune list variants rms_norm\n"
+        "'warptune COMMAND --help' says more; docs/cli.md has an example of each command.\n"
+        "Exit codes: 0 ok, 1 a check failed, 2 bad input.");
+    app.set_version_flag("--version", "warptune 0.1.0 " + git_commit());
+    app.require_subcommand(1);
+    add_devices(app, exit_code);
+    add_list(app, exit_code);
+    add_tune(app, exit_code);
+    add_inspect(app, exit_code);
+#ifdef WARPTUNE_HAS_DECODE
+    add_decode(app, exit_code);
+#endif
+    add_worker(app, exit_code);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      return app.exit(e) == 0 ? 0 : 2;
+    }
+    return exit_code;
+  } catch (const InputError& e) {
+    fmt::print(stderr, "warptune: {}\n", e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "warptune: {}\n", e.what());
+    return 1;
+  }
+}

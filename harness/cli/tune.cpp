@@ -1,0 +1,56 @@
+// warptune tune CONFIG: runs a sweep.
+#include "tune/tune.h"
+
+#include <memory>
+
+#include "cli/commands.h"
+
+namespace warptune {
+
+void add_tune(CLI::App& app, int& exit_code) {
+  auto* command =
+      app.add_subcommand("tune", "Proves and times every configuration of a sweep and keeps the winners");
+  command->footer(
+      "Writes OUT/<device>/<sweep>.csv (one row per configuration, docs/csv-schema.md) and\n"
+      "OUT/<device>/wisdom.json (the winners). Exits with 1 where a problem has no right configuration.\n"
+      "Examples:\n"
+      "  warptune tune configs/quick.yaml\n"
+      "  warptune tune configs/llama2-7b.yaml --device cuda:1 --out results --filter 'linear/'\n"
+      "  warptune tune configs/quick.yaml --device host --dry-run");
+  struct Given {
+    std::string config, device, output;
+    bool dry_run = false;
+    TuneOptions options;
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("CONFIG", given->config, "The sweep, a YAML file")->required();
+  command->add_option("--device", given->device,
+                      "auto (first GPU, else host), cuda:N or host; instead of the sweep's");
+  command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
+  command->add_option("--filter", given->options.filter,
+                      "Only variants whose op/variant holds this regular expression");
+  command->add_flag("--dry-run", given->dry_run, "Print the number of configurations and stop");
+  command->add_option("--lanes", given->options.lanes, "Compile threads; by default all but one")
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--deadline", given->options.job_seconds, "Seconds until a configuration counts as hung")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command
+      ->add_option("--first-deadline", given->options.first_job_seconds,
+                   "Seconds more for the first configuration of a problem, whose reference is computed then")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->callback([given, &exit_code] {
+    TuneOptions& options = given->options;
+    if (!given->device.empty()) options.device = given->device;
+    if (!given->output.empty()) options.output = given->output;
+    const Sweep sweep = load_sweep(given->config);
+    if (given->dry_run)
+      dry_run(sweep, options);
+    else
+      exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
+  });
+}
+
+}  // namespace warptune

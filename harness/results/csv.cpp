@@ -1,0 +1,176 @@
+#include "results/csv.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+std::string quoted(const std::string& field) {
+  if (field.find_first_of(",\"\r\n") == std::string::npos) return field;
+  std::string text = "\"";
+  for (const char c : field) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  return text + '"';
+}
+
+std::string line_of(const std::vector<std::string>& fields) {
+  std::string text;
+  for (const std::string& field : fields) {
+    if (&field != fields.data()) text += ',';
+    text += quoted(field);
+  }
+  return text + '\n';
+}
+
+struct Record {
+  int line = 0;  // of its first character, from 1
+  std::vector<std::string> fields;
+};
+
+/// The complete records of a text; `end` is where the last of them ends.
+std::vector<Record> parse(const std::string& text, std::size_t& end) {
+  std::vector<Record> records;
+  Record record{.line = 1};
+  std::string field;
+  bool inside = false;
+  int line = 1;
+  end = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (inside) {
+      if (c != '"')
+        field += c;
+      else if (i + 1 < text.size() && text[i + 1] == '"')
+        field += text[++i];
+      else
+        inside = false;
+    } else if (c == '"') {
+      inside = true;
+    } else if (c == ',') {
+      record.fields.push_back(std::move(field));
+      field.clear();
+    } else if (c == '\n') {
+      record.fields.push_back(std::move(field));
+      field.clear();
+      records.push_back(std::move(record));
+      record = Record{.line = line};
+      end = i + 1;
+    } else if (c != '\r') {
+      field += c;
+    }
+  }
+  return records;
+}
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_all(int file, const std::string& text, const fs::path& path) {
+  for (std::size_t at = 0; at < text.size();) {
+    const ssize_t n = ::write(file, text.data() + at, text.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      throw std::runtime_error(
+          fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(n < 0 ? errno : ENOSPC)));
+    at += static_cast<std::size_t>(n);
+  }
+  if (::fsync(file) != 0 && errno != EINVAL && errno != EROFS)
+    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
+}
+
+/// Another program may be appending to the same file.
+class Lock {
+ public:
+  explicit Lock(int file) : file_(file) { ::flock(file_, LOCK_EX); }
+  ~Lock() { ::flock(file_, LOCK_UN); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int file_;
+};
+
+}  // namespace
+
+CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
+    : path_(std::move(path)), columns_(columns.size()) {
+  std::error_code error;
+  if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
+  if (error)
+    throw std::runtime_error(
+        fmt::format("the folder '{}' cannot be made: {}", path_.parent_path().string(), error.message()));
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file_ < 0)
+    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
+  try {
+    const Lock lock(file_);
+    const std::string text = read_text(path_);
+    std::size_t end = 0;
+    const auto records = parse(text, end);
+    if (!records.empty() && records.front().fields != columns)
+      throw InputError(fmt::format(
+          "{}:1: this CSV has other columns than this program writes; move it away or choose another output",
+          path_.string()));
+    if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
+      throw std::runtime_error(fmt::format("'{}' ends in half a line that cannot be cut off: {}",
+                                           path_.string(), std::strerror(errno)));
+    if (records.empty()) write_all(file_, line_of(columns), path_);
+  } catch (...) {
+    ::close(file_);
+    throw;
+  }
+}
+
+CsvFile::~CsvFile() { ::close(file_); }
+
+void CsvFile::append(const std::vector<std::string>& fields) {
+  if (fields.size() != columns_)
+    throw std::logic_error(fmt::format("a row of {} fields for the {} columns of '{}'", fields.size(),
+                                       columns_, path_.string()));
+  const Lock lock(file_);
+  write_all(file_, line_of(fields), path_);
+}
+
+std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {
+  if (!fs::is_regular_file(path)) throw InputError(fmt::format("'{}' is not a file", path.string()));
+  const std::string text = read_text(path);
+  std::size_t end = 0;
+  const auto records = parse(text, end);
+  if (records.empty()) throw InputError(fmt::format("{}:1: no header line", path.string()));
+  const auto& columns = records.front().fields;
+  if (end < text.size())
+    throw InputError(fmt::format("{}:{}: the last line is cut off", path.string(),
+                                 1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
+  std::vector<std::map<std::string, std::string>> rows;
+  for (std::size_t i = 1; i < records.size(); ++i) {
+    const auto& fields = records[i].fields;
+    if (fields.size() != columns.size())
+      throw InputError(fmt::format("{}:{}: {} fields where the header has {}", path.string(), records[i].line,
+                                   fields.size(), columns.size()));
+    auto& row = rows.emplace_back();
+    for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
+  }
+  return rows;
+}
+
+}  // namespace warptune

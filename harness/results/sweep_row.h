@@ -1,0 +1,30 @@
+#pragma once
+// The CSV of a sweep, schema 1: its columns, and the row of a measurement. docs/csv-schema.md explains them.
+#include <string>
+#include <vector>
+
+#include "core/facts.h"
+#include "core/op.h"
+#include "measure/measurement.h"
+#include "results/run_info.h"
+
+namespace warptune {
+
+const std::vector<std::string>& sweep_columns();
+
+struct SweepRow {
+  RunInfo run;
+  std::string timestamp_utc;
+  DeviceFacts facts;
+  Problem problem;
+  std::string variant;
+  Config config;
+  std::string cache;  // "cold" or "hot"
+  Cost cost;
+  Measurement measurement;
+};
+
+/// One field per column. What was not measured is empty.
+std::vector<std::string> fields_of(const SweepRow& row);
+
+}  // namespace warptune

@@ -1,0 +1,90 @@
+#include "tune/compile_lanes.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace warptune {
+
+int default_lanes() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
+
+CompileLanes::CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks,
+                           int lanes, std::size_t ahead)
+    : compiler_(compiler),
+      facts_(std::move(facts)),
+      tasks_(std::move(tasks)),
+      ahead_(std::max<std::size_t>(ahead, 1)),
+      slots_(tasks_.size()) {
+  for (const CompileTask& task : tasks_) kernels_.push_back(kernels_of(task));
+  const int needed = static_cast<int>(std::min<std::size_t>(tasks_.size(), static_cast<std::size_t>(lanes)));
+  for (int i = 0; i < needed; ++i) lanes_.emplace_back([this] { lane(); });
+}
+
+CompileLanes::~CompileLanes() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+}
+
+std::vector<std::string> CompileLanes::kernels_of(const CompileTask& task) const {
+  std::vector<std::string> names;
+  for (const Stage* stage : active_stages(*task.variant, *task.problem, *task.config))
+    names.push_back(stage->file + ": " +
+                    expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
+  return names;
+}
+
+/// The first waiting task, not too far ahead, none of whose kernels is being compiled.
+std::optional<std::size_t> CompileLanes::next() const {
+  const std::size_t end = ahead_ < tasks_.size() - taken_ ? taken_ + ahead_ : tasks_.size();
+  for (std::size_t i = first_; i < end; ++i)
+    if (slots_[i].state == State::waiting &&
+        std::ranges::none_of(kernels_[i], [&](const std::string& k) { return busy_.contains(k); }))
+      return i;
+  return std::nullopt;
+}
+
+void CompileLanes::lane() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    while (first_ < tasks_.size() && slots_[first_].state != State::waiting) ++first_;
+    if (stop_ || first_ == tasks_.size()) return;
+    const auto task = next();
+    if (!task) {
+      work_.wait(lock);
+      continue;
+    }
+    const std::size_t i = *task;
+    slots_[i].state = State::busy;
+    busy_.insert(kernels_[i].begin(), kernels_[i].end());
+    lock.unlock();
+    CompileResult result;
+    try {
+      result.resources =
+          inspect(compiler_, *tasks_[i].variant, *tasks_[i].problem, *tasks_[i].config, facts_);
+    } catch (const ResourceError& e) {
+      result = {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
+    } catch (const std::exception& e) {
+      result = {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
+    }
+    lock.lock();
+    slots_[i].result = std::move(result);
+    slots_[i].state = State::done;
+    for (const std::string& kernel : kernels_[i]) busy_.erase(kernel);
+    work_.notify_all();
+    ready_.notify_all();
+  }
+}
+
+CompileResult CompileLanes::take(std::size_t task) {
+  std::unique_lock lock(mutex_);
+  taken_ = std::max(taken_, task);
+  work_.notify_all();
+  ready_.wait(lock, [&] { return slots_[task].state == State::done; });
+  taken_ = std::max(taken_, task + 1);
+  return std::move(slots_[task].result);
+}
+
+}  // namespace warptune

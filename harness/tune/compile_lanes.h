@@ -1,0 +1,71 @@
+#pragma once
+// Threads that compile configurations ahead of their measuring, so that the worker finds machine code in the
+// cache on disk.
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/compile.h"
+
+namespace warptune {
+
+/// A configuration to compile.
+struct CompileTask {
+  const Variant* variant = nullptr;
+  const Problem* problem = nullptr;
+  const Config* config = nullptr;
+};
+
+struct CompileResult {
+  enum class Kind { ok, compile_error, resource } kind = Kind::ok;
+  std::string detail;
+  Resources resources;  // compile_ms: 0 where it was in the cache
+};
+
+class CompileLanes {
+ public:
+  /// Compiles at most `ahead` tasks beyond the last one taken. A kernel that several tasks share is compiled
+  /// by one lane while the others go on with other kernels.
+  CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks, int lanes,
+               std::size_t ahead);
+  ~CompileLanes();
+  CompileLanes(const CompileLanes&) = delete;
+  CompileLanes& operator=(const CompileLanes&) = delete;
+
+  /// Waits for the result of a task. Tasks are taken in rising order.
+  CompileResult take(std::size_t task);
+
+ private:
+  enum class State { waiting, busy, done };
+  struct Slot {
+    State state = State::waiting;
+    CompileResult result;
+  };
+  void lane();
+  std::optional<std::size_t> next() const;
+  std::vector<std::string> kernels_of(const CompileTask& task) const;
+
+  const Compiler& compiler_;
+  const DeviceFacts facts_;
+  const std::vector<CompileTask> tasks_;
+  std::vector<std::vector<std::string>> kernels_;  // names of each task's kernels
+  const std::size_t ahead_;
+
+  std::mutex mutex_;
+  std::condition_variable work_, ready_;
+  std::vector<Slot> slots_;
+  std::set<std::string> busy_;  // kernels being compiled
+  std::size_t first_ = 0;       // no task before it is waiting
+  std::size_t taken_ = 0;       // tasks before it were taken
+  bool stop_ = false;
+  std::vector<std::jthread> lanes_;
+};
+
+/// Threads to compile with where the user does not say: all but the one that measures.
+int default_lanes();
+
+}  // namespace warptune

@@ -1,0 +1,60 @@
+#include "tune/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::int64_t kLargestSpace = 1'000'000;
+
+bool takes(const Variant& variant, DType dtype) {
+  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
+
+}  // namespace
+
+std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& facts,
+                                       const std::string& filter) {
+  std::regex pattern;
+  try {
+    pattern = std::regex(filter);
+  } catch (const std::regex_error&) {
+    throw InputError(fmt::format("--filter '{}' is not a regular expression", filter));
+  }
+  std::vector<PlannedProblem> planned;
+  bool any_match = false;
+  for (const SweepItem& item : sweep.items) {
+    PlannedProblem problem{.item = &item, .counts = {}, .candidates = {}};
+    bool fits = false;
+    for (const VariantChoice& choice : item.choices) {
+      const Variant& variant = *choice.variant;
+      if (variant.backend != facts.backend || !takes(variant, item.problem.dtype)) continue;
+      fits = true;
+      if (!std::regex_search(item.entry->op.name + "/" + variant.name, pattern)) continue;
+      any_match = true;
+      const Space space(variant, item.problem, facts, choice.overrides, choice.constraints);
+      if (space.size() > kLargestSpace)
+        throw InputError(fmt::format("{}: variant '{}/{}' has {} configurations; at most {} are possible",
+                                     item.where, item.entry->op.name, variant.name, space.size(),
+                                     kLargestSpace));
+      auto configs = space.configs();
+      problem.counts.push_back({&variant, space.size(), static_cast<std::int64_t>(configs.size())});
+      for (Config& config : configs) problem.candidates.push_back({&variant, std::move(config)});
+    }
+    if (!fits && item.named)
+      throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}",
+                                   item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype)));
+    if (!problem.counts.empty()) planned.push_back(std::move(problem));
+  }
+  if (!any_match && !filter.empty())
+    throw InputError(
+        fmt::format("--filter '{}' matches no op/variant of this sweep on device '{}'", filter, facts.name));
+  return planned;
+}
+
+}  // namespace warptune

@@ -1,0 +1,33 @@
+#pragma once
+// What a sweep means on a device: the configurations to try, problem by problem.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/sweep.h"
+
+namespace warptune {
+
+struct Candidate {
+  const Variant* variant = nullptr;
+  Config config;
+};
+
+/// How many configurations a variant has for a problem, before and after the constraints.
+struct SpaceCount {
+  const Variant* variant = nullptr;
+  std::int64_t before = 0, after = 0;
+};
+
+struct PlannedProblem {
+  const SweepItem* item = nullptr;
+  std::vector<SpaceCount> counts;
+  std::vector<Candidate> candidates;  // in canonical order: variants as listed, configurations as in Space
+};
+
+/// `filter`: a regular expression searched for in "op/variant"; empty for all. Throws InputError for a wrong
+/// filter, and where a file names variants of which none runs on this device.
+std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& facts,
+                                       const std::string& filter = {});
+
+}  // namespace warptune

@@ -1,0 +1,144 @@
+#include "tune/protocol.h"
+
+#include <cmath>
+
+namespace warptune {
+using Json = nlohmann::json;
+namespace {
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+double number(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
+
+/// A list of [name, value, label], in order.
+Json list_of(const Assignment& values) {
+  Json list = Json::array();
+  for (const auto& entry : values) list.push_back({entry.name, entry.value, entry.label});
+  return list;
+}
+
+Assignment assignment(const Json& list) {
+  Assignment values;
+  for (const Json& entry : list)
+    values.set(entry.at(0).get<std::string>(), entry.at(1).get<std::int64_t>(),
+               entry.at(2).get<std::string>());
+  return values;
+}
+
+}  // namespace
+
+Json to_json(const DeviceFacts& f) {
+  return {{"backend", f.backend == Backend::cuda ? "cuda" : "host"},
+          {"name", f.name},
+          {"arch", f.arch},
+          {"driver", f.driver},
+          {"toolkit", f.toolkit},
+          {"sms", f.sms},
+          {"l2_bytes", f.l2_bytes},
+          {"memory_bytes", f.memory_bytes},
+          {"shared_per_block", f.shared_per_block},
+          {"shared_per_sm", f.shared_per_sm},
+          {"registers_per_sm", f.registers_per_sm},
+          {"threads_per_sm", f.threads_per_sm},
+          {"read_gb_per_s", f.read_gb_per_s},
+          {"copy_gb_per_s", f.copy_gb_per_s},
+          {"matrix_tflop_per_s", f.matrix_tflop_per_s},
+          {"vector_tflop_per_s", f.vector_tflop_per_s},
+          {"launch_floor_us", f.launch_floor_us}};
+}
+
+DeviceFacts facts_of(const Json& json) {
+  return {.backend = json.at("backend") == "cuda" ? Backend::cuda : Backend::host,
+          .name = json.at("name"),
+          .arch = json.at("arch"),
+          .driver = json.at("driver"),
+          .toolkit = json.at("toolkit"),
+          .sms = json.at("sms"),
+          .l2_bytes = json.at("l2_bytes"),
+          .memory_bytes = json.at("memory_bytes"),
+          .shared_per_block = json.at("shared_per_block"),
+          .shared_per_sm = json.at("shared_per_sm"),
+          .registers_per_sm = json.at("registers_per_sm"),
+          .threads_per_sm = json.at("threads_per_sm"),
+          .read_gb_per_s = json.at("read_gb_per_s"),
+          .copy_gb_per_s = json.at("copy_gb_per_s"),
+          .matrix_tflop_per_s = json.at("matrix_tflop_per_s"),
+          .vector_tflop_per_s = json.at("vector_tflop_per_s"),
+          .launch_floor_us = json.at("launch_floor_us")};
+}
+
+Json to_json(const Measurement& m) {
+  return {{"status", name_of(m.status)},
+          {"detail", m.detail},
+          {"time_us", number(m.time_us)},
+          {"time_us_min", number(m.time_us_min)},
+          {"time_us_p10", number(m.time_us_p10)},
+          {"time_us_p90", number(m.time_us_p90)},
+          {"ci_low_us", number(m.ci_low_us)},
+          {"ci_high_us", number(m.ci_high_us)},
+          {"samples", m.samples},
+          {"launches_per_sample", m.launches_per_sample},
+          {"floor_us", number(m.floor_us)},
+          {"max_abs_err", number(m.max_abs_err)},
+          {"rel_l2_err", number(m.rel_l2_err)},
+          {"registers", m.resources.registers},
+          {"shared_bytes", m.resources.shared_bytes},
+          {"spill_bytes", m.resources.spill_bytes},
+          {"occupancy_pct", m.resources.occupancy_pct},
+          {"compile_ms", m.resources.compile_ms},
+          {"sm_mhz", number(m.clocks.sm_mhz)},
+          {"temperature_c", number(m.clocks.temperature_c)},
+          {"power_w", number(m.clocks.power_w)},
+          {"throttled", m.clocks.throttled}};
+}
+
+Measurement measurement_of(const Json& json) {
+  return {.status = parse_status(json.at("status").get<std::string>()),
+          .detail = json.at("detail"),
+          .time_us = number(json.at("time_us")),
+          .time_us_min = number(json.at("time_us_min")),
+          .time_us_p10 = number(json.at("time_us_p10")),
+          .time_us_p90 = number(json.at("time_us_p90")),
+          .ci_low_us = number(json.at("ci_low_us")),
+          .ci_high_us = number(json.at("ci_high_us")),
+          .samples = json.at("samples"),
+          .launches_per_sample = json.at("launches_per_sample"),
+          .floor_us = number(json.at("floor_us")),
+          .max_abs_err = number(json.at("max_abs_err")),
+          .rel_l2_err = number(json.at("rel_l2_err")),
+          .resources = {.registers = json.at("registers"),
+                        .shared_bytes = json.at("shared_bytes"),
+                        .spill_bytes = json.at("spill_bytes"),
+                        .occupancy_pct = json.at("occupancy_pct"),
+                        .compile_ms = json.at("compile_ms")},
+          .clocks = {number(json.at("sm_mhz")), number(json.at("temperature_c")), number(json.at("power_w")),
+                     json.at("throttled")}};
+}
+
+Json to_json(const Job& job) {
+  return {{"type", "job"},
+          {"op", job.problem.op},
+          {"dims", list_of(job.problem.dims)},
+          {"dtype", name_of(job.problem.dtype)},
+          {"variant", job.variant},
+          {"config", list_of(job.config)},
+          {"cache", job.options.cache == CacheMode::hot ? "hot" : "cold"},
+          {"max_rel_ci", job.options.max_rel_ci},
+          {"min_samples", job.options.min_samples},
+          {"max_seconds", job.options.max_seconds},
+          {"seed", job.options.seed}};
+}
+
+Job job_of(const Json& json) {
+  return {.problem = {.op = json.at("op"),
+                      .dims = assignment(json.at("dims")),
+                      .dtype = parse_dtype(json.at("dtype").get<std::string>())},
+          .options = {.cache = json.at("cache") == "hot" ? CacheMode::hot : CacheMode::cold,
+                      .max_rel_ci = json.at("max_rel_ci"),
+                      .min_samples = json.at("min_samples"),
+                      .max_seconds = json.at("max_seconds"),
+                      .seed = json.at("seed")},
+          .variant = json.at("variant"),
+          .config = assignment(json.at("config"))};
+}
+
+}  // namespace warptune

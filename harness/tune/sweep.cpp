@@ -1,0 +1,439 @@
+#include "tune/sweep.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <regex>
+
+#include "core/error.h"
+#include "core/expression.h"
+#if __has_include("llama/model_problems.h")
+#include "llama/model_config.h"
+#include "llama/model_problems.h"
+#else
+namespace warptune {
+struct ModelConfig {};
+inline std::vector<std::string> preset_names() { return {}; }
+inline const ModelConfig& preset(std::string_view) {
+  static const ModelConfig m;
+  return m;
+}
+inline std::vector<Problem> decode_problems(const ModelConfig&, DType, int, std::span<const std::int64_t>) {
+  return {};
+}
+inline std::vector<Problem> prefill_problems(const ModelConfig&, DType, int, std::span<const std::int64_t>) {
+  return {};
+}
+}  // namespace warptune
+#endif
+#include "table.h"
+#include "tune/yaml_reader.h"
+
+namespace warptune {
+namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
+
+template <class Range, class Name>
+std::vector<std::string> names_of(const Range& range, Name name) {
+  std::vector<std::string> names;
+  for (const auto& item : range) names.push_back(item.*name);
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+class Loader {
+ public:
+  explicit Loader(const std::filesystem::path& path) : yaml_(path.string()) {
+    sweep_.name = path.stem().string();
+  }
+
+  Sweep load() {
+    const YAML::Node& root = yaml_.root();
+    if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
+    yaml_.expect_keys(root, "a sweep",
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "ops", "models"});
+    if (root["name"]) read_name(root["name"]);
+    if (root["device"]) read_device(root["device"]);
+    if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
+    if (root["seed"]) {
+      const std::int64_t seed = yaml_.whole(root["seed"], "'seed'");
+      if (seed < 0) yaml_.fail(root["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
+      options_.seed = static_cast<std::uint64_t>(seed);
+    }
+    if (root["sampling"]) read_sampling(root["sampling"]);
+    if (root["cache"]) options_.cache = cache_of(root["cache"]);
+    if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
+    if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
+    if (root["ops"]) {
+      yaml_.expect_list(root["ops"], "'ops'");
+      for (const YAML::Node& node : root["ops"]) read_op(node);
+    }
+    if (root["models"]) {
+      yaml_.expect_list(root["models"], "'models'");
+      for (const YAML::Node& node : root["models"]) read_model(node);
+    }
+    return std::move(sweep_);
+  }
+
+ private:
+  template <class F>
+  auto at(const YAML::Node& node, F&& body) const {
+    try {
+      return body();
+    } catch (const InputError& e) {
+      yaml_.fail(node, e.what());
+    }
+  }
+
+  void read_name(const YAML::Node& node) {
+    sweep_.name = yaml_.text(node, "'name'");
+    static const std::regex good("[A-Za-z0-9._-]+");
+    if (!std::regex_match(sweep_.name, good))
+      yaml_.fail(node, fmt::format("'name' is '{}'; it names a file: letters, digits, '.', '_' and '-' only",
+                                   sweep_.name));
+  }
+
+  void read_device(const YAML::Node& node) {
+    sweep_.device = yaml_.text(node, "'device'");
+    static const std::regex good("auto|host|cuda:[0-9]+");
+    if (!std::regex_match(sweep_.device, good))
+      yaml_.fail(node, fmt::format("'device' is '{}'; it must be auto, host or cuda:N", sweep_.device));
+  }
+
+  void read_sampling(const YAML::Node& node) {
+    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_seconds"});
+    if (node["max_rel_ci"]) options_.max_rel_ci = yaml_.positive(node["max_rel_ci"], "'max_rel_ci'");
+    if (node["max_seconds"]) options_.max_seconds = yaml_.positive(node["max_seconds"], "'max_seconds'");
+    if (node["min_samples"]) {
+      const std::int64_t n = yaml_.whole(node["min_samples"], "'min_samples'");
+      if (n < 1 || n > 100000)
+        yaml_.fail(node["min_samples"], fmt::format("'min_samples' is {}; it must be 1 to 100000", n));
+      options_.min_samples = static_cast<int>(n);
+    }
+  }
+
+  CacheMode cache_of(const YAML::Node& node) const {
+    const std::string text = yaml_.text(node, "'cache'");
+    if (text != "cold" && text != "hot")
+      yaml_.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", text));
+    return text == "hot" ? CacheMode::hot : CacheMode::cold;
+  }
+
+  std::vector<DType> dtypes_of(const YAML::Node& node) const {
+    std::vector<DType> dtypes;
+    for (const YAML::Node& item : yaml_.items(node, "'dtypes'")) {
+      const std::string name = yaml_.text(item, "a dtype");
+      static const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
+      if (std::ranges::find(known, name) == known.end())
+        yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", name, listed(known)));
+      dtypes.push_back(parse_dtype(name));
+    }
+    return dtypes;
+  }
+
+  /// Adds the constraints to the choices whose names they use; a constraint that fits none is wrong.
+  void add_constraints(const YAML::Node& node, const OpEntry& entry, std::span<VariantChoice> choices) const {
+    for (const YAML::Node& item : yaml_.items(node, "'constraints'")) {
+      const std::string text = yaml_.text(item, "a constraint");
+      std::string wrong;
+      bool fits = false;
+      for (VariantChoice& choice : choices) {
+        std::vector<std::string> variables = {"dtype_bytes", "sms", "arch", "shared_per_block"};
+        const auto add = [&](const std::string& name) {
+          if (std::ranges::find(variables, name) == variables.end()) variables.push_back(name);
+        };
+        for (const Parameter& parameter : choice.variant->parameters) add(parameter.name);
+        for (const Dim& dim : entry.op.dims) add(dim.name);
+        try {
+          Expression(text, variables);
+          choice.constraints.push_back(text);
+          fits = true;
+        } catch (const InputError& e) {
+          wrong = e.what();
+        }
+      }
+      if (!fits) yaml_.fail(item, wrong);
+    }
+  }
+
+  const OpEntry& op_of(const YAML::Node& node, const std::string& name) const {
+    std::vector<std::string> known;
+    for (const OpEntry& entry : all_ops()) {
+      if (entry.op.name == name) return entry;
+      known.push_back(entry.op.name);
+    }
+    const std::string hint = near_miss(name, known);
+    yaml_.fail(node,
+               fmt::format("unknown op '{}'{}", name, hint.empty() ? "; known are " + listed(known) : hint));
+  }
+
+  std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
+                               const std::string& text) const {
+    const auto label = std::ranges::find(parameter.labels, text);
+    if (label != parameter.labels.end()) return label - parameter.labels.begin();
+    if (!parameter.labels.empty())
+      yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name, text,
+                                   listed(parameter.labels)));
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      yaml_.fail(node,
+                 fmt::format("parameter '{}' is '{}'; it must be a whole number", parameter.name, text));
+    const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
+    if (value < (zero ? 0 : 1))
+      yaml_.fail(node, fmt::format("parameter '{}' is {}; it must be at least {}", parameter.name, value,
+                                   zero ? 0 : 1));
+    return value;
+  }
+
+  VariantChoice choice_of(const YAML::Node& node, const OpEntry& entry, const std::string& name) const {
+    const auto it = std::ranges::find(entry.variants, name, &Variant::name);
+    if (it == entry.variants.end()) {
+      const auto known = names_of(entry.variants, &Variant::name);
+      const std::string hint = near_miss(name, known);
+      yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, name,
+                                   hint.empty() ? "; it has " + listed(known) : hint));
+    }
+    return {.variant = &*it, .overrides = {}, .constraints = {}};
+  }
+
+  /// A name, or {name: {parameters: {...}, constraints: [...]}}.
+  VariantChoice read_variant(const YAML::Node& node, const OpEntry& entry) const {
+    if (node.IsScalar()) return choice_of(node, entry, node.Scalar());
+    if (!node.IsMap() || node.size() != 1)
+      yaml_.fail(node, "a variant must be a name or {name: {parameters: ..., constraints: ...}}");
+    const YAML::Node key = node.begin()->first, body = node.begin()->second;
+    VariantChoice choice = choice_of(key, entry, yaml_.text(key, "a variant"));
+    const Variant& variant = *choice.variant;
+    const std::string what = fmt::format("variant '{}'", variant.name);
+    if (body.IsNull()) return choice;
+    yaml_.expect_keys(body, what, {"parameters", "constraints"});
+    if (const YAML::Node parameters = body["parameters"]) {
+      yaml_.expect_map(parameters, fmt::format("'parameters' of {}", what));
+      for (const auto& pair : parameters) {
+        const std::string name = pair.first.Scalar();
+        const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
+        if (it == variant.parameters.end()) {
+          const auto known = names_of(variant.parameters, &Parameter::name);
+          const std::string hint = near_miss(name, known);
+          yaml_.fail(pair.first,
+                     fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name, variant.name, name,
+                                 hint.empty() ? "; it has " + listed(known) : hint));
+        }
+        Override values{.parameter = name, .values = {}};
+        for (const std::string& text : yaml_.values(pair.second, fmt::format("parameter '{}'", name)))
+          values.values.push_back(parameter_value(pair.second, *it, text));
+        choice.overrides.push_back(std::move(values));
+      }
+    }
+    if (body["constraints"]) add_constraints(body["constraints"], entry, {&choice, 1});
+    return choice;
+  }
+
+  std::vector<VariantChoice> read_variants(const YAML::Node& node, const OpEntry& entry) const {
+    std::vector<VariantChoice> choices;
+    for (const YAML::Node& item : yaml_.items(node, "'variants'")) {
+      VariantChoice choice = read_variant(item, entry);
+      if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) != choices.end())
+        yaml_.fail(item, fmt::format("variant '{}' is given twice", choice.variant->name));
+      choices.push_back(std::move(choice));
+    }
+    return choices;
+  }
+
+  static std::vector<VariantChoice> all_variants(const OpEntry& entry) {
+    std::vector<VariantChoice> choices;
+    for (const Variant& variant : entry.variants) choices.push_back({&variant, {}, {}});
+    return choices;
+  }
+
+  /// Crosses the values of a map of dims, the last dim varying fastest.
+  std::vector<Dims> crossed(const YAML::Node& node, const Op& op) const {
+    yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
+    std::vector<Dims> problems{{}};
+    for (const auto& pair : node) {
+      const std::string name = pair.first.Scalar();
+      if (!op.find_dim(name)) {
+        const auto known = names_of(op.dims, &Dim::name);
+        yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, name,
+                                           near_miss(name, known).empty() ? "; its dims are " + listed(known)
+                                                                          : near_miss(name, known)));
+      }
+      const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
+      for (const std::string& value : values) at(pair.second, [&] { check_value(op, name, value); });
+      std::vector<Dims> more;
+      for (const Dims& dims : problems)
+        for (const std::string& value : values) {
+          more.push_back(dims);
+          more.back().emplace_back(name, value);
+        }
+      problems = std::move(more);
+    }
+    return problems;
+  }
+
+  /// The value alone, so that its own line is in the message.
+  static void check_value(const Op& op, const std::string& name, const std::string& text) {
+    const Dim& dim = *op.find_dim(name);
+    if (!dim.labels.empty()) {
+      if (std::ranges::find(dim.labels, text) == dim.labels.end())
+        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", name, op.name, text,
+                                     listed(dim.labels)));
+      return;
+    }
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+      throw InputError(
+          fmt::format("dim '{}' of op '{}' is '{}'; it must be a whole number", name, op.name, text));
+    if (value < dim.min)
+      throw InputError(
+          fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", name, op.name, value, dim.min));
+  }
+
+  void read_op(const YAML::Node& node) {
+    yaml_.expect_keys(node, "an item of 'ops'",
+                      {"op", "problems", "variants", "constraints", "dtypes", "cache"});
+    if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
+    const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
+    const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    SweepItem item{.entry = &entry, .options = options_};
+    if (node["cache"]) item.options.cache = cache_of(node["cache"]);
+    item.named = bool(node["variants"]);
+    item.where = yaml_.where(item.named ? node["variants"] : node);
+    item.choices = item.named ? read_variants(node["variants"], entry) : all_variants(entry);
+    if (node["constraints"]) add_constraints(node["constraints"], entry, item.choices);
+    if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
+    yaml_.expect_list(node["problems"], "'problems'");
+    for (const YAML::Node& map : node["problems"])
+      for (const Dims& dims : crossed(map, entry.op))
+        for (const DType dtype : dtypes) {
+          item.problem = at(map, [&] { return entry.op.problem(dims, dtype); });
+          add(item);
+        }
+  }
+
+  std::vector<std::int64_t> counts(const YAML::Node& node, const std::string& what) const {
+    std::vector<std::int64_t> values;
+    for (const std::string& text : yaml_.values(node, what)) {
+      std::int64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (error != std::errc() || end != text.data() + text.size() || value < 1)
+        yaml_.fail(node, fmt::format("{} is '{}'; it must be a whole number of at least 1", what, text));
+      values.push_back(value);
+    }
+    return values;
+  }
+
+  std::vector<std::regex> skipped(const YAML::Node& node) const {
+    std::vector<std::regex> patterns;
+    for (const YAML::Node& item : yaml_.items(node, "'skip'")) {
+      const std::string text = yaml_.text(item, "a pattern of 'skip'");
+      try {
+        patterns.emplace_back(text);
+      } catch (const std::regex_error&) {
+        yaml_.fail(item, fmt::format("'{}' is not a regular expression over op/variant", text));
+      }
+    }
+    return patterns;
+  }
+
+  void read_model(const YAML::Node& node) {
+    yaml_.expect_keys(
+        node, "an item of 'models'",
+        {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip"});
+    if (!node["model"]) yaml_.fail(node, "an item of 'models' needs 'model'");
+    const std::string name = yaml_.text(node["model"], "'model'");
+    const auto presets = preset_names();
+    if (std::ranges::find(presets, name) == presets.end()) {
+      const std::string hint = near_miss(name, presets);
+      yaml_.fail(node["model"], fmt::format("unknown model '{}'{}", name,
+                                            hint.empty() ? "; known are " + listed(presets) : hint));
+    }
+    const ModelConfig& model = preset(name);
+    if (!node["context"] && !node["prompt_len"])
+      yaml_.fail(node,
+                 fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", name));
+    const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    const auto batches = node["batch"] ? counts(node["batch"], "'batch'") : std::vector<std::int64_t>{1};
+    const auto contexts =
+        node["context"] ? counts(node["context"], "'context'") : std::vector<std::int64_t>{};
+    const auto prompts =
+        node["prompt_len"] ? counts(node["prompt_len"], "'prompt_len'") : std::vector<std::int64_t>{};
+
+    BenchOptions options = options_;
+    if (node["cache"]) options.cache = cache_of(node["cache"]);
+    std::vector<const OpEntry*> ops;
+    if (node["ops"])
+      for (const YAML::Node& item : yaml_.items(node["ops"], "'ops'"))
+        ops.push_back(&op_of(item, yaml_.text(item, "an op")));
+    std::vector<std::pair<const OpEntry*, std::vector<VariantChoice>>> named;
+    if (const YAML::Node variants = node["variants"]) {
+      yaml_.expect_map(variants, "'variants' of a model");
+      for (const auto& pair : variants) {
+        const OpEntry& entry = op_of(pair.first, pair.first.Scalar());
+        named.emplace_back(&entry, read_variants(pair.second, entry));
+      }
+    }
+    const auto skip = node["skip"] ? skipped(node["skip"]) : std::vector<std::regex>{};
+
+    for (const DType dtype : dtypes)
+      for (const std::int64_t batch : batches) {
+        std::vector<Problem> problems;
+        const auto append = [&](std::vector<Problem> more) {
+          problems.insert(problems.end(), more.begin(), more.end());
+        };
+        at(node, [&] {
+          if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts));
+          if (!prompts.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompts));
+        });
+        for (Problem& problem : problems) {
+          const OpEntry& entry = op_of(node, problem.op);
+          if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
+          SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
+          const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
+          item.named = it != named.end();
+          item.where = yaml_.where(item.named ? node["variants"] : node);
+          item.choices = item.named ? it->second : all_variants(entry);
+          std::erase_if(item.choices, [&](const VariantChoice& choice) {
+            return std::ranges::any_of(skip, [&](const std::regex& pattern) {
+              return std::regex_match(entry.op.name + "/" + choice.variant->name, pattern);
+            });
+          });
+          add(std::move(item));
+        }
+      }
+  }
+
+  /// The same problem from two places is solved once, by the variants of both.
+  void add(SweepItem item) {
+    const auto it = std::ranges::find_if(sweep_.items, [&](const SweepItem& other) {
+      return other.problem == item.problem && other.options.cache == item.options.cache;
+    });
+    if (it == sweep_.items.end()) {
+      sweep_.items.push_back(std::move(item));
+      return;
+    }
+    for (VariantChoice& choice : item.choices)
+      if (std::ranges::find(it->choices, choice.variant, &VariantChoice::variant) == it->choices.end())
+        it->choices.push_back(std::move(choice));
+  }
+
+  YamlReader yaml_;
+  Sweep sweep_;
+  BenchOptions options_;
+  std::vector<DType> dtypes_ = {DType::bf16};
+};
+
+}  // namespace
+
+Sweep load_sweep(const std::filesystem::path& path) { return Loader(path).load(); }
+
+}  // namespace warptune

@@ -1,0 +1,40 @@
+#pragma once
+// A sweep as its YAML file says it: problems, and for each the variants with their spaces. docs/cli.md shows
+// the file's form.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/space.h"
+#include "measure/bench.h"
+
+namespace warptune {
+
+/// A variant to try, with what the file says of its parameters.
+struct VariantChoice {
+  const Variant* variant = nullptr;
+  std::vector<Override> overrides;
+  std::vector<std::string> constraints;
+};
+
+/// A problem to solve in all these ways.
+struct SweepItem {
+  const OpEntry* entry = nullptr;
+  Problem problem;
+  BenchOptions options;
+  std::vector<VariantChoice> choices;
+  bool named = false;  // the file names the variants, so none that fits the device is an error
+  std::string where;   // "FILE:LINE", for such an error
+};
+
+struct Sweep {
+  std::string name;
+  std::string device = "auto";
+  std::filesystem::path output = "results";
+  std::vector<SweepItem> items;
+};
+
+/// Reads and checks everything. Throws InputError: "FILE:LINE: what is wrong and what would be right".
+Sweep load_sweep(const std::filesystem::path& path);
+
+}  // namespace warptune

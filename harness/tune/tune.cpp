@@ -1,0 +1,281 @@
+#include "tune/tune.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include "core/error.h"
+#include "results/csv.h"
+#include "results/sweep_row.h"
+#include "results/wisdom.h"
+#include "tune/compile_lanes.h"
+#include "tune/device_file.h"
+#include "tune/progress.h"
+#include "tune/worker_process.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kAhead = 64;        // configurations compiled before the worker asks for them
+constexpr double kStartSeconds = 120;     // for a worker to open its device
+constexpr double kCeilingsSeconds = 300;  // for it to measure the ceilings
+
+using Clock = std::chrono::steady_clock;
+
+/// Opens what will be written before anything is measured, so that a full or read-only disk is told at once.
+template <class F>
+auto writable(F&& body) {
+  try {
+    return body();
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw InputError(e.what());
+  }
+}
+
+class Tuner {
+ public:
+  Tuner(const Sweep& sweep, const TuneOptions& options)
+      : sweep_(sweep),
+        options_(options),
+        worker_(options.program, options.device.value_or(sweep.device)),
+        compiler_(KernelSources(), default_cache_folder()) {}
+
+  TuneSummary run() {
+    const auto start = Clock::now();
+    facts_ = worker_.start(kStartSeconds);
+    const auto problems = plan_sweep(sweep_, facts_, options_.filter);
+    std::size_t total = 0;
+    for (const PlannedProblem& p : problems) total += p.candidates.size();
+    if (total == 0)
+      throw InputError(
+          fmt::format("sweep '{}' has no configuration for device '{}'", sweep_.name, facts_.name));
+
+    const fs::path folder = options_.output.value_or(sweep_.output) / facts_.slug();
+    summary_.csv = folder / (sweep_.name + ".csv");
+    summary_.wisdom = folder / "wisdom.json";
+    const auto csv = writable([&] { return std::make_unique<CsvFile>(summary_.csv, sweep_columns()); });
+    wisdom_ = writable([&] {
+      Wisdom wisdom(Provenance{facts_.name, facts_.arch, facts_.driver, facts_.toolkit, run_.git_commit});
+      if (fs::exists(summary_.wisdom)) {
+        const Wisdom before = Wisdom::load(summary_.wisdom);
+        for (const Winner& winner : before.winners()) wisdom.put(winner);
+      }
+      wisdom.save(summary_.wisdom);
+      return wisdom;
+    });
+    know_ceilings(folder / "device.json");
+    csv_ = csv.get();
+
+    fmt::print(options_.log, "{}: {} configurations of {} problems on {} ({})\n", sweep_.name, total,
+               problems.size(), facts_.name, facts_.arch);
+    std::fflush(options_.log);
+    std::vector<CompileTask> tasks;
+    for (const PlannedProblem& p : problems)
+      for (const Candidate& c : p.candidates)
+        if (compiled(*c.variant)) tasks.push_back({c.variant, &p.item->problem, &c.config});
+    const int lanes = options_.lanes > 0 ? options_.lanes : default_lanes();
+    CompileLanes compile(compiler_, facts_, std::move(tasks), lanes, kAhead);
+    Progress progress(options_.log, total);
+    for (const PlannedProblem& p : problems) solve(p, compile, progress);
+    summary_.configurations = total;
+    summary_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return std::move(summary_);
+  }
+
+ private:
+  static bool compiled(const Variant& variant) {
+    return variant.backend == Backend::cuda && !variant.stages.empty();
+  }
+
+  void know_ceilings(const fs::path& file) {
+    if (const auto stored = load_device_file(file, facts_)) {
+      worker_.set_ceilings(*stored);
+      facts_ = *stored;
+    } else {
+      facts_ = worker_.measure_ceilings(kCeilingsSeconds);
+      writable([&] {
+        save_device_file(file, facts_);
+        return 0;
+      });
+    }
+  }
+
+  void solve(const PlannedProblem& planned, CompileLanes& compile, Progress& progress) {
+    const SweepItem& item = *planned.item;
+    const std::string key = item.problem.key();
+    std::vector<Measurement> measurements;
+    double best = NAN;
+    bool first = true;
+    for (const Candidate& candidate : planned.candidates) {
+      Measurement m = try_one(item, candidate, compile, first);
+      write_row(item, candidate, m);
+      if (m.status == Status::ok) {
+        ++summary_.ok;
+        best = std::isnan(best) ? m.time_us : std::min(best, m.time_us);
+      }
+      measurements.push_back(std::move(m));
+      progress.step(key, best);
+    }
+    const auto winner = pick_winner(measurements);
+    if (!winner) {
+      summary_.unsolved.push_back(item.problem);
+      if (!planned.candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
+      return;
+    }
+    const Candidate& c = planned.candidates[*winner];
+    const Measurement& m = measurements[*winner];
+    remember(item, c, m);
+    const std::string floor =
+        m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
+    progress.finish(
+        fmt::format("{}: {:.2f} us{}, {} {}", key, m.time_us, floor, c.variant->name, c.config.str()));
+    summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
+  }
+
+  /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
+  static std::string why_none(const std::vector<Measurement>& measurements) {
+    std::map<std::string, int> counts;
+    for (const Measurement& m : measurements) ++counts[std::string(name_of(m.status))];
+    std::vector<std::string> parts;
+    for (const auto& [status, n] : counts) parts.push_back(fmt::format("{} {}", n, status));
+    std::string first = measurements.front().detail.substr(0, 200);
+    std::ranges::replace(first, '\n', ' ');
+    return fmt::format("no configuration is right: {} (first: {})", fmt::join(parts, ", "), first);
+  }
+
+  Measurement try_one(const SweepItem& item, const Candidate& candidate, CompileLanes& compile, bool& first) {
+    CompileResult built;
+    if (compiled(*candidate.variant)) built = compile.take(task_++);
+    if (built.kind != CompileResult::Kind::ok)
+      return {
+          .status = built.kind == CompileResult::Kind::resource ? Status::resource : Status::compile_error,
+          .detail = built.detail};
+    const bool slow = first || worker_.fresh();
+    first = false;
+    Measurement m;
+    try {
+      m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config},
+                      options_.job_seconds + (slow ? options_.first_job_seconds : 0));
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {  // no new worker: the device is gone for now
+      m = {.status = Status::crash, .detail = e.what()};
+    }
+    if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;
+    m.resources.compile_ms = std::max(m.resources.compile_ms, built.resources.compile_ms);
+    return m;
+  }
+
+  void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m) {
+    csv_->append(fields_of({.run = run_,
+                            .timestamp_utc = timestamp_utc(),
+                            .facts = facts_,
+                            .problem = item.problem,
+                            .variant = candidate.variant->name,
+                            .config = candidate.config,
+                            .cache = item.options.cache == CacheMode::hot ? "hot" : "cold",
+                            .cost = item.entry->op.cost(item.problem),
+                            .measurement = m}));
+  }
+
+  /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
+  bool kept(const SweepItem& item) const {
+    return item.options.cache == CacheMode::cold ||
+           std::ranges::none_of(sweep_.items, [&](const SweepItem& other) {
+             return other.problem == item.problem && other.options.cache == CacheMode::cold;
+           });
+  }
+
+  void remember(const SweepItem& item, const Candidate& c, const Measurement& m) {
+    if (!kept(item)) return;
+    wisdom_.put({.problem = item.problem,
+                 .variant = c.variant->name,
+                 .config = c.config,
+                 .time_us = m.time_us,
+                 .source_hash = compiler_.source_hash(*c.variant),
+                 .run_id = run_.run_id,
+                 .csv = summary_.csv.filename().string()});
+    wisdom_.save(summary_.wisdom);
+  }
+
+  const Sweep& sweep_;
+  const TuneOptions& options_;
+  WorkerProcess worker_;
+  const Compiler compiler_;
+  const RunInfo run_ = new_run();
+  DeviceFacts facts_;
+  Wisdom wisdom_;
+  CsvFile* csv_ = nullptr;
+  std::size_t task_ = 0;  // the next of the compile tasks
+  TuneSummary summary_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> pick_winner(const std::vector<Measurement>& measurements) {
+  const Measurement* fastest = nullptr;
+  for (const Measurement& m : measurements)
+    if (m.status == Status::ok && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
+  if (!fastest) return std::nullopt;
+  const double limit = std::max(fastest->time_us, std::isnan(fastest->ci_high_us) ? 0 : fastest->ci_high_us);
+  for (std::size_t i = 0; i < measurements.size(); ++i)
+    if (measurements[i].status == Status::ok && measurements[i].time_us <= limit) return i;
+  return std::nullopt;
+}
+
+TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
+  TuneSummary summary = Tuner(sweep, options).run();
+  std::size_t widest = 7;
+  for (const ProblemWinner& w : summary.winners) widest = std::max(widest, w.problem.key().size());
+  fmt::print(options.log, "\n{:<{}}  {:>10}  {:>7}  winner\n", "problem", widest, "time us", "% floor");
+  for (const ProblemWinner& w : summary.winners) {
+    const Measurement& m = w.measurement;
+    const bool slowed = !m.clocks.throttled.empty() && m.clocks.throttled != "none";
+    fmt::print(options.log, "{:<{}}  {:>10.3f}  {:>7}  {} {}{}\n", w.problem.key(), widest, m.time_us,
+               m.floor_us > 0 ? fmt::format("{:.1f}", 100 * m.floor_us / m.time_us) : "", w.variant,
+               w.config.str(), slowed ? fmt::format("  (clocks held down: {})", m.clocks.throttled) : "");
+  }
+  for (const Problem& p : summary.unsolved) fmt::print(options.log, "{:<{}}  no winner\n", p.key(), widest);
+  fmt::print(options.log, "\n{} configurations, {} ok, {} failed, {} ({:.1f} a second)\n",
+             summary.configurations, summary.ok, summary.configurations - summary.ok,
+             clock_text(summary.seconds), static_cast<double>(summary.configurations) / summary.seconds);
+  fmt::print(options.log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
+  std::fflush(options.log);
+  return summary;
+}
+
+void dry_run(const Sweep& sweep, const TuneOptions& options) {
+  WorkerProcess worker(options.program, options.device.value_or(sweep.device));
+  const DeviceFacts facts = worker.start(kStartSeconds);
+  const auto problems = plan_sweep(sweep, facts, options.filter);
+  std::int64_t before = 0, after = 0;
+  fmt::print(options.log, "{:>10}  {:>10}  op/variant, problem\n", "before", "after");
+  std::vector<std::string> order;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> variants;
+  for (const PlannedProblem& p : problems)
+    for (const SpaceCount& count : p.counts) {
+      const std::string name = p.item->entry->op.name + "/" + count.variant->name;
+      fmt::print(options.log, "{:>10}  {:>10}  {} {}\n", count.before, count.after, name,
+                 p.item->problem.key());
+      if (!variants.contains(name)) order.push_back(name);
+      variants[name].first += count.before;
+      variants[name].second += count.after;
+      before += count.before;
+      after += count.after;
+    }
+  fmt::print(options.log, "\n{:>10}  {:>10}  op/variant, all problems\n", "before", "after");
+  for (const std::string& name : order)
+    fmt::print(options.log, "{:>10}  {:>10}  {}\n", variants[name].first, variants[name].second, name);
+  fmt::print(options.log, "{:>10}  {:>10}  total of {} problems on {} ({})\n", before, after, problems.size(),
+             facts.name, facts.arch);
+}
+
+}  // namespace warptune

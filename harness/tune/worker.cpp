@@ -1,0 +1,162 @@
+#include "tune/worker.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+
+#include "core/error.h"
+#include "table.h"
+#include "tune/protocol.h"
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+namespace warptune {
+using Json = nlohmann::json;
+namespace {
+
+/// Lines from and to file descriptors.
+class Lines {
+ public:
+  Lines(int in, int out) : in_(in), out_(out) {}
+
+  std::optional<std::string> read() {
+    for (;;) {
+      if (const auto end = text_.find('\n'); end != std::string::npos) {
+        std::string line = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        return line;
+      }
+      char buffer[4096];
+      const ssize_t n = ::read(in_, buffer, sizeof buffer);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return std::nullopt;
+      text_.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+
+  void write(const Json& json) {
+    // What a library says may not be UTF-8.
+    const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    for (std::size_t at = 0; at < line.size();) {
+      const ssize_t n = ::write(out_, line.data() + at, line.size() - at);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) std::_Exit(1);  // nobody listens
+      at += static_cast<std::size_t>(n);
+    }
+  }
+
+ private:
+  int in_, out_;
+  std::string text_;
+};
+
+/// The faults that tests ask for.
+void inject_fault(const std::string& config) {
+  const char* fault = std::getenv("WARPTUNE_WORKER_FAULT");
+  if (!fault) return;
+  const std::string text = fault;
+  const auto colon = text.find(':');
+  if (colon == std::string::npos || config.find(text.substr(colon + 1)) == std::string::npos) return;
+  const std::string kind = text.substr(0, colon);
+  if (kind == "crash") ::raise(SIGSEGV);
+  if (kind == "exit") std::_Exit(7);
+  if (kind == "throw") throw std::runtime_error("the device is lost");
+  while (kind == "hang") ::pause();
+}
+
+bool same_options(const BenchOptions& a, const BenchOptions& b) {
+  return a.cache == b.cache && a.max_rel_ci == b.max_rel_ci && a.min_samples == b.min_samples &&
+         a.max_seconds == b.max_seconds && a.seed == b.seed;
+}
+
+/// The bench of the problem at hand; another one replaces it, since two may not fit the memory.
+class Benches {
+ public:
+  explicit Benches(Device& device) : device_(device) {}
+
+  Measurement run(const Job& job) {
+    inject_fault(job.config.str());
+    const OpEntry& entry = find_op(job.problem.op);
+    if (!(job.problem == problem_ && same_options(job.options, options_))) {
+      bench_.reset();
+      failure_.reset();
+      problem_ = job.problem;
+      options_ = job.options;
+    }
+    if (!bench_ && !failure_) {
+      try {
+        bench_ = std::make_unique<Bench>(device_, entry, job.problem, job.options);
+      } catch (const ResourceError& e) {
+        failure_ = Measurement{.status = Status::resource, .detail = e.what()};
+      } catch (const std::bad_alloc&) {
+        failure_ =
+            Measurement{.status = Status::resource, .detail = "the host memory does not hold the problem"};
+      }
+    }
+    return failure_ ? *failure_ : bench_->run(entry.variant(job.variant), job.config);
+  }
+
+ private:
+  Device& device_;
+  Problem problem_;
+  BenchOptions options_;
+  std::unique_ptr<Bench> bench_;
+  std::optional<Measurement> failure_;
+};
+
+Json tagged(const char* type, Json json) {
+  json["type"] = type;
+  return json;
+}
+
+Json error_of(const std::exception& e, bool input) {
+  return {{"type", "error"}, {"input", input}, {"message", e.what()}};
+}
+
+}  // namespace
+
+int run_worker(const std::string& which, int in, int out) {
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the program that started it
+#endif
+  Lines lines(in, out);
+  std::unique_ptr<Device> device;
+  try {
+    device = open_device(which);
+    lines.write(tagged("hello", to_json(device->facts())));
+    Benches benches(*device);
+    while (const auto line = lines.read()) {
+      const Json message = Json::parse(*line);
+      const std::string type = message.at("type");
+      if (type == "measure_ceilings") {
+        lines.write(tagged("facts", to_json(measure_ceilings(*device))));
+      } else if (type == "set_ceilings") {
+        device->set_ceilings(facts_of(message));
+      } else {
+        try {
+          lines.write(tagged("result", to_json(benches.run(job_of(message)))));
+        } catch (const std::exception& e) {
+          // The device may be lost with its context: say why and make room for a fresh process.
+          Json json = to_json(Measurement{.status = Status::launch_error, .detail = e.what()});
+          json["lost"] = true;
+          lines.write(tagged("result", std::move(json)));
+          std::_Exit(3);
+        }
+      }
+    }
+    return 0;
+  } catch (const InputError& e) {
+    lines.write(error_of(e, true));
+    return 2;
+  } catch (const std::exception& e) {
+    lines.write(error_of(e, false));
+    return 1;
+  }
+}
+
+}  // namespace warptune

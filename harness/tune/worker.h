@@ -1,0 +1,12 @@
+#pragma once
+// The process that touches the device: it proves and times what it is told, until its input ends.
+#include <string>
+
+namespace warptune {
+
+/// Reads jobs from file descriptor `in` and answers on `out`, as protocol.h says. Returns the exit code.
+/// WARPTUNE_WORKER_FAULT="crash|hang|throw:TEXT" makes it misbehave on configurations that contain TEXT (for
+/// tests).
+int run_worker(const std::string& device, int in, int out);
+
+}  // namespace warptune

@@ -1,0 +1,241 @@
+#include "tune/worker_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+
+extern char** environ;
+
+namespace warptune {
+using Json = nlohmann::json;
+namespace {
+
+constexpr std::size_t kStderrTail = 400;
+constexpr double kStartSeconds = 60;
+
+void close_fd(int& fd) {
+  if (fd >= 0) ::close(fd);
+  fd = -1;
+}
+
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      throw std::runtime_error(fmt::format("no pipe to a worker: {}", ::strerror(errno)));
+    read = ends[0];
+    write = ends[1];
+  }
+  ~Pipe() {
+    close_fd(read);
+    close_fd(write);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+};
+
+int taken(int& fd) { return std::exchange(fd, -1); }
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(std::filesystem::path program, std::string device)
+    : program_(std::move(program)), device_(std::move(device)) {
+  ::signal(SIGPIPE, SIG_IGN);  // a dead worker is seen by its answers, not by our death
+}
+
+WorkerProcess::~WorkerProcess() { stop(); }
+
+void WorkerProcess::spawn() {
+  Pipe in, out, err;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in.read, 0);
+  posix_spawn_file_actions_adddup2(&actions, out.write, 1);
+  posix_spawn_file_actions_adddup2(&actions, err.write, 2);
+  std::string program = program_.string(), device = device_;
+  char command[] = "worker", flag[] = "--device";
+  char* arguments[] = {program.data(), command, flag, device.data(), nullptr};
+  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    pid_ = -1;
+    throw std::runtime_error(fmt::format("no worker '{}': {}", program, ::strerror(error)));
+  }
+  in_ = taken(in.write);
+  out_ = taken(out.read);
+  err_ = taken(err.read);
+  ::fcntl(err_, F_SETFL, O_NONBLOCK);
+  text_.clear();
+  stderr_.clear();
+  fresh_ = true;
+}
+
+void WorkerProcess::stop() {
+  close_fd(in_);
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  close_fd(out_);
+  close_fd(err_);
+}
+
+bool WorkerProcess::send(const Json& json) {
+  const std::string line = json.dump() + '\n';
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t n = ::write(in_, line.data() + at, line.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+WorkerProcess::Wait WorkerProcess::receive(Json& json, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  for (;;) {
+    if (const auto end = text_.find('\n'); end != std::string::npos) {
+      json = Json::parse(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+      text_.erase(0, end + 1);
+      if (json.is_discarded()) continue;  // a library that prints
+      return Wait::message;
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return Wait::timeout;
+    pollfd fds[] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+    if (::poll(fds, 2, static_cast<int>(std::min<long long>(left, 60000))) < 0 && errno != EINTR)
+      return Wait::dead;
+    char buffer[4096];
+    if (fds[1].revents) {
+      const ssize_t n = ::read(err_, buffer, sizeof buffer);
+      if (n > 0) stderr_.append(buffer, static_cast<std::size_t>(n));
+      if (n == 0) close_fd(err_);
+      if (stderr_.size() > 8 * kStderrTail) stderr_.erase(0, stderr_.size() - 4 * kStderrTail);
+    }
+    if (fds[0].revents) {
+      const ssize_t n = ::read(out_, buffer, sizeof buffer);
+      if (n > 0) text_.append(buffer, static_cast<std::size_t>(n));
+      if (n == 0 || (n < 0 && errno != EINTR)) return Wait::dead;
+    }
+  }
+}
+
+/// Waits for the end of a worker that closed its answers, and says it in words.
+std::string WorkerProcess::how_it_ended() {
+  int status = 0;
+  bool ended = false;
+  for (int i = 0; i < 100 && !ended; ++i) {
+    ended = ::waitpid(pid_, &status, WNOHANG) == pid_;
+    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (ended) pid_ = -1;
+  char buffer[4096];
+  for (ssize_t n; err_ >= 0 && (n = ::read(err_, buffer, sizeof buffer)) > 0;)
+    stderr_.append(buffer, static_cast<std::size_t>(n));
+  std::string text = "the worker closed its answers";
+  if (ended && WIFSIGNALED(status))
+    text = fmt::format("the worker died of signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  else if (ended)
+    text = fmt::format("the worker ended with exit code {}", WEXITSTATUS(status));
+  if (stderr_.size() > kStderrTail) stderr_.erase(0, stderr_.size() - kStderrTail);
+  if (!stderr_.empty()) text += ": " + stderr_;
+  stop();
+  return text;
+}
+
+Json WorkerProcess::expect(const std::string& type, double seconds) {
+  Json json;
+  switch (receive(json, seconds)) {
+    case Wait::timeout:
+      stop();
+      throw std::runtime_error(
+          fmt::format("device '{}' did not answer within {:.0f} seconds", device_, seconds));
+    case Wait::dead:
+      throw std::runtime_error(how_it_ended());
+    case Wait::message:
+      break;
+  }
+  if (json.value("type", "") == "error") {
+    const std::string message = json.value("message", "");
+    const bool input = json.value("input", false);
+    stop();
+    if (input) throw InputError(message);
+    throw std::runtime_error(fmt::format("device '{}': {}", device_, message));
+  }
+  if (json.value("type", "") != type)
+    throw std::runtime_error(
+        fmt::format("a worker answered '{}' instead of '{}'", json.value("type", ""), type));
+  return json;
+}
+
+DeviceFacts WorkerProcess::start(double seconds) {
+  stop();
+  spawn();
+  const DeviceFacts facts = facts_of(expect("hello", seconds));
+  if (ceilings_) {
+    Json json = to_json(*ceilings_);
+    json["type"] = "set_ceilings";
+    send(json);
+  }
+  return facts;
+}
+
+DeviceFacts WorkerProcess::measure_ceilings(double seconds) {
+  send({{"type", "measure_ceilings"}});
+  ceilings_ = facts_of(expect("facts", seconds));
+  return *ceilings_;
+}
+
+void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
+  ceilings_ = facts;
+  if (pid_ < 0) return;
+  Json json = to_json(facts);
+  json["type"] = "set_ceilings";
+  send(json);
+}
+
+Measurement WorkerProcess::run(const Job& job, double seconds) {
+  if (pid_ < 0) start(kStartSeconds);
+  fresh_ = false;
+  Json json;
+  const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
+  if (wait == Wait::timeout) {
+    stop();
+    fresh_ = true;
+    return {.status = Status::timeout, .detail = fmt::format("no result within {:.0f} seconds", seconds)};
+  }
+  if (wait == Wait::dead) {
+    fresh_ = true;
+    return {.status = Status::crash, .detail = how_it_ended()};
+  }
+  if (json.value("type", "") != "result") {
+    stop();
+    fresh_ = true;
+    return {.status = Status::crash, .detail = json.value("message", "the worker answered something else")};
+  }
+  if (json.value("lost", false)) {
+    stop();
+    fresh_ = true;
+  }
+  return measurement_of(json);
+}
+
+}  // namespace warptune

@@ -1,0 +1,162 @@
+#include "tune/yaml_reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+/// Levenshtein distance.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row[b.size()];
+}
+
+bool parse_whole(const std::string& text, std::int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+constexpr std::int64_t kLongestRange = 10000;
+
+}  // namespace
+
+std::string near_miss(std::string_view given, std::span<const std::string> known) {
+  const std::string* best = nullptr;
+  std::size_t least = given.size() <= 3 ? 2 : 3;  // at most one edit in a short word, two in a long one
+  for (const std::string& name : known)
+    if (const std::size_t d = edits(given, name); d < least) {
+      least = d;
+      best = &name;
+    }
+  return best ? fmt::format("; did you mean '{}'?", *best) : "";
+}
+
+YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
+  std::ifstream in(path_, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw InputError(fmt::format("{}:1: the file cannot be read", path_));
+  try {
+    root_ = YAML::Load(text.str());
+  } catch (const YAML::Exception& e) {
+    throw InputError(fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, e.msg));
+  }
+}
+
+std::string YamlReader::where(const YAML::Node& node) const {
+  return fmt::format("{}:{}", path_, node.IsDefined() ? std::max(node.Mark().line, 0) + 1 : 1);
+}
+
+void YamlReader::fail(const YAML::Node& node, const std::string& sentence) const {
+  throw InputError(fmt::format("{}: {}", where(node), sentence));
+}
+
+void YamlReader::expect_map(const YAML::Node& node, const std::string& what) const {
+  if (!node.IsMap()) fail(node, fmt::format("{} must be a map of names to values", what));
+  std::vector<std::string> seen;
+  for (const auto& pair : node) {
+    const std::string key = text(pair.first, "a key");
+    if (std::ranges::find(seen, key) != seen.end())
+      fail(pair.first, fmt::format("key '{}' of {} is given twice", key, what));
+    seen.push_back(key);
+  }
+}
+
+void YamlReader::expect_keys(const YAML::Node& map, const std::string& what,
+                             std::initializer_list<const char*> keys) const {
+  expect_map(map, what);
+  const std::vector<std::string> known(keys.begin(), keys.end());
+  for (const auto& pair : map) {
+    const std::string key = pair.first.Scalar();
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const std::string hint = near_miss(key, known);
+    fail(pair.first,
+         fmt::format("unknown key '{}' in {}{}", key, what,
+                     hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
+  }
+}
+
+void YamlReader::expect_list(const YAML::Node& node, const std::string& what) const {
+  if (!node.IsSequence()) fail(node, fmt::format("{} must be a list", what));
+  if (node.size() == 0) fail(node, fmt::format("{} is an empty list; give at least one", what));
+}
+
+std::string YamlReader::text(const YAML::Node& node, const std::string& what) const {
+  if (!node.IsScalar() || node.Scalar().empty()) fail(node, fmt::format("{} must be a word", what));
+  return node.Scalar();
+}
+
+std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) const {
+  std::int64_t value = 0;
+  if (!node.IsScalar() || !parse_whole(node.Scalar(), value))
+    fail(node, fmt::format("{}{} must be a whole number", what,
+                           node.IsScalar() ? fmt::format(" is '{}'; it", node.Scalar()) : ""));
+  return value;
+}
+
+double YamlReader::positive(const YAML::Node& node, const std::string& what) const {
+  double value = 0;
+  if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) || value <= 0)
+    fail(node, fmt::format("{}{} must be a number above 0", what,
+                           node.IsScalar() ? fmt::format(" is '{}'; it", node.Scalar()) : ""));
+  return value;
+}
+
+std::vector<YAML::Node> YamlReader::items(const YAML::Node& node, const std::string& what) const {
+  if (node.IsScalar()) return {node};
+  expect_list(node, what);
+  return {node.begin(), node.end()};
+}
+
+std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::string& what) const {
+  std::vector<std::string> texts;
+  if (!node.IsMap()) {
+    for (const YAML::Node& item : items(node, what)) {
+      const std::string value = text(item, what);
+      if (std::ranges::find(texts, value) == texts.end()) texts.push_back(value);
+    }
+    return texts;
+  }
+  expect_keys(node, "a range", {"from", "to", "times", "step"});
+  if (!node["from"] || !node["to"] || bool(node["times"]) == bool(node["step"]))
+    fail(node,
+         fmt::format("the range of {} must be {{from: A, to: B, times: N}} or {{from: A, to: B, step: N}}",
+                     what));
+  const std::int64_t from = whole(node["from"], "'from'"), to = whole(node["to"], "'to'");
+  if (to < from) fail(node, fmt::format("the range of {} is empty: {} is above {}", what, from, to));
+  const bool multiply = bool(node["times"]);
+  const std::int64_t by = multiply ? whole(node["times"], "'times'") : whole(node["step"], "'step'");
+  if (by < (multiply ? 2 : 1))
+    fail(node, fmt::format("'{}' must be at least {}", multiply ? "times" : "step", multiply ? 2 : 1));
+  if (multiply && from < 1) fail(node, "'from' must be at least 1 where 'times' is given");
+  if (!multiply && (to - from) / by >= kLongestRange)
+    fail(node, fmt::format("the range of {} has more than {} values", what, kLongestRange));
+  for (std::int64_t value = from; value <= to;) {
+    texts.push_back(std::to_string(value));
+    if (multiply ? value > to / by : value > to - by) break;
+    value = multiply ? value * by : value + by;
+  }
+  return texts;
+}
+
+}  // namespace warptune

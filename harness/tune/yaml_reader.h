@@ -1,0 +1,45 @@
+#pragma once
+// Typed access to YAML whose errors say file, line and what would be right.
+#include <yaml-cpp/yaml.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace warptune {
+
+/// "; did you mean 'vec'?" where a known name is close to the given one, else "".
+std::string near_miss(std::string_view given, std::span<const std::string> known);
+
+class YamlReader {
+ public:
+  /// Parses the file. Throws InputError.
+  explicit YamlReader(std::string path);
+  const YAML::Node& root() const { return root_; }
+
+  /// "FILE:LINE" of a node.
+  std::string where(const YAML::Node& node) const;
+  [[noreturn]] void fail(const YAML::Node& node, const std::string& sentence) const;
+
+  /// Checks that a node is a map with only these keys, none twice. `what`: "an op", for the sentence.
+  void expect_keys(const YAML::Node& map, const std::string& what,
+                   std::initializer_list<const char*> keys) const;
+  void expect_map(const YAML::Node& node, const std::string& what) const;
+  /// A list that is not empty.
+  void expect_list(const YAML::Node& node, const std::string& what) const;
+  std::string text(const YAML::Node& node, const std::string& what) const;
+  std::int64_t whole(const YAML::Node& node, const std::string& what) const;
+  double positive(const YAML::Node& node, const std::string& what) const;
+  /// The items of a list, or a scalar alone.
+  std::vector<YAML::Node> items(const YAML::Node& node, const std::string& what) const;
+  /// Texts of a list or a scalar, or of a range: {from: 2, to: 8, times: 2} or {from: 2, to: 8, step: 2}.
+  std::vector<std::string> values(const YAML::Node& node, const std::string& what) const;
+
+ private:
+  std::string path_;
+  YAML::Node root_;
+};
+
+}  // namespace warptune
