@@ -1,0 +1,265 @@
+// warptune decode: a LLaMA assembled from tuned plans, run, checked and timed.
+#include "cli/decode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "core/error.h"
+#include "llama/decode_report.h"
+#include "llama/golden.h"
+#include "llama/prompts.h"
+#include "measure/bench.h"
+#include "results/csv.h"
+#include "results/run_info.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kReserve = 300 * kMiB;  // activations, workspaces, code
+constexpr int kFinishedEvery = 16;             // steps between looks at whether all sequences are finished
+
+struct DecodeOptions {
+  std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
+                                         fuse_append = "auto", sampling = "greedy", golden, csv,
+                                         out = "results";
+  std::vector<int> prompt_lens;
+  std::vector<std::string> variants;
+  std::uint64_t seed = 1;
+  int batch = 0, steps = 32, context = 0, check_baseline = 0;
+};
+
+void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+
+ModelConfig model_of(const DecodeOptions& o) {
+  if (o.model_folder.empty() == o.preset_name.empty())
+    throw InputError("decode needs either --model DIR or --preset NAME");
+  return o.preset_name.empty() ? read_model_config(fs::path(o.model_folder) / "config.json")
+                               : preset(o.preset_name);
+}
+
+DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
+  if (o.dtype.empty()) return facts.backend == Backend::cuda ? DType::bf16 : DType::fp32;
+  const DType dtype = parse_dtype(o.dtype);
+  if (!is_float(dtype))
+    throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", o.dtype));
+  return dtype;
+}
+
+std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConfig& config) {
+  if (!o.prompt_file.empty()) {
+    auto prompts = read_prompts(o.prompt_file);
+    if (o.batch != 0 && o.batch != static_cast<int>(prompts.size())) {
+      // A batch larger than the file repeats its prompts in turn; a smaller one takes the first.
+      const std::size_t given = prompts.size();
+      prompts.resize(static_cast<std::size_t>(o.batch));
+      for (std::size_t b = given; b < prompts.size(); ++b) prompts[b] = prompts[b % given];
+    }
+    return prompts;
+  }
+  const std::vector<int> lengths = o.prompt_lens.empty() ? std::vector{32} : o.prompt_lens;
+  return random_prompts(std::max({o.batch, 1, static_cast<int>(lengths.size())}), lengths, config.vocab,
+                        o.seed);
+}
+
+PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
+  PlanBook::Options options{.naive = o.baseline == "naive", .tell = note};
+  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(text));
+  const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
+  if (options.naive) return options;
+  if (!o.wisdom.empty() || fs::exists(usual)) {
+    options.wisdom = Wisdom::load(o.wisdom.empty() ? usual : fs::path(o.wisdom));
+    options.has_wisdom = true;
+    if (const std::string& of = options.wisdom.provenance().device; of != facts.name)
+      note(fmt::format("the wisdom was made on '{}', this is '{}'", of, facts.name));
+  } else {
+    note(fmt::format("there is no wisdom at {}; every op takes a default", usual.string()));
+  }
+  return options;
+}
+
+void check_memory(const ModelConfig& config, DType dtype, int batch, int capacity, int caches,
+                  Device& device) {
+  const std::int64_t weights = weight_bytes(config, dtype),
+                     kv = caches * KvCache::bytes(config, dtype, batch, capacity),
+                     free = static_cast<std::int64_t>(device.free_bytes());
+  if (weights + kv + kReserve > free)
+    throw InputError(
+        fmt::format("{} needs {} MiB (weights {}, KV cache {}, {} for the rest) and {} has {} MiB free",
+                    config.name, (weights + kv + kReserve) / kMiB, weights / kMiB, kv / kMiB, kReserve / kMiB,
+                    device.facts().name, free / kMiB));
+}
+
+std::optional<bool> fuse_of(const DecodeOptions& o) {
+  if (o.fuse_append == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
+  return o.fuse_append == "on";
+}
+
+void print_tokens(const std::vector<std::vector<int>>& transcript) {
+  for (std::size_t b = 0; b < transcript.size() && b < 8; ++b) {
+    std::string line;
+    for (std::size_t i = 0; i < transcript[b].size() && i < 16; ++i)
+      line += fmt::format(" {}", transcript[b][i]);
+    fmt::print("sequence {}: {} tokens:{}{}\n", b, transcript[b].size(), line,
+               transcript[b].size() > 16 ? " .." : "");
+  }
+}
+
+/// Prefill and `steps` tokens; returns the time of the prefill.
+double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps) {
+  double prefill_us = model.prefill(prompts);
+  // The first prefill of a process also loads kernels; the second is the one to time.
+  if (model.device().facts().backend == Backend::cuda) prefill_us = model.prefill(prompts);
+  for (int i = 0; i < steps; ++i) {
+    if (i % kFinishedEvery == 0 && model.all_finished()) break;
+    model.step();
+  }
+  model.device().synchronize();
+  return prefill_us;
+}
+
+int run(const DecodeOptions& o) {
+  const ModelConfig config = model_of(o);
+  const Sampling sampling = parse_sampling(o.sampling);
+  const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
+  const auto device = open_device(o.device);
+  const DType dtype = dtype_of(o, device->facts());
+  const std::size_t free_at_start = device->free_bytes();
+
+  const auto prompts = golden ? golden->prompts : prompts_of(o, config);
+  const int steps = golden ? golden->steps() : std::max(o.steps, o.check_baseline);
+  std::size_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
+  const int prompt_len = static_cast<int>(longest);
+  const int context = o.context > 0 ? o.context : prompt_len + steps;
+  const int capacity = static_cast<int>(ceil_div(std::max(context, prompt_len + steps + 1), 64) * 64);
+  if (capacity > config.max_position && std::max(context, prompt_len + steps) > config.max_position)
+    note(fmt::format("{} was made for {} positions", config.name, config.max_position));
+  if (config.eos.size() > 1)
+    note(fmt::format("{} has {} end tokens: all end the printed text, only {} ends the computation",
+                     config.name, config.eos.size(), config.eos[0]));
+
+  ModelOptions options{.batch = static_cast<int>(prompts.size()),
+                       .capacity = capacity,
+                       .max_steps = steps,
+                       .sampling = sampling,
+                       .eos = config.eos.empty() || golden || o.check_baseline > 0 ? -1 : config.eos[0],
+                       .fuse_append = fuse_of(o),
+                       .graph = o.graph == "on"};
+  PlanBook book(*device, book_options(o, device->facts()));
+  check_memory(config, dtype, options.batch, capacity, o.check_baseline > 0 ? 2 : 1, *device);
+  const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
+                                                 : load_weights(*device, config, dtype, o.model_folder);
+  Model model(*device, config, weights, book, options);
+
+  DecodeReport report{.model = config.name,
+                      .dtype = std::string(name_of(dtype)),
+                      .plan_set = book.plan_set(),
+                      .batch = options.batch,
+                      .prompt_len = prompt_len,
+                      .steps = steps,
+                      .graph = options.graph};
+  report.prefill_us = generate(model, prompts, steps);
+  print_tokens(model.transcript());
+  report.device_memory_mib =
+      (static_cast<double>(free_at_start) - static_cast<double>(device->free_bytes())) / kMiB;
+
+  bool ok = true;
+  const auto judge = [&](const Agreement& agreement, const std::string& against) {
+    fmt::print("check against {}: {}: {}\n", against, agreement.ok() ? "ok" : "FAILED", agreement.summary());
+    ok = ok && agreement.ok();
+    report.check = ok ? "pass" : "fail";
+  };
+  if (golden) judge(check_golden(model, *golden), o.golden);
+  if (o.check_baseline > 0) {
+    PlanBook naive_book(*device, {.naive = true, .tell = note});
+    options.fuse_append = false;
+    Model naive(*device, config, weights, naive_book, options);
+    judge(check_against(model, naive, prompts, o.check_baseline), "the naive plans");
+  }
+
+  report.step = time_step(model, context);
+  report.ops = time_ops(model, context);
+  try {
+    device->set_ceilings(measure_ceilings(*device));
+    if (const double rate = device->facts().read_gb_per_s; rate > 0)
+      report.floor_us = step_bytes(config, dtype, options.batch, context) / rate * 1e-3;
+  } catch (const ResourceError& e) {
+    note(fmt::format("the read bandwidth is not measured: {}", e.what()));
+  }
+  fmt::print("\n{}", to_text(report));
+
+  const fs::path path =
+      o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
+  const RunInfo info = new_run();
+  CsvFile(path, decode_columns())
+      .append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
+  fmt::print("row appended to {}\n", path.string());
+  if (!ok) fmt::print(stderr, "warptune: the check failed\n");
+  return ok ? 0 : 1;
+}
+
+}  // namespace
+
+void add_decode(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<DecodeOptions>();
+  CLI::App* c = app.add_subcommand("decode", "Run a LLaMA assembled from the winners; check and time it");
+  c->footer(
+      "Examples:\n"
+      "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
+      "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
+      "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors");
+  auto* folder = c->add_option("--model", o->model_folder, "folder of a Hugging Face checkpoint");
+  c->add_option("--preset", o->preset_name,
+                "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
+                "tinyllama-1.1b")
+      ->excludes(folder);
+  c->add_option("--random-weights", o->seed,
+                "seed of the preset's weights and of random prompts (default 1)");
+  c->add_option("--device", o->device, "auto, host or cuda:N (default auto)");
+  c->add_option("--dtype", o->dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
+  c->add_option("--batch", o->batch, "sequences (default: as many as there are prompts)")
+      ->check(CLI::Range(1, 4096));
+  auto* ids = c->add_option("--prompt-ids", o->prompt_file, "file of token ids, one prompt per line");
+  c->add_option("--prompt-len", o->prompt_lens,
+                "length of random prompts; a list is taken in turn (default 32)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(ids);
+  c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
+      ->check(CLI::Range(0, 1 << 20));
+  c->add_option("--context", o->context,
+                "KV length at which a step is timed (default: that of the last step)")
+      ->check(CLI::Range(1, 1 << 20));
+  c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  c->add_option("--variant", o->variants,
+                "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
+      ->allow_extra_args(false);
+  c->add_option("--baseline", o->baseline, "naive: the plainest variant of every op")
+      ->check(CLI::IsMember({"naive"}));
+  c->add_option("--graph", o->graph, "on: steps are replays of CUDA graphs (default); off: single launches")
+      ->check(CLI::IsMember({"on", "off"}));
+  c->add_option(
+       "--fuse-append", o->fuse_append,
+       "bias, RoPE and cache append inside the attention: on, off, or auto, where the wisdom says it "
+       "is faster (default)")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
+  c->add_option("--sampling", o->sampling,
+                "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
+  c->add_option("--check", o->golden,
+                "golden.safetensors: run its prompts, compare logits and tokens, exit 1");
+  c->add_option("--check-baseline", o->check_baseline,
+                "compare N teacher-forced steps with the naive plans, exit 1 where they differ")
+      ->check(CLI::Range(1, 1 << 20));
+  c->add_option("--csv", o->csv, "file the row is appended to (default OUT/<device>/decode.csv)");
+  c->add_option("--out", o->out, "folder of results and wisdom (default results)");
+  c->callback([o, &exit_code] { exit_code = run(*o); });
+}
+
+}  // namespace warptune

@@ -1,0 +1,204 @@
+#include "llama/decode_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace warptune {
+namespace {
+
+/// Linear between neighbours of sorted samples.
+double quantile(const std::vector<double>& sorted, double q) {
+  const double at = q * static_cast<double>(sorted.size() - 1);
+  const auto low = static_cast<std::size_t>(at), high = std::min(low + 1, sorted.size() - 1);
+  return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
+}
+
+/// Replays until half a second or 60 samples are spent, at least 5; `prepare` runs before each, untimed.
+std::vector<double> sample(Device& device, Replay& replay, const std::function<void()>& prepare) {
+  prepare();
+  device.time_us(replay);  // warm-up
+  std::vector<double> times;
+  double spent = 0;
+  while (times.size() < 5 || (times.size() < 60 && spent < 5e5)) {
+    prepare();
+    times.push_back(device.time_us(replay));
+    spent += times.back();
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+std::string number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "";
+}
+
+}  // namespace
+
+StepTime time_step(Model& model, int context) {
+  Device& device = model.device();
+  model.pin(context);
+  std::unique_ptr<Replay> apart;
+  Replay* replay = nullptr;
+  if (model.options().graph) {
+    replay = &model.step_replay(context);
+  } else {
+    // Without graphs a replay is the launches themselves, one after the other.
+    class Launches : public Replay {
+     public:
+      explicit Launches(std::span<const Call> calls) : calls_(calls) {}
+      void launch(Stream stream) override {
+        for (const Call& call : calls_) call.launch(stream);
+      }
+
+     private:
+      std::span<const Call> calls_;
+    };
+    apart = std::make_unique<Launches>(model.step_calls(context));
+    replay = apart.get();
+  }
+  const auto times = sample(device, *replay, [&] { model.pin(context); });
+  model.pin(context);
+  return {.context = context,
+          .us = quantile(times, 0.5),
+          .us_p10 = quantile(times, 0.1),
+          .us_p90 = quantile(times, 0.9),
+          .samples = static_cast<int>(times.size())};
+}
+
+std::vector<OpTime> time_ops(Model& model, int context) {
+  Device& device = model.device();
+  // A single launch is short against the resolution of the events; the host's clock needs no help.
+  const int repeats_wanted = device.facts().backend == Backend::cuda ? 16 : 1;
+  const std::span<const Call> calls = model.step_calls(context);
+  std::vector<OpTime> ops;
+  std::map<const PlanEntry*, std::vector<const Call*>> groups;
+  for (const Call& call : calls) groups[call.entry.get()].push_back(&call);
+  for (const Call& call : calls) {
+    const auto group = groups.extract(call.entry.get());
+    if (group.empty()) continue;  // timed where it came first
+    const auto& same = group.mapped();
+    const int count = static_cast<int>(same.size()), repeats = std::max(1, repeats_wanted / count);
+    model.pin(context);
+    const auto replay = device.record([&](Stream stream) {
+      for (int i = 0; i < repeats; ++i)
+        for (const Call* one : same) one->launch(stream);
+    });
+    const auto times = sample(device, *replay, [&] { model.pin(context); });
+    ops.push_back({.op = call.entry->problem.op,
+                   .problem = call.entry->problem.key(),
+                   .variant = call.entry->variant,
+                   .config = call.entry->config.str(),
+                   .count = count,
+                   .us = quantile(times, 0.5) / (repeats * count)});
+  }
+  model.pin(context);
+  return ops;
+}
+
+double step_bytes(const ModelConfig& c, DType dtype, int batch, int context) {
+  double bytes = static_cast<double>(weight_bytes(c, dtype));
+  const double row = static_cast<double>(c.hidden) * static_cast<double>(size_of(dtype));
+  // Of the embedding only the rows fed are read; a tied one is read whole as the head.
+  if (!c.tied_embeddings) bytes -= c.vocab * row;
+  bytes += batch * row;
+  return bytes + static_cast<double>(KvCache::bytes(c, dtype, batch, context));
+}
+
+double DecodeReport::sum_of_ops_us() const {
+  double sum = 0;
+  for (const OpTime& op : ops) sum += op.total();
+  return sum;
+}
+
+std::string to_text(const DecodeReport& r) {
+  std::string text;
+  const double sum = r.sum_of_ops_us();
+  text += fmt::format("{:>6}  {:>9}  {:>10}  {:>6}  {}\n", "count", "us each", "us in all", "share", "plan");
+  for (const OpTime& op : r.ops)
+    text += fmt::format("{:6}  {:9.2f}  {:10.2f}  {:5.1f}%  {} {} {}\n", op.count, op.us, op.total(),
+                        100 * op.total() / sum, op.problem, op.variant, op.config);
+  std::map<std::string, double> shares;
+  for (const OpTime& op : r.ops) shares[op.op] += op.total();
+  std::vector<std::pair<double, std::string>> order;
+  for (const auto& [op, us] : shares) order.emplace_back(us, op);
+  std::ranges::sort(order, std::greater<>());
+  text += "share of each op:";
+  for (const auto& [us, op] : order) text += fmt::format(" {} {:.1f}%", op, 100 * us / sum);
+  text += fmt::format("\n\n{} {} batch {} context {}, plans: {}, graph {}\n", r.model, r.dtype, r.batch,
+                      r.step.context, r.plan_set, r.graph ? "on" : "off");
+  text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
+                      r.prompt_len);
+  text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
+                      r.step.us_p10, r.step.us_p90, r.step.samples);
+  text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());
+  text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f}% of it\n", sum,
+                      100 * r.step.us / sum);
+  if (r.floor_us > 0)
+    text += fmt::format("byte floor          {:12.1f} us, {:.1f}% reached\n", r.floor_us, r.pct_floor());
+  else
+    text += "byte floor                   n/a (the read bandwidth is not measured)\n";
+  text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);
+  return text;
+}
+
+const std::vector<std::string>& decode_columns() {
+  static const std::vector<std::string> columns = {"schema",
+                                                   "run_id",
+                                                   "timestamp_utc",
+                                                   "git_commit",
+                                                   "host",
+                                                   "device",
+                                                   "model",
+                                                   "dtype",
+                                                   "batch",
+                                                   "prompt_len",
+                                                   "context",
+                                                   "steps",
+                                                   "plan_set",
+                                                   "graph",
+                                                   "us_per_token",
+                                                   "us_per_token_p10",
+                                                   "us_per_token_p90",
+                                                   "tokens_per_s",
+                                                   "prefill_us",
+                                                   "sum_of_ops_us",
+                                                   "floor_us",
+                                                   "pct_floor",
+                                                   "device_memory_mib",
+                                                   "check"};
+  return columns;
+}
+
+std::vector<std::string> to_row(const DecodeReport& r, const DeviceFacts& facts, const std::string& run_id,
+                                const std::string& timestamp, const std::string& git_commit,
+                                const std::string& host) {
+  return {"1",
+          run_id,
+          timestamp,
+          git_commit,
+          host,
+          facts.name,
+          r.model,
+          r.dtype,
+          std::to_string(r.batch),
+          std::to_string(r.prompt_len),
+          std::to_string(r.step.context),
+          std::to_string(r.steps),
+          r.plan_set,
+          r.graph ? "on" : "off",
+          number(r.step.us, 3),
+          number(r.step.us_p10, 3),
+          number(r.step.us_p90, 3),
+          number(r.tokens_per_s(), 2),
+          number(r.prefill_us, 3),
+          number(r.sum_of_ops_us(), 3),
+          r.floor_us > 0 ? number(r.floor_us, 3) : "",
+          r.floor_us > 0 ? number(r.pct_floor(), 2) : "",
+          number(r.device_memory_mib, 1),
+          r.check};
+}
+
+}  // namespace warptune

@@ -1,0 +1,54 @@
+#pragma once
+// What a decode run took: its step, the ops it is made of, and the time memory alone would take.
+#include <string>
+#include <vector>
+
+#include "llama/model.h"
+
+namespace warptune {
+
+struct StepTime {
+  int context = 0;  // keys per sequence
+  double us = 0, us_p10 = 0, us_p90 = 0;
+  int samples = 0;
+};
+/// Times the captured step with exactly `context` keys in every sequence.
+StepTime time_step(Model& model, int context);
+
+/// One distinct plan of the step.
+struct OpTime {
+  std::string op, problem, variant, config;
+  int count = 0;  // launches per step
+  double us = 0;  // per launch, among its own kind: the weights of all layers rotate
+  double total() const { return us * count; }
+};
+/// In the order of the step.
+std::vector<OpTime> time_ops(Model& model, int context);
+
+/// Bytes that a step must move: every weight and every key and value once.
+double step_bytes(const ModelConfig& config, DType dtype, int batch, int context);
+
+struct DecodeReport {
+  std::string model, dtype, plan_set, check;
+  int batch = 0, prompt_len = 0, steps = 0;
+  bool graph = true;
+  StepTime step;
+  std::vector<OpTime> ops;
+  double prefill_us = 0;
+  double floor_us = 0;  // 0: the bandwidth is not known
+  double device_memory_mib = 0;
+
+  double tokens_per_s() const { return 1e6 * batch / step.us; }
+  double sum_of_ops_us() const;
+  double pct_floor() const { return 100 * floor_us / step.us; }
+};
+
+/// The lines that decode prints.
+std::string to_text(const DecodeReport& report);
+/// The columns of the decode CSV, and the fields of a row between `host` and `check`.
+const std::vector<std::string>& decode_columns();
+std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,
+                                const std::string& run_id, const std::string& timestamp,
+                                const std::string& git_commit, const std::string& host);
+
+}  // namespace warptune

@@ -1,0 +1,52 @@
+#pragma once
+// Reference answers of a model, and how far a run may be from them.
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "llama/model.h"
+
+namespace warptune {
+
+/// The file that scripts/make_golden.py writes.
+struct Golden {
+  std::vector<std::vector<int>> prompts;
+  std::vector<std::vector<int>> tokens;  // [batch][steps + 1], the first follows the prompt
+  std::vector<float> logits;             // [batch, steps + 1, vocab], of those tokens
+  int vocab = 0;
+  int steps() const { return static_cast<int>(tokens[0].size()) - 1; }
+  std::span<const float> row(int sequence, int step) const {
+    const auto at = (static_cast<std::size_t>(sequence) * tokens[0].size() + static_cast<std::size_t>(step)) *
+                    static_cast<std::size_t>(vocab);
+    return std::span(logits).subspan(at, static_cast<std::size_t>(vocab));
+  }
+};
+/// Throws InputError.
+Golden read_golden(const std::filesystem::path& file);
+
+/// How far the logits of a run were from those of its reference, over all rows seen.
+class Agreement {
+ public:
+  /// fp32: max |difference| <= 1e-3 of max |logit|. 16 bit: relative L2 of every row <= 2e-2. The tokens
+  /// must be equal wherever the reference's best leads its second by more than that noise.
+  explicit Agreement(DType dtype) : dtype_(dtype) {}
+  void add(std::span<const float> got, std::span<const float> want, int sequence, int step);
+  bool ok() const { return failure_.empty(); }
+  /// One sentence.
+  std::string summary() const;
+
+ private:
+  DType dtype_;
+  std::string failure_;
+  double worst_max_ = 0, worst_l2_ = 0;
+  int rows_ = 0, tokens_equal_ = 0, ties_ = 0;
+};
+
+/// Runs the model on the golden's prompts and tokens (teacher-forced).
+Agreement check_golden(Model& model, const Golden& golden);
+/// Runs both models on the same prompts, feeding both the reference's tokens.
+Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts, int steps);
+
+}  // namespace warptune

@@ -1,0 +1,55 @@
+#include "llama/prompts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace warptune {
+
+std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) throw InputError(fmt::format("the prompt file '{}' cannot be read", file.string()));
+  std::vector<std::vector<int>> prompts;
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    std::vector<int> prompt;
+    const char *at = line.data(), *const end = at + line.size();
+    while (true) {
+      at = std::find_if_not(at, end, [](char c) { return c == ' ' || c == '\t' || c == ',' || c == '\r'; });
+      if (at == end) break;
+      int id = 0;
+      const auto [next, error] = std::from_chars(at, end, id);
+      if (error != std::errc() || id < 0)
+        throw InputError(
+            fmt::format("{}:{}: '{}' is not a list of token ids", file.string(), number, line.substr(0, 40)));
+      prompt.push_back(id);
+      at = next;
+    }
+    if (!prompt.empty()) prompts.push_back(std::move(prompt));
+  }
+  if (prompts.empty()) throw InputError(fmt::format("{}: there is no prompt in it", file.string()));
+  return prompts;
+}
+
+std::vector<std::vector<int>> random_prompts(int batch, std::span<const int> lengths, int vocab,
+                                             std::uint64_t seed) {
+  std::vector<std::vector<int>> prompts;
+  for (int b = 0; b < batch; ++b) {
+    std::vector<int> prompt;
+    const int length = lengths[static_cast<std::size_t>(b) % lengths.size()];
+    for (int t = 0; t < length; ++t) {
+      const auto index = static_cast<std::uint64_t>(b) << 32 | static_cast<std::uint64_t>(t);
+      prompt.push_back(static_cast<int>(random_bits(seed, index) % static_cast<std::uint32_t>(vocab)));
+    }
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+}  // namespace warptune
