@@ -42,7 +42,7 @@ CASES = {
 
 
 def randomise(model, dtype, generator):
-    """Weights that keep activations near 1, rounded to the dtype they are stored in."""
+    """Weights that keep activations near 1. All fit in bf16, so that a run in any dtype has the same ones."""
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=generator)
         if "norm" in name:
@@ -50,8 +50,9 @@ def randomise(model, dtype, generator):
         elif weight.dim() == 1:
             value = 0.1 * noise
         else:
-            value = noise / weight.shape[1] ** 0.5
-        weight.data = value.to(dtype).float()
+            gain = 0.7 if "q_proj" in name or "k_proj" in name else 1.0
+            value = gain * noise / weight.shape[1] ** 0.5
+        weight.data = value.bfloat16().to(dtype).float()
 
 
 @torch.no_grad()

@@ -1,0 +1,229 @@
+// Whole models on a device against the goldens of transformers and against themselves.
+#include "llama/model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
+#include "llama/decode_report.h"
+#include "llama/golden.h"
+#include "llama/prompts.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kGoldens[] = {"mha", "gqa", "llama3_rope", "tied"};
+
+ModelConfig tiny() {
+  return {.name = "tiny",
+          .hidden = 48,
+          .intermediate = 80,
+          .layers = 2,
+          .q_heads = 4,
+          .kv_heads = 2,
+          .head_dim = 16,
+          .vocab = 97,
+          .max_position = 512};
+}
+
+void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused) {
+  SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + (naive ? " naive" : "") + (fused ? " fused" : ""));
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / name;
+  const auto device = open_device(where);
+  const ModelConfig config = read_model_config(folder / "config.json");
+  const Golden golden = read_golden(folder / "golden.safetensors");
+  const Weights weights = load_weights(*device, config, dtype, folder);
+  PlanBook book(*device, {.naive = naive});
+  Model model(*device, config, weights, book,
+              {.batch = static_cast<int>(golden.prompts.size()),
+               .capacity = 80,
+               .max_steps = golden.steps(),
+               .fuse_append = fused,
+               .graph = !naive});
+  const Agreement agreement = check_golden(model, golden);
+  EXPECT_TRUE(agreement.ok()) << agreement.summary();
+}
+
+TEST(Model, AgreesWithTransformersOnTheHost) {
+  for (const char* name : kGoldens)
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
+      for (const bool fused : {false, true}) expect_golden(name, "host", dtype, false, fused);
+}
+
+TEST(Model, NaivePlansAgreeWithTransformers) {
+  for (const char* name : kGoldens) expect_golden(name, "host", DType::fp32, true, false);
+}
+
+TEST(Model, GpuAgreesWithTransformers) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  for (const char* name : kGoldens)
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
+      for (const bool naive : {false, true})
+        for (const bool fused : {false, true})
+          if (!naive || !fused) expect_golden(name, "cuda:0", dtype, naive, fused);
+}
+
+/// A model with random weights on the host, and what it needs to live.
+struct Rig {
+  explicit Rig(ModelOptions options, ModelConfig shape = tiny(), DType dtype = DType::fp32,
+               PlanBook::Options plans = {})
+      : config(std::move(shape)),
+        weights(random_weights(*device, config, dtype, 3)),
+        book(*device, std::move(plans)),
+        model(*device, config, weights, book, options) {}
+  std::unique_ptr<Device> device = open_device("host");
+  ModelConfig config;
+  Weights weights;
+  PlanBook book;
+  Model model;
+};
+
+std::vector<std::vector<int>> run(Model& model, const std::vector<std::vector<int>>& prompts, int steps) {
+  model.prefill(prompts);
+  for (int i = 0; i < steps; ++i) model.step();
+  return model.transcript();
+}
+
+TEST(Model, ABatchOfUnevenPromptsGivesWhatEachGivesAlone) {
+  const std::vector<int> lengths = {1, 7, 33, 64};
+  const auto prompts = random_prompts(4, lengths, tiny().vocab, 5);
+  Rig together({.batch = 4, .capacity = 80, .max_steps = 6});
+  const auto tokens = run(together.model, prompts, 6);
+  for (std::size_t b = 0; b < prompts.size(); ++b) {
+    Rig alone({.batch = 1, .capacity = 80, .max_steps = 6});
+    EXPECT_EQ(run(alone.model, {prompts[b]}, 6)[0], tokens[b]) << "sequence " << b;
+    EXPECT_EQ(tokens[b].size(), 7u);
+  }
+}
+
+TEST(Model, DecodingContinuesWhatPrefillWouldSee) {
+  auto prompts = random_prompts(1, std::vector{61}, tiny().vocab, 6);
+  Rig stepped({.batch = 1, .capacity = 80, .max_steps = 5});
+  const auto tokens = run(stepped.model, prompts, 5)[0];  // crosses the bucket of 64
+  const auto logits = stepped.model.logits();
+  prompts[0].insert(prompts[0].end(), tokens.begin(), tokens.end() - 1);
+  Rig whole({.batch = 1, .capacity = 80, .max_steps = 0});
+  whole.model.prefill(prompts);
+  const auto want = whole.model.logits();
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(logits[i], want[i], 2e-4) << i;
+}
+
+TEST(Model, GraphsAndLaunchesGiveTheSame) {
+  const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
+  Rig graph({.batch = 2, .capacity = 64, .max_steps = 4, .graph = true});
+  Rig launches({.batch = 2, .capacity = 64, .max_steps = 4, .graph = false});
+  EXPECT_EQ(run(graph.model, prompts, 4), run(launches.model, prompts, 4));
+}
+
+TEST(Model, FinishedSequencesAreSkipped) {
+  const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
+  Rig open({.batch = 2, .capacity = 64, .max_steps = 8});
+  const auto tokens = run(open.model, prompts, 8);
+  ModelConfig shape = tiny();
+  shape.eos = {tokens[0][2]};  // what the first sequence says third
+  Rig closed({.batch = 2, .capacity = 64, .max_steps = 8, .eos = shape.eos[0]}, shape);
+  const auto cut = run(closed.model, prompts, 8);
+  const auto end = std::ranges::find(tokens[0], shape.eos[0]) - tokens[0].begin();
+  EXPECT_EQ(cut[0], std::vector<int>(tokens[0].begin(), tokens[0].begin() + end + 1));
+  if (std::ranges::find(tokens[1], shape.eos[0]) == tokens[1].end()) {
+    EXPECT_EQ(cut[1], tokens[1]);
+    EXPECT_FALSE(closed.model.all_finished());
+  }
+}
+
+TEST(Model, TopKIsReproducibleAndDiffersBySeed) {
+  const auto prompts = random_prompts(1, std::vector{5}, tiny().vocab, 7);
+  const auto with = [&](const char* sampling) {
+    Rig rig({.batch = 1, .capacity = 64, .max_steps = 20, .sampling = parse_sampling(sampling)});
+    return run(rig.model, prompts, 20);
+  };
+  EXPECT_EQ(with("top_k=50,p=0.95,temperature=2,seed=1"), with("top_k=50,p=0.95,temperature=2,seed=1"));
+  EXPECT_NE(with("top_k=50,p=0.95,temperature=2,seed=1"), with("top_k=50,p=0.95,temperature=2,seed=2"));
+  Rig greedy({.batch = 1, .capacity = 64, .max_steps = 20});
+  EXPECT_EQ(with("top_k=1"), run(greedy.model, prompts, 20));
+}
+
+TEST(Model, LogitsStayFiniteOverManyLayers) {
+  ModelConfig shape = tiny();
+  shape.layers = 64;
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    Rig rig({.batch = 1, .capacity = 64, .max_steps = 1}, shape, dtype);
+    rig.model.prefill(random_prompts(1, std::vector{8}, shape.vocab, 2));
+    for (const float x : rig.model.logits()) EXPECT_LT(std::abs(x), 50.0f);
+  }
+}
+
+TEST(Model, TunedAgreesWithNaive) {
+  const auto prompts = random_prompts(2, std::vector{5, 40}, tiny().vocab, 9);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const ModelOptions options{.batch = 2, .capacity = 80, .max_steps = 8};
+    Rig tuned(options, tiny(), dtype), naive(options, tiny(), dtype, {.naive = true});
+    const Agreement agreement = check_against(tuned.model, naive.model, prompts, 8);
+    EXPECT_TRUE(agreement.ok()) << agreement.summary();
+  }
+}
+
+TEST(Model, WrongPromptsAreErrors) {
+  Rig rig({.batch = 1, .capacity = 64, .max_steps = 1});
+  EXPECT_THROW(rig.model.prefill(std::vector<std::vector<int>>{{}}), InputError);
+  EXPECT_THROW(rig.model.prefill(std::vector<std::vector<int>>{{97}}), InputError);
+  EXPECT_THROW(rig.model.prefill(std::vector<std::vector<int>>{std::vector<int>(64, 1)}), InputError);
+}
+
+TEST(Weights, OtherConfigsAreOneSentence) {
+  const auto device = open_device("host");
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "mha";
+  ModelConfig config = read_model_config(folder / "config.json");
+  config.layers = 3;
+  EXPECT_THROW(load_weights(*device, config, DType::fp32, folder), InputError);  // a missing tensor
+  config.layers = 2;
+  config.intermediate = 64;
+  EXPECT_THROW(load_weights(*device, config, DType::fp32, folder), InputError);  // a wrong shape
+}
+
+TEST(Agreement, SeesWrongLogitsAndForgivesTies) {
+  const std::vector<float> want = {1.0f, 0.99f, -1.0f, 0.5f};
+  Agreement exact(DType::fp32);
+  exact.add(want, want, 0, 0);
+  EXPECT_TRUE(exact.ok());
+  Agreement off(DType::fp32);
+  off.add(std::vector{1.0f, 0.99f, -1.0f, 0.502f}, want, 0, 0);
+  EXPECT_FALSE(off.ok());
+  Agreement tie(DType::bf16);
+  tie.add(std::vector{0.99f, 1.0f, -1.0f, 0.5f}, want, 0, 0);
+  EXPECT_TRUE(tie.ok()) << tie.summary();
+  Agreement nan(DType::bf16);
+  nan.add(std::vector{1.0f, NAN, -1.0f, 0.5f}, want, 0, 0);
+  EXPECT_FALSE(nan.ok());
+}
+
+TEST(DecodeReport, TimesTheStepAndItsOps) {
+  Rig rig({.batch = 2, .capacity = 80, .max_steps = 4});
+  rig.model.prefill(random_prompts(2, std::vector{5, 9}, tiny().vocab, 7));
+  DecodeReport report{.model = "tiny", .dtype = "fp32", .plan_set = rig.book.plan_set(), .batch = 2};
+  report.step = time_step(rig.model, 70);
+  report.ops = time_ops(rig.model, 70);
+  EXPECT_EQ(report.step.context, 70);
+  EXPECT_GT(report.step.us, 0);
+  EXPECT_LE(report.step.us_p10, report.step.us_p90);
+  int launches = 0;
+  for (const OpTime& op : report.ops) launches += op.count;
+  EXPECT_EQ(launches, 2 + 2 * 9 + 3);
+  EXPECT_EQ(to_row(report, rig.device->facts(), "r", "t", "c", "h").size(), decode_columns().size());
+  EXPECT_NE(to_text(report).find("tokens/s"), std::string::npos);
+}
+
+TEST(DecodeReport, FloorCountsWeightsAndKeysOnce) {
+  const ModelConfig& c = preset("llama2-7b");
+  const double weights = 6738415616.0, embedding = 32000.0 * 4096;  // parameters as published
+  EXPECT_EQ(static_cast<double>(weight_bytes(c, DType::bf16)), 2 * weights);
+  EXPECT_EQ(step_bytes(c, DType::bf16, 1, 512), 2 * (weights - embedding + 4096 + 2.0 * 32 * 512 * 4096));
+}
+
+}  // namespace
+}  // namespace warptune

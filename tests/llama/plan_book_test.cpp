@@ -1,0 +1,154 @@
+#include "llama/plan_book.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "llama/model_problems.h"
+#include "llama/prompts.h"
+#include "llama/sampling.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+Problem norm(std::int64_t tokens) {
+  return find_op("rms_norm").op.problem(Assignment{{"tokens", tokens}, {"hidden", 64}}, DType::fp32);
+}
+
+struct Heard {
+  std::vector<std::string> notes;
+  std::function<void(const std::string&)> ear() {
+    return [this](const std::string& note) { notes.push_back(note); };
+  }
+};
+
+Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1) {
+  Wisdom wisdom;
+  wisdom.put({.problem = problem, .variant = variant, .config = std::move(config), .time_us = us});
+  return wisdom;
+}
+
+TEST(PlanBook, TakesExactWisdomSilently) {
+  const auto device = open_device("host");
+  Heard heard;
+  PlanBook book(*device, {.wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}}, 7),
+                          .has_wisdom = true,
+                          .tell = heard.ear()});
+  const auto entry = book.get(norm(4));
+  EXPECT_EQ(entry->variant, "host_threaded");
+  EXPECT_EQ(entry->config["threads"], 1);
+  EXPECT_EQ(book.get(norm(4)), entry) << "made once, shared";
+  EXPECT_EQ(book.expected_us(norm(4)), 7.0);
+  EXPECT_TRUE(heard.notes.empty());
+  EXPECT_EQ(book.plan_set(), "tuned");
+}
+
+TEST(PlanBook, SaysOnceThatItTakesTheNearest) {
+  const auto device = open_device("host");
+  Heard heard;
+  PlanBook book(*device,
+                {.wisdom = wisdom_of(norm(4), "host_naive", {}), .has_wisdom = true, .tell = heard.ear()});
+  EXPECT_EQ(book.get(norm(6))->variant, "host_naive");
+  book.get(norm(6));
+  ASSERT_EQ(heard.notes.size(), 1u);
+  EXPECT_NE(heard.notes[0].find("nearest"), std::string::npos);
+}
+
+TEST(PlanBook, WisdomThatCannotRunFallsBackToADefault) {
+  const auto device = open_device("host");
+  for (const auto& [variant, config] : {std::pair<std::string, Config>{"gone", {}},
+                                        {"host_threaded", {{"threads", 4096}}},
+                                        {"host_threaded", {}}}) {
+    Heard heard;
+    PlanBook book(*device,
+                  {.wisdom = wisdom_of(norm(4), variant, config), .has_wisdom = true, .tell = heard.ear()});
+    EXPECT_EQ(book.get(norm(4))->variant, "host_threaded");
+    EXPECT_EQ(heard.notes.size(), 1u);
+  }
+}
+
+TEST(PlanBook, OverridesAndNaive) {
+  const auto device = open_device("host");
+  PlanBook naive(*device, {.naive = true});
+  EXPECT_EQ(naive.get(norm(4))->variant, "host_naive");
+  EXPECT_EQ(naive.plan_set(), "naive");
+  PlanBook book(*device, {.overrides = {parse_plan_override("rms_norm=host_threaded:threads=1")}});
+  EXPECT_EQ(book.get(norm(4))->config["threads"], 1);
+  EXPECT_EQ(book.plan_set().substr(0, 10), "overrides-");
+  for (const char* text : {"rms_norm", "=x", "nope=naive", "rms_norm=nope", "rms_norm=host_threaded:block=1",
+                           "rms_norm=host_threaded:threads=x"})
+    EXPECT_THROW(parse_plan_override(text), InputError) << text;
+}
+
+TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
+  const std::vector<std::int64_t> contexts = {256, 4096};
+  const auto problems = decode_problems(preset("llama2-7b"), DType::bf16, 1, contexts);
+  const auto count = [&](const std::string& op) {
+    return std::ranges::count_if(problems, [&](const Problem& p) { return p.op == op; });
+  };
+  EXPECT_EQ(count("linear"), 5);
+  EXPECT_EQ(count("attention_decode"), 4);  // two contexts, append fused or not
+  for (const char* op :
+       {"embedding", "rms_norm", "add_rms_norm", "rope_append", "swiglu", "argmax", "top_k", "advance"})
+    EXPECT_EQ(count(op), 1) << op;
+}
+
+TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
+  const std::vector<std::int64_t> lengths = {512, 2048};
+  const auto problems = prefill_problems(preset("llama3-8b"), DType::bf16, 1, lengths);
+  const auto has = [&](const std::string& start) {
+    return std::ranges::any_of(problems, [&](const Problem& p) { return p.key().starts_with(start); });
+  };
+  EXPECT_TRUE(has("attention_prefill[batch=1,q_len=512,kv_len=512"));
+  EXPECT_TRUE(has("attention_prefill[batch=1,q_len=2048,kv_len=2048"));
+  EXPECT_TRUE(has("linear[tokens=2048,in=4096,out=6144"));
+  EXPECT_TRUE(has("linear[tokens=1,in=4096,out=128256"));
+}
+
+TEST(ModelProblems, Buckets) {
+  EXPECT_EQ(context_bucket(1), 64);
+  EXPECT_EQ(context_bucket(64), 64);
+  EXPECT_EQ(context_bucket(65), 128);
+  EXPECT_EQ(context_bucket(4096), 4096);
+}
+
+TEST(ModelProblems, ChunksCoverEveryPromptOnce) {
+  const ModelConfig& c = preset("llama2-7b");
+  const std::vector<std::int64_t> lengths = {100, 1900, 3, 5000, 1, 2048, 7};
+  std::vector<int> next(lengths.size(), 0);
+  for (const PromptChunk& chunk : chunk_prompts(c, DType::bf16, lengths)) {
+    EXPECT_LE(chunk.tokens() * activation_bytes(c, DType::bf16), 240 << 20);
+    for (std::size_t i = 0; i < chunk.pieces.size(); ++i) {
+      int& at = next[static_cast<std::size_t>(chunk.first_sequence) + i];
+      EXPECT_EQ(chunk.pieces[i].begin, at);
+      EXPECT_GT(chunk.pieces[i].end, at);
+      at = chunk.pieces[i].end;
+    }
+  }
+  for (std::size_t b = 0; b < lengths.size(); ++b) EXPECT_EQ(next[b], lengths[b]);
+}
+
+TEST(Sampling, Parses) {
+  EXPECT_TRUE(parse_sampling("greedy").greedy);
+  const Sampling s = parse_sampling("top_k=40,p=0.9,temperature=0.5,seed=7");
+  EXPECT_FALSE(s.greedy);
+  EXPECT_EQ(s.k, 40);
+  EXPECT_FLOAT_EQ(s.p, 0.9f);
+  EXPECT_EQ(s.seed, 7u);
+  for (const char* text : {"best", "top_k=0", "top_k=x", "p=2", "temperature=0", "top_k=5,q=1"})
+    EXPECT_THROW(parse_sampling(text), InputError) << text;
+}
+
+TEST(Prompts, RandomOnesTakeLengthsInTurn) {
+  const auto prompts = random_prompts(3, std::vector{2, 5}, 10, 1);
+  EXPECT_EQ(prompts[0].size(), 2u);
+  EXPECT_EQ(prompts[1].size(), 5u);
+  EXPECT_EQ(prompts[2].size(), 2u);
+  for (const auto& prompt : prompts)
+    for (const int id : prompt) EXPECT_TRUE(id >= 0 && id < 10);
+}
+
+}  // namespace
+}  // namespace warptune
