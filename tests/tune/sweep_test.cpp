@@ -63,7 +63,6 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
       error_of(with_op(problems + "    variants:\n      - naive: {parameters: {block: {from: 8}}}\n")),
       "5: the range of parameter 'block' must be {from: A, to: B, times: N} or {from: A, to: B, step: N}");
   EXPECT_TRUE(error_of(with_op(problems + "    constraints: ['blok > 8']\n")).starts_with("4: "));
-  EXPECT_EQ(error_of("ops: [\n"), error_of("ops: [\n"));
   EXPECT_NE(error_of("ops: [\n").find("not valid YAML"), std::string::npos);
   EXPECT_EQ(error_of("models: [{model: llama2-7, context: 8}]\n"),
             "1: unknown model 'llama2-7'; did you mean 'llama2-7b'?");
