@@ -39,7 +39,8 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_EQ(error_of("ops:\n  - op: rms_nrom\n"), "2: unknown op 'rms_nrom'; did you mean 'rms_norm'?");
   EXPECT_EQ(error_of(with_op("")), "2: op 'rms_norm' needs 'problems'");
   EXPECT_EQ(error_of("device: gpu\nops: []\n"), "1: 'device' is 'gpu'; it must be auto, host or cuda:N");
-  EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"), "1: unknown dtype 'fp8'; known are fp32, fp16, bf16");
+  EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
+            "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
   EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
   EXPECT_EQ(error_of("seed: -1\nops: []\n"), "1: 'seed' is -1; it must be 0 or more");
   EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1, hiden: 8}\n")),
