@@ -122,7 +122,7 @@ class Loader {
     std::vector<DType> dtypes;
     for (const YAML::Node& item : yaml_.items(node, "'dtypes'")) {
       const std::string name = yaml_.text(item, "a dtype");
-      static const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
+      static const std::vector<std::string> known = {"fp32", "fp16", "bf16", "int32"};
       if (std::ranges::find(known, name) == known.end())
         yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", name, listed(known)));
       dtypes.push_back(parse_dtype(name));
@@ -295,7 +295,8 @@ class Loader {
                       {"op", "problems", "variants", "constraints", "dtypes", "cache", "most"});
     if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
     const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
-    const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    if (!node["dtypes"] && entry.op.dtypes == std::vector{DType::int32}) dtypes = entry.op.dtypes;
     SweepItem item{.entry = &entry, .options = options_};
     item.most = node["most"] ? most_of(node["most"]) : most_;
     if (node["cache"]) item.options.cache = cache_of(node["cache"]);
