@@ -4,12 +4,12 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-packages=(cmake ninja-build g++ libfmt-dev libyaml-cpp-dev libbenchmark-dev libgtest-dev libgmock-dev
+packages=(cmake ninja-build g++ ccache libfmt-dev libyaml-cpp-dev libbenchmark-dev libgtest-dev libgmock-dev
   libcli11-dev nlohmann-json3-dev libmuparser-dev libxxhash-dev)
 
 installed() {
   case $1 in
-    cmake | g++) command -v "$1" >/dev/null ;;
+    cmake | g++ | ccache) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     *) dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed' ;;
   esac

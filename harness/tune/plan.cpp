@@ -18,6 +18,15 @@ bool takes(const Variant& variant, DType dtype) {
 
 }  // namespace
 
+std::vector<Config> spread(std::vector<Config> configs, int most) {
+  const std::size_t count = configs.size(), want = static_cast<std::size_t>(most);
+  if (most <= 0 || count <= want) return configs;
+  std::vector<Config> chosen;
+  for (std::size_t i = 0; i < want; ++i)
+    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
+  return chosen;
+}
+
 std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& facts,
                                        const std::string& filter) {
   std::regex pattern;
@@ -43,7 +52,9 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
                                      item.where, item.entry->op.name, variant.name, space.size(),
                                      kLargestSpace));
       auto configs = space.configs();
-      problem.counts.push_back({&variant, space.size(), static_cast<std::int64_t>(configs.size())});
+      const auto after = static_cast<std::int64_t>(configs.size());
+      configs = spread(std::move(configs), item.most);
+      problem.counts.push_back({&variant, space.size(), after, static_cast<std::int64_t>(configs.size())});
       for (Config& config : configs) problem.candidates.push_back({&variant, std::move(config)});
     }
     if (!fits && item.named)

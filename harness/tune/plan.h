@@ -13,11 +13,15 @@ struct Candidate {
   Config config;
 };
 
-/// How many configurations a variant has for a problem, before and after the constraints.
+/// How many configurations a variant has for a problem, before and after the constraints, and how many of
+/// them the sweep tries.
 struct SpaceCount {
   const Variant* variant = nullptr;
-  std::int64_t before = 0, after = 0;
+  std::int64_t before = 0, after = 0, tried = 0;
 };
+
+/// At most `most` of the configurations, evenly spread, the first and the last among them; 0: all.
+std::vector<Config> spread(std::vector<Config> configs, int most);
 
 struct PlannedProblem {
   const SweepItem* item = nullptr;

@@ -10,25 +10,8 @@
 
 #include "core/error.h"
 #include "core/expression.h"
-#if __has_include("llama/model_problems.h")
 #include "llama/model_config.h"
 #include "llama/model_problems.h"
-#else
-namespace warptune {
-struct ModelConfig {};
-inline std::vector<std::string> preset_names() { return {}; }
-inline const ModelConfig& preset(std::string_view) {
-  static const ModelConfig m;
-  return m;
-}
-inline std::vector<Problem> decode_problems(const ModelConfig&, DType, int, std::span<const std::int64_t>) {
-  return {};
-}
-inline std::vector<Problem> prefill_problems(const ModelConfig&, DType, int, std::span<const std::int64_t>) {
-  return {};
-}
-}  // namespace warptune
-#endif
 #include "table.h"
 #include "tune/yaml_reader.h"
 
@@ -57,8 +40,9 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
-    yaml_.expect_keys(root, "a sweep",
-                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "ops", "models"});
+    yaml_.expect_keys(
+        root, "a sweep",
+        {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "most", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -69,6 +53,7 @@ class Loader {
     }
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
+    if (root["most"]) most_ = most_of(root["most"]);
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
@@ -126,11 +111,18 @@ class Loader {
     return text == "hot" ? CacheMode::hot : CacheMode::cold;
   }
 
+  int most_of(const YAML::Node& node) const {
+    const std::int64_t most = yaml_.whole(node, "'most'");
+    if (most < 1 || most > 1000000)
+      yaml_.fail(node, fmt::format("'most' is {}; it must be 1 to 1000000", most));
+    return static_cast<int>(most);
+  }
+
   std::vector<DType> dtypes_of(const YAML::Node& node) const {
     std::vector<DType> dtypes;
     for (const YAML::Node& item : yaml_.items(node, "'dtypes'")) {
       const std::string name = yaml_.text(item, "a dtype");
-      static const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
+      static const std::vector<std::string> known = {"fp32", "fp16", "bf16", "int32"};
       if (std::ranges::find(known, name) == known.end())
         yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", name, listed(known)));
       dtypes.push_back(parse_dtype(name));
@@ -300,11 +292,13 @@ class Loader {
 
   void read_op(const YAML::Node& node) {
     yaml_.expect_keys(node, "an item of 'ops'",
-                      {"op", "problems", "variants", "constraints", "dtypes", "cache"});
+                      {"op", "problems", "variants", "constraints", "dtypes", "cache", "most"});
     if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
     const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
-    const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    if (!node["dtypes"] && entry.op.dtypes == std::vector{DType::int32}) dtypes = entry.op.dtypes;
     SweepItem item{.entry = &entry, .options = options_};
+    item.most = node["most"] ? most_of(node["most"]) : most_;
     if (node["cache"]) item.options.cache = cache_of(node["cache"]);
     item.named = bool(node["variants"]);
     item.where = yaml_.where(item.named ? node["variants"] : node);
@@ -348,7 +342,7 @@ class Loader {
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(
         node, "an item of 'models'",
-        {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip"});
+        {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip", "most"});
     if (!node["model"]) yaml_.fail(node, "an item of 'models' needs 'model'");
     const std::string name = yaml_.text(node["model"], "'model'");
     const auto presets = preset_names();
@@ -399,6 +393,7 @@ class Loader {
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
           SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
           const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
+          item.most = node["most"] ? most_of(node["most"]) : most_;
           item.named = it != named.end();
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
@@ -430,6 +425,7 @@ class Loader {
   Sweep sweep_;
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
+  int most_ = 0;
 };
 
 }  // namespace

@@ -256,26 +256,32 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
   WorkerProcess worker(options.program, options.device.value_or(sweep.device));
   const DeviceFacts facts = worker.start(kStartSeconds);
   const auto problems = plan_sweep(sweep, facts, options.filter);
-  std::int64_t before = 0, after = 0;
-  fmt::print(options.log, "{:>10}  {:>10}  op/variant, problem\n", "before", "after");
+  struct Counts {
+    std::int64_t before = 0, after = 0, tried = 0;
+    void add(const SpaceCount& c) {
+      before += c.before;
+      after += c.after;
+      tried += c.tried;
+    }
+  };
+  const auto line = [&](const auto& c, const std::string& text) {
+    fmt::print(options.log, "{:>10}  {:>10}  {:>10}  {}\n", c.before, c.after, c.tried, text);
+  };
+  fmt::print(options.log, "{:>10}  {:>10}  {:>10}  op/variant, problem\n", "before", "after", "tried");
   std::vector<std::string> order;
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> variants;
+  std::map<std::string, Counts> variants;
+  Counts total;
   for (const PlannedProblem& p : problems)
     for (const SpaceCount& count : p.counts) {
       const std::string name = p.item->entry->op.name + "/" + count.variant->name;
-      fmt::print(options.log, "{:>10}  {:>10}  {} {}\n", count.before, count.after, name,
-                 p.item->problem.key());
+      line(count, name + " " + p.item->problem.key());
       if (!variants.contains(name)) order.push_back(name);
-      variants[name].first += count.before;
-      variants[name].second += count.after;
-      before += count.before;
-      after += count.after;
+      variants[name].add(count);
+      total.add(count);
     }
-  fmt::print(options.log, "\n{:>10}  {:>10}  op/variant, all problems\n", "before", "after");
-  for (const std::string& name : order)
-    fmt::print(options.log, "{:>10}  {:>10}  {}\n", variants[name].first, variants[name].second, name);
-  fmt::print(options.log, "{:>10}  {:>10}  total of {} problems on {} ({})\n", before, after, problems.size(),
-             facts.name, facts.arch);
+  fmt::print(options.log, "\n{:>10}  {:>10}  {:>10}  op/variant, all problems\n", "before", "after", "tried");
+  for (const std::string& name : order) line(variants[name], name);
+  line(total, fmt::format("total of {} problems on {} ({})", problems.size(), facts.name, facts.arch));
 }
 
 }  // namespace warptune

@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
   const HeadCache<T, kHeadDim, kDsx> cache(args, static_cast<long long>(b) * kKvHeads + first_head / kGroup);
   LaneGroups<T, kHeadDim, kDsx, kHeads, kLanes, kUnroll> groups;
   if constexpr (kAppend) {
-    __shared__ __align__(16) NewRows<kHeads, kHeadDim> fresh;
+    __shared__ __align__(32) NewRows<kHeads, kHeadDim> fresh;
     make_new_rows<T, kQHeads, kKvHeads, kHeadDim, kHeads, kBlock>(args, b, first_head, length - 1, fresh);
     __syncthreads();
     const bool owner = range.end == length;  // of the new key

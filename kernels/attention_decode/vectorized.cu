@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionD
   const HeadCache<T, kHeadDim, kDsx> cache(args, static_cast<long long>(b) * kKvHeads + head / kGroup);
   LaneGroups<T, kHeadDim, kDsx, 1, kLanes, kUnroll> groups;
   if constexpr (kAppend) {
-    __shared__ __align__(16) NewRows<1, kHeadDim> fresh;
+    __shared__ __align__(32) NewRows<1, kHeadDim> fresh;
     make_new_rows<T, kQHeads, kKvHeads, kHeadDim, 1, kBlock>(args, b, head, length - 1, fresh);
     __syncthreads();
     if (head % kGroup == 0) write_new_row<kBlock>(cache, length - 1, fresh.k, fresh.v);

@@ -111,6 +111,14 @@ TEST_F(HostBench, ATimeBelowTheFloorIsNoRecord) {
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
 }
 
+TEST_F(HostBench, AnOpThatChangesItsInputsIsCheckedAfterOneLaunch) {
+  const OpEntry& advance = find_op("advance");
+  const Assignment dims{{"batch", 3}};
+  Bench changing(*device, advance, advance.op.problem(dims, DType::int32), quick());
+  const Measurement m = changing.run(advance.variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+}
+
 TEST(FloorUs, IsTheLargerOfMemoryAndArithmetic) {
   DeviceFacts facts;
   facts.read_gb_per_s = 1000;

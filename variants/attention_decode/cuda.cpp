@@ -94,7 +94,7 @@ Variant split_seq() {
               // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
               "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
               "(q_heads / kv_heads) % heads_per_block == 0",
-              "2 * heads_per_block >= min(q_heads / kv_heads, 8)",
+              "2 * heads_per_block > min(q_heads / kv_heads, 5)",
               // Registers of q, sums, scores and loads, a quarter of the file left over; and shared memory.
               "head_dim * heads_per_block <= 64 * threads_per_key",
               "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + "
@@ -140,7 +140,7 @@ Variant mma() {
               "append == 0 && k_layout == 0",
               "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
               // The ring, softmax states and weights of the merge fit, and it is worth the block.
-              ring + " + 1024 + combine * q_heads / kv_heads * splits * 4 <= shared_per_block",
+              ring + " + 1088 + combine * q_heads / kv_heads * splits * 4 <= shared_per_block",
               ring + " >= 49152",
               "splits <= 4 || splits * 32 <= context",
               // Rings in all: from 60 % of the device's shared memory to three fillings.

@@ -80,6 +80,11 @@ class Product {
     check(cublasLtMatmulPreferenceSetAttribute(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
                                                sizeof(most)),
           "cublasLtMatmulPreferenceSetAttribute");
+    // Split sums are added in fp32, never in the output's 16 bits.
+    const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    check(cublasLtMatmulPreferenceSetAttribute(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                               sizeof(schemes)),
+          "cublasLtMatmulPreferenceSetAttribute");
     std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
     int count = 0;
     const cublasStatus_t status =

@@ -9,9 +9,11 @@ std::vector<Variant> rms_norm_cuda() {
   const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256",
                      "pdl == 0 || (arch >= 90 && tokens <= 256)"};
   vectorized.insert(vectorized.end(), both.begin(), both.end());
-  vectorized.insert(vectorized.end(), {"block * vec <= 2 * hidden || block == 64",
-                                       "rows == 1 ? hidden <= 64 * block : rows * hidden <= 64 * block"});
+  vectorized.insert(vectorized.end(),
+                    {"block * vec <= 2 * hidden || block == 64",
+                     "rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= 64 * block"});
   warp_per_row.insert(warp_per_row.end(), both.begin(), both.end());
+  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // else registers spill
   return {
       {
           .name = "naive",

@@ -14,16 +14,19 @@ namespace {
 /// The tokens of a problem: spread over the sequences, each a run of positions from its own start.
 struct Batch {
   std::vector<std::int32_t> sequence, position, lengths;
-  std::int64_t capacity = 0;
 };
+
+constexpr std::int64_t kSpread = 64;  // of the starts
+
+std::int64_t capacity_of(const Problem& p) {
+  return p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]);
+}
 
 bool skips(const Problem& p, std::int64_t token) { return p["batch"] > 1 && token % 16 == 11; }
 
 Batch make_batch(const Problem& p, std::uint64_t seed) {
-  constexpr std::int64_t kSpread = 64;
   const std::int64_t tokens = p["tokens"], batch = p["batch"], start = p["start"];
   Batch b;
-  b.capacity = start + kSpread + ceil_div(tokens, batch);
   std::int64_t token = 0;
   for (std::int64_t s = 0; s < batch; ++s) {
     const std::int64_t count = tokens / batch + (s < tokens % batch ? 1 : 0);
@@ -42,9 +45,8 @@ RopeScaling scaling_of(const Problem& p) {
   if (s.kind == RopeKind::linear) s.factor = 4;
   if (s.kind == RopeKind::dynamic_ntk) s.factor = 2;
   if (s.kind == RopeKind::llama3) s.theta = 500000, s.factor = 8;
-  s.original_max_position = s.kind == RopeKind::llama3
-                                ? 8192
-                                : static_cast<int>(std::max<std::int64_t>(1, make_batch(p, 0).capacity / 2));
+  s.original_max_position =
+      s.kind == RopeKind::llama3 ? 8192 : static_cast<int>(std::max<std::int64_t>(1, capacity_of(p) / 2));
   return s;
 }
 
@@ -64,9 +66,9 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   const std::int64_t tokens = p["tokens"], q_heads = p["q_heads"], kv_heads = p["kv_heads"];
   const std::int64_t head_dim = p["head_dim"], heads = q_heads + 2 * kv_heads, batch = p["batch"];
   Batch b = make_batch(p, seed);
-  const std::vector<std::int64_t> cache = {batch, kv_heads, b.capacity, head_dim};
+  const std::vector<std::int64_t> cache = {batch, kv_heads, capacity_of(p), head_dim};
   const std::int64_t x = 16 / static_cast<std::int64_t>(size_of(p.dtype));
-  const std::vector<std::int64_t> split = {batch, kv_heads, head_dim / x, b.capacity, x};
+  const std::vector<std::int64_t> split = {batch, kv_heads, head_dim / x, capacity_of(p), x};
   const CacheState hot = CacheState::hot;
   return {
       {.name = "qkv", .dtype = p.dtype, .shape = {tokens, heads, head_dim}, .cache = hot},
@@ -108,7 +110,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
 /// A unit is a token: all its heads.
 void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
   const std::int64_t q_heads = p["q_heads"], kv_heads = p["kv_heads"], heads = q_heads + 2 * kv_heads;
-  const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = make_batch(p, 0).capacity;
+  const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = capacity_of(p);
   const auto position = static_cast<std::int64_t>(in["position"][token]);
   if (position < 0) return;
   const auto sequence = static_cast<std::int64_t>(in["sequence"][token]);
@@ -198,7 +200,7 @@ Op rope_append() {
                                        .k_cache = t[7],
                                        .v_cache = t[8],
                                        .tokens = static_cast<int>(p["tokens"]),
-                                       .capacity = static_cast<int>(make_batch(p, 0).capacity),
+                                       .capacity = static_cast<int>(capacity_of(p)),
                                        .theta = static_cast<float>(scaling.theta),
                                        .factor = static_cast<float>(scaling.factor),
                                        .max_position = scaling.original_max_position});

@@ -1,0 +1,92 @@
+#include "results/csv.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+#include "results/sweep_row.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+fs::path fresh_file(const std::string& name) {
+  const fs::path path = fs::path(::testing::TempDir()) / name;
+  fs::remove(path);
+  return path;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Csv, QuotesWhatNeedsIt) {
+  const fs::path path = fresh_file("quotes.csv");
+  CsvFile(path, {"a", "b"}).append({"x,y", "say \"hi\"\nthere"});
+  EXPECT_EQ(text_of(path), "a,b\n\"x,y\",\"say \"\"hi\"\"\nthere\"\n");
+  const auto rows = read_csv(path);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("b"), "say \"hi\"\nthere");
+}
+
+TEST(Csv, CutsATornLineOff) {
+  const fs::path path = fresh_file("torn.csv");
+  std::ofstream(path) << "a,b\n1,2\n3,\"half";
+  EXPECT_THROW(read_csv(path), InputError);
+  CsvFile(path, {"a", "b"}).append({"5", ""});
+  EXPECT_EQ(text_of(path), "a,b\n1,2\n5,\n");
+}
+
+TEST(Csv, RefusesAnotherHeader) {
+  const fs::path path = fresh_file("header.csv");
+  std::ofstream(path) << "a,c\n";
+  EXPECT_THROW(CsvFile(path, {"a", "b"}), InputError);
+}
+
+TEST(Csv, SaysWhereARowIsWrong) {
+  const fs::path path = fresh_file("short.csv");
+  std::ofstream(path) << "a,b\n1,2\n3\n";
+  try {
+    read_csv(path);
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(std::string(e.what()), path.string() + ":3: 1 fields where the header has 2");
+  }
+}
+
+TEST(SweepRow, GoldenText) {
+  SweepRow row{.run = {"run1", "abc", "box"},
+               .timestamp_utc = "2026-01-02T03:04:05Z",
+               .facts = {.name = "host", .arch = "x86_64"},
+               .problem = {"rms_norm", {{"tokens", 1}, {"hidden", 64}}, DType::fp32},
+               .variant = "vectorized",
+               .config = {{"block", 64}, {"vec", 4}},
+               .cache = "cold",
+               .cost = {768, 256}};
+  row.measurement.detail = "two\nlines";
+  row.measurement.time_us = 2;
+  row.measurement.floor_us = 0.5;
+  row.measurement.samples = 11;
+  row.measurement.launches_per_sample = 8;
+  const fs::path path = fresh_file("golden.csv");
+  CsvFile(path, sweep_columns()).append(fields_of(row));
+  EXPECT_EQ(
+      text_of(path),
+      "schema,run_id,timestamp_utc,git_commit,host,device,arch,driver,toolkit,op,problem,dtype,variant,"
+      "config,"
+      "status,detail,time_us,time_us_min,time_us_p10,time_us_p90,ci_low_us,ci_high_us,samples,"
+      "launches_per_sample,cache,bytes,flops,gb_per_s,tflop_per_s,floor_us,pct_floor,max_abs_err,rel_l2_err,"
+      "registers,shared_bytes,spill_bytes,occupancy_pct,sm_clock_mhz,temperature_c,power_w,throttled,"
+      "compile_ms\n"
+      "1,run1,2026-01-02T03:04:05Z,abc,box,host,x86_64,,,rms_norm,"
+      "\"rms_norm[tokens=1,hidden=64,dtype=fp32]\",fp32,vectorized,\"block=64,vec=4\",ok,two "
+      "lines,2,,,,,,11,8,"
+      "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,\n");
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,65 @@
+#include "results/wisdom.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+Winner attention(std::int64_t batch, std::int64_t context, const char* style = "sd") {
+  Problem p{"attention_decode", {{"batch", batch}, {"context", context}}, DType::bf16};
+  p.dims.set("k_layout", std::string(style) == "sd" ? 0 : 1, style);
+  return {p, "split_seq", {{"splits", 8}}, 1.25, "hash", "run", "t.csv"};
+}
+
+TEST(Wisdom, RoundTripAndReplacement) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "wisdom.json";
+  Wisdom wisdom(Provenance{"NVIDIA H200", "sm_90a", "580", "13.0", "abc"});
+  wisdom.put(attention(1, 256));
+  Winner better = attention(1, 256);
+  better.time_us = 1;
+  wisdom.put(better);
+  wisdom.save(path);
+  const Wisdom read = Wisdom::load(path);
+  ASSERT_EQ(read.winners().size(), 1u);
+  EXPECT_EQ(read.winners()[0].problem, better.problem);
+  EXPECT_EQ(read.winners()[0].config, better.config);
+  EXPECT_EQ(read.winners()[0].time_us, 1);
+  EXPECT_EQ(read.provenance().driver, "580");
+  EXPECT_NE(read.exact(better.problem), nullptr);
+}
+
+TEST(Wisdom, NearestKeepsToItsRules) {
+  Wisdom wisdom;
+  wisdom.put(attention(1, 256));
+  wisdom.put(attention(1, 1024));
+  const auto context_of = [](const Winner* w) { return w ? w->problem["context"] : 0; };
+  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 300).problem, {"context"})), 256);
+  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 8192).problem, {"context"})), 1024);
+  EXPECT_EQ(wisdom.nearest(attention(1, 8193).problem, {"context"}), nullptr);        // beyond a factor of 8
+  EXPECT_EQ(wisdom.nearest(attention(2, 256).problem, {"context"}), nullptr);         // batch is not free
+  EXPECT_EQ(wisdom.nearest(attention(1, 256, "dsx").problem, {"context"}), nullptr);  // another label
+}
+
+TEST(Wisdom, SaysWhatIsWrongWithAFile) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "bad_wisdom.json";
+  const auto message = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    try {
+      Wisdom::load(path);
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message("{"), "the wisdom file '" + path.string() + "' is not JSON");
+  EXPECT_EQ(message(R"({"schema": 9})"),
+            "the wisdom file '" + path.string() + "' has schema 9; this program reads schema 1");
+  EXPECT_THROW(Wisdom::load("/no/such/wisdom.json"), InputError);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,133 @@
+#include "tune/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "core/error.h"
+#include "tune/plan.h"
+#include "tune/tune.h"
+
+namespace warptune {
+namespace {
+
+std::string file() { return (std::filesystem::path(::testing::TempDir()) / "s.yaml").string(); }
+
+Sweep load(const std::string& text) {
+  std::ofstream(file()) << text;
+  return load_sweep(file());
+}
+
+/// The message of a wrong sweep without the file's name: "LINE: sentence".
+std::string error_of(const std::string& text) {
+  try {
+    load(text);
+  } catch (const InputError& e) {
+    const std::string message = e.what();
+    return message.starts_with(file() + ":") ? message.substr(file().size() + 1) : message;
+  }
+  return "no error";
+}
+
+std::string with_op(const std::string& rest) { return "ops:\n  - op: rms_norm\n" + rest; }
+
+TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
+  EXPECT_EQ(error_of("opps: []\n"), "1: unknown key 'opps' in a sweep; did you mean 'ops'?");
+  EXPECT_EQ(error_of("name: x\n"), "1: a sweep needs 'ops' or 'models'");
+  EXPECT_EQ(error_of("name: x\nops: []\n"), "2: 'ops' is an empty list; give at least one");
+  EXPECT_EQ(error_of("ops:\n  - op: rms_nrom\n"), "2: unknown op 'rms_nrom'; did you mean 'rms_norm'?");
+  EXPECT_EQ(error_of(with_op("")), "2: op 'rms_norm' needs 'problems'");
+  EXPECT_EQ(error_of("device: gpu\nops: []\n"), "1: 'device' is 'gpu'; it must be auto, host or cuda:N");
+  EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
+            "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
+  EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
+  EXPECT_EQ(error_of("seed: -1\nops: []\n"), "1: 'seed' is -1; it must be 0 or more");
+  EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1, hiden: 8}\n")),
+            "4: op 'rms_norm' has no dim 'hiden'; did you mean 'hidden'?");
+  EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1}\n")),
+            "4: op 'rms_norm' needs dim 'hidden' (row length)");
+  EXPECT_EQ(error_of(with_op("    problems:\n      - tokens: 1\n        hidden: [8, x]\n")),
+            "5: dim 'hidden' of op 'rms_norm' is 'x'; it must be a whole number");
+  EXPECT_EQ(error_of(with_op("    problems: [{tokens: [], hidden: 8}]\n")),
+            "3: dim 'tokens' is an empty list; give at least one");
+  EXPECT_EQ(error_of(with_op("    problems: [{tokens: 0, hidden: 8}]\n")),
+            "3: dim 'tokens' of op 'rms_norm' is 0; it must be at least 1");
+  const std::string problems = "    problems: [{tokens: 1, hidden: 8}]\n";
+  EXPECT_EQ(error_of(with_op(problems + "    variants: [naiv]\n")),
+            "4: op 'rms_norm' has no variant 'naiv'; did you mean 'naive'?");
+  EXPECT_EQ(error_of(with_op(problems + "    variants:\n      - naive: {parameters: {blok: 64}}\n")),
+            "5: variant 'rms_norm/naive' has no parameter 'blok'; did you mean 'block'?");
+  EXPECT_EQ(error_of(with_op(problems + "    variants:\n      - naive: {parameters: {block: 0}}\n")),
+            "5: parameter 'block' is 0; it must be at least 1");
+  EXPECT_EQ(
+      error_of(with_op(problems + "    variants:\n      - naive: {parameters: {block: {from: 8}}}\n")),
+      "5: the range of parameter 'block' must be {from: A, to: B, times: N} or {from: A, to: B, step: N}");
+  EXPECT_TRUE(error_of(with_op(problems + "    constraints: ['blok > 8']\n")).starts_with("4: "));
+  EXPECT_NE(error_of("ops: [\n").find("not valid YAML"), std::string::npos);
+  EXPECT_EQ(error_of("models: [{model: llama2-7, context: 8}]\n"),
+            "1: unknown model 'llama2-7'; did you mean 'llama2-7b'?");
+}
+
+TEST(Sweep, CrossesListsAndDropsDuplicates) {
+  const Sweep sweep =
+      load(with_op("    dtypes: [fp32, bf16]\n    problems:\n      - {tokens: [1, 2], hidden: {from: 8, to: "
+                   "32, times: 2}}\n"
+                   "      - {tokens: 1, hidden: 8}\n"));
+  ASSERT_EQ(sweep.items.size(), 12u);
+  EXPECT_EQ(sweep.items[0].problem.key(), "rms_norm[tokens=1,hidden=8,dtype=fp32]");
+  EXPECT_EQ(sweep.items[11].problem.key(), "rms_norm[tokens=2,hidden=32,dtype=bf16]");
+}
+
+TEST(Sweep, ModelsExpandToTheirProblems) {
+  const Sweep sweep = load("models: [{model: llama2-7b, context: 256, ops: [rms_norm]}]\n");
+  ASSERT_FALSE(sweep.items.empty());
+  EXPECT_EQ(sweep.items[0].problem["hidden"], 4096);
+}
+
+TEST(Plan, OverridesConstraintsAndFilter) {
+  const Sweep sweep =
+      load(with_op("    problems: [{tokens: 1, hidden: 4096}]\n    dtypes: fp32\n    variants:\n"
+                   "      - naive: {parameters: {block: [64, 96, 128]}, constraints: ['block % 64 == 0']}\n  "
+                   "    - host_naive\n"));
+  const auto cuda = plan_sweep(sweep, known_device("sm_90a"));
+  ASSERT_EQ(cuda.size(), 1u);
+  ASSERT_EQ(cuda[0].counts.size(), 1u);
+  EXPECT_EQ(cuda[0].counts[0].before, 3);
+  EXPECT_EQ(cuda[0].counts[0].after, 2);
+  EXPECT_EQ(cuda[0].candidates[1].config.str(), "block=128");
+  EXPECT_EQ(plan_sweep(sweep, DeviceFacts{.name = "host"})[0].candidates.size(), 1u);
+  EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "linear/"), InputError);
+  EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "("), InputError);
+}
+
+TEST(Plan, NamedVariantsMustFitTheDevice) {
+  const Sweep sweep = load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants: [naive]\n"));
+  EXPECT_THROW(plan_sweep(sweep, DeviceFacts{.name = "host"}), InputError);
+}
+
+TEST(Plan, SpreadKeepsBothEnds) {
+  std::vector<Config> configs;
+  for (int i = 0; i < 10; ++i) configs.push_back({{"i", i}});
+  const auto few = spread(configs, 3);
+  ASSERT_EQ(few.size(), 3u);
+  EXPECT_EQ(few.front()["i"], 0);
+  EXPECT_EQ(few.back()["i"], 9);
+  EXPECT_EQ(spread(configs, 0).size(), 10u);
+}
+
+TEST(Winner, TiesGoToTheFirst) {
+  const auto ok = [](double time, double high) {
+    Measurement m;
+    m.time_us = time;
+    m.ci_high_us = high;
+    return m;
+  };
+  Measurement wrong = ok(0.1, 0.1);
+  wrong.status = Status::wrong_result;
+  EXPECT_EQ(pick_winner({wrong, ok(2.0, 2.1), ok(1.05, 1.2), ok(1.0, 1.1)}), 2u);
+  EXPECT_EQ(pick_winner({wrong}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,49 @@
+// What a hang, a crash and a lost device cost: their row.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tune/worker_process.h"
+
+namespace warptune {
+namespace {
+
+class Worker : public ::testing::Test {
+ protected:
+  void fault(const char* text) { ::setenv("WARPTUNE_WORKER_FAULT", text, 1); }
+  void TearDown() override { ::unsetenv("WARPTUNE_WORKER_FAULT"); }
+  Measurement run(int threads, double seconds = 60) {
+    return worker_.run({.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
+                        .options = {.min_samples = 3, .max_seconds = 0.01},
+                        .variant = "host_threaded",
+                        .config = {{"threads", threads}}},
+                       seconds);
+  }
+  WorkerProcess worker_{WARPTUNE_PROGRAM, "host"};
+};
+
+TEST_F(Worker, CrashCostsOneResult) {
+  fault("crash:threads=2");
+  EXPECT_EQ(run(1).status, Status::ok);
+  const Measurement crashed = run(2);
+  EXPECT_EQ(crashed.status, Status::crash);
+  EXPECT_NE(crashed.detail.find("signal 11"), std::string::npos) << crashed.detail;
+  EXPECT_EQ(run(1).status, Status::ok);
+}
+
+TEST_F(Worker, HangIsKilledAtItsDeadline) {
+  fault("hang:threads=2");
+  EXPECT_EQ(run(2, 0.5).status, Status::timeout);
+  EXPECT_EQ(run(1).status, Status::ok);
+}
+
+TEST_F(Worker, LostDeviceGetsANewProcess) {
+  fault("throw:threads=2");
+  const Measurement lost = run(2);
+  EXPECT_EQ(lost.status, Status::launch_error);
+  EXPECT_EQ(lost.detail, "the device is lost");
+  EXPECT_EQ(run(1).status, Status::ok);
+}
+
+}  // namespace
+}  // namespace warptune
