@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
     const int piece = threadIdx.x + j * kBlock;
     if (piece < kPieces) w[j] = load_vec<kVec>(weight + piece * kVec);
   }
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   Vec<T, kVec> sum[kRows][kPerThread], other[kRows][kPerThread];
 #pragma unroll

@@ -16,8 +16,8 @@ __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNo
   constexpr int kPerLane = ceil_div(kPieces, 32);
   constexpr bool kKept = kPerLane * kVec * static_cast<int>(sizeof(T)) <= 256;
   constexpr int kBatch = 4;  // pieces of x and of residual in flight at a time
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int lane = threadIdx.x % 32;
   const long long token = static_cast<long long>(blockIdx.x) * kRows + threadIdx.x / 32;
   if (token >= args.tokens) return;

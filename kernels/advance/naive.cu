@@ -6,8 +6,8 @@ namespace warptune {
 
 template <int kBlock>
 __global__ void __launch_bounds__(kBlock) advance_naive(AdvanceArgs args) {
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int step = *args.step;
   for (int b = threadIdx.x; b < args.batch; b += kBlock) {
     if (args.positions[b] < 0) continue;

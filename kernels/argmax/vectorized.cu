@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kBlock) argmax_vectorized(ArgmaxArgs args) {
   constexpr int kInFlight = min_of(kSteps, 8);
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   Word best = 0;
   for (int step = 0; step < kSteps; step += kInFlight) {

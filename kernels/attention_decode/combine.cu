@@ -8,8 +8,8 @@ template <class T, int kQHeads, int kHeadDim, int kSplits, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_decode_combine(AttentionDecodeArgs args) {
   __shared__ float weights[kSplits];
   __shared__ __align__(16) float sums[kCombineFloats<kBlock>];
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int head = blockIdx.x, b = blockIdx.y;
   const int active = split_range<kSplits>(args.lengths[b], 0).active;
   if (active <= 1) return;  // the only split has written the result itself

@@ -21,8 +21,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   static_assert(kRing * 2 >= kGroup * kHeadDim * 4 && kWarps * kRing * 2 >= kCombineFloats<kBlock> * 4);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kWarps * kGroup];
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   const int split = blockIdx.x, kv_head = blockIdx.y, b = blockIdx.z, length = args.lengths[b];
   const SplitRange range = split_range<kSplits>(length, split);

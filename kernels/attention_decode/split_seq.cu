@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
   static_assert(kGroup % kHeads == 0);
   __shared__ __align__(16) float rows[max_of(kWarps * kHeads * kHeadDim, kCombineFloats<kBlock>)];
   __shared__ SoftmaxState states[kWarps * kHeads];
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int split = blockIdx.x, first_head = blockIdx.y * kHeads, b = blockIdx.z, length = args.lengths[b];
   const SplitRange range = split_range<kSplits>(length, split);
   const long long first_row = static_cast<long long>(b) * kQHeads + first_head;

@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionD
   constexpr int kWarps = kBlock / 32, kGroup = kQHeads / kKvHeads;
   __shared__ __align__(16) float rows[kWarps * kHeadDim];
   __shared__ SoftmaxState states[kWarps];
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
   T* out = static_cast<T*>(args.out) + (static_cast<long long>(b) * kQHeads + head) * kHeadDim;
   if (length == 0) {

@@ -11,8 +11,8 @@ template <class T, int kMaxQ, int kMaxK, int kBlock, int kUnroll, int kVecWanted
 __global__ void __launch_bounds__(kBlock) causal_mask_vectorized(CausalMaskArgs args) {
   constexpr int kVec = fitting_vec(kVecWanted, kMaxK);
   constexpr int kPieces = kMaxK / kVec;
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
   const long long first_row = first / kPieces;
   const int first_piece = static_cast<int>(first - first_row * kPieces) + static_cast<int>(threadIdx.x);

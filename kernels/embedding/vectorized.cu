@@ -9,8 +9,8 @@ namespace warptune {
 
 template <class T, int kVocab, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
 __global__ void __launch_bounds__(kBlock) embedding_vectorized(EmbeddingArgs args) {
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const T* table = static_cast<const T*>(args.table);
   copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, true>(
       static_cast<T*>(args.y), args.tokens, [&](long long token) -> const T* {

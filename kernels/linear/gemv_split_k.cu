@@ -22,8 +22,8 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_split_k(LinearArgs ar
   Rows rows(static_cast<const T*>(args.weight), row0, kOut, lane, first,
             min_of(first + kPerSplit, Rows::kPieces));
   rows.load_first();
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   rows.run(static_cast<const T*>(args.x));
 
   int* counter = static_cast<int*>(args.workspace) + blockIdx.x;

@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s)
     if (s < kSteps) copy_weight(s);
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (s < kSteps) copy_x(s);

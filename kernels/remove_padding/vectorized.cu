@@ -7,8 +7,8 @@ namespace warptune {
 
 template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
 __global__ void __launch_bounds__(kBlock) remove_padding_vectorized(RemovePaddingArgs args) {
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const T* x = static_cast<const T*>(args.x);
   copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, false>(
       static_cast<T*>(args.y), args.tokens,

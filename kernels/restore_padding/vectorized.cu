@@ -8,8 +8,8 @@ namespace warptune {
 
 template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
 __global__ void __launch_bounds__(kBlock) restore_padding_vectorized(RestorePaddingArgs args) {
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const T* x = static_cast<const T*>(args.x);
   copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, false>(
       static_cast<T*>(args.y), static_cast<long long>(args.batch) * args.max_q_len,

@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
     const int piece = threadIdx.x + j * kBlock;
     if (piece < kPieces) w[j] = load_vec<kVec>(weight + piece * kVec);
   }
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   Vec<T, kVec> in[kRows][kPerThread];
 #pragma unroll

@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs 
   constexpr int kPieces = kHidden / kVec;
   constexpr int kPerLane = ceil_div(kPieces, 32);
   constexpr bool kKept = kPerLane * kVec * static_cast<int>(sizeof(T)) <= 256;
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const int lane = threadIdx.x % 32;
   const long long token = static_cast<long long>(blockIdx.x) * kRows + threadIdx.x / 32;
   if (token >= args.tokens) return;

@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   float inv_freq[kPairs];  // a table: does not depend on the kernel before
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[piece * kPairs + i];
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   if (token >= args.tokens) return;
 
   const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + piece * kVec;

@@ -13,8 +13,8 @@ __global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
   constexpr int kVec = fitting_vec(kVecWanted, kKeys);
   constexpr int kPieces = kKeys / kVec;
   constexpr int kPerThread = ceil_div(kPieces, kBlock);
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
   const long long row = blockIdx.x;
   const long long mask_row = row / (kHeads * kQueries) * kQueries + row % kQueries;
   const T* x = static_cast<const T*>(args.x) + row * kKeys;

@@ -15,8 +15,8 @@ __global__ void __launch_bounds__(kBlock) swiglu_vectorized(SwigluArgs args) {
   const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
   const long long first_token = first / kPieces;
   const int first_piece = static_cast<int>(first - first_token * kPieces) + static_cast<int>(threadIdx.x);
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   Vec<T, kVec> gate[kUnroll], up[kUnroll];
 #pragma unroll

@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
   __shared__ int count;
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   {
     Vec<T, kVec> x[kSteps];

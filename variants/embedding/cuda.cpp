@@ -1,4 +1,6 @@
-// How embedding runs on the GPU: an index of ideas in rising difficulty.
+// How embedding runs on the GPU: an index of ideas in rising difficulty. No variant has a pdl parameter: it
+// is the first kernel of a decode step and must begin after the step before
+// (kernels/attention_decode/split_ring.cu).
 #include "common/streaming.h"
 #include "embedding/embedding.h"
 
@@ -8,7 +10,7 @@ std::vector<Variant> embedding_cuda() {
   std::vector<std::string> constraints = vec_constraints("hidden");
   constraints.insert(constraints.end(),
                      {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
-                      "store == 0 || tokens >= 256", "pdl == 0 || (arch >= 90 && tokens <= 256)"});
+                      "store == 0 || tokens >= 256"});
   return {
       {
           .name = "naive",
@@ -20,8 +22,7 @@ std::vector<Variant> embedding_cuda() {
       {
           .name = "vectorized",
           .idea = "rows as one run of wide pieces, several loads in flight per thread",
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter(),
-                         pdl_parameter()},
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
           .constraints = constraints,
           .stages = {{"embedding/vectorized.cu",
                       "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, {store}>",

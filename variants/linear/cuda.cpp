@@ -141,9 +141,9 @@ Variant gemv_split_k() {
   };
 }
 
-Variant gemv_bulk() {
+Variant gemv_async() {
   return {
-      .name = "gemv_bulk",
+      .name = "gemv_async",
       .idea = "few tokens: persistent blocks, each warp streams rows through its own cp.async ring",
       .parameters = {{"blocks", {108, 132, 216, 264, 432, 528}, "blocks in all; multiples of the SMs"},
                      {"warps", {4, 8, 16}, "warps per block"},
@@ -155,8 +155,8 @@ Variant gemv_bulk() {
                       // bytes in the rings of an SM: enough to cover the latency, and no more than it has
                       "blocks / sms * warps * stages * unroll * 512 >= 32768",
                       "blocks / sms * (warps * stages * unroll * 512 + 1024) <= shared_per_block", kPdlRule},
-      .stages = {{"linear/gemv_bulk.cu",
-                  "linear_gemv_bulk<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {stages}, {unroll}>",
+      .stages = {{"linear/gemv_async.cu",
+                  "linear_gemv_async<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {stages}, {unroll}>",
                   [](const Problem&, const Config& c) {
                     return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
                                   .block = {threads(c["warps"])},
@@ -205,7 +205,7 @@ Variant gemv_ring() {
 }  // namespace
 
 std::vector<Variant> linear_cuda() {
-  return {naive(), tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_bulk(), gemv_ring()};
+  return {naive(), tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_async(), gemv_ring()};
 }
 
 }  // namespace warptune

@@ -11,7 +11,7 @@
 namespace warptune {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kStages, int kUnroll>
-__global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk(LinearArgs args) {
+__global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args) {
   constexpr int kVec = kVec16<T>, kPieces = kIn / kVec;
   constexpr int kSteps = ceil_div(kPieces, 32 * kUnroll);  // ring stages per row
   static_assert(kIn % kVec == 0);
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk(LinearArgs args)
   };
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) fill();
-  pdl_wait();
   pdl_launch_next();
+  pdl_wait();
 
   int stage = 0;
   for (int row = first; row < kOut; row += stride) {
