@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "core/error.h"
@@ -13,8 +14,11 @@
 namespace warptune::testing {
 namespace {
 
-/// At most `most` of the configurations, evenly spread, the first and the last among them.
+/// At most `most` of the configurations, evenly spread, the first and the last among them; fewer where
+/// WARPTUNE_TEST_CONFIGS says so (for runs under compute-sanitizer).
 std::vector<Config> spread(std::vector<Config> configs, int most) {
+  if (const char* fewer = std::getenv("WARPTUNE_TEST_CONFIGS"))
+    most = std::min(most, std::max(2, std::atoi(fewer)));
   if (static_cast<int>(configs.size()) <= most) return configs;
   std::vector<Config> chosen;
   for (int i = 0; i < most; ++i)

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/decode.h"
 #include "core/error.h"
 #include "results/run_info.h"
-#if __has_include("cli/decode.h")
-#include "cli/decode.h"
-#define WARPTUNE_HAS_DECODE 1
-#endif
 
 int main(int argc, char** argv) {
   using namespace warptune;
@@ -28,9 +25,7 @@ int main(int argc, char** argv) {
     add_list(app, exit_code);
     add_tune(app, exit_code);
     add_inspect(app, exit_code);
-#ifdef WARPTUNE_HAS_DECODE
     add_decode(app, exit_code);
-#endif
     add_worker(app, exit_code);
     try {
       app.parse(argc, argv);

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs the GPU tests of every op under compute-sanitizer: memcheck, racecheck and initcheck, a few configurations
+# of each variant. Needs a GPU and a built tree.
+# usage: scripts/sanitize.sh [TOOL...]      WARPTUNE_TEST_CONFIGS=N configurations per variant (default 2),
+#        SHARDS=N processes at a time, FILTER=GTEST-FILTER, OPS_TEST=PROGRAM
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+program=${OPS_TEST:-build/tests/ops_test}
+tools=("$@")
+((${#tools[@]})) || tools=(memcheck racecheck initcheck)
+export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plain GTEST_TOTAL_SHARDS=${SHARDS:-8}
+if ! command -v compute-sanitizer >/dev/null; then
+  echo "sanitize: compute-sanitizer is not here; it comes with the CUDA Toolkit" >&2
+  exit 2
+fi
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+failed=0
+for tool in "${tools[@]}"; do
+  pids=()
+  for ((shard = 0; shard < GTEST_TOTAL_SHARDS; shard++)); do
+    GTEST_SHARD_INDEX=$shard compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$program" --gtest_filter="${FILTER:-*Gpu*}" >"$logs/$shard" 2>&1 &
+    pids+=($!)
+  done
+  bad=0
+  for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
+  tests=$(cat "$logs"/* | grep -c '\[       OK \]')
+  if ((bad)); then
+    failed=1
+    grep -hE '=========.*(Error|hazard|Invalid|Uninit|Race)|\[  FAILED' -A4 "$logs"/* | head -60
+    echo "sanitize: $tool: found errors ($tests tests passed)"
+  else
+    echo "sanitize: $tool: clean ($tests tests)"
+  fi
+done
+exit $failed
