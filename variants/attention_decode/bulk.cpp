@@ -33,7 +33,7 @@ std::vector<Variant> attention_decode_bulk() {
       .constraints =
           {"arch >= 90", "append == 0", "k_layout == 0",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
-           "heads_per_block * 2 >= q_heads / kv_heads || heads_per_block * head_dim * dtype_bytes == 1024",
+           "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
            "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) <= shared_per_block - 1024",
            "4 * (warps + 1) * heads_per_block * (head_dim + 2) <= shared_per_block - 1024",
