@@ -32,6 +32,7 @@ std::vector<Variant> attention_decode_bulk() {
                      {"pdl", {0, 1}, "programmatic dependent launch"}},
       .constraints =
           {"arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
+           "stages <= 4 || keys == 8",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
