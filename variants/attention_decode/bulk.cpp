@@ -26,13 +26,13 @@ std::vector<Variant> attention_decode_bulk() {
       .parameters = {{"splits", {1, 2, 4, 8, 16, 32}, "blocks that share the keys of a sequence"},
                      {"heads_per_block", {1, 2, 4, 8}, "query heads of a group that share a block"},
                      {"warps", {4, 8, 16}, "warps per block"},
-                     {"keys", {8, 16, 32}, "keys per chunk"},
+                     {"keys", {8, 16}, "keys per chunk"},
                      {"stages", {2, 3, 4, 6}, "chunks in a warp's ring"},
                      {"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}},
                      {"pdl", {0, 1}, "programmatic dependent launch"}},
       .constraints =
           {"arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
-           "stages <= 4 || keys == 8",
+
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
