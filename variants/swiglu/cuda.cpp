@@ -9,7 +9,7 @@ std::vector<Variant> swiglu_cuda() {
   constraints.insert(
       constraints.end(),
       {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * intermediate",
-       "store == 0 || tokens >= 256", "pdl == 0 || (arch >= 90 && tokens <= 256)"});
+       "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"});
   const auto launch = [](const Problem& p, const Config& c) {
     return flat_launch(p["tokens"], p["intermediate"], c);
   };
