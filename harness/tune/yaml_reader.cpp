@@ -114,6 +114,13 @@ std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) 
   return value;
 }
 
+bool YamlReader::yes(const YAML::Node& node, const std::string& what) const {
+  const std::string given = text(node, what);
+  if (given != "true" && given != "false")
+    fail(node, fmt::format("{} is '{}'; it must be true or false", what, given));
+  return given == "true";
+}
+
 double YamlReader::positive(const YAML::Node& node, const std::string& what) const {
   double value = 0;
   if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) || value <= 0)
