@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -55,7 +56,8 @@ YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in) throw InputError(fmt::format("{}:1: the file cannot be read", path_));
+  if (!in || std::filesystem::is_directory(path_))
+    throw InputError(fmt::format("{}:1: the file cannot be read", path_));
   try {
     root_ = YAML::Load(text.str());
   } catch (const YAML::Exception& e) {
