@@ -112,14 +112,23 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
+/// May be broken after each comma.
+std::string code(const std::string& text) {
+  std::string out = escaped(text);
+  for (std::size_t at = 0; (at = out.find(',', at)) != std::string::npos; at += 6)
+    out.replace(at, 1, ",<wbr>");
+  return "<code>" + out + "</code>";
+}
+
 /// A number's cell: what it sorts by, and four digits to read.
 std::string cell(double value, const std::string& text) {
   return std::isfinite(value) ? fmt::format("<td class=\"n\" data-value=\"{:.6g}\">{}</td>", value, text)
                               : std::string("<td class=\"n\" data-value=\"\">–</td>");
 }
 
-/// "22.48", "1,234" would be read as two numbers: no separators.
+/// "22.48", "1234", "< 0.001".
 std::string digits(double value) {
+  if (value > 0 && value < 0.001) return "&lt; 0.001";
   return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
@@ -129,11 +138,11 @@ std::string winner_rows(const std::vector<Best>& winners) {
   for (const Best& b : winners) {
     const bool slowed = !b.throttled.empty() && b.throttled != "none";
     html += fmt::format(
-        "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td><code>{}</code></td><td>{}{} "
-        "<code>{}</code></td>{}{}{}{}{}</tr>\n",
-        escaped(b.device), n + 1, n + 1, escaped(b.problem), escaped(b.variant),
+        "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td>{}</td><td>{}{} {}</td>"
+        "{}{}{}{}{}</tr>\n",
+        escaped(b.device), n + 1, n + 1, code(b.problem), escaped(b.variant),
         slowed ? fmt::format(" <strong>(clocks held down: {})</strong>", escaped(b.throttled)) : "",
-        escaped(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
+        code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
         cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
                                       b.pct_floor, std::min(100.0, b.pct_floor))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),

@@ -55,8 +55,9 @@ const CsvRow* fastest(const std::vector<const CsvRow*>& rows, const auto& wanted
   return best;
 }
 
-/// The row of the winner that a wisdom names, among the rows of its problem.
+/// The row of the winner that a wisdom names, among the rows of its problem; of several, of the latest run.
 const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRow*>& rows) {
+  const CsvRow* latest = nullptr;
   for (const Wisdom& wisdom : set.wisdom)
     for (const Winner& w : wisdom.winners()) {
       if (w.problem.key() != field(*rows.front(), "problem") ||
@@ -67,9 +68,9 @@ const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRo
         return is_ok(r) && field(r, "run_id") == w.run_id && field(r, "variant") == w.variant &&
                field(r, "config") == config;
       });
-      if (row) return row;
+      if (row && (!latest || field(*row, "run_id") > field(*latest, "run_id"))) latest = row;
     }
-  return nullptr;
+  return latest;
 }
 
 void add_vendor(Best& best, const std::vector<const CsvRow*>& rows, const ResultsSet& set) {

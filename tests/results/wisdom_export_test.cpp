@@ -31,7 +31,7 @@ TEST(WisdomExport, AnotherProgramIncludesTheHeader) {
 #include "warptune_wisdom.h"
 namespace w = warptune_wisdom;
 constexpr auto* norm = w::find("rms_norm[tokens=1,hidden=4096,dtype=bf16]", "NVIDIA \"H200\"");
-static_assert(norm && norm->variant == "vectorized" && norm->time_us == 1.25 && norm->arch == "sm_90a");
+static_assert(norm->variant == "vectorized" && norm->time_us == 1.25 && norm->arch == "sm_90a");
 static_assert(w::value(*norm, "block", 1) == 256 && w::value(*norm, "shift", 1) == -2);
 static_assert(w::text(*norm, "store") == "stream" && w::value(*norm, "store", 7) == 7);
 static_assert(w::value(*norm, "vec", 8) == 8);
