@@ -69,6 +69,7 @@ DeviceFacts facts_of(const Json& json) {
 Json to_json(const Measurement& m) {
   return {{"status", name_of(m.status)},
           {"detail", m.detail},
+          {"abandoned", m.abandoned},
           {"time_us", number(m.time_us)},
           {"time_us_min", number(m.time_us_min)},
           {"time_us_p10", number(m.time_us_p10)},
@@ -94,6 +95,7 @@ Json to_json(const Measurement& m) {
 Measurement measurement_of(const Json& json) {
   return {.status = parse_status(json.at("status").get<std::string>()),
           .detail = json.at("detail"),
+          .abandoned = json.at("abandoned"),
           .time_us = number(json.at("time_us")),
           .time_us_min = number(json.at("time_us_min")),
           .time_us_p10 = number(json.at("time_us_p10")),
@@ -124,7 +126,7 @@ Json to_json(const Job& job) {
           {"cache", job.options.cache == CacheMode::hot ? "hot" : "cold"},
           {"max_rel_ci", job.options.max_rel_ci},
           {"min_samples", job.options.min_samples},
-          {"max_seconds", job.options.max_seconds},
+          {"max_time", job.options.max_time},
           {"seed", job.options.seed}};
 }
 
@@ -135,7 +137,7 @@ Job job_of(const Json& json) {
           .options = {.cache = json.at("cache") == "hot" ? CacheMode::hot : CacheMode::cold,
                       .max_rel_ci = json.at("max_rel_ci"),
                       .min_samples = json.at("min_samples"),
-                      .max_seconds = json.at("max_seconds"),
+                      .max_time = json.at("max_time"),
                       .seed = json.at("seed")},
           .variant = json.at("variant"),
           .config = assignment(json.at("config"))};

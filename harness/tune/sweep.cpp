@@ -93,9 +93,9 @@ class Loader {
   }
 
   void read_sampling(const YAML::Node& node) {
-    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_seconds"});
+    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time"});
     if (node["max_rel_ci"]) options_.max_rel_ci = yaml_.positive(node["max_rel_ci"], "'max_rel_ci'");
-    if (node["max_seconds"]) options_.max_seconds = yaml_.positive(node["max_seconds"], "'max_seconds'");
+    if (node["max_time"]) options_.max_time = yaml_.positive(node["max_time"], "'max_time'");
     if (node["min_samples"]) {
       const std::int64_t n = yaml_.whole(node["min_samples"], "'min_samples'");
       if (n < 1 || n > 100000)

@@ -71,7 +71,7 @@ void inject_fault(const std::string& config) {
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
   return a.cache == b.cache && a.max_rel_ci == b.max_rel_ci && a.min_samples == b.min_samples &&
-         a.max_seconds == b.max_seconds && a.seed == b.seed;
+         a.max_time == b.max_time && a.seed == b.seed;
 }
 
 /// The bench of the problem at hand; another one replaces it, since two may not fit the memory.

@@ -33,7 +33,7 @@ Result run(const std::string& arguments) {
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";
   std::ofstream(path)
-      << "sampling: {min_samples: 3, max_seconds: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
   return path.string();
 }

@@ -20,7 +20,7 @@ Problem small() {
   return find_op("rms_norm").op.problem(dims, DType::fp32);
 }
 
-BenchOptions quick() { return {.min_samples = 6, .max_seconds = 0.05}; }
+BenchOptions quick() { return {.min_samples = 6, .max_time = 0.05}; }
 
 /// A host variant that runs the right one and then does something wrong.
 Variant spoiled(std::function<void(const RmsNormArgs&)> harm, bool run_first = true) {

@@ -14,7 +14,7 @@ class Worker : public ::testing::Test {
   void TearDown() override { ::unsetenv("WARPTUNE_WORKER_FAULT"); }
   Measurement run(int threads, double seconds = 60) {
     return worker_.run({.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
-                        .options = {.min_samples = 3, .max_seconds = 0.01},
+                        .options = {.min_samples = 3, .max_time = 0.01},
                         .variant = "host_threaded",
                         .config = {{"threads", threads}}},
                        seconds);
