@@ -41,6 +41,22 @@ Assignment assignment(const Json& json) {
   return values;
 }
 
+Json to_json(const std::vector<TiedConfig>& tied) {
+  Json list = Json::array();
+  for (const TiedConfig& t : tied)
+    list.push_back({{"variant", t.variant}, {"config", to_json(t.config)}, {"time_us", t.time_us}});
+  return list;
+}
+
+/// Files of before ties were kept have none.
+std::vector<TiedConfig> tied_of(const Json& winner) {
+  std::vector<TiedConfig> tied;
+  if (winner.contains("tied"))
+    for (const Json& t : winner["tied"])
+      tied.push_back({t.at("variant"), assignment(t.at("config")), t.at("time_us")});
+  return tied;
+}
+
 Winner winner_of(const Json& json) {
   return {.problem = {.op = json.at("op"),
                       .dims = assignment(json.at("dims")),
@@ -50,7 +66,9 @@ Winner winner_of(const Json& json) {
           .time_us = json.at("time_us"),
           .source_hash = json.at("source_hash"),
           .run_id = json.at("run_id"),
-          .csv = json.at("csv")};
+          .csv = json.at("csv"),
+          .throttled = json.value("throttled", ""),
+          .tied = tied_of(json)};
 }
 
 }  // namespace
@@ -97,7 +115,9 @@ void Wisdom::save(const fs::path& path) const {
                                {"time_us", w.time_us},
                                {"source_hash", w.source_hash},
                                {"run_id", w.run_id},
-                               {"csv", w.csv}});
+                               {"csv", w.csv},
+                               {"throttled", w.throttled},
+                               {"tied", to_json(w.tied)}});
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   const fs::path partial = path.string() + fmt::format(".{}", getpid());
   std::ofstream out(partial);

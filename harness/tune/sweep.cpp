@@ -40,9 +40,9 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "most", "ops", "models"});
+    yaml_.expect_keys(root, "a sweep",
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
+                       "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -54,6 +54,7 @@ class Loader {
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
     if (root["most"]) most_ = most_of(root["most"]);
+    if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
@@ -116,6 +117,12 @@ class Loader {
     if (most < 1 || most > 1000000)
       yaml_.fail(node, fmt::format("'most' is {}; it must be 1 to 1000000", most));
     return static_cast<int>(most);
+  }
+
+  int finalists_of(const YAML::Node& node) const {
+    const std::int64_t n = yaml_.whole(node, "'finalists'");
+    if (n < 1 || n > 64) yaml_.fail(node, fmt::format("'finalists' is {}; it must be 1 to 64", n));
+    return static_cast<int>(n);
   }
 
   std::vector<DType> dtypes_of(const YAML::Node& node) const {
@@ -409,6 +416,7 @@ class Loader {
 
   /// The same problem from two places is solved once, by the variants of both.
   void add(SweepItem item) {
+    item.finalists = finalists_;
     const auto it = std::ranges::find_if(sweep_.items, [&](const SweepItem& other) {
       return other.problem == item.problem && other.options.cache == item.options.cache;
     });
@@ -425,7 +433,7 @@ class Loader {
   Sweep sweep_;
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
-  int most_ = 0;
+  int most_ = 0, finalists_ = 8;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "results/csv.h"
@@ -48,6 +49,12 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   ASSERT_GE(rows.size(), 4u);
   for (const auto& row : rows) EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
   EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 2u);
+  std::map<std::string, int> finalists;  // by cache state
+  for (const auto& row : rows)
+    if (row.at("detail").starts_with("finalist")) ++finalists[row.at("cache")];
+  EXPECT_GE(finalists["cold"], 2);
+  EXPECT_EQ(finalists["hot"], finalists["cold"]);
+  EXPECT_EQ(finalists["isolated"], finalists["cold"]);
 }
 
 TEST(Cli, DryRunCountsOnly) {
