@@ -18,6 +18,7 @@ namespace warptune {
 namespace {
 
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
+constexpr int kRepeats = 4;              // of a verified launch
 constexpr double kInterleavedTime = 4;   // times max_time, for each finalist
 constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
 
@@ -110,7 +111,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     work.begin();
     const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
     put_verdict(m, work.verify(once), "before timing");
-    if (m.status == Status::ok) put_verdict(m, work.verify_again(once), "before timing");
+    if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
     if (m.status != Status::ok) return;
 
     const int launches = work.launches_per_sample(prepared);
@@ -126,12 +127,15 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     m.clocks = watch.summary(samples.throttled > 0);
     if (m.status != Status::ok) return;
 
-    // What was timed is checked as it was timed, on inputs it has not seen.
+    // On inputs it has not seen: one launch, which cannot take its answer from the launch before; and what
+    // was timed, as it was timed.
     put_verdict(m, work.check_inputs(), "after timing");
     if (m.status != Status::ok) return;
     work.change_inputs();
     if (work.changes_inputs()) replay = work.recorded_once(prepared);
-    put_verdict(m, work.verify([&] { replay->launch(device.stream()); }), "after timing");
+    put_verdict(m, work.verify(once), "after timing");
+    if (m.status == Status::ok)
+      put_verdict(m, work.verify_again(1, [&] { replay->launch(device.stream()); }), "after timing");
     if (m.status == Status::ok) work.end();
   });
   check_floor(m, work.impossible_us());

@@ -31,8 +31,9 @@ class Workbench {
 
   /// Poisons the outputs of the checked set, runs, and compares; inputs and guard bands must be as before.
   Verdict verify(const std::function<void()>& run);
-  /// Some more runs of what was just verified must give the same bytes, or again right ones: races show.
-  Verdict verify_again(const std::function<void()>& run);
+  /// More runs after one that was verified must give the same bytes, or again right ones: races show.
+  /// At least one run, at most `repeats`, fewer where they take long.
+  Verdict verify_again(int repeats, const std::function<void()>& run);
   /// What timing left behind: inputs of all sets and the guard bands of the checked one.
   Verdict check_inputs();
   /// Fills the checked set with the inputs of the other seed.

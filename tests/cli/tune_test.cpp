@@ -57,6 +57,19 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   EXPECT_EQ(finalists["isolated"], finalists["cold"]);
 }
 
+TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
+  const fs::path out = fs::path(::testing::TempDir()) / "calibrate_out";
+  fs::remove_all(out);
+  const Result result = run("calibrate --device host --out " + out.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("write"), std::string::npos) << result.text;
+  const auto file = out / "host" / "device.json";
+  ASSERT_TRUE(fs::exists(file));
+  const auto before = fs::last_write_time(file);
+  EXPECT_EQ(run("tune " + sweep_file() + " --device host --filter host_naive --out " + out.string()).code, 0);
+  EXPECT_EQ(fs::last_write_time(file), before);
+}
+
 TEST(Cli, DryRunCountsOnly) {
   const Result result = run("tune " + sweep_file() + " --device host --dry-run --filter host_naive");
   EXPECT_EQ(result.code, 0) << result.text;
