@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
     add_devices(app, exit_code);
     add_list(app, exit_code);
     add_tune(app, exit_code);
+    add_calibrate(app, exit_code);
     add_inspect(app, exit_code);
     add_decode(app, exit_code);
     add_wisdom(app, exit_code);

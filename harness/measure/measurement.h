@@ -25,7 +25,8 @@ Status parse_status(std::string_view name);
 /// Times in microseconds per launch. NaN where not measured.
 struct Measurement {
   Status status = Status::ok;
-  std::string detail;  // one sentence where status is not ok
+  std::string detail;      // one sentence where status is not ok, or where there is something to say
+  bool abandoned = false;  // surely slower than the best, so that sampling ended early
   double time_us = NAN_VALUE, time_us_min = NAN_VALUE, time_us_p10 = NAN_VALUE, time_us_p90 = NAN_VALUE;
   double ci_low_us = NAN_VALUE, ci_high_us = NAN_VALUE;
   int samples = 0, launches_per_sample = 0;

@@ -57,6 +57,22 @@ Provenance provenance_of(const Json& json) {
           .git_commit = json.at("git_commit")};
 }
 
+Json to_json(const std::vector<TiedConfig>& tied) {
+  Json list = Json::array();
+  for (const TiedConfig& t : tied)
+    list.push_back({{"variant", t.variant}, {"config", to_json(t.config)}, {"time_us", t.time_us}});
+  return list;
+}
+
+/// Files of before ties were kept have none.
+std::vector<TiedConfig> tied_of(const Json& winner) {
+  std::vector<TiedConfig> tied;
+  if (winner.contains("tied"))
+    for (const Json& t : winner["tied"])
+      tied.push_back({t.at("variant"), assignment(t.at("config")), t.at("time_us")});
+  return tied;
+}
+
 Winner winner_of(const Json& json) {
   return {.problem = {.op = json.at("op"),
                       .dims = assignment(json.at("dims")),
@@ -67,7 +83,9 @@ Winner winner_of(const Json& json) {
           .source_hash = json.at("source_hash"),
           .run_id = json.at("run_id"),
           .csv = json.at("csv"),
-          .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{}};
+          .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
+          .throttled = json.value("throttled", ""),
+          .tied = tied_of(json)};
 }
 
 }  // namespace
@@ -106,7 +124,9 @@ std::string Wisdom::to_json() const {
                                                      {"time_us", w.time_us},
                                                      {"source_hash", w.source_hash},
                                                      {"run_id", w.run_id},
-                                                     {"csv", w.csv}});
+                                                     {"csv", w.csv},
+                                                     {"throttled", w.throttled},
+                                                     {"tied", warptune::to_json(w.tied)}});
     if (w.made_on != provenance_) winner["made_on"] = warptune::to_json(w.made_on);
   }
   return json.dump(1) + '\n';

@@ -14,14 +14,23 @@ struct Provenance {
   bool operator==(const Provenance&) const = default;
 };
 
+/// A configuration that is as fast as a winner, as far as can be told.
+struct TiedConfig {
+  std::string variant;
+  Config config;
+  double time_us = 0;
+};
+
 struct Winner {
   Problem problem;
   std::string variant;
   Config config;
   double time_us = 0;
-  std::string source_hash;  // of the variant's kernels
-  std::string run_id, csv;  // the run and the file that hold its row
-  Provenance made_on = {};  // empty: that of the wisdom it is put into
+  std::string source_hash;            // of the variant's kernels
+  std::string run_id, csv;            // the run and the file that hold its row
+  Provenance made_on = {};            // empty: that of the wisdom it is put into
+  std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
+  std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
 };
 
 class Wisdom {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -37,7 +38,7 @@ Result run(const std::string& arguments, const std::string& streams = "2>&1") {
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";
   std::ofstream(path)
-      << "sampling: {min_samples: 3, max_seconds: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
   return path.string();
 }
@@ -52,6 +53,25 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   ASSERT_GE(rows.size(), 4u);
   for (const auto& row : rows) EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
   EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 2u);
+  std::map<std::string, int> finalists;  // by cache state
+  for (const auto& row : rows)
+    if (row.at("detail").starts_with("finalist")) ++finalists[row.at("cache")];
+  EXPECT_GE(finalists["cold"], 2);
+  EXPECT_EQ(finalists["hot"], finalists["cold"]);
+  EXPECT_EQ(finalists["isolated"], finalists["cold"]);
+}
+
+TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
+  const fs::path out = fs::path(::testing::TempDir()) / "calibrate_out";
+  fs::remove_all(out);
+  const Result result = run("calibrate --device host --out " + out.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("write"), std::string::npos) << result.text;
+  const auto file = out / "host" / "device.json";
+  ASSERT_TRUE(fs::exists(file));
+  const auto before = fs::last_write_time(file);
+  EXPECT_EQ(run("tune " + sweep_file() + " --device host --filter host_naive --out " + out.string()).code, 0);
+  EXPECT_EQ(fs::last_write_time(file), before);
 }
 
 TEST(Cli, DryRunCountsOnly) {

@@ -21,6 +21,8 @@ TEST(Wisdom, RoundTripAndReplacement) {
   wisdom.put(attention(1, 256));
   Winner better = attention(1, 256);
   better.time_us = 1;
+  better.throttled = "hw_slowdown";
+  better.tied = {{"other", {{"block", 64}}, 1.01}};
   wisdom.put(better);
   wisdom.save(path);
   const Wisdom read = Wisdom::load(path);
@@ -28,6 +30,10 @@ TEST(Wisdom, RoundTripAndReplacement) {
   EXPECT_EQ(read.winners()[0].problem, better.problem);
   EXPECT_EQ(read.winners()[0].config, better.config);
   EXPECT_EQ(read.winners()[0].time_us, 1);
+  EXPECT_EQ(read.winners()[0].throttled, "hw_slowdown");
+  ASSERT_EQ(read.winners()[0].tied.size(), 1u);
+  EXPECT_EQ(read.winners()[0].tied[0].variant, "other");
+  EXPECT_EQ(read.winners()[0].tied[0].config["block"], 64);
   EXPECT_EQ(read.provenance().driver, "580");
   EXPECT_NE(read.exact(better.problem), nullptr);
 }

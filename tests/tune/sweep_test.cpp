@@ -42,6 +42,7 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
             "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
   EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
+  EXPECT_EQ(error_of("finalists: 0\nops: []\n"), "1: 'finalists' is 0; it must be 1 to 64");
   EXPECT_EQ(error_of("seed: -1\nops: []\n"), "1: 'seed' is -1; it must be 0 or more");
   EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1, hiden: 8}\n")),
             "4: op 'rms_norm' has no dim 'hiden'; did you mean 'hidden'?");
@@ -164,19 +165,6 @@ TEST(Plan, SpreadKeepsBothEnds) {
   EXPECT_EQ(few.front()["i"], 0);
   EXPECT_EQ(few.back()["i"], 9);
   EXPECT_EQ(spread(configs, 0).size(), 10u);
-}
-
-TEST(Winner, TiesGoToTheFirst) {
-  const auto ok = [](double time, double high) {
-    Measurement m;
-    m.time_us = time;
-    m.ci_high_us = high;
-    return m;
-  };
-  Measurement wrong = ok(0.1, 0.1);
-  wrong.status = Status::wrong_result;
-  EXPECT_EQ(pick_winner({wrong, ok(2.0, 2.1), ok(1.05, 1.2), ok(1.0, 1.1)}), 2u);
-  EXPECT_EQ(pick_winner({wrong}), std::nullopt);
 }
 
 }  // namespace
