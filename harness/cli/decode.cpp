@@ -29,7 +29,7 @@ constexpr int kFinishedEvery = 16;             // steps between looks at whether
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
                                          fuse_append = "auto", sampling = "greedy", golden, csv,
-                                         out = "results";
+                                         out = "results", stale_wisdom = "refuse";
   std::vector<int> prompt_lens;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
@@ -77,8 +77,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   if (!o.wisdom.empty() || fs::exists(usual)) {
     options.wisdom = Wisdom::load(o.wisdom.empty() ? usual : fs::path(o.wisdom));
     options.has_wisdom = true;
-    if (const std::string& of = options.wisdom.provenance().device; of != facts.name)
-      note(fmt::format("the wisdom was made on '{}', this is '{}'", of, facts.name));
+    options.stale = o.stale_wisdom == "use" ? StaleSources::use : StaleSources::refuse;
   } else {
     note(fmt::format("there is no wisdom at {}; every op takes a default", usual.string()));
   }
@@ -254,6 +253,9 @@ void add_decode(CLI::App& app, int& exit_code) {
                 "KV length at which a step is timed (default: that of the last step)")
       ->check(CLI::Range(1, 1 << 20));
   c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  c->add_option("--stale-wisdom", o->stale_wisdom,
+                "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
+      ->check(CLI::IsMember({"refuse", "use"}));
   c->add_option("--variant", o->variants,
                 "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
       ->allow_extra_args(false);
