@@ -119,7 +119,7 @@ void expect_bad_input(const std::string& arguments, const std::string& part) {
 TEST(Cli, BadInputIsOneSentence) {
   const std::string sweep = sweep_file(), golden = std::string(TEST_DATA) + "/golden/gqa";
   const fs::path bad = fs::path(TEST_DATA) / "bad_yaml" / "unknown_key.yaml";
-  expect_bad_input("--no-such-flag", "--no-such-flag");
+  expect_bad_input("--no-such-flag", "subcommand");
   expect_bad_input("tune " + sweep + " --no-such-flag", "--no-such-flag");
   expect_bad_input("", "subcommand");
   expect_bad_input("tune " + bad.string() + " --device host", bad.string() + ":2: unknown key 'dtype'");
