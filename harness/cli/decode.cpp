@@ -131,6 +131,15 @@ double generate(Model& model, const std::vector<std::vector<int>>& prompts, int 
   return prefill_us;
 }
 
+/// Opened before anything runs, so that a folder that cannot be written is bad input.
+std::unique_ptr<CsvFile> open_csv(const fs::path& path) {
+  try {
+    return std::make_unique<CsvFile>(path, decode_columns());
+  } catch (const std::exception& e) {
+    throw InputError(e.what());
+  }
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   const Sampling sampling = parse_sampling(o.sampling);
@@ -138,6 +147,9 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DType dtype = dtype_of(o, device->facts());
   const std::size_t free_at_start = device->free_bytes();
+  const fs::path path =
+      o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
+  const auto csv = open_csv(path);
 
   const auto prompts = golden ? golden->prompts : prompts_of(o, config);
   const int steps = golden ? golden->steps() : std::max(o.steps, o.check_baseline);
@@ -201,11 +213,8 @@ int run(const DecodeOptions& o) {
   }
   fmt::print("\n{}", to_text(report));
 
-  const fs::path path =
-      o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
   const RunInfo info = new_run();
-  CsvFile(path, decode_columns())
-      .append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
+  csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   fmt::print("row appended to {}\n", path.string());
   if (!ok) fmt::print(stderr, "warptune: the check failed\n");
   return ok ? 0 : 1;

@@ -32,7 +32,9 @@ int main(int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-      return app.exit(e) == 0 ? 0 : 2;
+      if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+      fmt::print(stderr, "warptune: {}; --help shows what there is\n", e.what());
+      return 2;
     }
     return exit_code;
   } catch (const InputError& e) {

@@ -123,6 +123,7 @@ void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
 
 void put_samples(Measurement& m, std::vector<double> samples, int launches) {
   for (double& s : samples) s /= launches;
+  m.samples_us = samples;
   std::ranges::sort(samples);
   m.samples = static_cast<int>(samples.size());
   m.launches_per_sample = launches;
