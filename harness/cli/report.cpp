@@ -17,7 +17,7 @@ void add_report(CLI::App& app, int&) {
       "torch_peers.csv beside a CSV are used too. The page needs no network (docs/report.md).\n"
       "Examples:\n"
       "  warptune report results -o report.html\n"
-      "  warptune report results/nvidia-h200/llama2-7b.csv --title 'LLaMA-2 7B on H200'");
+      "  warptune report results/h200/llama2-7b.csv --title 'LLaMA-2 7B on H200'");
   struct Given {
     std::vector<std::string> results;
     std::string output = "report.html", title = "warptune report";

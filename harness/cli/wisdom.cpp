@@ -43,8 +43,8 @@ void add_wisdom(CLI::App& app, int&) {
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
-      "  warptune wisdom show results/nvidia-h200/wisdom.json\n"
-      "  warptune wisdom export results/nvidia-h200/wisdom.json --format header -o warptune_wisdom.h");
+      "  warptune wisdom show results/h200/wisdom.json\n"
+      "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h");
   const auto given = std::make_shared<Given>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();

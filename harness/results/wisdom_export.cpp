@@ -24,7 +24,7 @@ std::string literal(const std::string& text) {
 
 constexpr std::string_view kHead =
     R"(// Winners of warptune, written by `warptune wisdom export --format header`. Needs C++17 and nothing else.
-//   constexpr auto* w = warptune_wisdom::find("rms_norm[tokens=1,hidden=4096,dtype=bf16]");
+//   const auto* w = warptune_wisdom::find("rms_norm[tokens=1,hidden=4096,dtype=bf16]");
 //   if (w) launch(w->variant, warptune_wisdom::value(*w, "block", 256));
 #pragma once
 #include <cstddef>
