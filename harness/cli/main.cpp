@@ -29,6 +29,11 @@ int main(int argc, char** argv) {
     add_decode(app, exit_code);
     add_wisdom(app, exit_code);
     add_report(app, exit_code);
+    add_compare(app, exit_code);
+    add_rerun(app, exit_code);
+    add_bench(app, exit_code);
+    add_profile(app, exit_code);
+    add_counters(app, exit_code);
     add_worker(app, exit_code);
     try {
       app.parse(argc, argv);
