@@ -40,6 +40,7 @@ void put_samples(Measurement& m, const Samples& samples, int launches) {
   }
   std::vector<double> sorted = samples.us;
   for (double& s : sorted) s /= launches;
+  m.samples_us = sorted;
   std::ranges::sort(sorted);
   m.samples = static_cast<int>(sorted.size());
   m.launches_per_sample = launches;

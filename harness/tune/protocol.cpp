@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "results/samples_file.h"
+
 namespace warptune {
 using Json = nlohmann::json;
 namespace {
@@ -78,6 +80,7 @@ Json to_json(const Measurement& m) {
           {"ci_high_us", number(m.ci_high_us)},
           {"samples", m.samples},
           {"launches_per_sample", m.launches_per_sample},
+          {"samples_us", thinned(m.samples_us)},
           {"floor_us", number(m.floor_us)},
           {"max_abs_err", number(m.max_abs_err)},
           {"rel_l2_err", number(m.rel_l2_err)},
@@ -104,6 +107,7 @@ Measurement measurement_of(const Json& json) {
           .ci_high_us = number(json.at("ci_high_us")),
           .samples = json.at("samples"),
           .launches_per_sample = json.at("launches_per_sample"),
+          .samples_us = json.at("samples_us").get<std::vector<double>>(),
           .floor_us = number(json.at("floor_us")),
           .max_abs_err = number(json.at("max_abs_err")),
           .rel_l2_err = number(json.at("rel_l2_err")),

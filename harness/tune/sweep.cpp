@@ -42,7 +42,7 @@ class Loader {
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
-                       "ops", "models"});
+                       "constraint_rows", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -55,6 +55,8 @@ class Loader {
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
     if (root["most"]) most_ = most_of(root["most"]);
     if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
+    if (root["constraint_rows"])
+      sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {

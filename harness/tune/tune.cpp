@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "results/csv.h"
+#include "results/samples_file.h"
 #include "results/sweep_row.h"
 #include "results/wisdom.h"
 #include "tune/compile_lanes.h"
@@ -75,6 +76,9 @@ class Tuner {
     });
     know_ceilings(folder / "device.json");
     csv_ = csv.get();
+    const auto samples =
+        writable([&] { return std::make_unique<CsvFile>(samples_path(summary_.csv), samples_columns()); });
+    samples_ = samples.get();
 
     fmt::print(options_.log, "{}: {} configurations of {} problems on {} ({})\n", sweep_.name, total,
                problems.size(), facts_.name, facts_.arch);
@@ -116,6 +120,8 @@ class Tuner {
     std::vector<Measurement> measurements;
     double best = NAN, best_high = NAN;
     bool first = true;
+    for (const Excluded& e : planned.excluded)
+      write_row(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
     for (const Candidate& candidate : planned.candidates) {
       Measurement m = try_one(item, candidate, compile, best_high, first);
       write_row(item, candidate, m);
@@ -225,17 +231,19 @@ class Tuner {
   /// `cache`: what the column says, where it is not the item's.
   void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m,
                  const char* cache = nullptr) {
-    csv_->append(fields_of({.run = run_,
-                            .timestamp_utc = timestamp_utc(),
-                            .facts = facts_,
-                            .problem = item.problem,
-                            .variant = candidate.variant->name,
-                            .config = candidate.config,
-                            .cache = cache                                  ? cache
-                                     : item.options.cache == CacheMode::hot ? "hot"
-                                                                            : "cold",
-                            .cost = item.entry->op.cost(item.problem),
-                            .measurement = m}));
+    const SweepRow row{.run = run_,
+                       .timestamp_utc = timestamp_utc(),
+                       .facts = facts_,
+                       .problem = item.problem,
+                       .variant = candidate.variant->name,
+                       .config = candidate.config,
+                       .cache = cache                                  ? cache
+                                : item.options.cache == CacheMode::hot ? "hot"
+                                                                       : "cold",
+                       .cost = item.entry->op.cost(item.problem),
+                       .measurement = m};
+    if (!m.samples_us.empty()) samples_->append(samples_fields(row));  // first: a row has its samples
+    csv_->append(fields_of(row));
   }
 
   /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
@@ -272,7 +280,7 @@ class Tuner {
   const RunInfo run_ = new_run();
   DeviceFacts facts_;
   Wisdom wisdom_;
-  CsvFile* csv_ = nullptr;
+  CsvFile *csv_ = nullptr, *samples_ = nullptr;
   std::size_t task_ = 0;  // the next of the compile tasks
   TuneSummary summary_;
 };
