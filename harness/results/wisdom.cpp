@@ -41,22 +41,6 @@ Assignment assignment(const Json& json) {
   return values;
 }
 
-Json to_json(const Provenance& p) {
-  return {{"device", p.device},
-          {"arch", p.arch},
-          {"driver", p.driver},
-          {"toolkit", p.toolkit},
-          {"git_commit", p.git_commit}};
-}
-
-Provenance provenance_of(const Json& json) {
-  return {.device = json.at("device"),
-          .arch = json.at("arch"),
-          .driver = json.at("driver"),
-          .toolkit = json.at("toolkit"),
-          .git_commit = json.at("git_commit")};
-}
-
 Json to_json(const std::vector<TiedConfig>& tied) {
   Json list = Json::array();
   for (const TiedConfig& t : tied)
@@ -71,6 +55,22 @@ std::vector<TiedConfig> tied_of(const Json& winner) {
     for (const Json& t : winner["tied"])
       tied.push_back({t.at("variant"), assignment(t.at("config")), t.at("time_us")});
   return tied;
+}
+
+Json to_json(const Provenance& p) {
+  return {{"device", p.device},
+          {"arch", p.arch},
+          {"driver", p.driver},
+          {"toolkit", p.toolkit},
+          {"git_commit", p.git_commit}};
+}
+
+Provenance provenance_of(const Json& json) {
+  return {.device = json.at("device"),
+          .arch = json.at("arch"),
+          .driver = json.at("driver"),
+          .toolkit = json.at("toolkit"),
+          .git_commit = json.at("git_commit")};
 }
 
 Winner winner_of(const Json& json) {
@@ -124,9 +124,9 @@ std::string Wisdom::to_json() const {
                                                      {"time_us", w.time_us},
                                                      {"source_hash", w.source_hash},
                                                      {"run_id", w.run_id},
-                                                     {"csv", w.csv},
-                                                     {"throttled", w.throttled},
-                                                     {"tied", warptune::to_json(w.tied)}});
+                                                     {"csv", w.csv}});
+    if (!w.throttled.empty()) winner["throttled"] = w.throttled;
+    if (!w.tied.empty()) winner["tied"] = warptune::to_json(w.tied);
     if (w.made_on != provenance_) winner["made_on"] = warptune::to_json(w.made_on);
   }
   return json.dump(1) + '\n';

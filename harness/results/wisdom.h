@@ -9,16 +9,16 @@
 
 namespace warptune {
 
-struct Provenance {
-  std::string device, arch, driver, toolkit, git_commit;
-  bool operator==(const Provenance&) const = default;
-};
-
 /// A configuration that is as fast as a winner, as far as can be told.
 struct TiedConfig {
   std::string variant;
   Config config;
   double time_us = 0;
+};
+
+struct Provenance {
+  std::string device, arch, driver, toolkit, git_commit;
+  bool operator==(const Provenance&) const = default;
 };
 
 struct Winner {

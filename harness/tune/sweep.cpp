@@ -54,9 +54,9 @@ class Loader {
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
     if (root["most"]) most_ = most_of(root["most"]);
+    if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
-    if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
