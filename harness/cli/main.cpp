@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     add_tune(app, exit_code);
     add_inspect(app, exit_code);
     add_decode(app, exit_code);
+    add_replay(app, exit_code);
     add_worker(app, exit_code);
     try {
       app.parse(argc, argv);
