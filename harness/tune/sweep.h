@@ -7,6 +7,7 @@
 
 #include "core/space.h"
 #include "measure/bench.h"
+#include "search/budget.h"
 
 namespace warptune {
 
@@ -32,6 +33,7 @@ struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
+  SearchChoice search;
   std::vector<SweepItem> items;
 };
 
