@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     add_bench(app, exit_code);
     add_profile(app, exit_code);
     add_counters(app, exit_code);
+    add_replay(app, exit_code);
     add_worker(app, exit_code);
     try {
       app.parse(argc, argv);

@@ -8,6 +8,16 @@ namespace warptune {
 
 int default_lanes() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
 
+CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts) {
+  try {
+    return {.resources = inspect(compiler, *task.variant, *task.problem, *task.config, facts)};
+  } catch (const ResourceError& e) {
+    return {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
+  } catch (const std::exception& e) {
+    return {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
+  }
+}
+
 CompileLanes::CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks,
                            int lanes, std::size_t ahead)
     : compiler_(compiler),
@@ -60,15 +70,7 @@ void CompileLanes::lane() {
     slots_[i].state = State::busy;
     busy_.insert(kernels_[i].begin(), kernels_[i].end());
     lock.unlock();
-    CompileResult result;
-    try {
-      result.resources =
-          inspect(compiler_, *tasks_[i].variant, *tasks_[i].problem, *tasks_[i].config, facts_);
-    } catch (const ResourceError& e) {
-      result = {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
-    } catch (const std::exception& e) {
-      result = {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
-    }
+    CompileResult result = compile_now(compiler_, tasks_[i], facts_);
     lock.lock();
     slots_[i].result = std::move(result);
     slots_[i].state = State::done;

@@ -26,6 +26,9 @@ struct CompileResult {
   Resources resources;  // compile_ms: 0 where it was in the cache
 };
 
+/// Compiles one task now; what goes wrong is in the result.
+CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts);
+
 class CompileLanes {
  public:
   /// Compiles at most `ahead` tasks beyond the last one taken. A kernel that several tasks share is compiled

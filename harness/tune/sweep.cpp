@@ -12,6 +12,7 @@
 #include "core/expression.h"
 #include "llama/model_config.h"
 #include "llama/model_problems.h"
+#include "search/strategy.h"
 #include "table.h"
 #include "tune/yaml_reader.h"
 
@@ -42,7 +43,7 @@ class Loader {
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
-                       "constraint_rows", "ops", "models"});
+                       "constraint_rows", "strategy", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -53,6 +54,7 @@ class Loader {
     }
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
+    if (root["strategy"]) read_strategy(root["strategy"]);
     if (root["most"]) most_ = most_of(root["most"]);
     if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
     if (root["constraint_rows"])
@@ -104,6 +106,27 @@ class Loader {
       if (n < 1 || n > 100000)
         yaml_.fail(node["min_samples"], fmt::format("'min_samples' is {}; it must be 1 to 100000", n));
       options_.min_samples = static_cast<int>(n);
+    }
+  }
+
+  /// A name, or {name: ..., budget: ..., seed: ...}.
+  void read_strategy(const YAML::Node& node) {
+    SearchChoice& search = sweep_.search;
+    if (node.IsMap()) yaml_.expect_keys(node, "'strategy'", {"name", "budget", "seed"});
+    const YAML::Node name = node.IsMap() ? node["name"] : node;
+    if (!name) yaml_.fail(node, "'strategy' needs 'name'");
+    search.strategy = yaml_.text(name, "'strategy'");
+    const auto& known = strategy_names();
+    if (std::ranges::find(known, search.strategy) == known.end())
+      yaml_.fail(name, fmt::format("unknown strategy '{}'; known are {}", search.strategy, listed(known)));
+    if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
+    if (!node.IsMap()) return;
+    if (const YAML::Node budget = node["budget"])
+      search.budget = at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
+    if (node["seed"]) {
+      const std::int64_t seed = yaml_.whole(node["seed"], "'seed'");
+      if (seed < 0) yaml_.fail(node["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
+      search.seed = static_cast<std::uint64_t>(seed);
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "core/space.h"
 #include "measure/bench.h"
+#include "search/budget.h"
 
 namespace warptune {
 
@@ -34,6 +35,7 @@ struct Sweep {
   std::string device = "auto";
   std::filesystem::path output = "results";
   bool constraint_rows = false;  // a row for each configuration that the constraints exclude
+  SearchChoice search;
   std::vector<SweepItem> items;
 };
 

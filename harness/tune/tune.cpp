@@ -18,6 +18,7 @@
 #include "tune/device_file.h"
 #include "tune/finalists.h"
 #include "tune/progress.h"
+#include "tune/search_order.h"
 #include "tune/worker_process.h"
 
 namespace warptune {
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kAhead = 64;  // configurations compiled before the worker asks for them
+constexpr int kProposals = 4;       // asked of a strategy before the first is measured
 constexpr int kFinalistRounds = 21;
 constexpr double kStartSeconds = 120;     // for a worker to open its device
 constexpr double kCeilingsSeconds = 300;  // for it to measure the ceilings
@@ -84,14 +86,18 @@ class Tuner {
                problems.size(), facts_.name, facts_.arch);
     std::fflush(options_.log);
     std::vector<CompileTask> tasks;
+    if (searching()) {
+      total = 0;
+      for (const PlannedProblem& p : problems) total += sweep_.search.budget.evaluations(p.candidates.size());
+      fmt::print(options_.log, "strategy {}: at most {} of them\n", sweep_.search.strategy, total);
+    }
     for (const PlannedProblem& p : problems)
       for (const Candidate& c : p.candidates)
-        if (compiled(*c.variant)) tasks.push_back({c.variant, &p.item->problem, &c.config});
+        if (!searching() && compiled(*c.variant)) tasks.push_back({c.variant, &p.item->problem, &c.config});
     const int lanes = options_.lanes > 0 ? options_.lanes : default_lanes();
     CompileLanes compile(compiler_, facts_, std::move(tasks), lanes, kAhead);
     Progress progress(options_.log, total);
     for (const PlannedProblem& p : problems) solve(p, compile, progress);
-    summary_.configurations = total;
     summary_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return std::move(summary_);
   }
@@ -100,6 +106,8 @@ class Tuner {
   static bool compiled(const Variant& variant) {
     return variant.backend == Backend::cuda && !variant.stages.empty();
   }
+
+  bool searching() const { return sweep_.search.strategy != "exhaustive" || sweep_.search.budget.amount > 0; }
 
   void know_ceilings(const fs::path& file) {
     if (const auto stored = load_device_file(file, facts_)) {
@@ -117,33 +125,50 @@ class Tuner {
   void solve(const PlannedProblem& planned, CompileLanes& compile, Progress& progress) {
     const SweepItem& item = *planned.item;
     const std::string key = item.problem.key();
-    std::vector<Measurement> measurements;
+    std::map<std::size_t, Measurement> tried;  // in canonical order
     double best = NAN, best_high = NAN;
     bool first = true;
     for (const Excluded& e : planned.excluded)
       write_row(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
-    for (const Candidate& candidate : planned.candidates) {
-      Measurement m = try_one(item, candidate, compile, best_high, first);
-      write_row(item, candidate, m);
+    const auto attempt = [&](std::size_t index, const CompileResult& built) {
+      Measurement m = try_one(item, planned.candidates[index], built, best_high, first);
+      write_row(item, planned.candidates[index], m);
+      ++summary_.configurations;
       if (m.status == Status::ok) {
         ++summary_.ok;
         best = std::fmin(best, m.time_us);
         best_high = std::fmin(best_high, m.ci_high_us);
       }
-      measurements.push_back(std::move(m));
       progress.step(key, best);
+      return tried.insert_or_assign(index, std::move(m)).first->second;
+    };
+    if (searching()) {
+      SearchOrder order(planned, sweep_.search, compiler_, facts_, kProposals);
+      while (const auto proposal = order.next()) {
+        const Measurement m = attempt(proposal->candidate, proposal->built);
+        order.tell(proposal->candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+      }
+    } else {
+      for (std::size_t i = 0; i < planned.candidates.size(); ++i)
+        attempt(i, compiled(*planned.candidates[i].variant) ? compile.take(task_++) : CompileResult{});
+    }
+    std::vector<Candidate> candidates;
+    std::vector<Measurement> measurements;
+    for (auto& [index, m] : tried) {
+      candidates.push_back(planned.candidates[index]);
+      measurements.push_back(std::move(m));
     }
     const std::vector<std::size_t> finalists = choose_finalists(measurements, item.finalists);
-    time_again(item, planned.candidates, finalists, measurements);
+    time_again(item, candidates, finalists, measurements);
     const auto choice = choose_winner(measurements);
     if (!choice) {
       summary_.unsolved.push_back(item.problem);
       if (!planned.candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
       return;
     }
-    const Candidate& c = planned.candidates[choice->winner];
+    const Candidate& c = candidates[choice->winner];
     const Measurement& m = measurements[choice->winner];
-    remember(item, planned.candidates, measurements, *choice);
+    remember(item, candidates, measurements, *choice);
     const std::string floor =
         m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
     const std::string tied =
@@ -204,10 +229,8 @@ class Tuner {
     return fmt::format("no configuration is right: {} (first: {})", fmt::join(parts, ", "), first);
   }
 
-  Measurement try_one(const SweepItem& item, const Candidate& candidate, CompileLanes& compile,
+  Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, bool& first) {
-    CompileResult built;
-    if (compiled(*candidate.variant)) built = compile.take(task_++);
     if (built.kind != CompileResult::Kind::ok)
       return {
           .status = built.kind == CompileResult::Kind::resource ? Status::resource : Status::compile_error,
@@ -337,7 +360,12 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
     }
   fmt::print(options.log, "\n{:>10}  {:>10}  {:>10}  op/variant, all problems\n", "before", "after", "tried");
   for (const std::string& name : order) line(variants[name], name);
+  std::size_t budget = 0;
+  for (const PlannedProblem& p : problems) budget += sweep.search.budget.evaluations(p.candidates.size());
   line(total, fmt::format("total of {} problems on {} ({})", problems.size(), facts.name, facts.arch));
+  const bool timed = sweep.search.budget.unit == Budget::Unit::seconds;
+  fmt::print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, budget,
+             timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
 }
 
 }  // namespace warptune
