@@ -44,8 +44,13 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
     count = static_cast<std::int64_t>(
                 std::ceil(kRotation * static_cast<double>(l2) / static_cast<double>(cold))) +
             1;
-  if (count > kMostSets) {
-    count = kMostSets;
+  // A lookup table may be far larger than what a launch touches of it: no more sets than a quarter of the
+  // memory.
+  const std::int64_t set_bytes = std::max<std::int64_t>(bytes_of(specs_, CacheState::cold), 1);
+  const std::int64_t most =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(device_.free_bytes()) / 4 / set_bytes, 1, kMostSets);
+  if (count > most) {
+    count = most;
     flush_ = true;
   }
   sets_.reserve(static_cast<std::size_t>(count));

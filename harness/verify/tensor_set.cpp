@@ -5,7 +5,7 @@
 
 namespace warptune {
 namespace {
-constexpr std::size_t kBand = 256;
+constexpr std::size_t kBand = 4096;  // a whole page, so that tensors begin as aligned as a model's do
 constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // by the seed: a tiny negative float, NaN
 constexpr int kPoisonByte = 0xff;                     // NaN in every float type, -1 in int32
 }  // namespace
