@@ -94,8 +94,10 @@ TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
   EXPECT_EQ(result.code, 0) << result.text;
   std::vector<std::string> rows;
   for (const auto& row : read_csv(out / "host" / "excluded.csv"))
-    rows.push_back(row.at("config") + " " + row.at("status") + " " + row.at("detail"));
-  EXPECT_EQ(rows, (std::vector<std::string>{"threads=2 constraint threads < 2", "threads=1 ok "}));
+    if (!row.at("detail").starts_with("finalist"))  // what is said of an ok row is of its sampling
+      rows.push_back(row.at("config") + " " + row.at("status") +
+                     (row.at("status") == "ok" ? "" : " " + row.at("detail")));
+  EXPECT_EQ(rows, (std::vector<std::string>{"threads=2 constraint threads < 2", "threads=1 ok"}));
 }
 
 TEST(Cli, HelpIsNoError) {
