@@ -11,10 +11,12 @@
 
 #include "core/error.h"
 #include "results/csv.h"
+#include "results/samples_file.h"
 #include "results/sweep_row.h"
 #include "results/wisdom.h"
 #include "tune/compile_lanes.h"
 #include "tune/device_file.h"
+#include "tune/finalists.h"
 #include "tune/progress.h"
 #include "tune/search_order.h"
 #include "tune/worker_process.h"
@@ -23,8 +25,9 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kAhead = 64;        // configurations compiled before the worker asks for them
-constexpr int kProposals = 4;             // asked of a strategy before the first is measured
+constexpr std::size_t kAhead = 64;  // configurations compiled before the worker asks for them
+constexpr int kProposals = 4;       // asked of a strategy before the first is measured
+constexpr int kFinalistRounds = 21;
 constexpr double kStartSeconds = 120;     // for a worker to open its device
 constexpr double kCeilingsSeconds = 300;  // for it to measure the ceilings
 
@@ -75,6 +78,9 @@ class Tuner {
     });
     know_ceilings(folder / "device.json");
     csv_ = csv.get();
+    const auto samples =
+        writable([&] { return std::make_unique<CsvFile>(samples_path(summary_.csv), samples_columns()); });
+    samples_ = samples.get();
 
     fmt::print(options_.log, "{}: {} configurations of {} problems on {} ({})\n", sweep_.name, total,
                problems.size(), facts_.name, facts_.arch);
@@ -120,15 +126,18 @@ class Tuner {
     const SweepItem& item = *planned.item;
     const std::string key = item.problem.key();
     std::map<std::size_t, Measurement> tried;  // in canonical order
-    double best = NAN;
+    double best = NAN, best_high = NAN;
     bool first = true;
+    for (const Excluded& e : planned.excluded)
+      write_row(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
     const auto attempt = [&](std::size_t index, const CompileResult& built) {
-      Measurement m = try_one(item, planned.candidates[index], built, first);
+      Measurement m = try_one(item, planned.candidates[index], built, best_high, first);
       write_row(item, planned.candidates[index], m);
       ++summary_.configurations;
       if (m.status == Status::ok) {
         ++summary_.ok;
-        best = std::isnan(best) ? m.time_us : std::min(best, m.time_us);
+        best = std::fmin(best, m.time_us);
+        best_high = std::fmin(best_high, m.ci_high_us);
       }
       progress.step(key, best);
       return tried.insert_or_assign(index, std::move(m)).first->second;
@@ -143,26 +152,70 @@ class Tuner {
       for (std::size_t i = 0; i < planned.candidates.size(); ++i)
         attempt(i, compiled(*planned.candidates[i].variant) ? compile.take(task_++) : CompileResult{});
     }
-    std::vector<std::size_t> indices;
+    std::vector<Candidate> candidates;
     std::vector<Measurement> measurements;
     for (auto& [index, m] : tried) {
-      indices.push_back(index);
+      candidates.push_back(planned.candidates[index]);
       measurements.push_back(std::move(m));
     }
-    const auto winner = pick_winner(measurements);
-    if (!winner) {
+    const std::vector<std::size_t> finalists = choose_finalists(measurements, item.finalists);
+    time_again(item, candidates, finalists, measurements);
+    const auto choice = choose_winner(measurements);
+    if (!choice) {
       summary_.unsolved.push_back(item.problem);
       if (!planned.candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
       return;
     }
-    const Candidate& c = planned.candidates[indices[*winner]];
-    const Measurement& m = measurements[*winner];
-    remember(item, c, m);
+    const Candidate& c = candidates[choice->winner];
+    const Measurement& m = measurements[choice->winner];
+    remember(item, candidates, measurements, *choice);
     const std::string floor =
         m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
-    progress.finish(
-        fmt::format("{}: {:.2f} us{}, {} {}", key, m.time_us, floor, c.variant->name, c.config.str()));
+    const std::string tied =
+        choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
+    const std::string slowed =
+        choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
+    progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}", key, m.time_us, floor, c.variant->name,
+                                c.config.str(), tied, slowed));
     summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
+  }
+
+  /// Times the finalists in turn and writes their rows. Their interleaved measurements take the place of
+  /// those of the screening, and the others, which are slower, drop out of the choice. Where that fails, the
+  /// screening decides.
+  void time_again(const SweepItem& item, const std::vector<Candidate>& candidates,
+                  const std::vector<std::size_t>& finalists, std::vector<Measurement>& measurements) {
+    if (finalists.empty()) return;
+    FinalistsJob job{
+        .problem = item.problem, .options = item.options, .rounds = kFinalistRounds, .finalists = {}};
+    for (const std::size_t i : finalists)
+      job.finalists.push_back({candidates[i].variant->name, candidates[i].config});
+    std::vector<FinalistTimes> times;
+    try {
+      times = worker_.run(job, options_.job_seconds * static_cast<double>(finalists.size()) +
+                                   (worker_.fresh() ? options_.first_job_seconds : 0));
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {
+      fmt::print(options_.log, "{}: the finalists could not be timed again ({})\n", item.problem.key(),
+                 e.what());
+      return;
+    }
+    for (std::size_t i = 0; i < measurements.size(); ++i)
+      if (measurements[i].status == Status::ok && std::ranges::find(finalists, i) == finalists.end())
+        measurements[i].abandoned = true;
+    for (std::size_t f = 0; f < finalists.size(); ++f) {
+      const Candidate& candidate = candidates[finalists[f]];
+      FinalistTimes& t = times[f];
+      for (Measurement* m : {&t.main, &t.hot, &t.isolated}) {
+        m->resources = measurements[finalists[f]].resources;
+        m->detail = m->detail.empty() ? "finalist" : "finalist; " + m->detail;
+      }
+      write_row(item, candidate, t.main);
+      if (item.options.cache == CacheMode::cold) write_row(item, candidate, t.hot, "hot");
+      write_row(item, candidate, t.isolated, "isolated");
+      measurements[finalists[f]] = t.main;
+    }
   }
 
   /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
@@ -177,7 +230,7 @@ class Tuner {
   }
 
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
-                      bool& first) {
+                      double best_us, bool& first) {
     if (built.kind != CompileResult::Kind::ok)
       return {
           .status = built.kind == CompileResult::Kind::resource ? Status::resource : Status::compile_error,
@@ -186,7 +239,7 @@ class Tuner {
     first = false;
     Measurement m;
     try {
-      m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config},
+      m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config, best_us},
                       options_.job_seconds + (slow ? options_.first_job_seconds : 0));
     } catch (const InputError&) {
       throw;
@@ -198,16 +251,22 @@ class Tuner {
     return m;
   }
 
-  void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m) {
-    csv_->append(fields_of({.run = run_,
-                            .timestamp_utc = timestamp_utc(),
-                            .facts = facts_,
-                            .problem = item.problem,
-                            .variant = candidate.variant->name,
-                            .config = candidate.config,
-                            .cache = item.options.cache == CacheMode::hot ? "hot" : "cold",
-                            .cost = item.entry->op.cost(item.problem),
-                            .measurement = m}));
+  /// `cache`: what the column says, where it is not the item's.
+  void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m,
+                 const char* cache = nullptr) {
+    const SweepRow row{.run = run_,
+                       .timestamp_utc = timestamp_utc(),
+                       .facts = facts_,
+                       .problem = item.problem,
+                       .variant = candidate.variant->name,
+                       .config = candidate.config,
+                       .cache = cache                                  ? cache
+                                : item.options.cache == CacheMode::hot ? "hot"
+                                                                       : "cold",
+                       .cost = item.entry->op.cost(item.problem),
+                       .measurement = m};
+    if (!m.samples_us.empty()) samples_->append(samples_fields(row));  // first: a row has its samples
+    csv_->append(fields_of(row));
   }
 
   /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
@@ -218,15 +277,22 @@ class Tuner {
            });
   }
 
-  void remember(const SweepItem& item, const Candidate& c, const Measurement& m) {
+  void remember(const SweepItem& item, const std::vector<Candidate>& candidates,
+                const std::vector<Measurement>& measurements, const Choice& choice) {
     if (!kept(item)) return;
-    wisdom_.put({.problem = item.problem,
-                 .variant = c.variant->name,
-                 .config = c.config,
-                 .time_us = m.time_us,
-                 .source_hash = compiler_.source_hash(*c.variant),
-                 .run_id = run_.run_id,
-                 .csv = summary_.csv.filename().string()});
+    const Candidate& c = candidates[choice.winner];
+    const Measurement& m = measurements[choice.winner];
+    Winner winner{.problem = item.problem,
+                  .variant = c.variant->name,
+                  .config = c.config,
+                  .time_us = m.time_us,
+                  .source_hash = compiler_.source_hash(*c.variant),
+                  .run_id = run_.run_id,
+                  .csv = summary_.csv.filename().string()};
+    if (choice.throttled) winner.throttled = m.clocks.throttled;
+    for (const std::size_t i : choice.tied)
+      winner.tied.push_back({candidates[i].variant->name, candidates[i].config, measurements[i].time_us});
+    wisdom_.put(std::move(winner));
     wisdom_.save(summary_.wisdom);
   }
 
@@ -237,23 +303,12 @@ class Tuner {
   const RunInfo run_ = new_run();
   DeviceFacts facts_;
   Wisdom wisdom_;
-  CsvFile* csv_ = nullptr;
+  CsvFile *csv_ = nullptr, *samples_ = nullptr;
   std::size_t task_ = 0;  // the next of the compile tasks
   TuneSummary summary_;
 };
 
 }  // namespace
-
-std::optional<std::size_t> pick_winner(const std::vector<Measurement>& measurements) {
-  const Measurement* fastest = nullptr;
-  for (const Measurement& m : measurements)
-    if (m.status == Status::ok && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
-  if (!fastest) return std::nullopt;
-  const double limit = std::max(fastest->time_us, std::isnan(fastest->ci_high_us) ? 0 : fastest->ci_high_us);
-  for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (measurements[i].status == Status::ok && measurements[i].time_us <= limit) return i;
-  return std::nullopt;
-}
 
 TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   TuneSummary summary = Tuner(sweep, options).run();

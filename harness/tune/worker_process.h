@@ -28,6 +28,9 @@ class WorkerProcess {
   /// The result of a job. A worker that takes too long is killed (timeout), one that dies costs the job
   /// (crash); either way the next job starts a new one.
   Measurement run(const Job& job, double seconds);
+  /// Times finalists. Throws runtime_error with the reason where there is no answer in time, or where the
+  /// worker dies or loses its device; the next job starts a new one.
+  std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
   /// Whether the next job meets a worker that has prepared nothing yet.
   bool fresh() const { return fresh_; }
 
