@@ -163,7 +163,7 @@ class Tuner {
     const auto choice = choose_winner(measurements);
     if (!choice) {
       summary_.unsolved.push_back(item.problem);
-      if (!planned.candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
+      if (!candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
       return;
     }
     const Candidate& c = candidates[choice->winner];
