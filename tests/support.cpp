@@ -84,8 +84,13 @@ void check_variants(Device& device, const OpEntry& entry, const Problem& problem
 
 }  // namespace
 
-void check_host_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes) {
+std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
+  std::string name;
+  for (const auto& [dim, value] : shape.param) name += (name.empty() ? "" : "_") + dim + "_" + value;
+  return name;
+}
+
+void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes) {
   const auto device = open_device("host");
   for (const DType dtype : dtypes) {
     const OpEntry& entry = find_op(op);
@@ -93,8 +98,8 @@ void check_host_variants(const std::string& op, const std::vector<std::pair<std:
   }
 }
 
-void check_cuda_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes, int most_configs) {
+void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                         int most_configs) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
   for (const DType dtype : dtypes) {
@@ -103,8 +108,8 @@ void check_cuda_variants(const std::string& op, const std::vector<std::pair<std:
   }
 }
 
-void check_compiles(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                    std::span<const DType> dtypes, int most_configs) {
+void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                    int most_configs) {
 #if WARPTUNE_HAS_CUDA
   const Compiler compiler(KernelSources(std::string(SOURCE_ROOT) + "/kernels"), default_cache_folder());
   for (const DType dtype : dtypes)

@@ -13,6 +13,8 @@ void add_rerun(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_counters(CLI::App& app, int& exit_code);
+void add_wisdom(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 
 }  // namespace warptune

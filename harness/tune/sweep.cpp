@@ -40,9 +40,9 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "most", "ops", "models"});
+    yaml_.expect_keys(root, "a sweep",
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "most",
+                       "constraint_rows", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -54,6 +54,8 @@ class Loader {
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
     if (root["most"]) most_ = most_of(root["most"]);
+    if (root["constraint_rows"])
+      sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {

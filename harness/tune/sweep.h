@@ -32,6 +32,7 @@ struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
+  bool constraint_rows = false;  // a row for each configuration that the constraints exclude
   std::vector<SweepItem> items;
 };
 

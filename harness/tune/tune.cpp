@@ -118,6 +118,8 @@ class Tuner {
     std::vector<Measurement> measurements;
     double best = NAN;
     bool first = true;
+    for (const Excluded& e : planned.excluded)
+      write_row(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
     for (const Candidate& candidate : planned.candidates) {
       Measurement m = try_one(item, candidate, compile, first);
       write_row(item, candidate, m);

@@ -27,7 +27,7 @@ std::vector<Variant> attention_decode_bulk() {
                      {"heads_per_block", {1, 2, 4, 8}, "query heads of a group that share a block"},
                      {"warps", {4, 8, 16}, "warps per block"},
                      {"keys", {8, 16}, "keys per chunk"},
-                     {"stages", {2, 3, 4, 6}, "chunks in a warp's ring"},
+                     {"stages", {2, 3, 4}, "chunks in a warp's ring"},
                      {"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}},
                      {"pdl", {0, 1}, "programmatic dependent launch"}},
       .constraints =
