@@ -33,18 +33,19 @@ Result run(const std::string& arguments) {
 
 class Regression : public ::testing::Test {
  protected:
-  Regression() {
+  static void SetUpTestSuite() {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     std::ofstream(folder_ / "base.yaml")
         << "sampling: {min_samples: 5, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
-           "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
+           "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
     const Result tuned =
         run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
-  const fs::path folder_ = fs::path(::testing::TempDir()) / "regression";
-  const fs::path csv_ = folder_ / "host" / "base.csv", wisdom_ = folder_ / "host" / "wisdom.json";
+  static inline const fs::path folder_ = fs::path(::testing::TempDir()) / "regression";
+  static inline const fs::path csv_ = folder_ / "host" / "base.csv",
+                               wisdom_ = folder_ / "host" / "wisdom.json";
 };
 
 TEST_F(Regression, SamplesLieBesideTheRows) {
