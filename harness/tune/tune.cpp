@@ -158,7 +158,9 @@ class Tuner {
       candidates.push_back(planned.candidates[index]);
       measurements.push_back(std::move(m));
     }
-    const std::vector<std::size_t> finalists = choose_finalists(measurements, item.finalists);
+    // One configuration alone has no rival.
+    const std::vector<std::size_t> finalists =
+        choose_finalists(measurements, planned.candidates.size() > 1 ? item.finalists : 0);
     time_again(item, candidates, finalists, measurements);
     const auto choice = choose_winner(measurements);
     if (!choice) {
