@@ -8,6 +8,7 @@ void add_devices(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
+void add_merge(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 
 }  // namespace warptune

@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
     add_list(app, exit_code);
     add_tune(app, exit_code);
     add_inspect(app, exit_code);
+    add_merge(app, exit_code);
     add_decode(app, exit_code);
     add_worker(app, exit_code);
     try {

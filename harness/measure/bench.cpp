@@ -204,6 +204,10 @@ Measurement Bench::run(const Variant& variant, const Config& config) {
     m.status = Status::resource;
     m.detail = e.what();
     return m;
+  } catch (const std::bad_alloc&) {
+    m.status = Status::resource;
+    m.detail = "the memory of the host was used up";
+    return m;
   } catch (const std::exception& e) {
     m.status = Status::launch_error;
     m.detail = e.what();

@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "core/error.h"
-#include "results/csv.h"
+#include "results/row_store.h"
 #include "results/sweep_row.h"
-#include "results/wisdom.h"
+#include "results/wisdom_file.h"
 #include "tune/compile_lanes.h"
 #include "tune/device_file.h"
 #include "tune/progress.h"
@@ -40,53 +42,52 @@ auto writable(F&& body) {
   }
 }
 
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// One worker on one device.
 class Tuner {
  public:
-  Tuner(const Sweep& sweep, const TuneOptions& options)
+  Tuner(const Sweep& sweep, const TuneOptions& options, const std::string& device)
       : sweep_(sweep),
         options_(options),
-        worker_(options.program, options.device.value_or(sweep.device)),
+        worker_(options.program, device),
         compiler_(KernelSources(), default_cache_folder()) {}
 
-  TuneSummary run() {
-    const auto start = Clock::now();
+  const DeviceFacts& start() {
     facts_ = worker_.start(kStartSeconds);
-    const auto problems = plan_sweep(sweep_, facts_, options_.filter);
-    std::size_t total = 0;
-    for (const PlannedProblem& p : problems) total += p.candidates.size();
-    if (total == 0)
-      throw InputError(
-          fmt::format("sweep '{}' has no configuration for device '{}'", sweep_.name, facts_.name));
+    return facts_;
+  }
 
-    const fs::path folder = options_.output.value_or(sweep_.output) / facts_.slug();
-    summary_.csv = folder / (sweep_.name + ".csv");
-    summary_.wisdom = folder / "wisdom.json";
-    const auto csv = writable([&] { return std::make_unique<CsvFile>(summary_.csv, sweep_columns()); });
-    wisdom_ = writable([&] {
-      Wisdom wisdom(Provenance{facts_.name, facts_.arch, facts_.driver, facts_.toolkit, run_.git_commit});
-      if (fs::exists(summary_.wisdom)) {
-        const Wisdom before = Wisdom::load(summary_.wisdom);
-        for (const Winner& winner : before.winners()) wisdom.put(winner);
-      }
-      wisdom.save(summary_.wisdom);
-      return wisdom;
-    });
-    know_ceilings(folder / "device.json");
-    csv_ = csv.get();
-
-    fmt::print(options_.log, "{}: {} configurations of {} problems on {} ({})\n", sweep_.name, total,
-               problems.size(), facts_.name, facts_.arch);
-    std::fflush(options_.log);
-    std::vector<CompileTask> tasks;
-    for (const PlannedProblem& p : problems)
+  /// What it is to do, where its rows go, and the file of its device's facts.
+  void prepare(std::vector<PlannedProblem> problems, const fs::path& device_file, RowStore& rows) {
+    problems_ = std::move(problems);
+    rows_ = &rows;
+    summary_.csv = rows.csv();
+    summary_.wisdom = rows.csv().parent_path() / "wisdom.json";
+    open_wisdom(summary_.wisdom, provenance());
+    know_ceilings(device_file);
+    Stamps stamps;
+    for (const PlannedProblem& p : problems_)
       for (const Candidate& c : p.candidates)
-        if (compiled(*c.variant)) tasks.push_back({c.variant, &p.item->problem, &c.config});
-    const int lanes = options_.lanes > 0 ? options_.lanes : default_lanes();
+        stamps.try_emplace(stamp_name(p.item->problem.key(), cache_name(*p.item), c.variant->name),
+                           stamp(*p.item, *c.variant));
+    rows.begin(run_.run_id, stamps);
+  }
+
+  TuneSummary run(int lanes, Progress& progress) {
+    std::vector<CompileTask> tasks;
+    for (const PlannedProblem& p : problems_)
+      for (const Candidate& c : p.candidates)
+        if (compiled(*c.variant) && !known(*p.item, c))
+          tasks.push_back({c.variant, &p.item->problem, &c.config});
     CompileLanes compile(compiler_, facts_, std::move(tasks), lanes, kAhead);
-    Progress progress(options_.log, total);
-    for (const PlannedProblem& p : problems) solve(p, compile, progress);
-    summary_.configurations = total;
-    summary_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    for (const PlannedProblem& p : problems_) {
+      summary_.configurations += p.candidates.size();
+      solve(p, compile, progress);
+    }
+    if (first_job_) summary_.worker_seconds = seconds_since(*first_job_);
     return std::move(summary_);
   }
 
@@ -101,10 +102,7 @@ class Tuner {
       facts_ = *stored;
     } else {
       facts_ = worker_.measure_ceilings(kCeilingsSeconds);
-      writable([&] {
-        save_device_file(file, facts_);
-        return 0;
-      });
+      save_device_file(file, facts_);
     }
   }
 
@@ -114,9 +112,16 @@ class Tuner {
     std::vector<Measurement> measurements;
     double best = NAN;
     bool first = true;
+    Deadline deadline(options_.deadline);
     for (const Candidate& candidate : planned.candidates) {
-      Measurement m = try_one(item, candidate, compile, first);
-      write_row(item, candidate, m);
+      Measurement m;
+      if (const KnownRow* row = known(item, candidate)) {
+        m = row->measurement;
+        ++summary_.known;
+      } else {
+        m = try_one(item, candidate, compile, first, deadline);
+        write_row(item, candidate, m);
+      }
       if (m.status == Status::ok) {
         ++summary_.ok;
         best = std::isnan(best) ? m.time_us : std::min(best, m.time_us);
@@ -151,39 +156,79 @@ class Tuner {
     return fmt::format("no configuration is right: {} (first: {})", fmt::join(parts, ", "), first);
   }
 
-  Measurement try_one(const SweepItem& item, const Candidate& candidate, CompileLanes& compile, bool& first) {
+  static std::string cache_name(const SweepItem& item) {
+    return item.options.cache == CacheMode::hot ? "hot" : "cold";
+  }
+
+  /// What a row of an earlier run depends on besides what it says itself. Variants without kernels of their
+  /// own are part of this program.
+  std::string stamp(const SweepItem& item, const Variant& variant) const {
+    auto& source = sources_[&variant];
+    if (source.empty())
+      source = compiled(variant) ? compiler_.source_hash(variant) : run_.git_commit + " program";
+    return stamp_of(source, item.options);
+  }
+
+  /// The row of an earlier run, or nullptr.
+  const KnownRow* known(const SweepItem& item, const Candidate& c) const {
+    return rows_->known(key_of({{"device", facts_.name},
+                                {"arch", facts_.arch},
+                                {"driver", facts_.driver},
+                                {"toolkit", facts_.toolkit},
+                                {"problem", item.problem.key()},
+                                {"variant", c.variant->name},
+                                {"config", c.config.str()},
+                                {"cache", cache_name(item)}},
+                               stamp(item, *c.variant)));
+  }
+
+  static Status status_of(CompileResult::Kind kind) {
+    switch (kind) {
+      case CompileResult::Kind::resource:
+        return Status::resource;
+      case CompileResult::Kind::timeout:
+        return Status::timeout;
+      default:
+        return Status::compile_error;
+    }
+  }
+
+  Measurement try_one(const SweepItem& item, const Candidate& candidate, CompileLanes& compile, bool& first,
+                      Deadline& deadline) {
     CompileResult built;
-    if (compiled(*candidate.variant)) built = compile.take(task_++);
+    if (compiled(*candidate.variant)) built = compile.take(task_++, options_.compile_seconds);
     if (built.kind != CompileResult::Kind::ok)
-      return {
-          .status = built.kind == CompileResult::Kind::resource ? Status::resource : Status::compile_error,
-          .detail = built.detail};
+      return {.status = status_of(built.kind), .detail = built.detail};
     const bool slow = first || worker_.fresh();
     first = false;
     Measurement m;
+    const auto start = Clock::now();
+    if (!first_job_) first_job_ = start;
     try {
       m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config},
-                      options_.job_seconds + (slow ? options_.first_job_seconds : 0));
+                      deadline.seconds() + (slow ? options_.first_job_seconds : 0));
     } catch (const InputError&) {
       throw;
     } catch (const std::exception& e) {  // no new worker: the device is gone for now
       m = {.status = Status::crash, .detail = e.what()};
     }
+    summary_.busy_seconds += seconds_since(start);
+    if (!slow) deadline.learn(m, seconds_since(start));
     if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;
     m.resources.compile_ms = std::max(m.resources.compile_ms, built.resources.compile_ms);
     return m;
   }
 
   void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m) {
-    csv_->append(fields_of({.run = run_,
-                            .timestamp_utc = timestamp_utc(),
-                            .facts = facts_,
-                            .problem = item.problem,
-                            .variant = candidate.variant->name,
-                            .config = candidate.config,
-                            .cache = item.options.cache == CacheMode::hot ? "hot" : "cold",
-                            .cost = item.entry->op.cost(item.problem),
-                            .measurement = m}));
+    rows_->append(fields_of({.run = run_,
+                             .timestamp_utc = timestamp_utc(),
+                             .facts = facts_,
+                             .problem = item.problem,
+                             .variant = candidate.variant->name,
+                             .config = candidate.config,
+                             .cache = cache_name(item),
+                             .cost = item.entry->op.cost(item.problem),
+                             .measurement = m}));
   }
 
   /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
@@ -194,16 +239,21 @@ class Tuner {
            });
   }
 
+  Provenance provenance() const {
+    return {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, run_.git_commit};
+  }
+
   void remember(const SweepItem& item, const Candidate& c, const Measurement& m) {
     if (!kept(item)) return;
-    wisdom_.put({.problem = item.problem,
-                 .variant = c.variant->name,
-                 .config = c.config,
-                 .time_us = m.time_us,
-                 .source_hash = compiler_.source_hash(*c.variant),
-                 .run_id = run_.run_id,
-                 .csv = summary_.csv.filename().string()});
-    wisdom_.save(summary_.wisdom);
+    const KnownRow* row = known(item, c);
+    put_winner(summary_.wisdom, provenance(),
+               {.problem = item.problem,
+                .variant = c.variant->name,
+                .config = c.config,
+                .time_us = m.time_us,
+                .source_hash = compiler_.source_hash(*c.variant),
+                .run_id = row ? row->run_id : run_.run_id,
+                .csv = summary_.csv.filename().string()});
   }
 
   const Sweep& sweep_;
@@ -212,11 +262,114 @@ class Tuner {
   const Compiler compiler_;
   const RunInfo run_ = new_run();
   DeviceFacts facts_;
-  Wisdom wisdom_;
-  CsvFile* csv_ = nullptr;
+  std::vector<PlannedProblem> problems_;
+  RowStore* rows_ = nullptr;
+  mutable std::map<const Variant*, std::string> sources_;  // hashes
+  std::optional<Clock::time_point> first_job_;
   std::size_t task_ = 0;  // the next of the compile tasks
   TuneSummary summary_;
 };
+
+/// A tuner for each device, started. `all`: every GPU, or the host where there is none.
+std::vector<std::unique_ptr<Tuner>> start_tuners(const Sweep& sweep, const TuneOptions& options,
+                                                 std::vector<DeviceFacts>& facts) {
+  std::vector<std::unique_ptr<Tuner>> tuners;
+  const auto add = [&](const std::string& device) {
+    auto tuner = std::make_unique<Tuner>(sweep, options, device);
+    facts.push_back(tuner->start());
+    tuners.push_back(std::move(tuner));
+  };
+  const std::string given = options.device.value_or(sweep.device);
+  if (given != "all") {
+    for (const std::string& device : split_devices(given)) add(device);
+    return tuners;
+  }
+  try {
+    for (int i = 0;; ++i) add(fmt::format("cuda:{}", i));
+  } catch (const InputError&) {  // no further GPU
+  }
+  if (tuners.empty()) add("host");
+  return tuners;
+}
+
+/// Runs all tuners at once; the first error is thrown after all have ended.
+std::vector<TuneSummary> run_all(const std::vector<std::unique_ptr<Tuner>>& tuners, int lanes,
+                                 Progress& progress) {
+  std::vector<TuneSummary> summaries(tuners.size());
+  std::vector<std::exception_ptr> errors(tuners.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < tuners.size(); ++i)
+      threads.emplace_back([&, i] {
+        try {
+          summaries[i] = tuners[i]->run(lanes, progress);
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+  }
+  for (const auto& error : errors)
+    if (error) std::rethrow_exception(error);
+  return summaries;
+}
+
+TuneSummary added_up(std::vector<TuneSummary> parts) {
+  TuneSummary sum = std::move(parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    sum.configurations += parts[i].configurations;
+    sum.ok += parts[i].ok;
+    sum.known += parts[i].known;
+    sum.busy_seconds += parts[i].busy_seconds;
+    sum.worker_seconds += parts[i].worker_seconds;
+    std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
+    std::ranges::move(parts[i].unsolved, std::back_inserter(sum.unsolved));
+  }
+  return sum;
+}
+
+/// Devices of one kind share the problems, the CSV and the wisdom; each kind does the whole sweep.
+TuneSummary tune_devices(const Sweep& sweep, const TuneOptions& options) {
+  const auto start = Clock::now();
+  std::vector<DeviceFacts> facts;
+  const auto tuners = start_tuners(sweep, options, facts);
+  std::map<std::string, std::vector<std::size_t>> kinds;  // by folder
+  for (std::size_t i = 0; i < facts.size(); ++i) kinds[facts[i].slug()].push_back(i);
+
+  std::vector<std::unique_ptr<RowStore>> stores;
+  std::size_t total = 0;
+  for (const auto& [slug, members] : kinds) {
+    const DeviceFacts& kind = facts[members.front()];
+    auto problems = keep_shard(plan_sweep(sweep, kind, options.filter), options.shard);
+    std::size_t count = 0;
+    for (const PlannedProblem& p : problems) count += p.candidates.size();
+    if (count == 0 && options.shard.count == 1)
+      throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'", sweep.name, kind.name));
+    total += count;
+    const fs::path folder = options.output.value_or(sweep.output) / slug;
+    writable([&] {
+      stores.push_back(std::make_unique<RowStore>(folder, sweep.name, options.fresh));
+      const std::size_t problem_count = problems.size();
+      auto shares = deal(std::move(problems), static_cast<int>(members.size()));
+      for (std::size_t i = 0; i < members.size(); ++i)
+        tuners[members[i]]->prepare(std::move(shares[i]),
+                                    folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)),
+                                    *stores.back());
+      if (const std::string note = stores.back()->note(); !note.empty())
+        fmt::print(options.log, "note: {}\n", note);
+      fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
+                 problem_count, members.size() > 1 ? fmt::format("{} x ", members.size()) : "", kind.name,
+                 kind.arch);
+      return 0;
+    });
+  }
+  std::fflush(options.log);
+  const int lanes = options.lanes > 0 ? options.lanes : default_lanes();
+  Progress progress(options.log, std::max<std::size_t>(total, 1));
+  TuneSummary summary =
+      added_up(run_all(tuners, std::max(1, lanes / static_cast<int>(tuners.size())), progress));
+  summary.seconds = seconds_since(start);
+  return summary;
+}
 
 }  // namespace
 
@@ -232,7 +385,7 @@ std::optional<std::size_t> pick_winner(const std::vector<Measurement>& measureme
 }
 
 TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
-  TuneSummary summary = Tuner(sweep, options).run();
+  TuneSummary summary = tune_devices(sweep, options);
   std::size_t widest = 7;
   for (const ProblemWinner& w : summary.winners) widest = std::max(widest, w.problem.key().size());
   fmt::print(options.log, "\n{:<{}}  {:>10}  {:>7}  winner\n", "problem", widest, "time us", "% floor");
@@ -246,16 +399,24 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   for (const Problem& p : summary.unsolved) fmt::print(options.log, "{:<{}}  no winner\n", p.key(), widest);
   fmt::print(options.log, "\n{} configurations, {} ok, {} failed, {} ({:.1f} a second)\n",
              summary.configurations, summary.ok, summary.configurations - summary.ok,
-             clock_text(summary.seconds), static_cast<double>(summary.configurations) / summary.seconds);
+             clock_text(summary.seconds),
+             static_cast<double>(summary.configurations - summary.known) / summary.seconds);
+  if (summary.known > 0)
+    fmt::print(options.log, "{} of them were known from an earlier run (--fresh measures them again)\n",
+               summary.known);
+  if (summary.worker_seconds > 0)
+    fmt::print(options.log, "the workers were measuring {:.0f} % of the time since their first jobs\n",
+               100 * summary.busy_seconds / summary.worker_seconds);
   fmt::print(options.log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(options.log);
   return summary;
 }
 
 void dry_run(const Sweep& sweep, const TuneOptions& options) {
-  WorkerProcess worker(options.program, options.device.value_or(sweep.device));
-  const DeviceFacts facts = worker.start(kStartSeconds);
-  const auto problems = plan_sweep(sweep, facts, options.filter);
+  std::vector<DeviceFacts> all_facts;
+  const auto tuners = start_tuners(sweep, options, all_facts);
+  const DeviceFacts& facts = all_facts.front();
+  const auto problems = keep_shard(plan_sweep(sweep, facts, options.filter), options.shard);
   struct Counts {
     std::int64_t before = 0, after = 0, tried = 0;
     void add(const SpaceCount& c) {

@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t kStderrTail = 400;
 constexpr double kStartSeconds = 60;
+constexpr int kTries = 3;  // of a job whose worker was killed by someone else
 
 void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);
@@ -147,6 +148,7 @@ std::string WorkerProcess::how_it_ended() {
     if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (ended) pid_ = -1;
+  killed_ = ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   char buffer[4096];
   for (ssize_t n; err_ >= 0 && (n = ::read(err_, buffer, sizeof buffer)) > 0;)
     stderr_.append(buffer, static_cast<std::size_t>(n));
@@ -213,6 +215,27 @@ void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
 }
 
 Measurement WorkerProcess::run(const Job& job, double seconds) {
+  for (int tries = 1;; ++tries) {
+    killed_ = false;
+    Measurement measurement;
+    try {
+      measurement = run_once(job, seconds);
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception&) {  // while it started
+      if (!killed_ || tries == kTries) throw;
+      continue;
+    }
+    if (!killed_) return measurement;
+    if (tries == kTries) {
+      measurement.detail +=
+          fmt::format("; {} workers in a row: out of memory, or someone killed them", kTries);
+      return measurement;
+    }
+  }
+}
+
+Measurement WorkerProcess::run_once(const Job& job, double seconds) {
   if (pid_ < 0) start(kStartSeconds);
   fresh_ = false;
   Json json;
@@ -220,7 +243,7 @@ Measurement WorkerProcess::run(const Job& job, double seconds) {
   if (wait == Wait::timeout) {
     stop();
     fresh_ = true;
-    return {.status = Status::timeout, .detail = fmt::format("no result within {:.0f} seconds", seconds)};
+    return {.status = Status::timeout, .detail = fmt::format("no result within {:.4g} seconds", seconds)};
   }
   if (wait == Wait::dead) {
     fresh_ = true;
