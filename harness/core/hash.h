@@ -1,5 +1,5 @@
 #pragma once
-// A hash that is the same on every machine and in every run: FNV-1a, 64 bits.
+// A hash that is the same on every machine and in every run: FNV-1a, 64 bits, its bits mixed.
 #include <cstdint>
 #include <string_view>
 
@@ -8,7 +8,9 @@ namespace warptune {
 constexpr std::uint64_t stable_hash(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+  hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+  return hash ^ hash >> 33;
 }
 
 }  // namespace warptune

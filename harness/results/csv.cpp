@@ -123,6 +123,8 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
   if (file_ < 0)
     throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
   try {
+    if (!fs::is_regular_file(path_))
+      throw InputError(fmt::format("'{}' is not a regular file", path_.string()));
     const Lock lock(file_);
     const std::string text = read_text(path_);
     std::size_t end = 0;

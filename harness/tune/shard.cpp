@@ -30,8 +30,7 @@ std::vector<PlannedProblem> keep_shard(std::vector<PlannedProblem> problems, Sha
         p.item->problem.key() + (p.item->options.cache == CacheMode::hot ? " hot " : " cold ");
     std::erase_if(p.candidates, [&](const Candidate& c) {
       const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config.str());
-      return (hash >> 20) % static_cast<std::uint64_t>(shard.count) !=
-             static_cast<std::uint64_t>(shard.index - 1);
+      return hash % static_cast<std::uint64_t>(shard.count) != static_cast<std::uint64_t>(shard.index - 1);
     });
     for (SpaceCount& count : p.counts)
       count.tried = std::ranges::count(p.candidates, count.variant, &Candidate::variant);
