@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the GPU tests of every op under compute-sanitizer: memcheck, racecheck and initcheck, a few configurations
 # of each variant. Needs a GPU and a built tree.
-# usage: scripts/sanitize.sh [TOOL...]      WARPTUNE_TEST_CONFIGS=N configurations per variant (default 2),
+# usage: scripts/sanitize.sh [TOOL... | hostile]      WARPTUNE_TEST_CONFIGS=N configurations per variant (default 2),
 #        SHARDS=N processes at a time, FILTER=GTEST-FILTER, OPS_TEST=PROGRAM
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,6 +12,18 @@ export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plai
 if ! command -v compute-sanitizer >/dev/null; then
   echo "sanitize: compute-sanitizer is not here; it comes with the CUDA Toolkit" >&2
   exit 2
+fi
+
+# A kernel that reads past the end must be found: this fails where memcheck says nothing.
+if [[ ${1:-} == hostile ]]; then
+  compute-sanitizer --tool memcheck --padding 1024 --error-exitcode 9 "${MEASURE_TEST:-build/tests/measure_test}" \
+    --gtest_filter=GpuHostile.ReadsPastTheEnd
+  if (($? == 9)); then
+    echo "sanitize: hostile: the read past the end was found"
+    exit 0
+  fi
+  echo "sanitize: hostile: the read past the end was NOT found" >&2
+  exit 1
 fi
 
 logs=$(mktemp -d)

@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests. GPU tests skip where there is no GPU.
-# usage: scripts/test.sh [CTEST-ARGUMENT...]     for example: scripts/test.sh -L gpu
+# Sets up, builds and runs all tests but the nightly ones. GPU tests skip where there is no GPU.
+# usage: scripts/test.sh [--nightly] [CTEST-ARGUMENT...]     for example: scripts/test.sh -L gpu
+#   --nightly: also compile every configuration of every shipped sweep, which takes hours on a few cores
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tests=(-LE nightly)
+if [[ ${1-} == --nightly ]]; then
+  tests=()
+  shift
+fi
 scripts/setup.sh
-exec ctest --preset "${WARPTUNE_PRESET:-release}" --output-on-failure --parallel "$(nproc)" "$@"
+exec ctest --preset "${WARPTUNE_PRESET:-release}" --output-on-failure --parallel "$(nproc)" "${tests[@]}" "$@"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "results/csv.h"
+#include "results/journal.h"
 
 namespace warptune::testing {
 
@@ -46,7 +47,7 @@ inline std::filesystem::path fresh_folder(const std::string& name) {
 inline std::string host_sweep(const std::filesystem::path& folder, const std::string& hidden,
                               const std::string& threads = "[1, 2]") {
   const auto path = folder / "sweep.yaml";
-  std::ofstream(path) << "device: host\nsampling: {min_samples: 3, max_seconds: 0.002}\nops:\n"
+  std::ofstream(path) << "device: host\nsampling: {min_samples: 3, max_time: 0.002}\nops:\n"
                          "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: "
                       << hidden
                       << "}]\n    variants: [host_naive, host_threaded: {parameters: {threads: " << threads
@@ -56,10 +57,16 @@ inline std::string host_sweep(const std::filesystem::path& folder, const std::st
 
 using Rows = std::vector<std::map<std::string, std::string>>;
 
+/// The rows of screening, without those of the finalists.
+inline Rows first_rows(Rows rows) {
+  std::erase_if(rows, [](const auto& row) { return !is_first_row(row); });
+  return rows;
+}
+
 /// Statuses by problem, variant and config; a configuration that has two rows is a failure.
 inline std::map<std::string, std::string> statuses(const Rows& rows) {
   std::map<std::string, std::string> found;
-  for (const auto& row : rows) {
+  for (const auto& row : first_rows(rows)) {
     const std::string name = row.at("problem") + " " + row.at("variant") + " " + row.at("config");
     EXPECT_TRUE(found.emplace(name, row.at("status")).second) << name << " was measured twice";
   }

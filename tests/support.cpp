@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "core/error.h"
@@ -47,45 +48,84 @@ void compile_ahead(const DeviceFacts& facts, const OpEntry& entry, const Problem
   }
 }
 
+/// Prepares a configuration, launches it twice and compares each time.
+void check_config(Device& device, const OpEntry& entry, const Problem& problem, const Oracle& oracle,
+                  const Variant& variant, const Config& config) {
+  SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str());
+  std::unique_ptr<Plan> plan;
+  try {
+    plan = device.prepare(variant, problem, config);
+  } catch (const ResourceError&) {
+    return;  // more than this device has
+  }
+  Buffer workspace;
+  if (const auto bytes = plan->workspace_bytes()) {
+    workspace = device.allocate(static_cast<std::size_t>(bytes));
+    device.set_bytes(workspace.data(), 0, static_cast<std::size_t>(bytes), device.stream());
+  }
+  TensorSet set(device, oracle.specs());
+  set.fill(oracle.specs(), oracle.seed());
+  const Args args = entry.op.bind(problem, set.addresses(), workspace.data());
+  for (int run = 0; run < 2; ++run) {  // twice: a variant must leave its workspace ready for the next launch
+    set.reset_outputs(oracle.specs(), oracle.seed());
+    plan->launch(args.data(), device.stream());
+    device.synchronize();
+    const Verdict verdict = oracle.compare(set);
+    EXPECT_TRUE(verdict.ok) << verdict.detail << " (rel_l2 " << verdict.rel_l2_err << ", max_abs "
+                            << verdict.max_abs_err << ", run " << run << ")";
+  }
+}
+
 void check_variants(Device& device, const OpEntry& entry, const Problem& problem, int most_configs) {
   const Oracle oracle(entry.op, problem, 7, 4e8);
   if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), entry, problem, most_configs);
   for (const Variant& variant : entry.variants) {
     if (variant.backend != device.facts().backend || !takes(variant, problem.dtype)) continue;
     const auto configs = spread(Space(variant, problem, device.facts()).configs(), most_configs);
-    for (const Config& config : configs) {
-      SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str());
-      std::unique_ptr<Plan> plan;
-      try {
-        plan = device.prepare(variant, problem, config);
-      } catch (const ResourceError&) {
-        continue;  // more than this device has
-      }
-      Buffer workspace;
-      if (const auto bytes = plan->workspace_bytes()) {
-        workspace = device.allocate(static_cast<std::size_t>(bytes));
-        device.set_bytes(workspace.data(), 0, static_cast<std::size_t>(bytes), device.stream());
-      }
-      TensorSet set(device, oracle.specs());
-      set.fill(oracle.specs(), oracle.seed());
-      const Args args = entry.op.bind(problem, set.addresses(), workspace.data());
-      for (int run = 0; run < 2;
-           ++run) {  // twice: a variant must leave its workspace ready for the next launch
-        set.reset_outputs(oracle.specs(), oracle.seed());
-        plan->launch(args.data(), device.stream());
-        device.synchronize();
-        const Verdict verdict = oracle.compare(set);
-        EXPECT_TRUE(verdict.ok) << verdict.detail << " (rel_l2 " << verdict.rel_l2_err << ", max_abs "
-                                << verdict.max_abs_err << ", run " << run << ")";
-      }
-    }
+    for (const Config& config : configs) check_config(device, entry, problem, oracle, variant, config);
   }
 }
 
 }  // namespace
 
-void check_host_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes) {
+std::vector<CoveringConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
+                                             DType dtype, const DeviceFacts& facts,
+                                             std::vector<std::string>& missing) {
+  std::vector<CoveringConfig> chosen;
+  for (const Variant& variant : entry.variants) {
+    if (variant.backend != facts.backend || !takes(variant, dtype)) continue;
+    std::set<std::pair<std::string, std::int64_t>> open;
+    for (const Parameter& parameter : variant.parameters)
+      for (const std::int64_t value : parameter.values) open.emplace(parameter.name, value);
+    for (const Dims& dims : problems) {
+      const Problem problem = entry.op.problem(dims, dtype);
+      for (const Config& config : Space(variant, problem, facts).configs()) {
+        std::size_t fresh = 0;
+        for (const auto& value : config) fresh += open.erase({value.name, value.value});
+        if (fresh > 0) chosen.push_back({&variant, problem, config});
+      }
+    }
+    for (const auto& [name, value] : open)
+      missing.push_back(entry.op.name + "/" + variant.name + " " + name + "=" + std::to_string(value));
+  }
+  return chosen;
+}
+
+void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
+  const auto device = open_device("cuda:0");
+  std::vector<std::string> missing;  // another test looks at them
+  for (const auto& [variant, problem, config] :
+       covering_configs(entry, problems, dtype, device->facts(), missing))
+    check_config(*device, entry, problem, Oracle(entry.op, problem, 7, 4e7), *variant, config);
+}
+
+std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
+  std::string name;
+  for (const auto& [dim, value] : shape.param) name += (name.empty() ? "" : "_") + dim + "_" + value;
+  return name;
+}
+
+void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes) {
   const auto device = open_device("host");
   for (const DType dtype : dtypes) {
     const OpEntry& entry = find_op(op);
@@ -93,8 +133,8 @@ void check_host_variants(const std::string& op, const std::vector<std::pair<std:
   }
 }
 
-void check_cuda_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes, int most_configs) {
+void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                         int most_configs) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
   for (const DType dtype : dtypes) {
@@ -103,8 +143,8 @@ void check_cuda_variants(const std::string& op, const std::vector<std::pair<std:
   }
 }
 
-void check_compiles(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                    std::span<const DType> dtypes, int most_configs) {
+void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                    int most_configs) {
 #if WARPTUNE_HAS_CUDA
   const Compiler compiler(KernelSources(std::string(SOURCE_ROOT) + "/kernels"), default_cache_folder());
   for (const DType dtype : dtypes)

@@ -10,19 +10,37 @@
 
 namespace warptune::testing {
 
+using Dims = std::vector<std::pair<std::string, std::string>>;
+
+/// The name of a parameterised test: "tokens_1_hidden_4096".
+std::string shape_name(const ::testing::TestParamInfo<Dims>& shape);
+
 /// Runs every host variant with every one of its configurations on a problem and compares all units with the
 /// fp64 reference (poisoned outputs, guard bands). `dims` are text: {{"tokens", "3"}, {"style",
 /// "interleaved"}}.
-void check_host_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes);
+void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes);
 /// The same on the GPU for every CUDA variant; skips the test with a message where there is none. At most
 /// `most_configs` configurations per variant, spread over the space.
-void check_cuda_variants(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                         std::span<const DType> dtypes, int most_configs = 24);
+void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                         int most_configs = 24);
 /// Compiles CUDA variants for sm_80 and sm_90a (no GPU needed), at most `most_configs` per variant and
 /// architecture, and fails on an error. Skips where the build has no CUDA.
-void check_compiles(const std::string& op, const std::vector<std::pair<std::string, std::string>>& dims,
-                    std::span<const DType> dtypes, int most_configs = 4);
+void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                    int most_configs = 4);
+
+/// A configuration that holds a parameter's value which none before it holds.
+struct CoveringConfig {
+  const Variant* variant;
+  Problem problem;
+  Config config;
+};
+/// Few configurations that together hold every value of every parameter of the variants of a device;
+/// `missing` gets the values that no problem admits.
+std::vector<CoveringConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
+                                             DType dtype, const DeviceFacts& facts,
+                                             std::vector<std::string>& missing);
+/// Compares them with the reference on the GPU.
+void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype);
 
 inline constexpr DType kFloats[] = {DType::fp32, DType::fp16, DType::bf16};
 

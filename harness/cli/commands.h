@@ -7,8 +7,17 @@ namespace warptune {
 void add_devices(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
+void add_calibrate(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
+void add_wisdom(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
+void add_rerun(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+void add_profile(CLI::App& app, int& exit_code);
+void add_counters(CLI::App& app, int& exit_code);
+void add_replay(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 
 }  // namespace warptune

@@ -29,7 +29,7 @@ constexpr int kFinishedEvery = 16;             // steps between looks at whether
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
                                          fuse_append = "auto", sampling = "greedy", golden, csv,
-                                         out = "results";
+                                         out = "results", stale_wisdom = "refuse";
   std::vector<int> prompt_lens;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
@@ -77,8 +77,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   if (!o.wisdom.empty() || fs::exists(usual)) {
     options.wisdom = Wisdom::load(o.wisdom.empty() ? usual : fs::path(o.wisdom));
     options.has_wisdom = true;
-    if (const std::string& of = options.wisdom.provenance().device; of != facts.name)
-      note(fmt::format("the wisdom was made on '{}', this is '{}'", of, facts.name));
+    options.stale = o.stale_wisdom == "use" ? StaleSources::use : StaleSources::refuse;
   } else {
     note(fmt::format("there is no wisdom at {}; every op takes a default", usual.string()));
   }
@@ -132,6 +131,15 @@ double generate(Model& model, const std::vector<std::vector<int>>& prompts, int 
   return prefill_us;
 }
 
+/// Opened before anything runs, so that a folder that cannot be written is bad input.
+std::unique_ptr<CsvFile> open_csv(const fs::path& path) {
+  try {
+    return std::make_unique<CsvFile>(path, decode_columns());
+  } catch (const std::exception& e) {
+    throw InputError(e.what());
+  }
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   const Sampling sampling = parse_sampling(o.sampling);
@@ -139,6 +147,9 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DType dtype = dtype_of(o, device->facts());
   const std::size_t free_at_start = device->free_bytes();
+  const fs::path path =
+      o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
+  const auto csv = open_csv(path);
 
   const auto prompts = golden ? golden->prompts : prompts_of(o, config);
   const int steps = golden ? golden->steps() : std::max(o.steps, o.check_baseline);
@@ -202,11 +213,8 @@ int run(const DecodeOptions& o) {
   }
   fmt::print("\n{}", to_text(report));
 
-  const fs::path path =
-      o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
   const RunInfo info = new_run();
-  CsvFile(path, decode_columns())
-      .append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
+  csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   fmt::print("row appended to {}\n", path.string());
   if (!ok) fmt::print(stderr, "warptune: the check failed\n");
   return ok ? 0 : 1;
@@ -245,6 +253,9 @@ void add_decode(CLI::App& app, int& exit_code) {
                 "KV length at which a step is timed (default: that of the last step)")
       ->check(CLI::Range(1, 1 << 20));
   c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  c->add_option("--stale-wisdom", o->stale_wisdom,
+                "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
+      ->check(CLI::IsMember({"refuse", "use"}));
   c->add_option("--variant", o->variants,
                 "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
       ->allow_extra_args(false);

@@ -24,14 +24,25 @@ int main(int argc, char** argv) {
     add_devices(app, exit_code);
     add_list(app, exit_code);
     add_tune(app, exit_code);
+    add_calibrate(app, exit_code);
     add_inspect(app, exit_code);
     add_merge(app, exit_code);
     add_decode(app, exit_code);
+    add_wisdom(app, exit_code);
+    add_report(app, exit_code);
+    add_compare(app, exit_code);
+    add_rerun(app, exit_code);
+    add_bench(app, exit_code);
+    add_profile(app, exit_code);
+    add_counters(app, exit_code);
+    add_replay(app, exit_code);
     add_worker(app, exit_code);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-      return app.exit(e) == 0 ? 0 : 2;
+      if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+      fmt::print(stderr, "warptune: {}; --help shows what there is\n", e.what());
+      return 2;
     }
     return exit_code;
   } catch (const InputError& e) {

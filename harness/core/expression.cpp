@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 #include <muParser.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <regex>
 
 #include "core/error.h"
 
@@ -36,8 +39,12 @@ Expression::Expression(std::string text, std::vector<std::string> variables)
     if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN)
       throw InputError(fmt::format("unknown name '{}' at position {} of constraint '{}'; it may use {}",
                                    e.GetToken(), e.GetPos() + 1, s.text, fmt::join(s.names, ", ")));
-    throw InputError(
-        fmt::format("constraint '{}' is wrong at position {}: {}", s.text, e.GetPos() + 1, e.GetMsg()));
+    if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError("a constraint is empty");
+    // The parser counts some ends of the text beyond it, and repeats the place in its sentence.
+    const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size()) + 1;
+    std::string why = std::regex_replace(e.GetMsg(), std::regex(R"(( found)? at position \d+\.?)"), "");
+    if (!why.empty()) why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
+    throw InputError(fmt::format("constraint '{}' is wrong at position {}: {}", s.text, place, why));
   }
 }
 

@@ -66,21 +66,28 @@ Nvml::~Nvml() {
   dlclose(library_);
 }
 
-Clocks Nvml::read() const {
+Clocks Nvml::read_quick() const {
   Clocks clocks{NAN, NAN, NAN, ""};
   if (!device_) return clocks;
   unsigned value = 0;
   if (const auto f = symbol<ClockInfo>(library_, "nvmlDeviceGetClockInfo"); f && f(device_, 1, &value) == 0)
     clocks.sm_mhz = value;
+  unsigned long long bits = 0;
+  if (const auto f = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksThrottleReasons");
+      f && f(device_, &bits) == 0)
+    clocks.throttled = reason_names(bits);
+  return clocks;
+}
+
+Clocks Nvml::read() const {
+  Clocks clocks = read_quick();
+  if (!device_) return clocks;
+  unsigned value = 0;
   if (const auto f = symbol<Temperature>(library_, "nvmlDeviceGetTemperature");
       f && f(device_, 0, &value) == 0)
     clocks.temperature_c = value;
   if (const auto f = symbol<Power>(library_, "nvmlDeviceGetPowerUsage"); f && f(device_, &value) == 0)
     clocks.power_w = value / 1000.0;
-  unsigned long long bits = 0;
-  if (const auto f = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksThrottleReasons");
-      f && f(device_, &bits) == 0)
-    clocks.throttled = reason_names(bits);
   return clocks;
 }
 

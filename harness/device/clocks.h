@@ -13,6 +13,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
   Clocks read() const;
+  Clocks read_quick() const;  // clock and reasons only
   std::string driver_version() const;
 
  private:

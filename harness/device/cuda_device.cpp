@@ -146,6 +146,7 @@ class CudaDevice : public Device {
     facts_.shared_per_sm = static_cast<std::int64_t>(p.sharedMemPerMultiprocessor);
     facts_.registers_per_sm = p.regsPerMultiprocessor;
     facts_.threads_per_sm = p.maxThreadsPerMultiProcessor;
+    persisting_l2_ = p.persistingL2CacheMaxSize > 0;
     WARPTUNE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&stop_));
@@ -203,6 +204,32 @@ class CudaDevice : public Device {
     download(&found, counter_.data(), sizeof(found));
     return static_cast<std::int64_t>(found);
   }
+  std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
+    if (regions.empty()) return {};
+    std::vector<ChecksumRegion> table;
+    std::size_t most = 0;
+    for (const Region& region : regions) {
+      table.push_back({region.data, static_cast<long long>(region.bytes)});
+      most = std::max(most, region.bytes);
+    }
+    const std::size_t table_bytes = table.size() * sizeof(ChecksumRegion);
+    std::vector<std::uint64_t> sums(regions.size());
+    const std::size_t sums_bytes = sums.size() * sizeof(std::uint64_t);
+    const Buffer there = allocate(table_bytes + sums_bytes);
+    std::byte* const sums_there = there.as<std::byte>() + table_bytes;
+    upload(there.data(), table.data(), table_bytes, stream());
+    set_bytes(sums_there, 0, sums_bytes, stream());
+    const ChecksumArgs args{.regions = there.as<ChecksumRegion>(),
+                            .sums = reinterpret_cast<unsigned long long*>(sums_there)};
+    if (!checksum_) checksum_.emplace(own("harness/fill.cu", "checksum"));
+    const auto blocks =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (256 * 8 * 4), 1, 8 * facts_.sms);
+    const Launch geometry{.grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(regions.size())},
+                          .block = {256}};
+    checksum_->launch(&args, stream_, &geometry);
+    download(sums.data(), sums_there, sums_bytes);
+    return sums;
+  }
   void flush_cache(Stream stream) override {
     const std::size_t bytes = static_cast<std::size_t>(2 * facts_.l2_bytes);
     if (!flush_.data()) flush_ = allocate(bytes);
@@ -246,6 +273,16 @@ class CudaDevice : public Device {
     return 1000.0 * ms;
   }
   Clocks clocks() const override { return clocks_.read(); }
+  Clocks quick_clocks() const override { return clocks_.read_quick(); }
+  void reset_persisting_cache() override {
+    if (!persisting_l2_) return;
+    if (cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0) != cudaSuccess) {
+      cudaGetLastError();  // under MPS the limit cannot be set, nor can a kernel pin anything
+      persisting_l2_ = false;
+      return;
+    }
+    WARPTUNE_CUDA_CHECK(cudaCtxResetPersistingL2Cache());
+  }
 
  private:
   static std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
@@ -269,6 +306,8 @@ class CudaDevice : public Device {
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::optional<Kernel> spin_;
   std::array<std::optional<Kernel>, 4> fill_, count_;
+  std::optional<Kernel> checksum_;
+  bool persisting_l2_ = false;  // the device can pin lines in its L2
   Buffer counter_, flush_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,12 @@ struct Clocks {
   std::string throttled;  // reasons, "none", or empty where unknown
 };
 
+/// Device memory of someone else, to look at.
+struct Region {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -102,6 +109,8 @@ class Device {
   virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;
   /// How many of `count` elements are NaN (floats) or equal the poison (int32).
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
+  /// A number of each region that any change of its bytes changes (but for one case in 2^64).
+  virtual std::vector<std::uint64_t> checksums(std::span<const Region> regions) = 0;
   /// Reads `bytes` so that nothing else is left in the caches.
   virtual void flush_cache(Stream stream) = 0;
 
@@ -114,6 +123,11 @@ class Device {
   /// The time of one replay in microseconds, by device events (host: steady clock).
   virtual double time_us(Replay& replay) = 0;
   virtual Clocks clocks() const = 0;
+  /// Clock and throttle reasons only, which is cheaper to read; the rest NaN.
+  virtual Clocks quick_clocks() const { return clocks(); }
+
+  /// Takes away what earlier kernels pinned in the L2, where a device can do so: a flush does not evict it.
+  virtual void reset_persisting_cache() {}
 };
 
 /// "host", "cuda:N", or "auto" (the first GPU, else the host). Throws InputError where there is no such

@@ -17,6 +17,14 @@
 namespace warptune {
 namespace {
 
+/// A word and its place (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
+std::uint64_t scramble(std::uint64_t word, std::uint64_t place) {
+  std::uint64_t z = word + place * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 class HostPlan : public Plan {
  public:
   HostPlan(HostFunction run, std::int64_t workspace) : run_(std::move(run)), workspace_(workspace) {}
@@ -86,6 +94,21 @@ class HostDevice : public Device {
       n += is_float(dtype) ? std::isnan(x) : x == -1;
     }
     return n;
+  }
+  std::vector<std::uint64_t> checksums(std::span<const Region> regions) override {
+    std::vector<std::uint64_t> sums;
+    for (const Region& region : regions) {
+      const auto* bytes = static_cast<const unsigned char*>(region.data);
+      const std::size_t words = region.bytes / 8;
+      std::uint64_t sum = 0, word = 0;
+      for (std::size_t i = 0; i < words; ++i) {
+        std::memcpy(&word, bytes + 8 * i, 8);
+        sum += scramble(word, i);
+      }
+      for (std::size_t i = 8 * words; i < region.bytes; ++i) sum += scramble(bytes[i], ~i);
+      sums.push_back(sum);
+    }
+    return sums;
   }
   void flush_cache(Stream) override {
     flush_.resize(static_cast<std::size_t>(2 * facts_.l2_bytes));

@@ -1,6 +1,7 @@
 #include "llama/plan_book.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -10,9 +11,6 @@
 
 namespace warptune {
 namespace {
-
-/// Dims that may differ from those of a tuned problem: how much work there is, not what it looks like.
-const std::vector<std::string> kFreeDims = {"tokens", "batch", "context", "q_len", "kv_len"};
 
 /// Names of variants from good to plain, for devices without wisdom.
 std::vector<std::string> preferences(const Problem& problem) {
@@ -63,23 +61,37 @@ PlanOverride parse_plan_override(const std::string& text) {
 }
 
 void PlanBook::tell(const Problem& problem, const std::string& what) {
-  if (options_.tell && told_.insert(problem.key() + what).second)
-    options_.tell(fmt::format("{}: {}", problem.key(), what));
+  tell_once(fmt::format("{}: {}", problem.key(), what));
 }
 
-const Winner* PlanBook::winner(const Problem& problem, bool& exact) const {
-  exact = true;
-  if (!options_.has_wisdom) return nullptr;
-  for (const Problem& wanted : {problem, even(problem)})
-    if (const Winner* found = options_.wisdom.exact(wanted)) return found;
-  exact = false;
-  return options_.wisdom.nearest(even(problem), kFreeDims);
+void PlanBook::tell_once(const std::string& what) {
+  if (options_.tell && told_.insert(what).second) options_.tell(what);
+}
+
+Wisdom::Match PlanBook::match(const Problem& problem) const {
+  if (!options_.has_wisdom || options_.naive) return {};
+  const DeviceFacts& facts = device_.facts();
+  const Provenance here{facts.name, facts.arch, facts.driver, facts.toolkit, {}};
+  const Wisdom::Match found = options_.wisdom.find(problem, here);
+  if (found.winner && found.exact) return found;
+  const Wisdom::Match even_one = options_.wisdom.find(even(problem), here);
+  return even_one.winner ? even_one : found;
+}
+
+Judgement PlanBook::judged(const Winner& winner) const {
+  const DeviceFacts& facts = device_.facts();
+  std::string hash;
+  if (const Variant* variant = find_variant(find_op(winner.problem.op), winner.variant)) {
+    const auto [it, is_new] = hashes_.try_emplace(variant);
+    if (is_new) it->second = sources_.source_hash(*variant);
+    hash = it->second;
+  }
+  return judge(winner, {facts.name, facts.arch, facts.driver, facts.toolkit, {}}, hash, options_.stale);
 }
 
 std::optional<double> PlanBook::expected_us(const Problem& problem) const {
-  bool exact = false;
-  const Winner* found = options_.naive ? nullptr : winner(problem, exact);
-  return found ? std::optional(found->time_us) : std::nullopt;
+  const Winner* found = match(problem).winner;
+  return found && judged(*found).use != Use::refused ? std::optional(found->time_us) : std::nullopt;
 }
 
 /// What to try, best first: a choice may turn out to need more than the device has.
@@ -104,12 +116,11 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
     return !configs.empty();
   };
 
-  bool exact = false;
-  const Winner* tuned = options_.naive ? nullptr : winner(problem, exact);
+  const auto [tuned, exact] = match(problem);
   for (const PlanOverride& o : options_.overrides) {
     if (o.op != problem.op) continue;
     const Variant& variant = entry.variant(o.variant);
-    const bool tuned_one = tuned && tuned->variant == o.variant;
+    const bool tuned_one = tuned && tuned->variant == o.variant && judged(*tuned).use != Use::refused;
     if (o.config || tuned_one) {
       if (const auto why = add(variant, o.config ? *o.config : tuned->config))
         tell(problem, "the override is not taken: " + *why);
@@ -119,12 +130,20 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
   }
   if (tuned && list.empty()) {
     const Variant* variant = find_variant(entry, tuned->variant);
-    const auto why = variant ? add(*variant, tuned->config)
-                             : std::optional(fmt::format("there is no variant '{}'", tuned->variant));
-    if (why)
+    const Judgement judgement = variant ? judged(*tuned) : Judgement{};
+    auto why =
+        variant ? std::nullopt : std::optional(fmt::format("there is no variant '{}'", tuned->variant));
+    if (judgement.use == Use::refused)
+      why = fmt::format("{}", fmt::join(judgement.refusals, "; "));
+    else if (variant)
+      why = add(*variant, tuned->config);
+    if (why) {
       tell(problem, "the wisdom is not taken: " + *why);
-    else if (!exact && !quiet)
-      tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
+    } else {
+      for (const std::string& warning : judgement.warnings) tell_once("the wisdom was " + warning);
+      if (!exact && !quiet)
+        tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
+    }
   } else if (options_.has_wisdom && list.empty() && !quiet) {
     tell(problem, "the wisdom has nothing near; takes a default");
   }

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "device/compile.h"
 #include "device/device.h"
+#include "results/staleness.h"
 #include "results/wisdom.h"
 
 namespace warptune {
@@ -36,6 +38,7 @@ class PlanBook {
   struct Options {
     Wisdom wisdom = {};
     bool has_wisdom = false;
+    StaleSources stale = StaleSources::refuse;
     std::vector<PlanOverride> overrides = {};
     bool naive = false;  // the plainest variant of every op
     std::function<void(const std::string&)> tell = {};
@@ -45,7 +48,7 @@ class PlanBook {
   /// The entry lives as long as someone holds it, and is shared while it does. `quiet`: a problem too small
   /// to be worth a remark.
   std::shared_ptr<const PlanEntry> get(const Problem& problem, bool quiet = false);
-  /// The time of the winner that get() would take from the wisdom.
+  /// The time of the winner that get() would take from the wisdom, if any.
   std::optional<double> expected_us(const Problem& problem) const;
   /// "tuned", "naive", "default" or "overrides-" and a hash.
   std::string plan_set() const;
@@ -56,11 +59,15 @@ class PlanBook {
     Config config;
   };
   std::vector<Choice> choices(const Problem& problem, bool quiet);
-  const Winner* winner(const Problem& problem, bool& exact) const;
+  Wisdom::Match match(const Problem& problem) const;
+  Judgement judged(const Winner& winner) const;
   void tell(const Problem& problem, const std::string& what);
+  void tell_once(const std::string& what);
 
   Device& device_;
   Options options_;
+  Compiler sources_{KernelSources(), {}};  // hashes them; compiles nothing
+  mutable std::map<const Variant*, std::string> hashes_;
   std::map<std::string, std::weak_ptr<const PlanEntry>> entries_;
   std::set<std::string> told_;
 };

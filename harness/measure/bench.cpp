@@ -3,114 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <optional>
+#include <thread>
 
 #include "core/error.h"
+#include "measure/clock_watch.h"
+#include "measure/interleave.h"
 #include "measure/sampler.h"
 #include "measure/statistics.h"
-#include "verify/oracle.h"
+#include "measure/workbench.h"
 
 namespace warptune {
 namespace {
 
-constexpr double kSampleUs = 1000;  // a sample lasts at least this long, so that event resolution is noise
-constexpr double kRotation = 2.5;   // cold sets are together at least this many times the L2
-constexpr std::int64_t kMostSets = 256;
-constexpr int kMostLaunches = 4096;  // graph nodes of a sample
-constexpr double kImpossible = 1.1;  // faster than the floor by this much is an error, not a record
-
-std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
-  std::int64_t bytes = 0;
-  for (const TensorSpec& spec : specs)
-    if (spec.cache == state) bytes += spec.bytes();
-  return bytes;
-}
-
-}  // namespace
-
-struct Bench::State {
-  Device& device;
-  const OpEntry& entry;
-  Problem problem;
-  BenchOptions options;
-  Oracle first, second;  // the same problem on two sets of inputs
-  std::vector<TensorSpec> specs;
-  std::vector<TensorSet> sets;
-  const Oracle* current = nullptr;  // whose inputs are in sets.back()
-  bool flush = false;               // too many sets would be needed: flush the caches before each sample
-  double cold_bytes_floor = 0;      // compulsory bytes that cannot come from a cache
-
-  State(Device& d, const OpEntry& e, Problem p, BenchOptions o)
-      : device(d),
-        entry(e),
-        problem(std::move(p)),
-        options(o),
-        first(e.op, problem, o.seed),
-        second(e.op, problem, o.seed + 1),
-        specs(first.specs().begin(), first.specs().end()) {
-    decide_cache_states();
-    // What a launch touches of the cold tensors: less than their size where it looks up a few rows.
-    const std::int64_t cold =
-        std::min(bytes_of(specs, CacheState::cold), static_cast<std::int64_t>(std::ceil(cold_bytes_floor)));
-    const std::int64_t l2 = device.facts().l2_bytes;
-    std::int64_t count = 1;
-    if (cold > 0 && cold < 5 * l2)
-      count = static_cast<std::int64_t>(
-                  std::ceil(kRotation * static_cast<double>(l2) / static_cast<double>(cold))) +
-              1;
-    if (count > kMostSets) {
-      count = kMostSets;
-      flush = true;
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      sets.emplace_back(device, specs, i ? &sets.front() : nullptr);
-      if (i == 0) sets.reserve(static_cast<std::size_t>(count));
-      // The last set is the one that is checked, since it is the last that a replay runs on.
-      sets.back().fill(specs, options.seed + 100 * static_cast<std::uint64_t>(count - 1 - i));
-    }
-    current = &first;
-    device.synchronize();
-  }
-
-  /// What a tensor says holds where it can: activations too large to stay in the cache are cold all the same.
-  void decide_cache_states() {
-    const std::int64_t l2 = device.facts().l2_bytes, hot = bytes_of(specs, CacheState::hot);
-    for (TensorSpec& spec : specs) {
-      if (options.cache == CacheMode::hot)
-        spec.cache = CacheState::hot;
-      else if (hot > l2 / 8)
-        spec.cache = CacheState::cold;
-    }
-    cold_bytes_floor =
-        std::max(0.0, entry.op.cost(problem).bytes - static_cast<double>(bytes_of(specs, CacheState::hot)));
-  }
-
-  bool changes_inputs() const {
-    return std::ranges::any_of(specs, [](const TensorSpec& spec) { return spec.role == Role::inout; });
-  }
-
-  void load_inputs(const Oracle& oracle) {
-    if (current == &oracle) return;
-    sets.back().fill(oracle.specs(), oracle.seed());
-    current = &oracle;
-  }
-
-  /// Poisons the outputs of the checked set, runs, and compares.
-  Verdict verify(const std::function<void()>& run) {
-    sets.back().reset_outputs(current->specs(), current->seed());
-    run();
-    device.synchronize();
-    return current->compare(sets.back());
-  }
-};
-
-Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options)
-    : state_(std::make_unique<State>(device, entry, std::move(problem), options)) {}
-Bench::~Bench() = default;
-const Problem& Bench::problem() const { return state_->problem; }
-
-namespace {
+constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
+constexpr int kRepeats = 4;              // of a verified launch
+constexpr double kInterleavedTime = 4;   // times max_time, for each finalist
+constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
 
 void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.max_abs_err =
@@ -121,28 +31,75 @@ void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.detail = fmt::format("{}: {}", when, verdict.detail);
 }
 
-void put_samples(Measurement& m, std::vector<double> samples, int launches) {
-  for (double& s : samples) s /= launches;
-  std::ranges::sort(samples);
-  m.samples = static_cast<int>(samples.size());
+void put_samples(Measurement& m, const Samples& samples, int launches) {
+  m.detail = sentence_of(samples);
+  m.abandoned = samples.stop == Stop::abandoned;
+  if (samples.us.empty()) {
+    m.status = Status::launch_error;
+    return;
+  }
+  std::vector<double> sorted = samples.us;
+  for (double& s : sorted) s /= launches;
+  m.samples_us = sorted;
+  std::ranges::sort(sorted);
+  m.samples = static_cast<int>(sorted.size());
   m.launches_per_sample = launches;
-  m.time_us = quantile(samples, 0.5);
-  m.time_us_min = samples.front();
-  m.time_us_p10 = quantile(samples, 0.1);
-  m.time_us_p90 = quantile(samples, 0.9);
-  std::tie(m.ci_low_us, m.ci_high_us) = median_interval(samples);
+  m.time_us = quantile(sorted, 0.5);
+  m.time_us_min = sorted.front();
+  m.time_us_p10 = quantile(sorted, 0.1);
+  m.time_us_p90 = quantile(sorted, 0.9);
+  std::tie(m.ci_low_us, m.ci_high_us) = median_interval(sorted);
+}
+
+Sample timed(Device& device, Replay& replay, ClockWatch& watch, bool flush) {
+  if (flush) device.flush_cache(device.stream());
+  Sample sample{.us = device.time_us(replay)};
+  sample.throttled = watch.throttled();
+  if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
+  return sample;
+}
+
+void check_floor(Measurement& m, double impossible_us) {
+  if (m.status != Status::ok || !(m.time_us < impossible_us)) return;
+  m.status = Status::too_fast;
+  m.detail = fmt::format("{:.3f} us is below what the device can do ({:.3f} us)", m.time_us, impossible_us);
+}
+
+/// Runs `body`; what a configuration does wrong becomes its status. Throws where the device is lost.
+void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CompileError& e) {
+    m.status = Status::compile_error;
+    m.detail = e.what();
+  } catch (const ResourceError& e) {
+    m.status = Status::resource;
+    m.detail = e.what();
+  } catch (const std::bad_alloc&) {
+    m.status = Status::resource;
+    m.detail = "the memory of the host was used up";
+  } catch (const std::exception& e) {
+    m.status = Status::launch_error;
+    m.detail = e.what();
+    device.synchronize();  // throws where the device is lost; then the process must be replaced
+  }
 }
 
 }  // namespace
 
-Measurement Bench::run(const Variant& variant, const Config& config) {
-  State& s = *state_;
+Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options)
+    : work_(std::make_unique<Workbench>(device, entry, std::move(problem), options)) {}
+Bench::~Bench() = default;
+const Problem& Bench::problem() const { return work_->problem(); }
+
+Measurement Bench::run(const Variant& variant, const Config& config, double best_us) {
+  Workbench& work = *work_;
+  Device& device = work.device();
   Measurement m;
-  const Cost cost = s.entry.op.cost(s.problem);
-  m.floor_us = floor_us(s.device.facts(), cost, s.problem.dtype);
-  std::unique_ptr<Plan> plan;
+  m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+  Prepared prepared;
   try {
-    plan = s.device.prepare(variant, s.problem, config);
+    prepared = work.prepare(variant, config);
   } catch (const CompileError& e) {
     m.status = Status::compile_error;
     m.detail = e.what();
@@ -152,76 +109,122 @@ Measurement Bench::run(const Variant& variant, const Config& config) {
     m.detail = e.what();
     return m;
   }
-  m.resources = plan->resources();
+  m.resources = prepared.plan->resources();
 
-  try {
-    Buffer workspace;
-    if (const auto bytes = static_cast<std::size_t>(plan->workspace_bytes())) {
-      workspace = s.device.allocate(bytes);
-      s.device.set_bytes(workspace.data(), 0, bytes, s.device.stream());
-    }
-    std::vector<Args> args;
-    for (const TensorSet& set : s.sets)
-      args.push_back(s.entry.op.bind(s.problem, set.addresses(), workspace.data()));
+  guarded(device, m, [&] {
+    work.begin();
+    const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
+    put_verdict(m, work.verify(once), "before timing");
+    if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
+    if (m.status != Status::ok) return;
 
-    const auto one = [&] { plan->launch(args.back().data(), s.device.stream()); };
-    put_verdict(m, s.verify(one), "before timing");
-    if (m.status != Status::ok) return m;
+    const int launches = work.launches_per_sample(prepared);
+    auto replay = work.record(prepared, launches);
+    const BenchOptions& o = work.options();
+    ClockWatch watch(device);
+    const Samples samples = sample_until({.max_rel_ci = o.max_rel_ci,
+                                          .min_samples = o.min_samples,
+                                          .max_time = o.max_time,
+                                          .best_us = best_us * kAbandonMargin * launches},
+                                         [&] { return timed(device, *replay, watch, work.flush()); });
+    put_samples(m, samples, launches);
+    m.clocks = watch.summary(samples.throttled > 0);
+    if (m.status != Status::ok) return;
 
-    const int sets = static_cast<int>(s.sets.size());
-    const auto replay_of = [&](int launches) {
-      return s.device.record([&, launches](Stream stream) {
-        for (int i = 0; i < launches; ++i)
-          plan->launch(args[static_cast<std::size_t>(i % sets)].data(), stream);
-      });
-    };
-    auto replay = replay_of(sets);
-    s.device.time_us(*replay);
-    const double each = std::max(s.device.time_us(*replay) / sets, 0.05);
-    int launches = sets;
-    if (!s.flush) {
-      const int rounds = static_cast<int>(std::ceil(kSampleUs / each / sets));
-      launches = std::clamp(rounds * sets, sets, std::max(kMostLaunches / sets, 1) * sets);
-      if (launches != sets) replay = replay_of(launches);
-    }
-    const SamplingRule rule{s.options.max_rel_ci, s.options.min_samples, s.options.max_seconds};
-    put_samples(m,
-                sample_until(rule,
-                             [&] {
-                               if (s.flush) s.device.flush_cache(s.device.stream());
-                               return s.device.time_us(*replay);
-                             }),
-                launches);
-    m.clocks = s.device.clocks();
-
-    s.load_inputs(s.current == &s.first ? s.second : s.first);
-    // What was timed is checked as it was timed; an op that changes its inputs has no right answer after many
-    // launches, so that one launch, recorded the same way, stands for it.
-    if (s.changes_inputs())
-      replay = s.device.record([&](Stream stream) { plan->launch(args.back().data(), stream); });
-    put_verdict(m, s.verify([&] { replay->launch(s.device.stream()); }), "after timing");
-  } catch (const ResourceError& e) {
-    m.status = Status::resource;
-    m.detail = e.what();
-    return m;
-  } catch (const std::bad_alloc&) {
-    m.status = Status::resource;
-    m.detail = "the memory of the host was used up";
-    return m;
-  } catch (const std::exception& e) {
-    m.status = Status::launch_error;
-    m.detail = e.what();
-    s.device.synchronize();  // throws where the device is lost; then the process must be replaced
-    return m;
-  }
-
-  const Cost sure{.bytes = s.options.cache == CacheMode::hot ? 0 : s.cold_bytes_floor, .flops = cost.flops};
-  const double impossible = floor_us(s.device.facts(), sure, s.problem.dtype) / kImpossible;
-  if (m.status == Status::ok && m.time_us < impossible) {
-    m.status = Status::too_fast;
-    m.detail = fmt::format("{:.3f} us is below what the device can do ({:.3f} us)", m.time_us, impossible);
-  }
+    // On inputs it has not seen: one launch, which cannot take its answer from the launch before; and what
+    // was timed, as it was timed.
+    put_verdict(m, work.check_inputs(), "after timing");
+    if (m.status != Status::ok) return;
+    work.change_inputs();
+    if (work.changes_inputs()) replay = work.recorded_once(prepared);
+    put_verdict(m, work.verify(once), "after timing");
+    if (m.status == Status::ok)
+      put_verdict(m, work.verify_again(1, [&] { replay->launch(device.stream()); }), "after timing");
+    if (m.status == Status::ok) work.end();
+  });
+  check_floor(m, work.impossible_us());
   return m;
+}
+
+std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& finalists, int rounds) {
+  Workbench& work = *work_;
+  Device& device = work.device();
+  struct Entrant {
+    Prepared prepared;
+    std::unique_ptr<Replay> rotating, hot, once;
+    int launches = 1, hot_launches = 1;
+  };
+  std::vector<Entrant> entrants(finalists.size());
+  std::vector<FinalistTimes> times(finalists.size());
+  std::vector<Measurement> state(finalists.size());  // what went wrong, if anything
+  const bool is_hot = work.options().cache == CacheMode::hot;
+
+  work.begin();
+  for (std::size_t i = 0; i < finalists.size(); ++i)
+    guarded(device, state[i], [&] {
+      Entrant& e = entrants[i];
+      e.prepared = work.prepare(*finalists[i].variant, finalists[i].config);
+      state[i].resources = e.prepared.plan->resources();
+      state[i].floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+      device.reset_persisting_cache();
+      e.launches = work.launches_per_sample(e.prepared);
+      e.rotating = work.record(e.prepared, e.launches);
+      e.once = work.recorded_once(e.prepared);
+      if (is_hot) return;
+      e.hot_launches = work.launches_per_sample(e.prepared, true);
+      e.hot = work.record(e.prepared, e.hot_launches, true);
+    });
+
+  const InterleaveRule rule{
+      .rounds = rounds,
+      .max_rel_ci = work.options().max_rel_ci,
+      .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
+  const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<Replay> Entrant::*replay,
+                         int Entrant::*launches, bool flush) {
+    std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device));
+    const auto samples = interleave(rule, finalists.size(), [&](std::size_t i) {
+      Sample sample{.us = NAN};
+      if (state[i].status == Status::ok)
+        guarded(device, state[i], [&] { sample = timed(device, *(entrants[i].*replay), watches[i], flush); });
+      return sample;
+    });
+    for (std::size_t i = 0; i < finalists.size(); ++i) {
+      Measurement& m = times[i].*part;
+      m = state[i];
+      if (state[i].status != Status::ok) continue;
+      put_samples(m, samples[i], launches ? entrants[i].*launches : 1);
+      m.clocks = watches[i].summary(samples[i].throttled > 0);
+    }
+  };
+  phase(&FinalistTimes::main, &Entrant::rotating, &Entrant::launches, work.flush());
+  if (!is_hot) phase(&FinalistTimes::hot, &Entrant::hot, &Entrant::hot_launches, false);
+  phase(&FinalistTimes::isolated, &Entrant::once, nullptr, true);
+
+  bool all_right = true;
+  work.change_inputs();
+  for (std::size_t i = 0; i < finalists.size(); ++i) {
+    Measurement& m = state[i];
+    if (m.status == Status::ok)
+      guarded(device, m, [&] {
+        Entrant& e = entrants[i];
+        Replay& checked = work.changes_inputs() ? *e.once : *e.rotating;
+        put_verdict(m, work.verify([&] { checked.launch(device.stream()); }), "after timing as a finalist");
+      });
+    for (Measurement* part : {&times[i].main, &times[i].hot, &times[i].isolated}) {
+      part->max_abs_err = m.max_abs_err;
+      part->rel_l2_err = m.rel_l2_err;
+      if (m.status == Status::ok) continue;
+      part->status = m.status;
+      part->detail = m.detail;
+    }
+    all_right = all_right && m.status == Status::ok;
+    check_floor(times[i].main, work.impossible_us());
+    if (m.status != Status::ok) {  // it may have spoiled what the next is held against
+      work.begin();
+    }
+  }
+  if (all_right) work.end();
+  return times;
 }
 
 double floor_us(const DeviceFacts& facts, const Cost& cost, DType dtype) {

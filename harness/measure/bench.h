@@ -1,6 +1,7 @@
 #pragma once
 // Proves and times the configurations of one problem on one device.
 #include <memory>
+#include <vector>
 
 #include "core/variant.h"
 #include "measure/measurement.h"
@@ -16,9 +17,22 @@ struct BenchOptions {
   CacheMode cache = CacheMode::cold;
   double max_rel_ci = 0.005;  // stop when the 95 % interval of the median is this narrow
   int min_samples = 11;
-  double max_seconds = 0.25;  // of sampling, per configuration
+  double max_time = 0.25;  // seconds of sampling, per configuration
   std::uint64_t seed = 1;
 };
+
+struct Finalist {
+  const Variant* variant = nullptr;
+  Config config;
+};
+
+/// The times of a finalist: as the bench's cache mode says; all on one set of tensors (not measured where
+/// that is the mode); and one launch after a flush per sample.
+struct FinalistTimes {
+  Measurement main, hot, isolated;
+};
+
+class Workbench;
 
 /// Allocates and fills the tensors once, computes the reference once, then tries any number of
 /// configurations.
@@ -27,13 +41,15 @@ class Bench {
   Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options);
   ~Bench();
   /// Compiles, verifies, times, verifies again on other inputs. Never throws for what the configuration does
-  /// wrong: that is the status. Errors of the device itself (a sticky CUDA error) are thrown.
-  Measurement run(const Variant& variant, const Config& config);
+  /// wrong: that is the status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the
+  /// upper end of the interval of the best so far; one surely slower is abandoned after a few samples.
+  Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
+  /// Times finalists (which run() found right) in turn, A B C A B C, and verifies each again.
+  std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds);
   const Problem& problem() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Workbench> work_;
 };
 
 /// Measures read, copy and matrix ceilings and the launch floor of a device (about half a second).

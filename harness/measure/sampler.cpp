@@ -1,28 +1,86 @@
 #include "measure/sampler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "measure/statistics.h"
 
 namespace warptune {
+namespace {
 
-std::vector<double> sample_until(const SamplingRule& rule, const std::function<double()>& sample) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  std::vector<double> samples, sorted;
+constexpr std::size_t kScreened = 6;  // the fewest samples whose range is a 95 % interval of the median
+constexpr std::size_t kMostSamples = 100'000;
+constexpr int kMostInvalid = 16;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, Seconds now) {
+  if (!now) now = steady_seconds;
+  const double start = now();
+  double discarded_seconds = 0;
+  int invalid = 0;
+  Samples result;
+  std::vector<double> sorted;
   for (;;) {
-    const double value = sample();
-    samples.push_back(value);
-    sorted.insert(std::ranges::upper_bound(sorted, value), value);
-    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
-    const int enough = value * 1e-6 > rule.max_seconds / 4 ? std::min(3, rule.min_samples) : rule.min_samples;
-    const int n = static_cast<int>(samples.size());
-    if (n < enough) continue;
-    const auto [low, high] = median_interval(sorted);
-    if (elapsed >= rule.max_seconds || (high - low) / 2 <= rule.max_rel_ci * quantile(sorted, 0.5))
-      return samples;
+    const double before = now();
+    const Sample one = sample();
+    if (!std::isfinite(one.us) || one.us < 0) {
+      if (++invalid < kMostInvalid) continue;
+      result.stop = Stop::no_time;
+      return result;
+    }
+    if (one.throttled && result.discarded < rule.max_discarded) {
+      ++result.discarded;
+      discarded_seconds += now() - before;
+      continue;
+    }
+    result.throttled += one.throttled;
+    result.us.push_back(one.us);
+    sorted.insert(std::ranges::upper_bound(sorted, one.us), one.us);
+    const std::size_t n = sorted.size();
+    const double low = median_interval(sorted).first;
+    result.rel_ci = rel_half_width(sorted);
+    if (n >= kScreened && low > rule.best_us) {
+      result.stop = Stop::abandoned;
+      return result;
+    }
+    const bool slow = one.us * 1e-6 > rule.max_time / 4;
+    if (n < static_cast<std::size_t>(std::max(1, slow ? std::min(3, rule.min_samples) : rule.min_samples)))
+      continue;
+    if (result.rel_ci <= rule.max_rel_ci) {
+      result.stop = Stop::converged;
+      return result;
+    }
+    if (!(now() - start - discarded_seconds < rule.max_time) || n >= kMostSamples) {
+      result.stop = Stop::max_time;
+      return result;
+    }
   }
+}
+
+std::string sentence_of(const Samples& s) {
+  std::string text;
+  const auto add = [&](std::string more) { text += (text.empty() ? "" : "; ") + std::move(more); };
+  if (s.stop == Stop::max_time)
+    add(std::isfinite(s.rel_ci)
+            ? fmt::format("stopped at max_time with an interval of {:.1f} %", 100 * s.rel_ci)
+            : "stopped at max_time with a median of 0");
+  if (s.stop == Stop::abandoned)
+    add(fmt::format("{} {} samples: surely slower than the best", kAbandoned, s.us.size()));
+  if (s.stop == Stop::no_time) add("no sample is a time");
+  if (s.discarded > 0 && s.throttled == 0)
+    add(fmt::format("{} throttled samples were taken again", s.discarded));
+  if (s.throttled > 0)
+    add(fmt::format("{} of {} samples are throttled, after {} others were discarded", s.throttled,
+                    s.us.size(), s.discarded));
+  return text;
 }
 
 }  // namespace warptune

@@ -32,4 +32,12 @@ std::pair<double, double> median_interval(std::span<const double> sorted) {
   return {sorted[static_cast<std::size_t>(first)], sorted[static_cast<std::size_t>(n - 1 - first)]};
 }
 
+double rel_half_width(std::span<const double> sorted) {
+  if (sorted.empty()) return NAN;
+  const auto [low, high] = median_interval(sorted);
+  if (low == high) return 0;
+  const double median = std::abs(quantile(sorted, 0.5)), half = (high - low) / 2;
+  return median > 0 && std::isfinite(half) && std::isfinite(median) ? half / median : INFINITY;
+}
+
 }  // namespace warptune

@@ -12,4 +12,8 @@ double quantile(std::span<const double> sorted, double q);
 /// Statistics"): needs no distribution, only independent samples. Fewer than 6 samples: their whole range.
 std::pair<double, double> median_interval(std::span<const double> sorted);
 
+/// Half the width of that interval over the median: 0 where all samples are the same, infinite where the
+/// median is 0 or not finite and they are not, NaN for no samples.
+double rel_half_width(std::span<const double> sorted);
+
 }  // namespace warptune

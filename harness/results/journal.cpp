@@ -41,7 +41,7 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 
 std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
   return hex(stable_hash(fmt::format("{} {} {} {} {} {}", source_hash, o.max_rel_ci, o.min_samples,
-                                     o.max_seconds, o.seed, kMeasuringVersion)));
+                                     o.max_time, o.seed, kMeasuringVersion)));
 }
 
 bool is_first_row(const CsvRow& row) {

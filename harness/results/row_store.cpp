@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "results/sweep_row.h"
+#include "results/samples_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -24,11 +24,18 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   journal.replace_extension(".journal");
   csv_ = std::make_unique<CsvFile>(path, sweep_columns());
   journal_ = std::make_unique<Journal>(journal);
+  samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
   if (journal_->runs().empty()) return;
   for (const CsvRow& row : read_csv(path)) {
-    if (!is_first_row(row)) continue;
-    if (const auto key = journal_->key(row))
-      known_.try_emplace(*key, KnownRow{row.at("run_id"), measurement_of_row(row)});
+    const auto key = journal_->key(row);
+    if (!key) continue;
+    KnownRow found{row.at("run_id"), measurement_of_row(row)};
+    if (!is_first_row(row)) {
+      finalists_.insert_or_assign(*key, std::move(found));
+    } else if (const auto it = known_.find(*key);
+               it == known_.end() || it->second.measurement.status == Status::constraint) {
+      known_.insert_or_assign(*key, std::move(found));
+    }
   }
 }
 
@@ -37,9 +44,15 @@ const KnownRow* RowStore::known(const std::string& key) const {
   return it == known_.end() ? nullptr : &it->second;
 }
 
-void RowStore::append(const std::vector<std::string>& fields) {
+const KnownRow* RowStore::finalist(const std::string& key) const {
+  const auto it = finalists_.find(key);
+  return it == finalists_.end() ? nullptr : &it->second;
+}
+
+void RowStore::append(const SweepRow& row) {
   const std::lock_guard lock(mutex_);
-  csv_->append(fields);
+  if (!row.measurement.samples_us.empty()) samples_->append(samples_fields(row));  // first: a row has them
+  csv_->append(fields_of(row));
 }
 
 std::string RowStore::note() const {

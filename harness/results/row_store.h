@@ -10,6 +10,7 @@
 
 #include "results/csv.h"
 #include "results/journal.h"
+#include "results/sweep_row.h"
 
 namespace warptune {
 
@@ -26,17 +27,20 @@ class RowStore {
 
   /// Must come before the run's first row.
   void begin(const std::string& run_id, const Stamps& stamps) { journal_->add(run_id, stamps); }
-  /// nullptr where no row has this key.
+  /// The first row that tried it or says that it is excluded; nullptr where no row has this key.
   const KnownRow* known(const std::string& key) const;
-  void append(const std::vector<std::string>& fields);
+  /// The newest row of its time as a finalist, or nullptr.
+  const KnownRow* finalist(const std::string& key) const;
+  /// Its samples go to the file beside.
+  void append(const SweepRow& row);
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence where the CSV ended in half a line, which is gone now; else empty.
   std::string note() const;
 
  private:
-  std::unique_ptr<CsvFile> csv_;
+  std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_;
+  std::map<std::string, KnownRow> known_, finalists_;
   std::mutex mutex_;
 };
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "measure/sampler.h"
+
 namespace warptune {
 namespace {
 
@@ -101,6 +103,7 @@ Measurement measurement_of_row(const std::map<std::string, std::string>& row) {
   Measurement m;
   m.status = parse_status(row.at("status"));
   m.detail = row.at("detail");
+  m.abandoned = m.status == Status::ok && m.detail.find(kAbandoned) != std::string::npos;
   m.time_us = value("time_us");
   m.time_us_min = value("time_us_min");
   m.time_us_p10 = value("time_us_p10");

@@ -41,6 +41,38 @@ Assignment assignment(const Json& json) {
   return values;
 }
 
+Json to_json(const std::vector<TiedConfig>& tied) {
+  Json list = Json::array();
+  for (const TiedConfig& t : tied)
+    list.push_back({{"variant", t.variant}, {"config", to_json(t.config)}, {"time_us", t.time_us}});
+  return list;
+}
+
+/// Files of before ties were kept have none.
+std::vector<TiedConfig> tied_of(const Json& winner) {
+  std::vector<TiedConfig> tied;
+  if (winner.contains("tied"))
+    for (const Json& t : winner["tied"])
+      tied.push_back({t.at("variant"), assignment(t.at("config")), t.at("time_us")});
+  return tied;
+}
+
+Json to_json(const Provenance& p) {
+  return {{"device", p.device},
+          {"arch", p.arch},
+          {"driver", p.driver},
+          {"toolkit", p.toolkit},
+          {"git_commit", p.git_commit}};
+}
+
+Provenance provenance_of(const Json& json) {
+  return {.device = json.at("device"),
+          .arch = json.at("arch"),
+          .driver = json.at("driver"),
+          .toolkit = json.at("toolkit"),
+          .git_commit = json.at("git_commit")};
+}
+
 Winner winner_of(const Json& json) {
   return {.problem = {.op = json.at("op"),
                       .dims = assignment(json.at("dims")),
@@ -50,7 +82,10 @@ Winner winner_of(const Json& json) {
           .time_us = json.at("time_us"),
           .source_hash = json.at("source_hash"),
           .run_id = json.at("run_id"),
-          .csv = json.at("csv")};
+          .csv = json.at("csv"),
+          .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
+          .throttled = json.value("throttled", ""),
+          .tied = tied_of(json)};
 }
 
 }  // namespace
@@ -66,11 +101,7 @@ Wisdom Wisdom::load(const fs::path& path) {
                                  path.string(), json.contains("schema") ? json["schema"].dump() : "none",
                                  kSchema));
   try {
-    Wisdom wisdom(Provenance{.device = json.at("device"),
-                             .arch = json.at("arch"),
-                             .driver = json.at("driver"),
-                             .toolkit = json.at("toolkit"),
-                             .git_commit = json.at("git_commit")});
+    Wisdom wisdom(provenance_of(json));
     for (const Json& winner : json.at("winners")) wisdom.put(winner_of(winner));
     return wisdom;
   } catch (const InputError& e) {
@@ -80,28 +111,32 @@ Wisdom Wisdom::load(const fs::path& path) {
   }
 }
 
+std::string Wisdom::to_json() const {
+  Json json = {{"schema", kSchema}};
+  json.update(warptune::to_json(provenance_));
+  json["winners"] = Json::array();
+  for (const Winner& w : winners_) {
+    Json& winner = json["winners"].emplace_back(Json{{"op", w.problem.op},
+                                                     {"dims", warptune::to_json(w.problem.dims)},
+                                                     {"dtype", name_of(w.problem.dtype)},
+                                                     {"variant", w.variant},
+                                                     {"config", warptune::to_json(w.config)},
+                                                     {"time_us", w.time_us},
+                                                     {"source_hash", w.source_hash},
+                                                     {"run_id", w.run_id},
+                                                     {"csv", w.csv}});
+    if (!w.throttled.empty()) winner["throttled"] = w.throttled;
+    if (!w.tied.empty()) winner["tied"] = warptune::to_json(w.tied);
+    if (w.made_on != provenance_) winner["made_on"] = warptune::to_json(w.made_on);
+  }
+  return json.dump(1) + '\n';
+}
+
 void Wisdom::save(const fs::path& path) const {
-  Json json = {{"schema", kSchema},
-               {"device", provenance_.device},
-               {"arch", provenance_.arch},
-               {"driver", provenance_.driver},
-               {"toolkit", provenance_.toolkit},
-               {"git_commit", provenance_.git_commit},
-               {"winners", Json::array()}};
-  for (const Winner& w : winners_)
-    json["winners"].push_back({{"op", w.problem.op},
-                               {"dims", to_json(w.problem.dims)},
-                               {"dtype", name_of(w.problem.dtype)},
-                               {"variant", w.variant},
-                               {"config", to_json(w.config)},
-                               {"time_us", w.time_us},
-                               {"source_hash", w.source_hash},
-                               {"run_id", w.run_id},
-                               {"csv", w.csv}});
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   const fs::path partial = path.string() + fmt::format(".{}", getpid());
   std::ofstream out(partial);
-  out << json.dump(1) << '\n';
+  out << to_json();
   out.close();
   std::error_code error;
   if (!out) {
@@ -114,17 +149,38 @@ void Wisdom::save(const fs::path& path) const {
         fmt::format("the wisdom file '{}' cannot be written: {}", path.string(), error.message()));
 }
 
-void Wisdom::put(Winner winner) {
-  const auto it = std::ranges::find(winners_, winner.problem, &Winner::problem);
-  if (it == winners_.end())
-    winners_.push_back(std::move(winner));
-  else
-    *it = std::move(winner);
+namespace {
+
+constexpr std::string_view kWorkDims[] = {"tokens", "batch", "context", "q_len", "kv_len"};
+
+/// The problem without how much work there is.
+Problem shape_of(Problem problem) {
+  for (const std::string_view dim : kWorkDims)
+    if (problem.dims.has(dim)) problem.dims.set(dim, 0);
+  return problem;
 }
 
-const Winner* Wisdom::exact(const Problem& problem) const {
-  const auto it = std::ranges::find(winners_, problem, &Winner::problem);
-  return it == winners_.end() ? nullptr : &*it;
+}  // namespace
+
+std::size_t Wisdom::Hash::operator()(const Problem& problem) const {
+  const std::hash<std::string_view> text;
+  std::size_t hash = text(problem.op) + static_cast<std::size_t>(problem.dtype);
+  for (const auto& dim : problem.dims)  // the op fixes the names of its dims
+    hash = (hash ^ static_cast<std::size_t>(dim.value)) * 0x9e3779b97f4a7c15u + (hash >> 29);
+  return hash;
+}
+
+void Wisdom::put(Winner winner) {
+  if (winner.made_on == Provenance{}) winner.made_on = provenance_;
+  auto& same = by_problem_[winner.problem];
+  for (const std::size_t i : same)
+    if (winners_[i].made_on.device == winner.made_on.device) {
+      winners_[i] = std::move(winner);
+      return;
+    }
+  same.push_back(winners_.size());
+  by_shape_[shape_of(winner.problem)].push_back(winners_.size());
+  winners_.push_back(std::move(winner));
 }
 
 namespace {
@@ -132,18 +188,21 @@ namespace {
 constexpr double kMostDoublings = 3;  // a factor of 8
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-/// Sum over dims of |log2(a / b)|; infinite where the problems cannot stand for each other.
-double distance(const Problem& a, const Problem& b, const std::vector<std::string>& free_dims) {
-  if (a.op != b.op || a.dtype != b.dtype || a.dims.size() != b.dims.size()) return kFar;
+/// 0: made on this device, 1: on another of this architecture, 2: elsewhere.
+int kinship_of(const Winner& winner, const Provenance& here) {
+  if (winner.made_on.arch != here.arch) return 2;
+  return winner.made_on.device == here.device ? 0 : 1;
+}
+
+/// Sum over dims of |log2(a / b)| for problems of one shape; infinite where one is out of bounds.
+double distance(const Problem& a, const Problem& b) {
   double sum = 0;
-  for (const auto& entry : a.dims) {
-    const auto* other = b.dims.find(entry.name);
-    if (!other || other->label != entry.label) return kFar;
-    if (other->value == entry.value) continue;
-    const bool is_free = std::ranges::find(free_dims, entry.name) != free_dims.end();
-    if (!is_free || entry.value <= 0 || other->value <= 0) return kFar;
-    const double doublings =
-        std::abs(std::log2(static_cast<double>(entry.value) / static_cast<double>(other->value)));
+  auto other = b.dims.begin();
+  for (const auto& dim : a.dims) {
+    const std::int64_t value = (other++)->value;
+    if (value == dim.value) continue;
+    if (value <= 0 || dim.value <= 0) return kFar;
+    const double doublings = std::abs(std::log2(static_cast<double>(dim.value) / static_cast<double>(value)));
     if (doublings > kMostDoublings) return kFar;
     sum += doublings;
   }
@@ -152,15 +211,51 @@ double distance(const Problem& a, const Problem& b, const std::vector<std::strin
 
 }  // namespace
 
-const Winner* Wisdom::nearest(const Problem& problem, const std::vector<std::string>& free_dims) const {
-  const Winner* best = nullptr;
+struct Wisdom::Kin {
+  const Winner* winner = nullptr;
+  int kinship = 3;
+};
+
+const Winner* Wisdom::exact(const Problem& problem) const {
+  const auto it = by_problem_.find(problem);
+  return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];
+}
+
+const Winner* Wisdom::nearest(const Problem& problem) const {
+  return nearest_for(problem, provenance_).winner;
+}
+
+Wisdom::Kin Wisdom::exact_for(const Problem& problem, const Provenance& here) const {
+  Kin best;
+  if (const auto it = by_problem_.find(problem); it != by_problem_.end())
+    for (const std::size_t i : it->second)
+      if (const int kinship = kinship_of(winners_[i], here); kinship < best.kinship)
+        best = {&winners_[i], kinship};
+  return best;
+}
+
+Wisdom::Kin Wisdom::nearest_for(const Problem& problem, const Provenance& here) const {
+  Kin best;
   double least = kFar;
-  for (const Winner& winner : winners_)
-    if (const double d = distance(problem, winner.problem, free_dims); d < least) {
-      least = d;
-      best = &winner;
+  if (const auto it = by_shape_.find(shape_of(problem)); it != by_shape_.end())
+    for (const std::size_t i : it->second) {
+      const double d = distance(problem, winners_[i].problem);
+      if (d == kFar) continue;
+      const int kinship = kinship_of(winners_[i], here);
+      if (kinship < best.kinship || (kinship == best.kinship && d < least)) {
+        best = {&winners_[i], kinship};
+        least = d;
+      }
     }
   return best;
+}
+
+Wisdom::Match Wisdom::find(const Problem& problem, const Provenance& here) const {
+  const Kin same = exact_for(problem, here);
+  if (same.kinship < 2) return {same.winner, true};
+  const Kin near = nearest_for(problem, here);
+  if (near.kinship < same.kinship) return {near.winner, false};
+  return {same.winner, true};
 }
 
 }  // namespace warptune

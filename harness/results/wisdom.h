@@ -1,25 +1,36 @@
 #pragma once
-// The winners of one device, with their provenance, in wisdom.json.
+// The winners of one or more devices, with their provenance, in wisdom.json.
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/problem.h"
 
 namespace warptune {
 
+/// A configuration that is as fast as a winner, as far as can be told.
+struct TiedConfig {
+  std::string variant;
+  Config config;
+  double time_us = 0;
+};
+
+struct Provenance {
+  std::string device, arch, driver, toolkit, git_commit;
+  bool operator==(const Provenance&) const = default;
+};
+
 struct Winner {
   Problem problem;
   std::string variant;
   Config config;
   double time_us = 0;
-  std::string source_hash;  // of the variant's kernels
-  std::string run_id, csv;  // the run and the file that hold its row
-};
-
-struct Provenance {
-  std::string device, arch, driver, toolkit, git_commit;
+  std::string source_hash;            // of the variant's kernels
+  std::string run_id, csv;            // the run and the file that hold its row
+  Provenance made_on = {};            // empty: that of the wisdom it is put into
+  std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
+  std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
 };
 
 class Wisdom {
@@ -28,21 +39,44 @@ class Wisdom {
   explicit Wisdom(Provenance provenance) : provenance_(std::move(provenance)) {}
   /// Throws InputError that names the file and what is wrong with it (no such file, no JSON, unknown schema).
   static Wisdom load(const std::filesystem::path& path);
-  /// Written beside and renamed: never half a file.
+  /// Written beside and renamed: never half a file. A winner's provenance is written where it differs from
+  /// that of the file.
   void save(const std::filesystem::path& path) const;
+  /// The text that save() writes.
+  std::string to_json() const;
 
   const Provenance& provenance() const { return provenance_; }
   const std::vector<Winner>& winners() const { return winners_; }
-  /// Adds a winner, or replaces that of the same problem.
+  /// Adds a winner, or replaces that of the same problem and device.
   void put(Winner winner);
+  /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
-  /// The winner of the nearest problem of the same op, dtype and labels: smallest sum over dims of
-  /// |log2(a / b)|, each dim within a factor of 8 (dims outside `free_dims` must be equal). None: nullptr.
-  const Winner* nearest(const Problem& problem, const std::vector<std::string>& free_dims) const;
+  /// The winner of the nearest problem of the same op, dtype, labels and shape: only dims that say how much
+  /// work there is (tokens, batch, context, q_len, kv_len) may differ, each by a factor of at most 8; the
+  /// smallest sum over them of |log2(a / b)|. None: nullptr.
+  const Winner* nearest(const Problem& problem) const;
+
+  struct Match {
+    const Winner* winner = nullptr;
+    bool exact = false;
+  };
+  /// The best to be had here: this problem on this device, on this architecture; the nearest problem on this
+  /// device, on this architecture; then either from anywhere, for judge() (results/staleness.h) to refuse.
+  Match find(const Problem& problem, const Provenance& here) const;
 
  private:
+  struct Hash {
+    std::size_t operator()(const Problem& problem) const;
+  };
+  using Index = std::unordered_map<Problem, std::vector<std::size_t>, Hash>;
+  struct Kin;  // a winner and how near its device is
+  Kin exact_for(const Problem& problem, const Provenance& here) const;
+  Kin nearest_for(const Problem& problem, const Provenance& here) const;
+
   Provenance provenance_;
   std::vector<Winner> winners_;
+  Index by_problem_;  // one winner per device
+  Index by_shape_;    // problems that differ only in how much work there is
 };
 
 }  // namespace warptune

@@ -10,6 +10,24 @@ namespace warptune {
 
 int default_lanes() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
 
+namespace {
+/// What goes wrong is in the result.
+template <class F>
+CompileResult guarded(F&& compile) {
+  try {
+    return {.resources = compile()};
+  } catch (const ResourceError& e) {
+    return {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
+  } catch (const std::exception& e) {
+    return {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
+  }
+}
+}  // namespace
+
+CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts) {
+  return guarded([&] { return inspect(compiler, *task.variant, *task.problem, *task.config, facts); });
+}
+
 CompileLanes::CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks,
                            int lanes, std::size_t ahead)
     : CompileLanes(
@@ -70,14 +88,7 @@ void CompileLanes::lane() {
     ready_.notify_all();
     busy_.insert(kernels_[i].begin(), kernels_[i].end());
     lock.unlock();
-    CompileResult result;
-    try {
-      result.resources = compile_(tasks_[i]);
-    } catch (const ResourceError& e) {
-      result = {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
-    } catch (const std::exception& e) {
-      result = {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
-    }
+    CompileResult result = guarded([&] { return compile_(tasks_[i]); });
     lock.lock();
     const bool given_up = slots_[i].state == State::done;
     if (!given_up) slots_[i].result = std::move(result);

@@ -28,6 +28,9 @@ struct CompileResult {
   Resources resources;  // compile_ms: 0 where it was in the cache
 };
 
+/// Compiles one task now; what goes wrong is in the result.
+CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts);
+
 class CompileLanes {
  public:
   using Compile = std::function<Resources(const CompileTask&)>;

@@ -23,10 +23,29 @@ std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, c
   }
 }
 
-void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
+namespace {
+
+void write(const std::filesystem::path& path, const nlohmann::json& json) {
   std::ofstream out(path);
-  out << to_json(facts).dump(1) << '\n';
+  out << json.dump(1) << '\n';
   if (!out.flush()) throw std::runtime_error(fmt::format("'{}' cannot be written", path.string()));
+}
+
+}  // namespace
+
+void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
+  write(path, to_json(facts));
+}
+
+void save_calibration(const std::filesystem::path& path, const Calibration& c) {
+  nlohmann::json json = to_json(c.facts);
+  nlohmann::json rotation = nlohmann::json::array();
+  for (const RotationPoint& point : c.rotation)
+    rotation.push_back({{"bytes", point.bytes}, {"us", point.us}});
+  json["calibration"] = {{"write_gb_per_s", c.write_gb_per_s}, {"launch_us", c.launch_us},
+                         {"graph_node_us", c.graph_node_us},   {"graph_node_pdl_us", c.graph_node_pdl_us},
+                         {"cold_bytes", c.cold_bytes},         {"rotation", rotation}};
+  write(path, json);
 }
 
 }  // namespace warptune

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/facts.h"
+#include "measure/calibrate.h"
 
 namespace warptune {
 
@@ -11,5 +11,7 @@ namespace warptune {
 /// where the file is missing or broken.
 std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device);
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts);
+/// The facts, as above, and under "calibration" what else was measured.
+void save_calibration(const std::filesystem::path& path, const Calibration& calibration);
 
 }  // namespace warptune

@@ -38,7 +38,7 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
   std::vector<PlannedProblem> planned;
   bool any_match = false;
   for (const SweepItem& item : sweep.items) {
-    PlannedProblem problem{.item = &item, .counts = {}, .candidates = {}};
+    PlannedProblem problem{.item = &item, .counts = {}, .candidates = {}, .excluded = {}};
     bool fits = false;
     for (const VariantChoice& choice : item.choices) {
       const Variant& variant = *choice.variant;
@@ -51,6 +51,10 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
         throw InputError(fmt::format("{}: variant '{}/{}' has {} configurations; at most {} are possible",
                                      item.where, item.entry->op.name, variant.name, space.size(),
                                      kLargestSpace));
+      if (sweep.constraint_rows)
+        for (std::int64_t i = 0; i < space.size(); ++i)
+          if (const Config config = space.at(i); const auto broken = space.broken_constraint(config))
+            problem.excluded.push_back({{&variant, config}, *broken});
       auto configs = space.configs();
       const auto after = static_cast<std::int64_t>(configs.size());
       configs = spread(std::move(configs), item.most);

@@ -23,10 +23,17 @@ struct SpaceCount {
 /// At most `most` of the configurations, evenly spread, the first and the last among them; 0: all.
 std::vector<Config> spread(std::vector<Config> configs, int most);
 
+/// A configuration that a constraint excludes.
+struct Excluded {
+  Candidate candidate;
+  std::string constraint;
+};
+
 struct PlannedProblem {
   const SweepItem* item = nullptr;
   std::vector<SpaceCount> counts;
   std::vector<Candidate> candidates;  // in canonical order: variants as listed, configurations as in Space
+  std::vector<Excluded> excluded;     // only where the sweep wants rows of them
 };
 
 /// `filter`: a regular expression searched for in "op/variant"; empty for all. Throws InputError for a wrong

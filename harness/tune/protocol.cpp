@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "results/samples_file.h"
+
 namespace warptune {
 using Json = nlohmann::json;
 namespace {
@@ -69,6 +71,7 @@ DeviceFacts facts_of(const Json& json) {
 Json to_json(const Measurement& m) {
   return {{"status", name_of(m.status)},
           {"detail", m.detail},
+          {"abandoned", m.abandoned},
           {"time_us", number(m.time_us)},
           {"time_us_min", number(m.time_us_min)},
           {"time_us_p10", number(m.time_us_p10)},
@@ -77,6 +80,7 @@ Json to_json(const Measurement& m) {
           {"ci_high_us", number(m.ci_high_us)},
           {"samples", m.samples},
           {"launches_per_sample", m.launches_per_sample},
+          {"samples_us", thinned(m.samples_us)},
           {"floor_us", number(m.floor_us)},
           {"max_abs_err", number(m.max_abs_err)},
           {"rel_l2_err", number(m.rel_l2_err)},
@@ -94,6 +98,7 @@ Json to_json(const Measurement& m) {
 Measurement measurement_of(const Json& json) {
   return {.status = parse_status(json.at("status").get<std::string>()),
           .detail = json.at("detail"),
+          .abandoned = json.at("abandoned"),
           .time_us = number(json.at("time_us")),
           .time_us_min = number(json.at("time_us_min")),
           .time_us_p10 = number(json.at("time_us_p10")),
@@ -102,6 +107,7 @@ Measurement measurement_of(const Json& json) {
           .ci_high_us = number(json.at("ci_high_us")),
           .samples = json.at("samples"),
           .launches_per_sample = json.at("launches_per_sample"),
+          .samples_us = json.at("samples_us").get<std::vector<double>>(),
           .floor_us = number(json.at("floor_us")),
           .max_abs_err = number(json.at("max_abs_err")),
           .rel_l2_err = number(json.at("rel_l2_err")),
@@ -114,31 +120,83 @@ Measurement measurement_of(const Json& json) {
                      json.at("throttled")}};
 }
 
+namespace {
+
+/// The fields that say which bench a job is for.
+Json bench_json(const char* type, const Problem& problem, const BenchOptions& options) {
+  return {{"type", type},
+          {"op", problem.op},
+          {"dims", list_of(problem.dims)},
+          {"dtype", name_of(problem.dtype)},
+          {"cache", options.cache == CacheMode::hot ? "hot" : "cold"},
+          {"max_rel_ci", options.max_rel_ci},
+          {"min_samples", options.min_samples},
+          {"max_time", options.max_time},
+          {"seed", options.seed}};
+}
+
+Problem problem_of(const Json& json) {
+  return {.op = json.at("op"),
+          .dims = assignment(json.at("dims")),
+          .dtype = parse_dtype(json.at("dtype").get<std::string>())};
+}
+
+BenchOptions options_of(const Json& json) {
+  return {.cache = json.at("cache") == "hot" ? CacheMode::hot : CacheMode::cold,
+          .max_rel_ci = json.at("max_rel_ci"),
+          .min_samples = json.at("min_samples"),
+          .max_time = json.at("max_time"),
+          .seed = json.at("seed")};
+}
+
+}  // namespace
+
 Json to_json(const Job& job) {
-  return {{"type", "job"},
-          {"op", job.problem.op},
-          {"dims", list_of(job.problem.dims)},
-          {"dtype", name_of(job.problem.dtype)},
-          {"variant", job.variant},
-          {"config", list_of(job.config)},
-          {"cache", job.options.cache == CacheMode::hot ? "hot" : "cold"},
-          {"max_rel_ci", job.options.max_rel_ci},
-          {"min_samples", job.options.min_samples},
-          {"max_seconds", job.options.max_seconds},
-          {"seed", job.options.seed}};
+  Json json = bench_json("job", job.problem, job.options);
+  json["variant"] = job.variant;
+  json["config"] = list_of(job.config);
+  json["best_us"] = number(job.best_us);
+  return json;
 }
 
 Job job_of(const Json& json) {
-  return {.problem = {.op = json.at("op"),
-                      .dims = assignment(json.at("dims")),
-                      .dtype = parse_dtype(json.at("dtype").get<std::string>())},
-          .options = {.cache = json.at("cache") == "hot" ? CacheMode::hot : CacheMode::cold,
-                      .max_rel_ci = json.at("max_rel_ci"),
-                      .min_samples = json.at("min_samples"),
-                      .max_seconds = json.at("max_seconds"),
-                      .seed = json.at("seed")},
+  return {.problem = problem_of(json),
+          .options = options_of(json),
           .variant = json.at("variant"),
-          .config = assignment(json.at("config"))};
+          .config = assignment(json.at("config")),
+          .best_us = number(json.at("best_us"))};
+}
+
+Json to_json(const FinalistsJob& job) {
+  Json json = bench_json("finalists", job.problem, job.options);
+  json["rounds"] = job.rounds;
+  json["finalists"] = Json::array();
+  for (const auto& entry : job.finalists)
+    json["finalists"].push_back({{"variant", entry.variant}, {"config", list_of(entry.config)}});
+  return json;
+}
+
+FinalistsJob finalists_job_of(const Json& json) {
+  FinalistsJob job{
+      .problem = problem_of(json), .options = options_of(json), .rounds = json.at("rounds"), .finalists = {}};
+  for (const Json& entry : json.at("finalists"))
+    job.finalists.push_back({entry.at("variant"), assignment(entry.at("config"))});
+  return job;
+}
+
+Json to_json(const std::vector<FinalistTimes>& times) {
+  Json list = Json::array();
+  for (const FinalistTimes& t : times)
+    list.push_back({{"main", to_json(t.main)}, {"hot", to_json(t.hot)}, {"isolated", to_json(t.isolated)}});
+  return {{"times", list}};
+}
+
+std::vector<FinalistTimes> finalist_times_of(const Json& json) {
+  std::vector<FinalistTimes> times;
+  for (const Json& t : json.at("times"))
+    times.push_back(
+        {measurement_of(t.at("main")), measurement_of(t.at("hot")), measurement_of(t.at("isolated"))});
+  return times;
 }
 
 }  // namespace warptune

@@ -2,9 +2,11 @@
 // What the tuning program and its worker say to each other: one JSON object per line.
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true where the worker ends because its device is lost}
+//           {"type":"finalists", "times":[{main, hot, isolated}]}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}
-//           {"type":"job", op, dims, dtype, variant, config, options}
+//           {"type":"job", op, dims, dtype, variant, config, options, best_us}
+//           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
 #include <nlohmann/json.hpp>
 
 #include "core/problem.h"
@@ -17,13 +19,30 @@ struct Job {
   BenchOptions options;
   std::string variant;
   Config config;
+  double best_us = Measurement::NAN_VALUE;  // the upper end of the interval of the best so far
+};
+
+/// Configurations of one problem to be timed in turn.
+struct FinalistsJob {
+  struct Entry {
+    std::string variant;
+    Config config;
+  };
+  Problem problem;
+  BenchOptions options;
+  int rounds = 21;
+  std::vector<Entry> finalists;
 };
 
 nlohmann::json to_json(const DeviceFacts& facts);
 nlohmann::json to_json(const Measurement& measurement);
 nlohmann::json to_json(const Job& job);
+nlohmann::json to_json(const FinalistsJob& job);
+nlohmann::json to_json(const std::vector<FinalistTimes>& times);
 DeviceFacts facts_of(const nlohmann::json& json);
 Measurement measurement_of(const nlohmann::json& json);
 Job job_of(const nlohmann::json& json);
+FinalistsJob finalists_job_of(const nlohmann::json& json);
+std::vector<FinalistTimes> finalist_times_of(const nlohmann::json& json);
 
 }  // namespace warptune

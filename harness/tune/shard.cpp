@@ -28,13 +28,15 @@ std::vector<PlannedProblem> keep_shard(std::vector<PlannedProblem> problems, Sha
   for (PlannedProblem& p : problems) {
     const std::string problem =
         p.item->problem.key() + (p.item->options.cache == CacheMode::hot ? " hot " : " cold ");
-    std::erase_if(p.candidates, [&](const Candidate& c) {
+    const auto elsewhere = [&](const Candidate& c) {
       const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config.str());
       return hash % static_cast<std::uint64_t>(shard.count) != static_cast<std::uint64_t>(shard.index - 1);
-    });
+    };
+    std::erase_if(p.candidates, elsewhere);
+    std::erase_if(p.excluded, [&](const Excluded& e) { return elsewhere(e.candidate); });
     for (SpaceCount& count : p.counts)
       count.tried = std::ranges::count(p.candidates, count.variant, &Candidate::variant);
-    if (!p.candidates.empty()) kept.push_back(std::move(p));
+    if (!p.candidates.empty() || !p.excluded.empty()) kept.push_back(std::move(p));
   }
   return kept;
 }

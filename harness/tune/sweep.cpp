@@ -12,6 +12,7 @@
 #include "core/expression.h"
 #include "llama/model_config.h"
 #include "llama/model_problems.h"
+#include "search/strategy.h"
 #include "table.h"
 #include "tune/yaml_reader.h"
 
@@ -40,9 +41,9 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "most", "ops", "models"});
+    yaml_.expect_keys(root, "a sweep",
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
+                       "constraint_rows", "strategy", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -53,7 +54,11 @@ class Loader {
     }
     if (root["sampling"]) read_sampling(root["sampling"]);
     if (root["cache"]) options_.cache = cache_of(root["cache"]);
+    if (root["strategy"]) read_strategy(root["strategy"]);
     if (root["most"]) most_ = most_of(root["most"]);
+    if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
+    if (root["constraint_rows"])
+      sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
@@ -93,14 +98,35 @@ class Loader {
   }
 
   void read_sampling(const YAML::Node& node) {
-    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_seconds"});
+    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time"});
     if (node["max_rel_ci"]) options_.max_rel_ci = yaml_.positive(node["max_rel_ci"], "'max_rel_ci'");
-    if (node["max_seconds"]) options_.max_seconds = yaml_.positive(node["max_seconds"], "'max_seconds'");
+    if (node["max_time"]) options_.max_time = yaml_.positive(node["max_time"], "'max_time'");
     if (node["min_samples"]) {
       const std::int64_t n = yaml_.whole(node["min_samples"], "'min_samples'");
       if (n < 1 || n > 100000)
         yaml_.fail(node["min_samples"], fmt::format("'min_samples' is {}; it must be 1 to 100000", n));
       options_.min_samples = static_cast<int>(n);
+    }
+  }
+
+  /// A name, or {name: ..., budget: ..., seed: ...}.
+  void read_strategy(const YAML::Node& node) {
+    SearchChoice& search = sweep_.search;
+    if (node.IsMap()) yaml_.expect_keys(node, "'strategy'", {"name", "budget", "seed"});
+    const YAML::Node name = node.IsMap() ? node["name"] : node;
+    if (!name) yaml_.fail(node, "'strategy' needs 'name'");
+    search.strategy = yaml_.text(name, "'strategy'");
+    const auto& known = strategy_names();
+    if (std::ranges::find(known, search.strategy) == known.end())
+      yaml_.fail(name, fmt::format("unknown strategy '{}'; known are {}", search.strategy, listed(known)));
+    if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
+    if (!node.IsMap()) return;
+    if (const YAML::Node budget = node["budget"])
+      search.budget = at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
+    if (node["seed"]) {
+      const std::int64_t seed = yaml_.whole(node["seed"], "'seed'");
+      if (seed < 0) yaml_.fail(node["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
+      search.seed = static_cast<std::uint64_t>(seed);
     }
   }
 
@@ -116,6 +142,12 @@ class Loader {
     if (most < 1 || most > 1000000)
       yaml_.fail(node, fmt::format("'most' is {}; it must be 1 to 1000000", most));
     return static_cast<int>(most);
+  }
+
+  int finalists_of(const YAML::Node& node) const {
+    const std::int64_t n = yaml_.whole(node, "'finalists'");
+    if (n < 1 || n > 64) yaml_.fail(node, fmt::format("'finalists' is {}; it must be 1 to 64", n));
+    return static_cast<int>(n);
   }
 
   std::vector<DType> dtypes_of(const YAML::Node& node) const {
@@ -409,6 +441,7 @@ class Loader {
 
   /// The same problem from two places is solved once, by the variants of both.
   void add(SweepItem item) {
+    item.finalists = finalists_;
     const auto it = std::ranges::find_if(sweep_.items, [&](const SweepItem& other) {
       return other.problem == item.problem && other.options.cache == item.options.cache;
     });
@@ -425,7 +458,7 @@ class Loader {
   Sweep sweep_;
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
-  int most_ = 0;
+  int most_ = 0, finalists_ = 8;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "core/space.h"
 #include "measure/bench.h"
+#include "search/budget.h"
 
 namespace warptune {
 
@@ -23,6 +24,7 @@ struct SweepItem {
   Problem problem;
   BenchOptions options;
   std::vector<VariantChoice> choices;
+  int finalists = 8;   // so many of the fastest are timed again in turn
   int most = 0;        // at most so many configurations of each variant, evenly spread; 0: all
   bool named = false;  // the file names the variants, so none that fits the device is an error
   std::string where;   // "FILE:LINE", for such an error
@@ -32,6 +34,8 @@ struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
+  bool constraint_rows = false;  // a row for each configuration that the constraints exclude
+  SearchChoice search;
   std::vector<SweepItem> items;
 };
 

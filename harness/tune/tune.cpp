@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -17,14 +18,18 @@
 #include "results/wisdom_file.h"
 #include "tune/compile_lanes.h"
 #include "tune/device_file.h"
+#include "tune/finalists.h"
 #include "tune/progress.h"
+#include "tune/search_order.h"
 #include "tune/worker_process.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kAhead = 64;        // configurations compiled before the worker asks for them
+constexpr std::size_t kAhead = 64;  // configurations compiled before the worker asks for them
+constexpr int kProposals = 4;       // asked of a strategy before the first is measured
+constexpr int kFinalistRounds = 21;
 constexpr double kStartSeconds = 120;     // for a worker to open its device
 constexpr double kCeilingsSeconds = 300;  // for it to measure the ceilings
 
@@ -45,6 +50,24 @@ auto writable(F&& body) {
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+bool searching(const Sweep& sweep) {
+  return sweep.search.strategy != "exhaustive" || sweep.search.budget.amount > 0;
+}
+
+/// How many configurations of a problem a sweep tries at most.
+std::size_t most_tried(const Sweep& sweep, const PlannedProblem& planned) {
+  return searching(sweep) ? sweep.search.budget.evaluations(planned.candidates.size())
+                          : planned.candidates.size();
+}
+
+/// The configurations of a problem that were tried, in canonical order. All three have one element for each.
+struct Trials {
+  std::vector<Candidate> candidates;
+  std::vector<Measurement> measurements;
+  std::vector<std::string> runs;  // ids of the runs that hold their rows
+  bool any_new = false;           // not all of them were known
+};
 
 /// One worker on one device.
 class Tuner {
@@ -69,10 +92,14 @@ class Tuner {
     open_wisdom(summary_.wisdom, provenance());
     know_ceilings(device_file);
     Stamps stamps;
-    for (const PlannedProblem& p : problems_)
-      for (const Candidate& c : p.candidates)
+    for (const PlannedProblem& p : problems_) {
+      const auto add = [&](const Candidate& c) {
         stamps.try_emplace(stamp_name(p.item->problem.key(), cache_name(*p.item), c.variant->name),
                            stamp(*p.item, *c.variant));
+      };
+      for (const Candidate& c : p.candidates) add(c);
+      for (const Excluded& e : p.excluded) add(e.candidate);
+    }
     rows.begin(run_.run_id, stamps);
   }
 
@@ -80,13 +107,10 @@ class Tuner {
     std::vector<CompileTask> tasks;
     for (const PlannedProblem& p : problems_)
       for (const Candidate& c : p.candidates)
-        if (compiled(*c.variant) && !known(*p.item, c))
+        if (!searching(sweep_) && compiled(*c.variant) && !known(*p.item, c))
           tasks.push_back({c.variant, &p.item->problem, &c.config});
     CompileLanes compile(compiler_, facts_, std::move(tasks), lanes, kAhead);
-    for (const PlannedProblem& p : problems_) {
-      summary_.configurations += p.candidates.size();
-      solve(p, compile, progress);
-    }
+    for (const PlannedProblem& p : problems_) solve(p, compile, progress);
     if (first_job_) summary_.worker_seconds = seconds_since(*first_job_);
     return std::move(summary_);
   }
@@ -102,47 +126,161 @@ class Tuner {
       facts_ = *stored;
     } else {
       facts_ = worker_.measure_ceilings(kCeilingsSeconds);
-      save_device_file(file, facts_);
+      writable([&] {
+        save_device_file(file, facts_);
+        return 0;
+      });
     }
   }
 
   void solve(const PlannedProblem& planned, CompileLanes& compile, Progress& progress) {
     const SweepItem& item = *planned.item;
     const std::string key = item.problem.key();
-    std::vector<Measurement> measurements;
-    double best = NAN;
-    bool first = true;
+    for (const Excluded& e : planned.excluded)
+      if (!rows_->known(row_key(item, e.candidate)))
+        write_row(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
     Deadline deadline(options_.deadline);
-    for (const Candidate& candidate : planned.candidates) {
-      Measurement m;
-      if (const KnownRow* row = known(item, candidate)) {
-        m = row->measurement;
-        ++summary_.known;
-      } else {
-        m = try_one(item, candidate, compile, first, deadline);
-        write_row(item, candidate, m);
-      }
-      if (m.status == Status::ok) {
-        ++summary_.ok;
-        best = std::isnan(best) ? m.time_us : std::min(best, m.time_us);
-      }
-      measurements.push_back(std::move(m));
-      progress.step(key, best);
-    }
-    const auto winner = pick_winner(measurements);
-    if (!winner) {
+    bool first = true;
+    Trials trials = try_all(planned, compile, progress, deadline, first);
+    const std::vector<std::size_t> finalists = choose_finalists(trials.measurements, item.finalists);
+    if (trials.any_new || !recall_finalists(item, finalists, trials))
+      time_again(item, finalists, first, trials);
+    const auto choice = choose_winner(trials.measurements);
+    if (!choice) {
       summary_.unsolved.push_back(item.problem);
-      if (!planned.candidates.empty()) progress.finish(fmt::format("{}: {}", key, why_none(measurements)));
+      if (!trials.candidates.empty())
+        progress.finish(fmt::format("{}: {}", key, why_none(trials.measurements)));
       return;
     }
-    const Candidate& c = planned.candidates[*winner];
-    const Measurement& m = measurements[*winner];
-    remember(item, c, m);
+    const Candidate& c = trials.candidates[choice->winner];
+    const Measurement& m = trials.measurements[choice->winner];
+    remember(item, trials, *choice);
     const std::string floor =
         m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
-    progress.finish(
-        fmt::format("{}: {:.2f} us{}, {} {}", key, m.time_us, floor, c.variant->name, c.config.str()));
+    const std::string tied =
+        choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
+    const std::string slowed =
+        choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
+    progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}", key, m.time_us, floor, c.variant->name,
+                                c.config.str(), tied, slowed));
     summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
+  }
+
+  /// Screening: all configurations, or those that the strategy asks for.
+  Trials try_all(const PlannedProblem& planned, CompileLanes& compile, Progress& progress, Deadline& deadline,
+                 bool& first) {
+    const SweepItem& item = *planned.item;
+    struct Tried {
+      Measurement measurement;
+      std::string run;
+    };
+    std::map<std::size_t, Tried> tried;  // in canonical order
+    Trials trials;
+    double best = NAN, best_high = NAN;
+    const auto attempt = [&](std::size_t index, const std::function<CompileResult()>& built) {
+      const Candidate& c = planned.candidates[index];
+      const KnownRow* row = known(item, c);
+      Tried now = row ? Tried{row->measurement, row->run_id}
+                      : Tried{try_one(item, c, built(), best_high, first, deadline), run_.run_id};
+      if (!row) write_row(item, c, now.measurement);
+      const Measurement& m = now.measurement;
+      trials.any_new |= !row;
+      summary_.known += row != nullptr;
+      ++summary_.configurations;
+      if (m.status == Status::ok) {
+        ++summary_.ok;
+        best = std::fmin(best, m.time_us);
+        best_high = std::fmin(best_high, m.ci_high_us);
+      }
+      progress.step(item.problem.key(), best);
+      return tried.insert_or_assign(index, std::move(now)).first->second.measurement;
+    };
+    if (searching(sweep_)) {
+      SearchOrder order(planned, sweep_.search, compiler_, facts_, kProposals);
+      while (const auto proposal = order.next()) {
+        const Measurement m = attempt(proposal->candidate, [&] { return proposal->built; });
+        order.tell(proposal->candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+      }
+    } else {
+      for (std::size_t i = 0; i < planned.candidates.size(); ++i)
+        attempt(i, [&] {
+          return compiled(*planned.candidates[i].variant) ? compile.take(task_++, options_.compile_seconds)
+                                                          : CompileResult{};
+        });
+    }
+    for (auto& [index, t] : tried) {
+      trials.candidates.push_back(planned.candidates[index]);
+      trials.measurements.push_back(std::move(t.measurement));
+      trials.runs.push_back(std::move(t.run));
+    }
+    return trials;
+  }
+
+  /// Those that are not finalists are slower, and drop out of the choice.
+  static void keep_finalists(const std::vector<std::size_t>& finalists,
+                             std::vector<Measurement>& measurements) {
+    for (std::size_t i = 0; i < measurements.size(); ++i)
+      if (measurements[i].status == Status::ok && std::ranges::find(finalists, i) == finalists.end())
+        measurements[i].abandoned = true;
+  }
+
+  /// Takes the times of the finalists from their rows. False where not all of them have one.
+  bool recall_finalists(const SweepItem& item, const std::vector<std::size_t>& finalists,
+                        Trials& trials) const {
+    std::vector<const KnownRow*> rows;
+    for (const std::size_t i : finalists) {
+      rows.push_back(rows_->finalist(row_key(item, trials.candidates[i])));
+      if (!rows.back()) return false;
+    }
+    keep_finalists(finalists, trials.measurements);
+    for (std::size_t f = 0; f < finalists.size(); ++f) {
+      trials.measurements[finalists[f]] = rows[f]->measurement;
+      trials.runs[finalists[f]] = rows[f]->run_id;
+    }
+    return true;
+  }
+
+  /// Times the finalists in turn and writes their rows. Their interleaved measurements take the place of
+  /// those of the screening, and the others, which are slower, drop out of the choice. Where that fails, the
+  /// screening decides.
+  void time_again(const SweepItem& item, const std::vector<std::size_t>& finalists, bool first,
+                  Trials& trials) {
+    if (finalists.empty()) return;
+    const std::vector<Candidate>& candidates = trials.candidates;
+    std::vector<Measurement>& measurements = trials.measurements;
+    FinalistsJob job{
+        .problem = item.problem, .options = item.options, .rounds = kFinalistRounds, .finalists = {}};
+    for (const std::size_t i : finalists)
+      job.finalists.push_back({candidates[i].variant->name, candidates[i].config});
+    std::vector<FinalistTimes> times;
+    const auto start = Clock::now();
+    if (!first_job_) first_job_ = start;
+    try {
+      times = worker_.run(job, options_.deadline.most_seconds * static_cast<double>(finalists.size()) +
+                                   (first || worker_.fresh() ? options_.first_job_seconds : 0));
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {
+      fmt::print(options_.log, "{}: the finalists could not be timed again ({})\n", item.problem.key(),
+                 e.what());
+      summary_.busy_seconds += seconds_since(start);
+      return;
+    }
+    summary_.busy_seconds += seconds_since(start);
+    keep_finalists(finalists, measurements);
+    for (std::size_t f = 0; f < finalists.size(); ++f) {
+      const Candidate& candidate = candidates[finalists[f]];
+      FinalistTimes& t = times[f];
+      for (Measurement* m : {&t.main, &t.hot, &t.isolated}) {
+        m->resources = measurements[finalists[f]].resources;
+        m->detail = m->detail.empty() ? "finalist" : "finalist; " + m->detail;
+      }
+      write_row(item, candidate, t.main);
+      if (item.options.cache == CacheMode::cold) write_row(item, candidate, t.hot, "hot");
+      write_row(item, candidate, t.isolated, "isolated");
+      measurements[finalists[f]] = t.main;
+      trials.runs[finalists[f]] = run_.run_id;
+    }
   }
 
   /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
@@ -169,17 +307,22 @@ class Tuner {
     return stamp_of(source, item.options);
   }
 
-  /// The row of an earlier run, or nullptr.
+  std::string row_key(const SweepItem& item, const Candidate& c) const {
+    return key_of({{"device", facts_.name},
+                   {"arch", facts_.arch},
+                   {"driver", facts_.driver},
+                   {"toolkit", facts_.toolkit},
+                   {"problem", item.problem.key()},
+                   {"variant", c.variant->name},
+                   {"config", c.config.str()},
+                   {"cache", cache_name(item)}},
+                  stamp(item, *c.variant));
+  }
+
+  /// The row of an earlier run that tried it, or nullptr.
   const KnownRow* known(const SweepItem& item, const Candidate& c) const {
-    return rows_->known(key_of({{"device", facts_.name},
-                                {"arch", facts_.arch},
-                                {"driver", facts_.driver},
-                                {"toolkit", facts_.toolkit},
-                                {"problem", item.problem.key()},
-                                {"variant", c.variant->name},
-                                {"config", c.config.str()},
-                                {"cache", cache_name(item)}},
-                               stamp(item, *c.variant)));
+    const KnownRow* row = rows_->known(row_key(item, c));
+    return row && row->measurement.status != Status::constraint ? row : nullptr;
   }
 
   static Status status_of(CompileResult::Kind kind) {
@@ -193,10 +336,8 @@ class Tuner {
     }
   }
 
-  Measurement try_one(const SweepItem& item, const Candidate& candidate, CompileLanes& compile, bool& first,
-                      Deadline& deadline) {
-    CompileResult built;
-    if (compiled(*candidate.variant)) built = compile.take(task_++, options_.compile_seconds);
+  Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
+                      double best_us, bool& first, Deadline& deadline) {
     if (built.kind != CompileResult::Kind::ok)
       return {.status = status_of(built.kind), .detail = built.detail};
     const bool slow = first || worker_.fresh();
@@ -205,7 +346,7 @@ class Tuner {
     const auto start = Clock::now();
     if (!first_job_) first_job_ = start;
     try {
-      m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config},
+      m = worker_.run({item.problem, item.options, candidate.variant->name, candidate.config, best_us},
                       deadline.seconds() + (slow ? options_.first_job_seconds : 0));
     } catch (const InputError&) {
       throw;
@@ -219,16 +360,18 @@ class Tuner {
     return m;
   }
 
-  void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m) {
-    rows_->append(fields_of({.run = run_,
-                             .timestamp_utc = timestamp_utc(),
-                             .facts = facts_,
-                             .problem = item.problem,
-                             .variant = candidate.variant->name,
-                             .config = candidate.config,
-                             .cache = cache_name(item),
-                             .cost = item.entry->op.cost(item.problem),
-                             .measurement = m}));
+  /// `cache`: what the column says, where it is not the item's.
+  void write_row(const SweepItem& item, const Candidate& candidate, const Measurement& m,
+                 const char* cache = nullptr) {
+    rows_->append({.run = run_,
+                   .timestamp_utc = timestamp_utc(),
+                   .facts = facts_,
+                   .problem = item.problem,
+                   .variant = candidate.variant->name,
+                   .config = candidate.config,
+                   .cache = cache ? cache : cache_name(item),
+                   .cost = item.entry->op.cost(item.problem),
+                   .measurement = m});
   }
 
   /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
@@ -243,17 +386,22 @@ class Tuner {
     return {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, run_.git_commit};
   }
 
-  void remember(const SweepItem& item, const Candidate& c, const Measurement& m) {
+  void remember(const SweepItem& item, const Trials& trials, const Choice& choice) {
     if (!kept(item)) return;
-    const KnownRow* row = known(item, c);
-    put_winner(summary_.wisdom, provenance(),
-               {.problem = item.problem,
-                .variant = c.variant->name,
-                .config = c.config,
-                .time_us = m.time_us,
-                .source_hash = compiler_.source_hash(*c.variant),
-                .run_id = row ? row->run_id : run_.run_id,
-                .csv = summary_.csv.filename().string()});
+    const Candidate& c = trials.candidates[choice.winner];
+    const Measurement& m = trials.measurements[choice.winner];
+    Winner winner{.problem = item.problem,
+                  .variant = c.variant->name,
+                  .config = c.config,
+                  .time_us = m.time_us,
+                  .source_hash = compiler_.source_hash(*c.variant),
+                  .run_id = trials.runs[choice.winner],
+                  .csv = summary_.csv.filename().string()};
+    if (choice.throttled) winner.throttled = m.clocks.throttled;
+    for (const std::size_t i : choice.tied)
+      winner.tied.push_back(
+          {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
+    put_winner(summary_.wisdom, provenance(), winner);
   }
 
   const Sweep& sweep_;
@@ -344,7 +492,7 @@ TuneSummary tune_devices(const Sweep& sweep, const TuneOptions& options) {
     for (const PlannedProblem& p : problems) count += p.candidates.size();
     if (count == 0 && options.shard.count == 1)
       throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'", sweep.name, kind.name));
-    total += count;
+    for (const PlannedProblem& p : problems) total += most_tried(sweep, p);
     const fs::path folder = options.output.value_or(sweep.output) / slug;
     writable([&] {
       stores.push_back(std::make_unique<RowStore>(folder, sweep.name, options.fresh));
@@ -362,6 +510,8 @@ TuneSummary tune_devices(const Sweep& sweep, const TuneOptions& options) {
       return 0;
     });
   }
+  if (searching(sweep))
+    fmt::print(options.log, "strategy {}: at most {} of them\n", sweep.search.strategy, total);
   std::fflush(options.log);
   const int lanes = options.lanes > 0 ? options.lanes : default_lanes();
   Progress progress(options.log, std::max<std::size_t>(total, 1));
@@ -372,17 +522,6 @@ TuneSummary tune_devices(const Sweep& sweep, const TuneOptions& options) {
 }
 
 }  // namespace
-
-std::optional<std::size_t> pick_winner(const std::vector<Measurement>& measurements) {
-  const Measurement* fastest = nullptr;
-  for (const Measurement& m : measurements)
-    if (m.status == Status::ok && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
-  if (!fastest) return std::nullopt;
-  const double limit = std::max(fastest->time_us, std::isnan(fastest->ci_high_us) ? 0 : fastest->ci_high_us);
-  for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (measurements[i].status == Status::ok && measurements[i].time_us <= limit) return i;
-  return std::nullopt;
-}
 
 TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   TuneSummary summary = tune_devices(sweep, options);
@@ -442,7 +581,12 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
     }
   fmt::print(options.log, "\n{:>10}  {:>10}  {:>10}  op/variant, all problems\n", "before", "after", "tried");
   for (const std::string& name : order) line(variants[name], name);
+  std::size_t budget = 0;
+  for (const PlannedProblem& p : problems) budget += sweep.search.budget.evaluations(p.candidates.size());
   line(total, fmt::format("total of {} problems on {} ({})", problems.size(), facts.name, facts.arch));
+  const bool timed = sweep.search.budget.unit == Budget::Unit::seconds;
+  fmt::print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, budget,
+             timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
 }
 
 }  // namespace warptune

@@ -51,8 +51,4 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options);
 /// Prints how many configurations each op and variant has before and after the constraints.
 void dry_run(const Sweep& sweep, const TuneOptions& options);
 
-/// The index of the winner among measurements in canonical order: the first whose time lies within the
-/// interval of the fastest. Nothing where none is ok.
-std::optional<std::size_t> pick_winner(const std::vector<Measurement>& measurements);
-
 }  // namespace warptune

@@ -92,7 +92,7 @@ void inject_fault(const std::string& config) {
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
   return a.cache == b.cache && a.max_rel_ci == b.max_rel_ci && a.min_samples == b.min_samples &&
-         a.max_seconds == b.max_seconds && a.seed == b.seed;
+         a.max_time == b.max_time && a.seed == b.seed;
 }
 
 /// The bench of the problem at hand; another one replaces it, since two may not fit the memory.
@@ -102,16 +102,33 @@ class Benches {
 
   Measurement run(const Job& job) {
     inject_fault(job.config.str());
-    const OpEntry& entry = find_op(job.problem.op);
-    if (!(job.problem == problem_ && same_options(job.options, options_))) {
+    open(job.problem, job.options);
+    return failure_ ? *failure_
+                    : bench_->run(find_op(job.problem.op).variant(job.variant), job.config, job.best_us);
+  }
+
+  std::vector<FinalistTimes> run(const FinalistsJob& job) {
+    std::vector<Finalist> finalists;
+    for (const auto& entry : job.finalists) {
+      inject_fault("finalist " + entry.config.str());
+      finalists.push_back({&find_op(job.problem.op).variant(entry.variant), entry.config});
+    }
+    open(job.problem, job.options);
+    if (failure_) return std::vector<FinalistTimes>(finalists.size(), {*failure_, *failure_, *failure_});
+    return bench_->time_interleaved(finalists, job.rounds);
+  }
+
+ private:
+  void open(const Problem& problem, const BenchOptions& options) {
+    if (!(problem == problem_ && same_options(options, options_))) {
       bench_.reset();
       failure_.reset();
-      problem_ = job.problem;
-      options_ = job.options;
+      problem_ = problem;
+      options_ = options;
     }
     if (!bench_ && !failure_) {
       try {
-        bench_ = std::make_unique<Bench>(device_, entry, job.problem, job.options);
+        bench_ = std::make_unique<Bench>(device_, find_op(problem.op), problem, options);
       } catch (const ResourceError& e) {
         failure_ = Measurement{.status = Status::resource, .detail = e.what()};
       } catch (const std::bad_alloc&) {
@@ -119,10 +136,8 @@ class Benches {
             Measurement{.status = Status::resource, .detail = "the host memory does not hold the problem"};
       }
     }
-    return failure_ ? *failure_ : bench_->run(entry.variant(job.variant), job.config);
   }
 
- private:
   Device& device_;
   Problem problem_;
   BenchOptions options_;
@@ -168,7 +183,10 @@ int run_worker(const std::string& which, int in, int out) {
         device->set_ceilings(facts_of(message));
       } else {
         try {
-          lines.write(tagged("result", to_json(benches.run(job_of(message)))));
+          if (type == "finalists")
+            lines.write(tagged("finalists", to_json(benches.run(finalists_job_of(message)))));
+          else
+            lines.write(tagged("result", to_json(benches.run(job_of(message)))));
         } catch (const std::bad_alloc&) {
           end_after(lines, {.status = Status::resource, .detail = "the memory of the host was used up"});
         } catch (const std::exception& e) {

@@ -29,6 +29,9 @@ class WorkerProcess {
   /// (crash); either way the next job starts a new one. A worker that someone else killed (SIGKILL) is no
   /// fault of the job, which is tried again, three times in all.
   Measurement run(const Job& job, double seconds);
+  /// Times finalists. Throws runtime_error with the reason where there is no answer in time, or where the
+  /// worker dies or loses its device; the next job starts a new one.
+  std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
   /// Whether the next job meets a worker that has prepared nothing yet.
   bool fresh() const { return fresh_; }
 

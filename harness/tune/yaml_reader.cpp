@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -55,7 +56,8 @@ YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
-  if (!in) throw InputError(fmt::format("{}:1: the file cannot be read", path_));
+  if (!in || std::filesystem::is_directory(path_))
+    throw InputError(fmt::format("{}:1: the file cannot be read", path_));
   try {
     root_ = YAML::Load(text.str());
   } catch (const YAML::Exception& e) {
@@ -112,6 +114,13 @@ std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) 
     fail(node, fmt::format("{}{} must be a whole number", what,
                            node.IsScalar() ? fmt::format(" is '{}'; it", node.Scalar()) : ""));
   return value;
+}
+
+bool YamlReader::yes(const YAML::Node& node, const std::string& what) const {
+  const std::string given = text(node, what);
+  if (given != "true" && given != "false")
+    fail(node, fmt::format("{} is '{}'; it must be true or false", what, given));
+  return given == "true";
 }
 
 double YamlReader::positive(const YAML::Node& node, const std::string& what) const {

@@ -31,6 +31,8 @@ class YamlReader {
   void expect_list(const YAML::Node& node, const std::string& what) const;
   std::string text(const YAML::Node& node, const std::string& what) const;
   std::int64_t whole(const YAML::Node& node, const std::string& what) const;
+  /// true or false.
+  bool yes(const YAML::Node& node, const std::string& what) const;
   double positive(const YAML::Node& node, const std::string& what) const;
   /// The items of a list, or a scalar alone.
   std::vector<YAML::Node> items(const YAML::Node& node, const std::string& what) const;

@@ -5,9 +5,9 @@
 
 namespace warptune {
 namespace {
-constexpr std::size_t kBand = 256;
-constexpr int kBandByte = 0xa5;
-constexpr int kPoisonByte = 0xff;  // NaN in every float type, -1 in int32
+constexpr std::size_t kBand = 4096;  // a whole page, so that tensors begin as aligned as a model's do
+constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // by the seed: a tiny negative float, NaN
+constexpr int kPoisonByte = 0xff;                     // NaN in every float type, -1 in int32
 }  // namespace
 
 TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const TensorSet* shared)
@@ -39,10 +39,11 @@ void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t se
 }
 
 void TensorSet::fill(std::span<const TensorSpec> specs, std::uint64_t seed) {
+  band_ = kBandBytes[seed % 2];
   for (std::size_t i = 0; i < specs.size(); ++i) {
     std::byte* base = static_cast<std::byte*>(addresses_[i]) - kBand;
-    device_->set_bytes(base, kBandByte, kBand, device_->stream());
-    device_->set_bytes(base + kBand + bytes_[i], kBandByte, kBand, device_->stream());
+    device_->set_bytes(base, band_, kBand, device_->stream());
+    device_->set_bytes(base + kBand + bytes_[i], band_, kBand, device_->stream());
     fill_one(i, specs[i], seed);
   }
 }
@@ -52,13 +53,26 @@ void TensorSet::reset_outputs(std::span<const TensorSpec> specs, std::uint64_t s
     if (specs[i].role != Role::input) fill_one(i, specs[i], seed);
 }
 
+std::vector<Region> TensorSet::regions(std::span<const TensorSpec> specs,
+                                       const std::function<bool(const TensorSpec&)>& wanted) const {
+  std::vector<Region> regions;
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (wanted(specs[i])) regions.push_back({addresses_[i], static_cast<std::size_t>(bytes_[i])});
+  return regions;
+}
+
+std::string TensorSet::name_at(const void* address) const {
+  const auto it = std::ranges::find(addresses_, address);
+  return it == addresses_.end() ? "" : names_[static_cast<std::size_t>(it - addresses_.begin())];
+}
+
 std::string TensorSet::broken_fence() const {
   std::array<unsigned char, kBand> band;
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
     const auto* base = static_cast<const std::byte*>(addresses_[i]) - kBand;
     for (const std::byte* at : {base, base + kBand + bytes_[i]}) {
       device_->download(band.data(), at, kBand);
-      if (!std::ranges::all_of(band, [](unsigned char b) { return b == kBandByte; })) return names_[i];
+      if (!std::ranges::all_of(band, [&](unsigned char b) { return b == band_; })) return names_[i];
     }
   }
   return {};

@@ -1,5 +1,6 @@
 #pragma once
 // The tensors of a problem on a device: filled, poisoned, fenced.
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace warptune {
 
-/// Every tensor stands between two bands of known bytes. Cold tensors are this set's own; hot ones may be
+/// Every tensor stands between two bands of known bytes: tiny numbers for one seed, NaN for the next, so that
+/// a result which depends on them differs. Cold tensors are this set's own; hot ones may be
 /// shared with another set; filling and checking reach those too.
 class TensorSet {
  public:
@@ -25,6 +27,11 @@ class TensorSet {
   std::string broken_fence() const;
   std::span<void* const> addresses() const { return addresses_; }
   Device& device() const { return *device_; }
+  /// The contents of the tensors that `wanted` holds for.
+  std::vector<Region> regions(std::span<const TensorSpec> specs,
+                              const std::function<bool(const TensorSpec&)>& wanted) const;
+  /// The name of the tensor that begins there, empty where none does.
+  std::string name_at(const void* address) const;
 
  private:
   void fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed);
@@ -34,6 +41,7 @@ class TensorSet {
   std::vector<std::int64_t> bytes_;
   std::vector<Buffer> buffers_;  // empty for shared tensors
   std::vector<void*> addresses_;
+  unsigned char band_ = 0;  // the byte in the bands
 };
 
 }  // namespace warptune

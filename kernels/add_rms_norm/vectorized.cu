@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
     for (int j = 0; j < kPerThread; ++j) {
       const int piece = threadIdx.x + j * kBlock;
       if (piece < kPieces && r < rows) {
-        sum[r][j] = load_vec_stream<kVec>(x + r * kHidden + piece * kVec);
-        other[r][j] = load_vec_stream<kVec>(residual + r * kHidden + piece * kVec);
+        sum[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
+        other[r][j] = load_vec_stream<kVec, kStore>(residual + r * kHidden + piece * kVec);
       }
     }
   float scale[kRows];  // first the sums of squares

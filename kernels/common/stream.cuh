@@ -4,15 +4,27 @@
 
 namespace warptune {
 
+/// How data passes through the caches: results stay in L2 for the next kernel; results are the first to leave
+/// it; or the inputs, which nobody reads again, are the first to leave it.
+inline constexpr int kStorePlain = 0, kStoreStreaming = 1, kInputsFirstOut = 2;
+
 /// A load of data that the kernel before may have written (not by the read-only path) and that is read once.
 /// Comes after pdl_wait().
-template <int N, class T>
+template <int N, int kStore = kStorePlain, class T>
 __device__ __forceinline__ Vec<T, N> load_vec_stream(const T* p) {
   if constexpr (sizeof(T) * N == 16) {
     union {
       uint4 bits;
       Vec<T, N> x;
     } u;
+    if constexpr (kStore == kInputsFirstOut) {
+      unsigned long long policy;
+      asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+      asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(u.bits.x), "=r"(u.bits.y), "=r"(u.bits.z), "=r"(u.bits.w)
+                   : "l"(p), "l"(policy));
+      return u.x;
+    }
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(u.bits.x), "=r"(u.bits.y), "=r"(u.bits.z), "=r"(u.bits.w)
                  : "l"(p));
@@ -22,14 +34,11 @@ __device__ __forceinline__ Vec<T, N> load_vec_stream(const T* p) {
   }
 }
 
-/// How results are stored: they stay in L2 for the next kernel, or are the first to leave it.
-inline constexpr int kStorePlain = 0, kStoreStreaming = 1;
-
 /// Sizes below 4 bytes store plainly.
 template <int kStore, int N, class T>
 __device__ __forceinline__ void store_vec_by(T* p, const Vec<T, N>& x) {
   constexpr int kBytes = static_cast<int>(sizeof(T)) * N;
-  if constexpr (kStore == kStorePlain || kBytes < 4) {
+  if constexpr (kStore != kStoreStreaming || kBytes < 4) {
     store_vec<N>(p, x);
   } else {
     const unsigned* w = reinterpret_cast<const unsigned*>(&x);

@@ -16,6 +16,16 @@ struct CountArgs {
   unsigned long long* found;  // added to
 };
 
+struct ChecksumRegion {
+  const void* data;  // aligned to 8 bytes
+  long long bytes;
+};
+
+struct ChecksumArgs {
+  const ChecksumRegion* regions;  // [gridDim.y]
+  unsigned long long* sums;       // [gridDim.y], added to
+};
+
 struct StreamArgs {
   const void* from;  // [chunks] of 16 bytes; null: write only
   void* to;          // [chunks] of 16 bytes, or 4 bytes that are never written when reading only

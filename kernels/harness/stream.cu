@@ -1,5 +1,6 @@
 // Idea: the ceilings of device memory: every thread moves 16-byte chunks, several in flight, each once. And a
 // kernel that waits (so that work queued behind it starts without gaps), and one that does nothing.
+#include "common/pdl.cuh"
 #include "harness/args.h"
 
 namespace warptune {
@@ -47,6 +48,20 @@ __global__ void __launch_bounds__(512) stream_copy(StreamArgs args) {
   }
 }
 
+template <int kUnroll>
+__global__ void __launch_bounds__(512) stream_write(StreamArgs args) {
+  uint4* to = static_cast<uint4*>(args.to);
+  const long long span = static_cast<long long>(blockDim.x) * kUnroll;
+  const uint4 value = {threadIdx.x, 1u, 2u, 3u};
+  for (long long base = blockIdx.x * span; base < args.chunks; base += gridDim.x * span) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const long long at = base + i * blockDim.x + threadIdx.x;
+      if (at < args.chunks) __stcs(to + at, value);
+    }
+  }
+}
+
 __global__ void spin(SpinArgs args) {
   long long start, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -56,5 +71,11 @@ __global__ void spin(SpinArgs args) {
 }
 
 __global__ void empty(SpinArgs) {}
+
+/// The same as a link of a chain of dependent launches.
+__global__ void empty_dependent(SpinArgs) {
+  pdl_launch_next();
+  pdl_wait();
+}
 
 }  // namespace warptune

@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows) in[r][j] = load_vec_stream<kVec>(x + r * kHidden + piece * kVec);
+      if (piece < kPieces && r < rows)
+        in[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
     }
   float scale[kRows];  // first the sums of squares
 #pragma unroll

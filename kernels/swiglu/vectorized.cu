@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kBlock) swiglu_vectorized(SwigluArgs args) {
     if (token < args.tokens) {
       const T* from =
           static_cast<const T*>(args.gate_up) + token * (2 * kIntermediate) + piece % kPieces * kVec;
-      gate[j] = load_vec_stream<kVec>(from);
-      up[j] = load_vec_stream<kVec>(from + kIntermediate);
+      gate[j] = load_vec_stream<kVec, kStore>(from);
+      up[j] = load_vec_stream<kVec, kStore>(from + kIntermediate);
     }
   }
 #pragma unroll

@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
 #include <string>
 
 #include "results/csv.h"
@@ -20,8 +24,9 @@ struct Result {
   std::string text;
 };
 
-Result run(const std::string& arguments) {
-  std::FILE* pipe = ::popen((std::string(WARPTUNE_PROGRAM) + " " + arguments + " 2>&1").c_str(), "r");
+/// Both streams of the program, or only stderr.
+Result run(const std::string& arguments, const std::string& streams = "2>&1") {
+  std::FILE* pipe = ::popen((std::string(WARPTUNE_PROGRAM) + " " + arguments + " " + streams).c_str(), "r");
   Result result{-1, {}};
   std::array<char, 4096> buffer;
   while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
@@ -33,7 +38,7 @@ Result run(const std::string& arguments) {
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";
   std::ofstream(path)
-      << "sampling: {min_samples: 3, max_seconds: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
   return path.string();
 }
@@ -48,6 +53,25 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   ASSERT_GE(rows.size(), 4u);
   for (const auto& row : rows) EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
   EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 2u);
+  std::map<std::string, int> finalists;  // by cache state
+  for (const auto& row : rows)
+    if (row.at("detail").starts_with("finalist")) ++finalists[row.at("cache")];
+  EXPECT_GE(finalists["cold"], 2);
+  EXPECT_EQ(finalists["hot"], finalists["cold"]);
+  EXPECT_EQ(finalists["isolated"], finalists["cold"]);
+}
+
+TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
+  const fs::path out = fs::path(::testing::TempDir()) / "calibrate_out";
+  fs::remove_all(out);
+  const Result result = run("calibrate --device host --out " + out.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("write"), std::string::npos) << result.text;
+  const auto file = out / "host" / "device.json";
+  ASSERT_TRUE(fs::exists(file));
+  const auto before = fs::last_write_time(file);
+  EXPECT_EQ(run("tune " + sweep_file() + " --device host --filter host_naive --out " + out.string()).code, 0);
+  EXPECT_EQ(fs::last_write_time(file), before);
 }
 
 TEST(Cli, DryRunCountsOnly) {
@@ -57,15 +81,83 @@ TEST(Cli, DryRunCountsOnly) {
   EXPECT_EQ(result.text.find("host_threaded"), std::string::npos);
 }
 
-TEST(Cli, ExitCodes) {
+TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
+  const fs::path yaml = fs::path(::testing::TempDir()) / "excluded.yaml",
+                 out = fs::path(::testing::TempDir()) / "excluded_out";
+  fs::remove_all(out);
+  std::ofstream(yaml)
+      << "constraint_rows: true\nsampling: {min_samples: 3, max_time: 0.01}\nops:\n"
+         "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 2, hidden: 8}]\n"
+         "    variants:\n"
+         "      - host_threaded: {parameters: {threads: [1, 2]}, constraints: [threads < 2]}\n";
+  const Result result = run("tune " + yaml.string() + " --device host --out " + out.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  std::vector<std::string> rows;
+  for (const auto& row : read_csv(out / "host" / "excluded.csv"))
+    if (!row.at("detail").starts_with("finalist"))  // what is said of an ok row is of its sampling
+      rows.push_back(row.at("config") + " " + row.at("status") +
+                     (row.at("status") == "ok" ? "" : " " + row.at("detail")));
+  EXPECT_EQ(rows, (std::vector<std::string>{"threads=2 constraint threads < 2", "threads=1 ok"}));
+}
+
+TEST(Cli, HelpIsNoError) {
   EXPECT_EQ(run("--help").code, 0);
   EXPECT_EQ(run("tune --help").code, 0);
-  EXPECT_EQ(run("--no-such-flag").code, 2);
-  EXPECT_EQ(run("tune /no/such.yaml").code, 2);
-  EXPECT_EQ(run("list ops no_such_op").code, 2);
-  EXPECT_EQ(run("inspect " + sweep_file() + " --arch sm_12").code, 2);
-  EXPECT_EQ(run("tune " + sweep_file() + " --device cuda:99").code, 2);
-  EXPECT_EQ(run("tune " + sweep_file() + " --device host --out /proc/no").code, 2);
+}
+
+/// Exit code 2 and one sentence on stderr that begins with the program's name and holds `part`.
+void expect_bad_input(const std::string& arguments, const std::string& part) {
+  const Result result = run(arguments, "2>&1 >/dev/null");
+  EXPECT_EQ(result.code, 2) << arguments;
+  std::string sentences;
+  std::istringstream lines(result.text);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("note: ")) sentences += line + "\n";
+  EXPECT_TRUE(sentences.starts_with("warptune: ")) << arguments << "\n" << result.text;
+  EXPECT_EQ(std::ranges::count(sentences, '\n'), 1) << result.text;
+  EXPECT_NE(sentences.find(part), std::string::npos) << result.text;
+}
+
+TEST(Cli, BadInputIsOneSentence) {
+  const std::string sweep = sweep_file(), golden = std::string(TEST_DATA) + "/golden/gqa";
+  const fs::path bad = fs::path(TEST_DATA) / "bad_yaml" / "unknown_key.yaml";
+  expect_bad_input("--no-such-flag", "subcommand");
+  expect_bad_input("tune " + sweep + " --no-such-flag", "--no-such-flag");
+  expect_bad_input("", "subcommand");
+  expect_bad_input("tune " + bad.string() + " --device host", bad.string() + ":2: unknown key 'dtype'");
+  expect_bad_input("tune /no/such.yaml", "/no/such.yaml:1: the file cannot be read");
+  expect_bad_input("tune " + ::testing::TempDir(), "the file cannot be read");
+  expect_bad_input("tune " + sweep + " --device cuda:99", "cuda:99");
+  expect_bad_input("tune " + sweep + " --device host --out /proc/no", "'/proc/no/host' cannot be made");
+  expect_bad_input("tune " + sweep + " --device host --filter linear/", "--filter 'linear/'");
+  expect_bad_input("list variants no_such_op", "no_such_op");
+  expect_bad_input("inspect " + sweep + " --arch sm_12", "unknown architecture 'sm_12'");
+  expect_bad_input("decode", "--model DIR or --preset NAME");
+  expect_bad_input("decode --preset llama9", "unknown model 'llama9'; the presets are llama2-7b");
+  expect_bad_input("decode --model /no/such", "/no/such/config.json cannot be read");
+  const std::string decode =
+      "decode --device host --steps 1 --out " + ::testing::TempDir() + " --model " + golden;
+  expect_bad_input(decode + " --check /no/golden", "/no/golden cannot be read");
+  expect_bad_input(decode + " --wisdom /no/wisdom.json", "'/no/wisdom.json' cannot be read");
+  expect_bad_input(decode + " --csv /proc/no/decode.csv", "'/proc/no' cannot be made");
+}
+
+TEST(Cli, AMissingTensorIsNamed) {
+  const fs::path from = fs::path(TEST_DATA) / "golden" / "gqa",
+                 to = fs::path(::testing::TempDir()) / "missing";
+  fs::remove_all(to);
+  fs::copy(from, to);
+  std::string bytes;
+  {
+    std::ifstream in(from / "model.safetensors", std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const std::string name = "model.layers.0.self_attn.k_proj.weight";
+  bytes[bytes.find(name)] = 'n';
+  fs::remove(to / "model.safetensors");
+  std::ofstream(to / "model.safetensors", std::ios::binary) << bytes;
+  expect_bad_input("decode --device host --out " + ::testing::TempDir() + " --model " + to.string(),
+                   "tensor '" + name + "' is missing");
 }
 
 TEST(Cli, ListsAndDevices) {

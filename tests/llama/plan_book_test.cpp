@@ -24,9 +24,16 @@ struct Heard {
   }
 };
 
-Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1) {
-  Wisdom wisdom;
-  wisdom.put({.problem = problem, .variant = variant, .config = std::move(config), .time_us = us});
+/// As if tuned here and now.
+Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1,
+                 const std::string& source_hash = "library") {
+  const DeviceFacts& facts = open_device("host")->facts();
+  Wisdom wisdom({facts.name, facts.arch, facts.driver, facts.toolkit, "abc"});
+  wisdom.put({.problem = problem,
+              .variant = variant,
+              .config = std::move(config),
+              .time_us = us,
+              .source_hash = source_hash});
   return wisdom;
 }
 
@@ -67,6 +74,37 @@ TEST(PlanBook, WisdomThatCannotRunFallsBackToADefault) {
     EXPECT_EQ(book.get(norm(4))->variant, "host_threaded");
     EXPECT_EQ(heard.notes.size(), 1u);
   }
+}
+
+TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAskedFor) {
+  const auto device = open_device("host");
+  const Wisdom wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef");
+  Heard refused;
+  PlanBook strict(*device, {.wisdom = wisdom, .has_wisdom = true, .tell = refused.ear()});
+  EXPECT_EQ(strict.get(norm(4))->variant, "host_threaded") << "a default";
+  EXPECT_EQ(strict.expected_us(norm(4)), std::nullopt);
+  ASSERT_EQ(refused.notes.size(), 1u);
+  EXPECT_EQ(refused.notes[0],
+            norm(4).key() + ": the wisdom is not taken: tuned on other sources of its kernels");
+  Heard used;
+  PlanBook lenient(*device,
+                   {.wisdom = wisdom, .has_wisdom = true, .stale = StaleSources::use, .tell = used.ear()});
+  EXPECT_EQ(lenient.get(norm(4))->variant, "host_naive");
+  EXPECT_EQ(used.notes, std::vector<std::string>{"the wisdom was tuned on other sources of its kernels"});
+}
+
+TEST(PlanBook, AnotherToolkitIsSaidOnce) {
+  const auto device = open_device("host");
+  const DeviceFacts& facts = device->facts();
+  Wisdom wisdom({facts.name, facts.arch, facts.driver, "9.2", "abc"});
+  for (const int tokens : {4, 8})
+    wisdom.put({.problem = norm(tokens), .variant = "host_naive", .source_hash = "library"});
+  Heard heard;
+  PlanBook book(*device, {.wisdom = wisdom, .has_wisdom = true, .tell = heard.ear()});
+  EXPECT_EQ(book.get(norm(4))->variant, "host_naive");
+  EXPECT_EQ(book.get(norm(8))->variant, "host_naive");
+  ASSERT_EQ(heard.notes.size(), 1u);
+  EXPECT_NE(heard.notes[0].find("tuned with toolkit 9.2"), std::string::npos) << heard.notes[0];
 }
 
 TEST(PlanBook, OverridesAndNaive) {

@@ -20,7 +20,7 @@ Problem small() {
   return find_op("rms_norm").op.problem(dims, DType::fp32);
 }
 
-BenchOptions quick() { return {.min_samples = 6, .max_seconds = 0.05}; }
+BenchOptions quick() { return {.min_samples = 6, .max_time = 0.05}; }
 
 /// A host variant that runs the right one and then does something wrong.
 Variant spoiled(std::function<void(const RmsNormArgs&)> harm, bool run_first = true) {
@@ -109,6 +109,33 @@ TEST_F(HostBench, ATimeBelowTheFloorIsNoRecord) {
   slow.vector_tflop_per_s = 1e-9;  // pretends that the device can do next to nothing
   device->set_ceilings(slow);
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
+}
+
+TEST_F(HostBench, AConfigurationThatIsSurelySlowerIsAbandoned) {
+  const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {}, 1e-6);
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_TRUE(m.abandoned);
+  EXPECT_EQ(m.samples, 6);
+  EXPECT_EQ(m.detail, "abandoned after 6 samples: surely slower than the best");
+}
+
+TEST_F(HostBench, FinalistsAreTimedColdHotAndIsolated) {
+  const Variant& right = find_op("rms_norm").variant("host_naive");
+  // Right until it was called so often that it must be a finalist.
+  const auto calls = std::make_shared<int>(0);
+  const Variant late = spoiled([calls](const RmsNormArgs& a) {
+    if (++*calls > 100) static_cast<float*>(a.y)[0] += 1;
+  });
+  const auto times = bench.time_interleaved({{&right, {}}, {&late, {}}}, 3);
+  ASSERT_EQ(times.size(), 2u);
+  for (const Measurement* m : {&times[0].main, &times[0].hot, &times[0].isolated}) {
+    EXPECT_EQ(m->status, Status::ok) << m->detail;
+    EXPECT_EQ(m->samples, 3);
+    EXPECT_GT(m->time_us, 0);
+  }
+  EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
+  EXPECT_EQ(times[1].main.status, Status::wrong_result);
+  EXPECT_EQ(bench.run(right, {}).status, Status::ok);
 }
 
 TEST_F(HostBench, AnOpThatChangesItsInputsIsCheckedAfterOneLaunch) {

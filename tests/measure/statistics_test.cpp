@@ -34,6 +34,15 @@ TEST(Statistics, MedianIntervalMatchesTheTable) {
   EXPECT_EQ(median_interval(counting(50)), std::pair(18.0, 33.0));
 }
 
+TEST(Statistics, RelativeHalfWidthOfKnownAndOddValues) {
+  EXPECT_DOUBLE_EQ(rel_half_width(counting(11)), 4.0 / 6.0);  // 2..10 about 6
+  EXPECT_EQ(rel_half_width(std::vector<double>{7}), 0);
+  EXPECT_EQ(rel_half_width(std::vector<double>{0, 0, 0}), 0);
+  EXPECT_EQ(rel_half_width(std::vector<double>{-1, 0, 1}), INFINITY);
+  EXPECT_EQ(rel_half_width(std::vector<double>{1, 2, INFINITY}), INFINITY);
+  EXPECT_TRUE(std::isnan(rel_half_width({})));
+}
+
 TEST(Statistics, MedianIntervalCoversAtLeastNineteenOfTwenty) {
   std::mt19937_64 random(3);
   std::exponential_distribution<double> skewed(1.0);

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class AddRmsNorm : public ::testing::TestWithParam<Dims> {};
 class GpuAddRmsNorm : public AddRmsNorm {};
 class AddRmsNormCompile : public AddRmsNorm {};
@@ -21,11 +20,12 @@ const auto kShapes =
                       Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}},
                       Dims{{"tokens", "13"}, {"hidden", "1016"}}, Dims{{"tokens", "300"}, {"hidden", "64"}},
                       Dims{{"tokens", "3"}, {"hidden", "9000"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNorm, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAddRmsNorm, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNorm, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAddRmsNorm, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNormCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"hidden", "4096"}},
-                                           Dims{{"tokens", "7"}, {"hidden", "257"}}));
+                                           Dims{{"tokens", "7"}, {"hidden", "257"}}),
+                         shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

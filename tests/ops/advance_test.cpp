@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 constexpr DType kInts[] = {DType::int32};
 class Advance : public ::testing::TestWithParam<Dims> {};
 class GpuAdvance : public Advance {};
@@ -15,9 +14,9 @@ TEST_P(GpuAdvance, CudaVariantsMatchTheReference) { check_cuda_variants("advance
 
 const auto kShapes = ::testing::Values(Dims{{"batch", "1"}}, Dims{{"batch", "2"}}, Dims{{"batch", "37"}},
                                        Dims{{"batch", "300"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, AdvanceCompile, ::testing::Values(Dims{{"batch", "300"}}));
+INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, AdvanceCompile, ::testing::Values(Dims{{"batch", "300"}}), shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class Argmax : public ::testing::TestWithParam<Dims> {};
 class GpuArgmax : public Argmax {};
 
@@ -16,8 +15,8 @@ const auto kShapes =
     ::testing::Values(Dims{{"batch", "1"}, {"vocab", "32000"}}, Dims{{"batch", "3"}, {"vocab", "128256"}},
                       Dims{{"batch", "5"}, {"vocab", "1009"}}, Dims{{"batch", "65"}, {"vocab", "1"}},
                       Dims{{"batch", "2"}, {"vocab", "65537"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Argmax, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuArgmax, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, Argmax, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuArgmax, kShapes, shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

@@ -7,8 +7,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
-
 Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {
   Dims d{{"batch", std::to_string(batch)},
          {"q_heads", std::to_string(q_heads)},
@@ -57,9 +55,9 @@ const auto kAppends = ::testing::Values(
 // Rows that are not whole 16 bytes: only the scalar variants take them.
 const auto kOddHeads = ::testing::Values(dims(2, 3, 1, 6, 40, {kUneven}), dims(1, 2, 2, 50, 100));
 
-#define WARPTUNE_SHAPES(name)                               \
-  INSTANTIATE_TEST_SUITE_P(name, AttentionDecode, k##name); \
-  INSTANTIATE_TEST_SUITE_P(name, GpuAttentionDecode, k##name)
+#define WARPTUNE_SHAPES(name)                                           \
+  INSTANTIATE_TEST_SUITE_P(name, AttentionDecode, k##name, shape_name); \
+  INSTANTIATE_TEST_SUITE_P(name, GpuAttentionDecode, k##name, shape_name)
 WARPTUNE_SHAPES(Contexts);
 WARPTUNE_SHAPES(HeadDims);
 WARPTUNE_SHAPES(Groups);
@@ -70,7 +68,8 @@ WARPTUNE_SHAPES(OddHeads);
 #undef WARPTUNE_SHAPES
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                          ::testing::Values(dims(1, 32, 8, 128, 4096), dims(2, 14, 2, 80, 150, {kDsx}),
-                                           dims(2, 8, 1, 128, 300, {kAppend, kBias})));
+                                           dims(2, 8, 1, 128, 300, {kAppend, kBias})),
+                         shape_name);
 
 TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   const Op& op = find_op("attention_decode").op;

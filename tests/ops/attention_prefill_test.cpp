@@ -4,7 +4,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class AttentionPrefill : public ::testing::TestWithParam<Dims> {};
 class GpuAttentionPrefill : public AttentionPrefill {};
 class AttentionPrefillCompiles : public AttentionPrefill {};
@@ -35,17 +34,18 @@ const auto kShapes = ::testing::Values(
     shape(6, 29, 29, 2, 1, 32, kFullUneven), shape(1, 23, 7, 2, 1, 64), shape(1, 23, 7, 2, 1, 64, kFull),
     shape(1, 13, 19, 7, 1, 33), shape(1, 5, 9, 3, 3, 1), shape(1, 19, 19, 5, 1, 256),
     shape(1, 11, 11, 8, 1, 16, kFull));
-INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefill, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionPrefill, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefill, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionPrefill, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(LongShapes, GpuAttentionPrefill,
                          ::testing::Values(shape(1, 301, 301, 2, 1, 128), shape(1, 257, 641, 4, 1, 128),
                                            shape(1, 200, 333, 2, 2, 64, kFull),
                                            shape(5, 211, 307, 4, 2, 80, kUneven),
                                            shape(5, 211, 307, 6, 2, 96, kFullUneven),
                                            shape(1, 300, 130, 2, 1, 128), shape(1, 192, 256, 2, 1, 256),
-                                           shape(1, 128, 128, 6, 1, 128), shape(1, 129, 384, 5, 1, 64)));
+                                           shape(1, 128, 128, 6, 1, 128), shape(1, 129, 384, 5, 1, 64)),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefillCompiles,
-                         ::testing::Values(shape(2, 40, 70, 3, 1, 80, kFullUneven)));
+                         ::testing::Values(shape(2, 40, 70, 3, 1, 80, kFullUneven)), shape_name);
 
 TEST(AttentionPrefillCompile, ModelShape) {
   const DType dtypes[] = {DType::bf16};

@@ -8,7 +8,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class CausalMask : public ::testing::TestWithParam<Dims> {};
 class GpuCausalMask : public CausalMask {};
 class CausalMaskCompile : public CausalMask {};
@@ -24,11 +23,12 @@ const auto kShapes = ::testing::Values(Dims{{"batch", "1"}, {"max_q_len", "1"}, 
                                        Dims{{"batch", "2"}, {"max_q_len", "7"}, {"max_k_len", "7"}},
                                        Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}},
                                        Dims{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "192"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, CausalMask, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuCausalMask, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, CausalMask, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuCausalMask, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, CausalMaskCompile,
                          ::testing::Values(Dims{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "192"}},
-                                           Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}}));
+                                           Dims{{"batch", "5"}, {"max_q_len", "13"}, {"max_k_len", "129"}}),
+                         shape_name);
 
 /// The visible keys of every query, written as rows of 0 and 1.
 struct Example {

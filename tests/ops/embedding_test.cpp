@@ -6,7 +6,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class Embedding : public ::testing::TestWithParam<Dims> {};
 class GpuEmbedding : public Embedding {};
 class EmbeddingCompile : public Embedding {};
@@ -20,11 +19,12 @@ const auto kShapes = ::testing::Values(Dims{{"tokens", "1"}, {"vocab", "100"}, {
                                        Dims{{"tokens", "33"}, {"vocab", "5"}, {"hidden", "1"}},
                                        Dims{{"tokens", "2"}, {"vocab", "1"}, {"hidden", "100"}},
                                        Dims{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "64"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Embedding, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuEmbedding, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, Embedding, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuEmbedding, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, EmbeddingCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "4096"}},
-                                           Dims{{"tokens", "7"}, {"vocab", "13"}, {"hidden", "257"}}));
+                                           Dims{{"tokens", "7"}, {"vocab", "13"}, {"hidden", "257"}}),
+                         shape_name);
 
 /// Runs every configuration of every variant of a device on legal, negative and too large ids.
 void check_bad_ids(Device& device) {

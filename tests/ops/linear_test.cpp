@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class Linear : public ::testing::TestWithParam<Dims> {};
 class GpuLinear : public Linear {};
 
@@ -17,7 +16,8 @@ Dims dims(const char* tokens, const char* in, const char* out, const char* bias 
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
                          ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"),
-                                           dims("17", "104", "7", "yes"), dims("1", "1", "1")));
+                                           dims("17", "104", "7", "yes"), dims("1", "1", "1")),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuLinear,
                          ::testing::Values(dims("1", "4096", "512"), dims("1", "11008", "100", "yes"),
                                            dims("1", "1", "1"), dims("1", "257", "33"),
@@ -26,7 +26,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuLinear,
                                            dims("5", "1000", "129"), dims("8", "512", "96", "yes"),
                                            dims("8", "77", "13"), dims("17", "100", "67", "yes"),
                                            dims("64", "1024", "192"), dims("129", "264", "131", "yes"),
-                                           dims("200", "333", "77"), dims("33", "8", "8")));
+                                           dims("200", "333", "77"), dims("33", "8", "8")),
+                         shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

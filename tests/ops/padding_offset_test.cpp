@@ -6,7 +6,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 constexpr DType kInts[] = {DType::int32};
 class PaddingOffset : public ::testing::TestWithParam<Dims> {};
 class GpuPaddingOffset : public PaddingOffset {};
@@ -24,10 +23,10 @@ const auto kShapes = ::testing::Values(
     Dims{{"batch", "1"}, {"max_q_len", "1"}}, Dims{{"batch", "1"}, {"max_q_len", "37"}},
     Dims{{"batch", "2"}, {"max_q_len", "9"}}, Dims{{"batch", "3"}, {"max_q_len", "1"}},
     Dims{{"batch", "67"}, {"max_q_len", "5"}}, Dims{{"batch", "2500"}, {"max_q_len", "11"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffset, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffset, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffsetCompile,
-                         ::testing::Values(Dims{{"batch", "2500"}, {"max_q_len", "11"}}));
+                         ::testing::Values(Dims{{"batch", "2500"}, {"max_q_len", "11"}}), shape_name);
 
 TEST(UnevenLengths, HoldAFullAndAShortSequenceForEverySeed) {
   for (const std::uint64_t seed : {0, 1, 7}) {

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class RemovePadding : public ::testing::TestWithParam<Dims> {};
 class GpuRemovePadding : public RemovePadding {};
 class RemovePaddingCompile : public RemovePadding {};
@@ -23,11 +22,12 @@ const auto kShapes = ::testing::Values(Dims{{"batch", "1"}, {"max_q_len", "1"}, 
                                        Dims{{"batch", "3"}, {"max_q_len", "5"}, {"hidden", "257"}},
                                        Dims{{"batch", "5"}, {"max_q_len", "11"}, {"hidden", "100"}},
                                        Dims{{"batch", "9"}, {"max_q_len", "31"}, {"hidden", "8"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, RemovePadding, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuRemovePadding, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, RemovePadding, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuRemovePadding, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, RemovePaddingCompile,
                          ::testing::Values(Dims{{"batch", "9"}, {"max_q_len", "31"}, {"hidden", "4096"}},
-                                           Dims{{"batch", "3"}, {"max_q_len", "5"}, {"hidden", "257"}}));
+                                           Dims{{"batch", "3"}, {"max_q_len", "5"}, {"hidden", "257"}}),
+                         shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class RmsNorm : public ::testing::TestWithParam<Dims> {};
 class GpuRmsNorm : public RmsNorm {};
 class RmsNormCompile : public RmsNorm {};
@@ -16,11 +15,12 @@ const auto kShapes =
     ::testing::Values(Dims{{"tokens", "1"}, {"hidden", "4096"}}, Dims{{"tokens", "7"}, {"hidden", "257"}},
                       Dims{{"tokens", "33"}, {"hidden", "1"}}, Dims{{"tokens", "2"}, {"hidden", "100"}},
                       Dims{{"tokens", "300"}, {"hidden", "64"}}, Dims{{"tokens", "3"}, {"hidden", "9000"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, RmsNorm, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuRmsNorm, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, RmsNorm, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuRmsNorm, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, RmsNormCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"hidden", "4096"}},
-                                           Dims{{"tokens", "7"}, {"hidden", "257"}}));
+                                           Dims{{"tokens", "7"}, {"hidden", "257"}}),
+                         shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

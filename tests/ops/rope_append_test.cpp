@@ -7,7 +7,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class RopeAppend : public ::testing::TestWithParam<Dims> {};
 class GpuRopeAppend : public RopeAppend {};
 class RopeAppendCompiles : public RopeAppend {};
@@ -39,12 +38,13 @@ const auto kShapes = ::testing::Values(
     shape(19, 2, 1, 20, {{"scaling", "dynamic_ntk"}, {"style", "interleaved"}}),
     shape(37, 2, 1, 16, {{"start", "131000"}}),
     shape(37, 2, 1, 16, {{"start", "131000"}, {"style", "interleaved"}, {"scaling", "llama3"}}));
-INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, RopeAppendCompiles,
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
-                      shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}})));
+                      shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}})),
+    shape_name);
 
 TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
   const DType dtypes[] = {DType::bf16};

@@ -6,7 +6,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class Softmax : public ::testing::TestWithParam<Dims> {};
 class GpuSoftmax : public Softmax {};
 class SoftmaxCompile : public Softmax {};
@@ -22,13 +21,14 @@ const auto kShapes = ::testing::Values(
     Dims{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "4"}, {"kv_len", "64"}, {"mask", "none"}},
     Dims{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "1"}, {"kv_len", "1000"}, {"mask", "given"}},
     Dims{{"batch", "1"}, {"q_heads", "1"}, {"q_len", "2"}, {"kv_len", "4096"}, {"mask", "none"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Softmax, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuSoftmax, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, Softmax, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuSoftmax, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, SoftmaxCompile,
     ::testing::Values(
         Dims{{"batch", "1"}, {"q_heads", "2"}, {"q_len", "3"}, {"kv_len", "257"}, {"mask", "given"}},
-        Dims{{"batch", "2"}, {"q_heads", "4"}, {"q_len", "8"}, {"kv_len", "2048"}, {"mask", "given"}}));
+        Dims{{"batch", "2"}, {"q_heads", "4"}, {"q_len", "8"}, {"kv_len", "2048"}, {"mask", "given"}}),
+    shape_name);
 
 /// Two rows: one whose keys are all masked, one that sees only its last key.
 void check_masked_rows(Device& device) {

@@ -3,7 +3,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class Swiglu : public ::testing::TestWithParam<Dims> {};
 class GpuSwiglu : public Swiglu {};
 class SwigluCompile : public Swiglu {};
@@ -16,11 +15,12 @@ const auto kShapes = ::testing::Values(
     Dims{{"tokens", "1"}, {"intermediate", "11008"}}, Dims{{"tokens", "7"}, {"intermediate", "257"}},
     Dims{{"tokens", "33"}, {"intermediate", "1"}}, Dims{{"tokens", "2"}, {"intermediate", "100"}},
     Dims{{"tokens", "300"}, {"intermediate", "64"}});
-INSTANTIATE_TEST_SUITE_P(Shapes, Swiglu, kShapes);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuSwiglu, kShapes);
+INSTANTIATE_TEST_SUITE_P(Shapes, Swiglu, kShapes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuSwiglu, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, SwigluCompile,
                          ::testing::Values(Dims{{"tokens", "300"}, {"intermediate", "11008"}},
-                                           Dims{{"tokens", "7"}, {"intermediate", "257"}}));
+                                           Dims{{"tokens", "7"}, {"intermediate", "257"}}),
+                         shape_name);
 
 }  // namespace
 }  // namespace warptune::testing

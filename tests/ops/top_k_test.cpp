@@ -5,7 +5,6 @@
 namespace warptune::testing {
 namespace {
 
-using Dims = std::vector<std::pair<std::string, std::string>>;
 class TopK : public ::testing::TestWithParam<Dims> {};
 class GpuTopK : public TopK {};
 
@@ -19,12 +18,14 @@ Dims dims(const char* batch, const char* vocab, const char* k) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TopK,
                          ::testing::Values(dims("1", "32000", "50"), dims("7", "1009", "256"),
-                                           dims("33", "5", "5"), dims("2", "1", "1")));
+                                           dims("33", "5", "5"), dims("2", "1", "1")),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuTopK,
                          ::testing::Values(dims("1", "32000", "50"), dims("3", "128256", "50"),
                                            dims("7", "1009", "256"), dims("33", "5", "5"),
                                            dims("2", "1", "1"), dims("64", "100", "33"),
-                                           dims("5", "4096", "1"), dims("2", "65537", "100")));
+                                           dims("5", "4096", "1"), dims("2", "65537", "100")),
+                         shape_name);
 
 // The known answers published with Random123 (kat_vectors: philox4x32, 10 rounds).
 TEST(Philox, MatchesTheKnownAnswers) {

@@ -21,6 +21,8 @@ TEST(Wisdom, RoundTripAndReplacement) {
   wisdom.put(attention(1, 256));
   Winner better = attention(1, 256);
   better.time_us = 1;
+  better.throttled = "hw_slowdown";
+  better.tied = {{"other", {{"block", 64}}, 1.01}};
   wisdom.put(better);
   wisdom.save(path);
   const Wisdom read = Wisdom::load(path);
@@ -28,8 +30,28 @@ TEST(Wisdom, RoundTripAndReplacement) {
   EXPECT_EQ(read.winners()[0].problem, better.problem);
   EXPECT_EQ(read.winners()[0].config, better.config);
   EXPECT_EQ(read.winners()[0].time_us, 1);
+  EXPECT_EQ(read.winners()[0].throttled, "hw_slowdown");
+  ASSERT_EQ(read.winners()[0].tied.size(), 1u);
+  EXPECT_EQ(read.winners()[0].tied[0].variant, "other");
+  EXPECT_EQ(read.winners()[0].tied[0].config["block"], 64);
   EXPECT_EQ(read.provenance().driver, "580");
   EXPECT_NE(read.exact(better.problem), nullptr);
+}
+
+TEST(Wisdom, AWinnerKeepsItsProvenance) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "mixed_wisdom.json";
+  const Provenance before{"NVIDIA H200", "sm_90a", "570", "12.8", "abc"},
+      now{"NVIDIA H200", "sm_90a", "580", "13.0", "def"};
+  Wisdom old(before);
+  old.put(attention(1, 256));
+  Wisdom wisdom(now);
+  for (const Winner& winner : old.winners()) wisdom.put(winner);
+  wisdom.put(attention(1, 512));
+  wisdom.save(path);
+  const Wisdom read = Wisdom::load(path);
+  EXPECT_EQ(read.provenance(), now);
+  EXPECT_EQ(read.exact(attention(1, 256).problem)->made_on, before);
+  EXPECT_EQ(read.exact(attention(1, 512).problem)->made_on, now);
 }
 
 TEST(Wisdom, NearestKeepsToItsRules) {
@@ -37,11 +59,11 @@ TEST(Wisdom, NearestKeepsToItsRules) {
   wisdom.put(attention(1, 256));
   wisdom.put(attention(1, 1024));
   const auto context_of = [](const Winner* w) { return w ? w->problem["context"] : 0; };
-  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 300).problem, {"context"})), 256);
-  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 8192).problem, {"context"})), 1024);
-  EXPECT_EQ(wisdom.nearest(attention(1, 8193).problem, {"context"}), nullptr);        // beyond a factor of 8
-  EXPECT_EQ(wisdom.nearest(attention(2, 256).problem, {"context"}), nullptr);         // batch is not free
-  EXPECT_EQ(wisdom.nearest(attention(1, 256, "dsx").problem, {"context"}), nullptr);  // another label
+  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 300).problem)), 256);
+  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 8192).problem)), 1024);
+  EXPECT_EQ(wisdom.nearest(attention(1, 8193).problem), nullptr);        // beyond a factor of 8
+  EXPECT_EQ(wisdom.nearest(attention(9, 256).problem), nullptr);         // beyond a factor of 8
+  EXPECT_EQ(wisdom.nearest(attention(1, 256, "dsx").problem), nullptr);  // another label
 }
 
 TEST(Wisdom, SaysWhatIsWrongWithAFile) {

@@ -174,7 +174,7 @@ TEST(Resume, AKeyHoldsAllThatMatters) {
   EXPECT_NE(stamp_of("other", {}), stamp);
   EXPECT_NE(stamp_of("source", {.max_rel_ci = 0.01}), stamp);
   EXPECT_NE(stamp_of("source", {.min_samples = 5}), stamp);
-  EXPECT_NE(stamp_of("source", {.max_seconds = 1}), stamp);
+  EXPECT_NE(stamp_of("source", {.max_time = 1}), stamp);
   EXPECT_NE(stamp_of("source", {.seed = 2}), stamp);
 }
 

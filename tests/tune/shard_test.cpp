@@ -131,7 +131,7 @@ TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
 TEST(DevicesGpu, AllGpusShareASweep) {
   const fs::path folder = fresh_folder("shard_gpus"), sweep = folder / "sweep.yaml";
   std::ofstream(sweep)
-      << "sampling: {min_samples: 5, max_seconds: 0.02}\nops:\n  - op: rms_norm\n    dtypes: "
+      << "sampling: {min_samples: 5, max_time: 0.02}\nops:\n  - op: rms_norm\n    dtypes: "
          "fp32\n    problems: [{tokens: [1, 8], hidden: [1024, 2048]}]\n";
   const auto ended = run_shell("{} tune " + sweep.string() + " --device all --out " + folder.string());
   EXPECT_EQ(ended.code, 0) << ended.text;

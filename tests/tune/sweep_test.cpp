@@ -42,6 +42,7 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
             "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
   EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
+  EXPECT_EQ(error_of("finalists: 0\nops: []\n"), "1: 'finalists' is 0; it must be 1 to 64");
   EXPECT_EQ(error_of("seed: -1\nops: []\n"), "1: 'seed' is -1; it must be 0 or more");
   EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1, hiden: 8}\n")),
             "4: op 'rms_norm' has no dim 'hiden'; did you mean 'hidden'?");
@@ -67,6 +68,56 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_NE(error_of("ops: [\n").find("not valid YAML"), std::string::npos);
   EXPECT_EQ(error_of("models: [{model: llama2-7, context: 8}]\n"),
             "1: unknown model 'llama2-7'; did you mean 'llama2-7b'?");
+}
+
+TEST(Sweep, EveryBadFileHasItsMessage) {
+  const std::vector<std::pair<std::string, std::string>> messages = {
+      {"not_yaml", "4: not valid YAML: end of sequence flow not found"},
+      {"not_a_map", "1: a sweep must be a map with 'ops' or 'models'"},
+      {"unknown_key", "2: unknown key 'dtype' in a sweep; did you mean 'dtypes'?"},
+      {"key_twice", "2: key 'seed' of a sweep is given twice"},
+      {"no_ops", "2: a sweep needs 'ops' or 'models'"},
+      {"unknown_op", "4: unknown op 'atention_decode'; did you mean 'attention_decode'?"},
+      {"no_problems", "2: op 'rms_norm' needs 'problems'"},
+      {"unknown_dim", "5: op 'rms_norm' has no dim 'rows'; its dims are tokens, hidden"},
+      {"missing_dim", "4: op 'rms_norm' needs dim 'hidden' (row length)"},
+      {"wrong_dim", "6: dim 'out' of op 'linear' is '11k'; it must be a whole number"},
+      {"wrong_choice",
+       "8: dim 'style' of op 'rope_append' is 'diagonal'; it must be one of half_split, interleaved"},
+      {"contradictory_dims", "4: attention_decode: q_heads (32) must be a multiple of kv_heads (5)"},
+      {"wrong_dtype", "3: unknown dtype 'float16'; known are fp32, fp16, bf16, int32"},
+      {"unknown_variant", "6: op 'rms_norm' has no variant 'vectorised'; did you mean 'vectorized'?"},
+      {"unknown_parameter",
+       "8: variant 'rms_norm/vectorized' has no parameter 'width'; it has block, rows, vec, store, pdl"},
+      {"empty_parameter", "7: parameter 'block' is an empty list; give at least one"},
+      {"backward_range", "4: the range of dim 'tokens' is empty: 64 is above 1"},
+      {"constraint_name",
+       "8: unknown name 'width' at position 9 of constraint 'block * width <= hidden'; it may use "
+       "dtype_bytes, sms, arch, shared_per_block, block, rows, vec, store, pdl, tokens, hidden"},
+      {"constraint_syntax",
+       "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},
+      {"model_without_lengths",
+       "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
+  };
+  const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
+  for (const auto& [name, message] : messages) {
+    const std::string path = (folder / (name + ".yaml")).string();
+    try {
+      load_sweep(path);
+      ADD_FAILURE() << path << " is accepted";
+    } catch (const InputError& e) {
+      EXPECT_EQ(e.what(), path + ":" + message);
+    }
+  }
+  const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
+  EXPECT_EQ(static_cast<std::size_t>(files), messages.size());
+}
+
+TEST(Sweep, ConstraintRowsAreYesOrNo) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
+  EXPECT_FALSE(load(rest).constraint_rows);
+  EXPECT_TRUE(load("constraint_rows: true\n" + rest).constraint_rows);
+  EXPECT_EQ(error_of("constraint_rows: 1\n" + rest), "1: 'constraint_rows' is '1'; it must be true or false");
 }
 
 TEST(Sweep, CrossesListsAndDropsDuplicates) {
@@ -114,19 +165,6 @@ TEST(Plan, SpreadKeepsBothEnds) {
   EXPECT_EQ(few.front()["i"], 0);
   EXPECT_EQ(few.back()["i"], 9);
   EXPECT_EQ(spread(configs, 0).size(), 10u);
-}
-
-TEST(Winner, TiesGoToTheFirst) {
-  const auto ok = [](double time, double high) {
-    Measurement m;
-    m.time_us = time;
-    m.ci_high_us = high;
-    return m;
-  };
-  Measurement wrong = ok(0.1, 0.1);
-  wrong.status = Status::wrong_result;
-  EXPECT_EQ(pick_winner({wrong, ok(2.0, 2.1), ok(1.05, 1.2), ok(1.0, 1.1)}), 2u);
-  EXPECT_EQ(pick_winner({wrong}), std::nullopt);
 }
 
 }  // namespace

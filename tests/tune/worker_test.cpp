@@ -14,7 +14,7 @@ class Worker : public ::testing::Test {
   void TearDown() override { ::unsetenv("WARPTUNE_WORKER_FAULT"); }
   Measurement run(int threads, double seconds = 60) {
     return worker_.run({.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
-                        .options = {.min_samples = 3, .max_seconds = 0.01},
+                        .options = {.min_samples = 3, .max_time = 0.01},
                         .variant = "host_threaded",
                         .config = {{"threads", threads}}},
                        seconds);
@@ -43,6 +43,29 @@ TEST_F(Worker, LostDeviceGetsANewProcess) {
   EXPECT_EQ(lost.status, Status::launch_error);
   EXPECT_EQ(lost.detail, "the device is lost");
   EXPECT_EQ(run(1).status, Status::ok);
+}
+
+TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
+  FinalistsJob job{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
+                   .options = {.min_samples = 3, .max_time = 0.01},
+                   .rounds = 4,
+                   .finalists = {{"host_threaded", {{"threads", 1}}}, {"host_naive", {}}}};
+  const auto times = worker_.run(job, 60);
+  ASSERT_EQ(times.size(), 2u);
+  for (const FinalistTimes& t : times)
+    for (const Measurement* m : {&t.main, &t.hot, &t.isolated}) {
+      EXPECT_EQ(m->status, Status::ok) << m->detail;
+      EXPECT_GT(m->time_us, 0);
+      EXPECT_LE(m->samples, 4);
+    }
+  EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
+
+  fault("crash:finalist threads=2");
+  WorkerProcess other(WARPTUNE_PROGRAM, "host");
+  job.finalists.push_back({"host_threaded", {{"threads", 2}}});
+  EXPECT_THROW(other.run(job, 60), std::runtime_error);
+  job.finalists.pop_back();
+  EXPECT_EQ(other.run(job, 60).size(), 2u);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@ namespace warptune {
 
 std::vector<Variant> add_rms_norm_cuda() {
   std::vector<std::string> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
-  const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256",
-                     "pdl == 0 || arch >= 90"};
+  const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"};
   vectorized.insert(vectorized.end(), both.begin(), both.end());
   vectorized.insert(vectorized.end(),
                     {"block * vec <= 2 * hidden || block == 64",
@@ -28,7 +27,7 @@ std::vector<Variant> add_rms_norm_cuda() {
           .parameters = {block_parameter(),
                          {"rows", {1, 2, 4, 8}, "tokens per block"},
                          vec_parameter(),
-                         store_parameter(),
+                         store_parameter(true),
                          pdl_parameter()},
           .constraints = vectorized,
           .stages = {{"add_rms_norm/vectorized.cu",

@@ -9,9 +9,14 @@ inline Parameter block_parameter() { return {"block", {64, 128, 256, 512, 1024},
 inline Parameter vec_parameter() { return {"vec", {2, 4, 8}, "elements per access"}; }
 inline Parameter unroll_parameter() { return {"unroll", {1, 2, 4, 8}, "accesses in flight per thread"}; }
 inline Parameter pdl_parameter() { return {"pdl", {0, 1}, "programmatic dependent launch"}; }
-/// The order is that of kStorePlain, kStoreStreaming (kernels/common/stream.cuh).
-inline Parameter store_parameter() {
-  return {"store", {0, 1}, "cache policy of the results", {"plain", "streaming"}};
+/// The order is that of kStorePlain, kStoreStreaming, kInputsFirstOut (kernels/common/stream.cuh).
+inline Parameter store_parameter(bool inputs_first_out = false) {
+  Parameter p{"store", {0, 1}, "cache policy of what passes through", {"plain", "streaming"}};
+  if (inputs_first_out) {
+    p.values.push_back(2);
+    p.labels.push_back("inputs_first_out");
+  }
+  return p;
 }
 
 /// An access has at most 16 bytes and divides the row; rows of odd length keep the narrowest.

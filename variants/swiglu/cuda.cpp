@@ -6,10 +6,9 @@ namespace warptune {
 
 std::vector<Variant> swiglu_cuda() {
   std::vector<std::string> constraints = vec_constraints("intermediate");
-  constraints.insert(
-      constraints.end(),
-      {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * intermediate",
-       "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"});
+  constraints.insert(constraints.end(), {"block * unroll <= 2048",
+                                         "unroll == 1 || block * vec * unroll <= tokens * intermediate",
+                                         "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"});
   const auto launch = [](const Problem& p, const Config& c) {
     return flat_launch(p["tokens"], p["intermediate"], c);
   };
@@ -23,7 +22,7 @@ std::vector<Variant> swiglu_cuda() {
       {
           .name = "vectorized",
           .idea = "wide pieces, gate and up of several of them in flight per thread",
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter(),
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter(true),
                          pdl_parameter()},
           .constraints = constraints,
           .stages = {{"swiglu/vectorized.cu",

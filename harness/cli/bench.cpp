@@ -1,0 +1,147 @@
+// warptune bench: the winners of a wisdom file as Google Benchmarks, timed by our own sampler.
+#include "measure/bench.h"
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "core/space.h"
+#include "results/run_info.h"
+#include "table.h"
+#include "tune/device_file.h"
+#include "tune/winners_sweep.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kReplays = 5;  // of a sampled batch; its median counts
+
+/// The one configuration of a winner.
+Config config_of(const VariantChoice& choice) {
+  Assignment values;
+  for (const Override& value : choice.overrides) values.set(value.parameter, value.values.front());
+  return parse_config(*choice.variant, values.str());
+}
+
+/// One bench per problem, kept as long as the device has room for it.
+class Benches {
+ public:
+  explicit Benches(Device& device) : device_(device) {}
+
+  Measurement run(const SweepItem& item) {
+    const std::string key = item.problem.key();
+    if (!benches_.contains(key)) try {
+        benches_[key] = make(item);
+      } catch (const ResourceError&) {
+        benches_.clear();
+        benches_[key] = make(item);
+      }
+    const VariantChoice& choice = item.choices.front();
+    return benches_[key]->run(*choice.variant, config_of(choice));
+  }
+
+ private:
+  std::unique_ptr<Bench> make(const SweepItem& item) {
+    return std::make_unique<Bench>(device_, *item.entry, item.problem, item.options);
+  }
+
+  Device& device_;
+  std::map<std::string, std::unique_ptr<Bench>> benches_;
+};
+
+/// One iteration is one batch of replays, between two checks of the result.
+void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, int& failed) {
+  for (auto _ : state) {
+    const Measurement m = benches.run(item);
+    if (m.status != Status::ok) {
+      ++failed;
+      state.SkipWithError(fmt::format("{}: {}", name_of(m.status), m.detail).c_str());
+      return;
+    }
+    state.SetIterationTime(m.time_us * 1e-6);
+    state.counters["launches_per_sample"] = m.launches_per_sample;
+    state.counters["gb_per_s"] = item.entry->op.cost(item.problem).bytes / m.time_us * 1e-3;
+    if (m.floor_us > 0) state.counters["pct_floor"] = 100 * m.floor_us / m.time_us;
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("bench", "Runs the winners of a wisdom file as Google Benchmarks");
+  command->footer(
+      "Every --benchmark_* flag of Google Benchmark works, with '=' before its value. Times are per launch.\n"
+      "Exits with 1 where a winner is not right.\n"
+      "Examples:\n"
+      "  warptune bench --wisdom results/nvidia-h200/wisdom.json --benchmark_filter=linear\n"
+      "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
+      "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
+  struct Given {
+    std::string wisdom = "results/wisdom.json", problem, device = "auto";
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("--wisdom", given->wisdom, "The winners")->required();
+  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
+      ->capture_default_str();
+  command->allow_extras();
+  command->callback([given, command, &exit_code] {
+    const auto winners = winners_of(Wisdom::load(given->wisdom), given->problem);
+    std::vector<std::string> texts = {"warptune bench"};
+    for (const std::string& text : command->remaining()) texts.push_back(text);
+    std::vector<char*> arguments;
+    for (std::string& text : texts) arguments.push_back(text.data());
+    for (const std::string& text : texts)
+      if (&text != &texts.front() && !text.starts_with("--benchmark_"))
+        throw InputError(fmt::format("'{}' is no option of bench and no --benchmark_ flag", text));
+    int count = static_cast<int>(arguments.size());
+    benchmark::Initialize(&count, arguments.data());
+    if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", arguments[1]));
+
+    const auto device = open_device(given->device);
+    const auto file = std::filesystem::path(given->wisdom).parent_path() / "device.json";
+    if (const auto stored = load_device_file(file, device->facts())) device->set_ceilings(*stored);
+    const DeviceFacts& facts = device->facts();
+    benchmark::AddCustomContext("device", facts.name);
+    benchmark::AddCustomContext("arch", facts.arch);
+    benchmark::AddCustomContext("driver", facts.driver);
+    benchmark::AddCustomContext("toolkit", facts.toolkit);
+    benchmark::AddCustomContext("multiprocessors", std::to_string(facts.sms));
+    benchmark::AddCustomContext("git_commit", git_commit());
+    benchmark::AddCustomContext("wisdom", given->wisdom);
+
+    // As many replays as asked for, whatever the interval: repetitions are the user's.
+    std::vector<std::string> left_out;
+    const BenchOptions options{.max_rel_ci = 10, .min_samples = kReplays};
+    const Sweep sweep = winners_sweep(winners, "bench", options, left_out);
+    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
+    Benches benches(*device);
+    int failed = 0;
+    for (const SweepItem& item : sweep.items) {
+      const Variant& variant = *item.choices.front().variant;
+      if (variant.backend != facts.backend) {
+        fmt::print(stderr, "warptune: left out {}: {} does not run on {}\n", item.problem.key(), variant.name,
+                   facts.name);
+        continue;
+      }
+      const std::string config = config_of(item.choices.front()).str();
+      const std::string name = item.problem.key() + "/" + variant.name + (config.empty() ? "" : "/" + config);
+      benchmark::RegisterBenchmark(
+          name.c_str(),
+          [&benches, &item, &failed](benchmark::State& state) { run_one(state, benches, item, failed); })
+          ->Iterations(1)
+          ->UseManualTime()
+          ->Unit(benchmark::kMicrosecond);
+    }
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::ClearRegisteredBenchmarks();
+    benchmark::Shutdown();
+    exit_code = failed ? 1 : 0;
+  });
+}
+
+}  // namespace warptune

@@ -1,0 +1,65 @@
+// warptune calibrate: measures what a device can do and stores it beside its results.
+#include "measure/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "tune/device_file.h"
+
+namespace warptune {
+namespace {
+
+void print(const Calibration& c) {
+  const DeviceFacts& f = c.facts;
+  const auto row = [](const char* what, double value, const char* unit) {
+    if (value > 0) fmt::print("  {:<34}{:>12.2f} {}\n", what, value, unit);
+  };
+  fmt::print("{} ({})\n", f.name, f.arch);
+  row("read", f.read_gb_per_s, "GB/s");
+  row("write", c.write_gb_per_s, "GB/s");
+  row("copy (read and written)", f.copy_gb_per_s, "GB/s");
+  row("matrix products, 16-bit", f.matrix_tflop_per_s, "TFLOP/s");
+  row("arithmetic, fp32", f.vector_tflop_per_s, "TFLOP/s");
+  row("launch of an empty kernel", c.launch_us, "us");
+  row("the same as a graph node", c.graph_node_us, "us");
+  row("the same with dependent launch", c.graph_node_pdl_us, "us");
+  if (c.rotation.empty()) return;
+  fmt::print("\n  {:>12}  {:>8}  {:>12}\n", "rotation MiB", "of L2", "us per chunk");
+  for (const RotationPoint& p : c.rotation)
+    fmt::print("  {:>12.1f}  {:>8.2f}  {:>12.3f}{}\n", p.bytes / (1 << 20),
+               p.bytes / static_cast<double>(f.l2_bytes), p.us,
+               p.bytes == c.cold_bytes ? "  time rises no more" : "");
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("calibrate", "Measures the ceilings, launch floors and L2 of a device");
+  command->footer(
+      "Writes OUT/<device>/device.json, which `tune` uses where driver and toolkit are the same.\n"
+      "Example:\n  warptune calibrate --device cuda:0 --out results");
+  struct Given {
+    std::string device = "auto", output = "results";
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
+      ->capture_default_str();
+  command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
+  command->callback([given] {
+    const auto device = open_device(given->device);
+    const auto file = std::filesystem::path(given->output) / device->facts().slug() / "device.json";
+    std::error_code error;
+    std::filesystem::create_directories(file.parent_path(), error);
+    if (error) throw InputError(fmt::format("'{}': {}", file.parent_path().string(), error.message()));
+    const Calibration calibration = calibrate(*device);
+    save_calibration(file, calibration);
+    print(calibration);
+    fmt::print("\n{}\n", file.string());
+  });
+}
+
+}  // namespace warptune

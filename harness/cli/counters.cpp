@@ -1,0 +1,98 @@
+// warptune counters: hardware counters of the winners, in a file beside the CSV.
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "results/csv.h"
+#include "results/run_info.h"
+#include "table.h"
+#include "tune/profile.h"
+#include "tune/winners_sweep.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+struct Given {
+  std::string wisdom, problem, device = "auto";
+  std::vector<std::string> metrics = default_metrics();
+};
+
+std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
+  std::FILE* pipe = ::popen(shell_text(command).c_str(), "r");
+  if (!pipe) throw std::runtime_error("no process could be started");
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe)) text.append(buffer.data(), n);
+  return {text, ::pclose(pipe)};
+}
+
+/// The first line of what ncu says is wrong.
+std::string complaint(const std::string& text) {
+  const auto at = text.find("==ERROR==");
+  return at == std::string::npos ? "ncu recorded no kernel" : text.substr(at, text.find('\n', at) - at);
+}
+
+int read_counters(const Given& given) {
+  const auto tool = find_tool("ncu");
+  if (!tool) throw InputError("ncu is not on this machine (neither on the PATH nor in the CUDA Toolkit)");
+  const Wisdom wisdom = Wisdom::load(given.wisdom);
+  const auto program = fs::read_symlink("/proc/self/exe");
+  std::vector<std::string> columns = {"run_id",  "timestamp_utc", "device",  "op",     "problem",
+                                      "variant", "config",        "time_us", "kernels"};
+  columns.insert(columns.end(), given.metrics.begin(), given.metrics.end());
+  int failed = 0;
+  for (const Winner& winner : winners_of(wisdom, given.problem)) {
+    if (find_op(winner.problem.op).variant(winner.variant).backend != Backend::cuda) continue;
+    auto command = counters_command(program, {winner.problem, winner.variant, winner.config, given.device},
+                                    given.metrics);
+    command.front() = tool->string();
+    const auto [text, status] = output_of(command);
+    const auto values = parse_ncu_csv(text, given.metrics);
+    if (status != 0 || values.at("kernels") == 0) {
+      ++failed;
+      fmt::print(stderr, "warptune: {}: {}\n", winner.problem.key(), complaint(text));
+      continue;
+    }
+    std::vector<std::string> fields = {winner.run_id,
+                                       timestamp_utc(),
+                                       wisdom.provenance().device,
+                                       winner.problem.op,
+                                       winner.problem.key(),
+                                       winner.variant,
+                                       winner.config.str(),
+                                       fmt::format("{:.6g}", winner.time_us),
+                                       fmt::format("{}", values.at("kernels"))};
+    for (const std::string& metric : given.metrics)
+      fields.push_back(values.contains(metric) ? fmt::format("{:.8g}", values.at(metric)) : "");
+    const fs::path folder = fs::path(given.wisdom).parent_path();
+    CsvFile(folder / fs::path(winner.csv).replace_extension(".counters.csv"), columns).append(fields);
+    fmt::print("{} {}: {} kernels\n", winner.problem.key(), winner.variant, values.at("kernels"));
+    std::fflush(stdout);
+  }
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+void add_counters(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("counters", "Reads hardware counters of the winners with ncu");
+  command->footer(
+      "Writes <sweep>.counters.csv beside the wisdom; device, problem, variant, config and run_id are the\n"
+      "key into the sweep's CSV. Exits with 1 where a winner could not be read.\n"
+      "Example:\n"
+      "  warptune counters --wisdom results/nvidia-h200/wisdom.json --problem 'linear.*tokens=1,'");
+  const auto given = std::make_shared<Given>();
+  command->add_option("--wisdom", given->wisdom, "The winners")->required();
+  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command->add_option("--metrics", given->metrics, "Of ncu; commas between them")->delimiter(',');
+  command->add_option("--device", given->device, "auto or cuda:N")->capture_default_str();
+  command->callback([given, &exit_code] { exit_code = read_counters(*given); });
+}
+
+}  // namespace warptune

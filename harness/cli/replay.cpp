@@ -1,0 +1,51 @@
+// warptune replay RESULTS.csv: how strategies would have done on a recorded space.
+#include "search/replay.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "search/strategy.h"
+
+namespace warptune {
+
+void add_replay(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("replay", "Replays recorded exhaustive spaces with search strategies");
+  command->footer(
+      "Prints the best time found over the optimum, median and p10, p90 over seeds, against evaluations.\n"
+      "Needs no device.\nExample:\n"
+      "  warptune replay results/h200/spaces.csv --strategy guided,random --seeds 100");
+  struct Given {
+    std::string file, problem;
+    ReplayOptions options;
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("RESULTS", given->file, "The CSV of a sweep")->required();
+  command
+      ->add_option("--strategy", given->options.strategies,
+                   fmt::format("{}", fmt::join(strategy_names(), ", ")))
+      ->delimiter(',')
+      ->check(CLI::IsMember(strategy_names()));
+  command->add_option("--seeds", given->options.seeds, "Runs per strategy, with the seeds 0, 1, ...")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--budget", given->options.budget_pct, "Evaluations, percent of the space")
+      ->transform([](std::string text) {
+        if (!text.empty() && text.back() == '%') text.pop_back();
+        return text;
+      })
+      ->check(CLI::Range(0.1, 100.0))
+      ->capture_default_str();
+  command->add_option("--problem", given->problem, "Only problems whose key holds this regular expression");
+  command->add_option("--ahead", given->options.ahead, "Proposals asked for at once, as compile lanes do")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_flag("--resources", given->options.resources,
+                    "Let strategies know registers and occupancy of all configurations beforehand");
+  command->add_option("--csv", given->options.csv, "Also write the table to this file");
+  command->callback([given] { replay(recorded_spaces(given->file, given->problem), given->options); });
+}
+
+}  // namespace warptune

@@ -1,0 +1,39 @@
+// warptune report RESULTS... -o report.html: results as one page for a browser.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "core/error.h"
+#include "report/page.h"
+
+namespace warptune {
+
+void add_report(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("report", "Makes one self-contained HTML page of results");
+  command->footer(
+      "Takes CSV files of tune and decode, or folders of them; device.json, wisdom.json, decode.csv and\n"
+      "torch_peers.csv beside a CSV are used too. The page needs no network (docs/report.md).\n"
+      "Examples:\n"
+      "  warptune report results -o report.html\n"
+      "  warptune report results/h200/llama2-7b.csv --title 'LLaMA-2 7B on H200'");
+  struct Given {
+    std::vector<std::string> results;
+    std::string output = "report.html", title = "warptune report";
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("RESULTS", given->results, "CSV files, or folders that hold some")->required();
+  command->add_option("-o,--output", given->output, "The page")->capture_default_str();
+  command->add_option("--title", given->title, "Its heading")->capture_default_str();
+  command->callback([given] {
+    const ResultsSet set = read_results({given->results.begin(), given->results.end()});
+    for (const std::string& note : set.notes) fmt::print(stderr, "note: {}\n", note);
+    std::ofstream out(given->output);
+    out << report_page(set, given->title);
+    if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given->output));
+    fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output, set.rows.size(), set.decode.size());
+  });
+}
+
+}  // namespace warptune

@@ -1,0 +1,43 @@
+// warptune rerun WISDOM: proves and times the winners alone, for a comparison with the run before.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/commands.h"
+#include "tune/tune.h"
+#include "tune/winners_sweep.h"
+
+namespace warptune {
+
+void add_rerun(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("rerun", "Proves and times the winners of a wisdom file, and only them");
+  command->footer(
+      "Writes OUT/<device>/<name>.csv as tune does. Exits with 1 where a winner is not right any more.\n"
+      "Example:\n"
+      "  warptune rerun results/nvidia-h200/wisdom.json --name regress --out out");
+  struct Given {
+    std::string wisdom, problem, name = "regress", device = "auto", output = "results";
+    BenchOptions bench{.min_samples = 21};
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("WISDOM", given->wisdom, "The winners, a wisdom.json")->required();
+  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command->add_option("--name", given->name, "Name of the CSV")->capture_default_str();
+  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
+      ->capture_default_str();
+  command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
+  command->add_option("--min-samples", given->bench.min_samples, "Samples of each winner, at least")
+      ->check(CLI::Range(3, 10000))
+      ->capture_default_str();
+  command->callback([given, &exit_code] {
+    std::vector<std::string> left_out;
+    Sweep sweep = winners_sweep(winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
+                                given->bench, left_out);
+    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
+    sweep.device = given->device;
+    sweep.output = given->output;
+    exit_code = tune(sweep, {}).unsolved.empty() ? 0 : 1;
+  });
+}
+
+}  // namespace warptune

@@ -1,0 +1,56 @@
+#include "measure/interleave.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "measure/statistics.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kFewestRounds = 3;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// One kept sample of a candidate; false where it gives no time.
+bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample()>& sample) {
+  for (;;) {
+    const Sample one = sample();
+    if (!std::isfinite(one.us) || one.us < 0) return false;
+    if (one.throttled && into.discarded < rule.max_discarded) {
+      ++into.discarded;
+      continue;
+    }
+    into.throttled += one.throttled;
+    into.us.push_back(one.us);
+    return true;
+  }
+}
+
+}  // namespace
+
+std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidates,
+                                const std::function<Sample(std::size_t)>& sample, Seconds now) {
+  if (!now) now = steady_seconds;
+  const double start = now();
+  std::vector<Samples> all(candidates);
+  bool late = false;
+  for (int round = 0; round < rule.rounds && !late; ++round) {
+    for (std::size_t i = 0; i < candidates; ++i)
+      if (all[i].stop != Stop::no_time && !take(rule, all[i], [&] { return sample(i); }))
+        all[i].stop = Stop::no_time;
+    late = round + 1 >= kFewestRounds && !(now() - start < rule.max_time);
+  }
+  for (Samples& one : all) {
+    std::vector<double> sorted = one.us;
+    std::ranges::sort(sorted);
+    one.rel_ci = rel_half_width(sorted);
+    if (one.stop != Stop::no_time && late && !(one.rel_ci <= rule.max_rel_ci)) one.stop = Stop::max_time;
+  }
+  return all;
+}
+
+}  // namespace warptune

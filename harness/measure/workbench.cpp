@@ -1,0 +1,202 @@
+#include "measure/workbench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace warptune {
+namespace {
+
+constexpr double kSampleUs = 1000;  // a sample lasts at least this long, so that event resolution is noise
+constexpr double kRotation = 2.5;   // cold sets are together at least this many times the L2
+constexpr std::int64_t kMostSets = 256;
+constexpr int kMostLaunches = 4096;       // graph nodes of a sample
+constexpr double kImpossible = 1.1;       // faster than the floor by this much is an error, not a record
+constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
+
+std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : specs)
+    if (spec.cache == state) bytes += spec.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options)
+    : device_(device),
+      entry_(entry),
+      problem_(std::move(problem)),
+      options_(options),
+      first_(entry.op, problem_, options.seed),
+      second_(entry.op, problem_, options.seed + 1),
+      specs_(first_.specs().begin(), first_.specs().end()),
+      current_(&first_) {
+  decide_cache_states();
+  // What a launch touches of the cold tensors: less than their size where it looks up a few rows.
+  const std::int64_t cold =
+      std::min(bytes_of(specs_, CacheState::cold), static_cast<std::int64_t>(std::ceil(cold_bytes_floor_)));
+  const std::int64_t l2 = device_.facts().l2_bytes;
+  std::int64_t count = 1;
+  if (cold > 0 && cold < 5 * l2)
+    count = static_cast<std::int64_t>(
+                std::ceil(kRotation * static_cast<double>(l2) / static_cast<double>(cold))) +
+            1;
+  // A lookup table may be far larger than what a launch touches of it: no more sets than a quarter of the
+  // memory.
+  const std::int64_t set_bytes = std::max<std::int64_t>(bytes_of(specs_, CacheState::cold), 1);
+  const std::int64_t most =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(device_.free_bytes()) / 4 / set_bytes, 1, kMostSets);
+  if (count > most) {
+    count = most;
+    flush_ = true;
+  }
+  sets_.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) sets_.emplace_back(device_, specs_, i ? &sets_.front() : nullptr);
+  fill_all();
+}
+
+/// What a tensor says holds where it can: activations too large to stay in the cache are cold all the same.
+void Workbench::decide_cache_states() {
+  const std::int64_t l2 = device_.facts().l2_bytes, hot = bytes_of(specs_, CacheState::hot);
+  for (TensorSpec& spec : specs_) {
+    if (options_.cache == CacheMode::hot)
+      spec.cache = CacheState::hot;
+    else if (hot > l2 / 8)
+      spec.cache = CacheState::cold;
+  }
+  cold_bytes_floor_ =
+      std::max(0.0, entry_.op.cost(problem_).bytes - static_cast<double>(bytes_of(specs_, CacheState::hot)));
+}
+
+void Workbench::fill_all() {
+  for (std::size_t i = 0; i + 1 < sets_.size(); ++i)
+    sets_[i].fill(specs_, options_.seed + 100 * static_cast<std::uint64_t>(sets_.size() - 1 - i));
+  sets_.back().fill(current_->specs(), current_->seed());
+  checked_sums_ = device_.checksums(inputs(false));
+  all_sums_ = device_.checksums(inputs(true));
+}
+
+std::vector<Region> Workbench::inputs(bool all_sets) const {
+  const auto is_input = [](const TensorSpec& spec) { return spec.role == Role::input; };
+  std::vector<Region> regions = sets_.back().regions(specs_, is_input);
+  if (all_sets)
+    for (std::size_t i = 0; i + 1 < sets_.size(); ++i)
+      // The last set's regions stand first and hold the shared tensors already.
+      for (const Region& region : sets_[i].regions(specs_, [&](const TensorSpec& spec) {
+             return is_input(spec) && spec.cache == CacheState::cold;
+           }))
+        regions.push_back(region);
+  return regions;
+}
+
+std::vector<Region> Workbench::outputs() const {
+  return sets_.back().regions(specs_, [](const TensorSpec& spec) { return spec.role != Role::input; });
+}
+
+Prepared Workbench::prepare(const Variant& variant, const Config& config) {
+  Prepared prepared{.plan = device_.prepare(variant, problem_, config), .workspace = {}, .args = {}};
+  if (const auto bytes = static_cast<std::size_t>(prepared.plan->workspace_bytes())) {
+    prepared.workspace = device_.allocate(bytes);
+    device_.set_bytes(prepared.workspace.data(), 0, bytes, device_.stream());
+  }
+  for (const TensorSet& set : sets_)
+    prepared.args.push_back(entry_.op.bind(problem_, set.addresses(), prepared.workspace.data()));
+  return prepared;
+}
+
+void Workbench::begin() {
+  if (spoiled_) fill_all();
+  spoiled_ = true;  // until end()
+  device_.reset_persisting_cache();
+}
+
+bool Workbench::changes_inputs() const {
+  return std::ranges::any_of(specs_, [](const TensorSpec& spec) { return spec.role == Role::inout; });
+}
+
+void Workbench::change_inputs() {
+  current_ = current_ == &first_ ? &second_ : &first_;
+  sets_.back().fill(current_->specs(), current_->seed());
+  checked_sums_ = device_.checksums(inputs(false));
+  std::ranges::copy(checked_sums_, all_sums_.begin());
+}
+
+Verdict Workbench::unchanged(bool all_sets) {
+  const auto regions = inputs(all_sets);
+  const auto now = device_.checksums(regions);
+  if (now == (all_sets ? all_sums_ : checked_sums_)) return {.ok = true, .detail = {}};
+  const auto& before = all_sets ? all_sums_ : checked_sums_;
+  const auto at = std::ranges::mismatch(now, before).in1 - now.begin();
+  for (const TensorSet& set : sets_)
+    if (const std::string name = set.name_at(regions[static_cast<std::size_t>(at)].data); !name.empty())
+      return {.detail = fmt::format("input '{}' was changed", name)};
+  return {.detail = "an input was changed"};
+}
+
+Verdict Workbench::verify(const std::function<void()>& run) {
+  sets_.back().reset_outputs(current_->specs(), current_->seed());
+  run();
+  device_.synchronize();
+  Verdict verdict = current_->compare(sets_.back());
+  if (!verdict.ok) return verdict;
+  if (const Verdict inputs = unchanged(false); !inputs.ok) {
+    verdict.ok = false;
+    verdict.detail = inputs.detail;
+  }
+  return verdict;
+}
+
+Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto right = device_.checksums(outputs());
+  for (int i = 0; i < repeats; ++i) {
+    if (i > 0 && std::chrono::duration<double>(Clock::now() - start).count() > kRepeatSeconds) break;
+    sets_.back().reset_outputs(current_->specs(), current_->seed());
+    run();
+    device_.synchronize();
+    // Other bytes that are right too: another order of additions.
+    const bool same = device_.checksums(outputs()) == right;
+    Verdict verdict = same ? unchanged(false) : current_->compare(sets_.back());
+    if (verdict.ok) continue;
+    verdict.detail = fmt::format("right in one run, wrong in another: {}", verdict.detail);
+    return verdict;
+  }
+  return {.ok = true, .detail = {}};
+}
+
+Verdict Workbench::check_inputs() {
+  if (Verdict verdict = unchanged(true); !verdict.ok) return verdict;
+  if (const std::string name = sets_.back().broken_fence(); !name.empty())
+    return {.detail = fmt::format("memory outside '{}' was written", name)};
+  return {.ok = true, .detail = {}};
+}
+
+std::unique_ptr<Replay> Workbench::record(const Prepared& prepared, int launches, bool hot) {
+  return device_.record([&prepared, launches, hot](Stream stream) {
+    const std::size_t sets = prepared.args.size();
+    for (int i = 0; i < launches; ++i)
+      prepared.plan->launch(prepared.args[hot ? sets - 1 : static_cast<std::size_t>(i) % sets].data(),
+                            stream);
+  });
+}
+
+int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
+  const int sets = hot ? 1 : static_cast<int>(sets_.size());
+  const auto replay = record(prepared, sets, hot);
+  device_.time_us(*replay);
+  const double each = std::max(device_.time_us(*replay) / sets, 0.05);
+  if (flush_ && !hot) return sets;
+  const int rounds = static_cast<int>(std::ceil(kSampleUs / each / sets));
+  return std::clamp(rounds * sets, sets, std::max(kMostLaunches / sets, 1) * sets);
+}
+
+double Workbench::impossible_us() const {
+  const Cost sure{.bytes = options_.cache == CacheMode::hot ? 0 : cold_bytes_floor_, .flops = cost().flops};
+  return floor_us(device_.facts(), sure, problem_.dtype) / kImpossible;
+}
+
+}  // namespace warptune

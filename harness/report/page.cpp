@@ -1,0 +1,182 @@
+#include "report/page.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "report/summary.h"
+
+namespace warptune {
+
+extern const char kReportTemplate[];  // template.html, embedded at build time
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Columns of a row that plots use. Texts repeat, so a row holds their index in one list of texts.
+constexpr const char* kTexts[] = {"run_id", "timestamp_utc", "device", "problem",  "variant",
+                                  "config", "status",        "cache",  "throttled"};
+constexpr const char* kNumbers[] = {"time_us",      "ci_low_us",     "ci_high_us", "pct_floor",
+                                    "sm_clock_mhz", "temperature_c", "power_w"};
+
+Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json rows_json(const std::vector<CsvRow>& rows) {
+  Json texts = Json::array(), table = Json::array();
+  std::unordered_map<std::string, std::size_t> index;
+  for (const CsvRow& row : rows) {
+    Json line = Json::array();
+    for (const char* column : kTexts) {
+      const auto [it, is_new] = index.try_emplace(field(row, column), texts.size());
+      if (is_new) texts.push_back(it->first);
+      line.push_back(it->second);
+    }
+    for (const char* column : kNumbers) line.push_back(json_number(number(row, column)));
+    table.push_back(std::move(line));
+  }
+  return {{"text_columns", kTexts}, {"number_columns", kNumbers}, {"texts", texts}, {"table", table}};
+}
+
+Json devices_json(const std::vector<DeviceFacts>& devices) {
+  Json list = Json::array();
+  for (const DeviceFacts& f : devices)
+    list.push_back({{"name", f.name},
+                    {"arch", f.arch},
+                    {"read_gb_per_s", f.read_gb_per_s},
+                    {"matrix_tflop_per_s", f.matrix_tflop_per_s},
+                    {"vector_tflop_per_s", f.vector_tflop_per_s},
+                    {"launch_floor_us", f.launch_floor_us}});
+  return list;
+}
+
+Json winners_json(const std::vector<Best>& winners) {
+  Json list = Json::array();
+  for (const Best& b : winners)
+    list.push_back({{"device", b.device},
+                    {"op", b.op},
+                    {"problem", b.problem},
+                    {"variant", b.variant},
+                    {"config", b.config},
+                    {"run_id", b.run_id},
+                    {"time_us", b.time_us},
+                    {"floor_us", json_number(b.floor_us)},
+                    {"pct_floor", json_number(b.pct_floor)},
+                    {"bytes", json_number(b.bytes)},
+                    {"flops", json_number(b.flops)},
+                    {"naive_us", json_number(b.naive_us)},
+                    {"vendor_us", json_number(b.vendor_us)},
+                    {"vendor", b.vendor}});
+  return list;
+}
+
+Json steps_json(const std::vector<Step>& steps) {
+  Json list = Json::array();
+  for (const Step& s : steps) {
+    Json parts = Json::array();
+    for (const StepPart& p : s.parts)
+      parts.push_back({{"role", p.role},
+                       {"problem", p.problem},
+                       {"variant", p.variant},
+                       {"count", p.count},
+                       {"us", json_number(p.us)}});
+    list.push_back({{"device", s.device},
+                    {"model", s.model},
+                    {"plan_set", s.plan_set},
+                    {"batch", s.batch},
+                    {"context", s.context},
+                    {"us_per_token", json_number(s.us_per_token)},
+                    {"sum_of_ops_us", json_number(s.sum_of_ops_us)},
+                    {"floor_us", json_number(s.floor_us)},
+                    {"parts", parts}});
+  }
+  return list;
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+/// May be broken after each comma.
+std::string code(const std::string& text) {
+  std::string out = escaped(text);
+  for (std::size_t at = 0; (at = out.find(',', at)) != std::string::npos; at += 6)
+    out.replace(at, 1, ",<wbr>");
+  return "<code>" + out + "</code>";
+}
+
+/// A number's cell: what it sorts by, and four digits to read.
+std::string cell(double value, const std::string& text) {
+  return std::isfinite(value) ? fmt::format("<td class=\"n\" data-value=\"{:.6g}\">{}</td>", value, text)
+                              : std::string("<td class=\"n\" data-value=\"\">–</td>");
+}
+
+/// "22.48", "1234", "< 0.001".
+std::string digits(double value) {
+  if (value > 0 && value < 0.001) return "&lt; 0.001";
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string winner_rows(const std::vector<Best>& winners) {
+  std::string html;
+  int n = 0;
+  for (const Best& b : winners) {
+    const bool slowed = !b.throttled.empty() && b.throttled != "none";
+    html += fmt::format(
+        "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td>{}</td><td>{}{} {}</td>"
+        "{}{}{}{}{}</tr>\n",
+        escaped(b.device), n + 1, n + 1, code(b.problem), escaped(b.variant),
+        slowed ? fmt::format(" <strong>(clocks held down: {})</strong>", escaped(b.throttled)) : "",
+        code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
+        cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
+                                      b.pct_floor, std::min(100.0, b.pct_floor))),
+        cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),
+        cell(b.vendor_us / b.time_us, fmt::format("{:.2f} ×", b.vendor_us / b.time_us)));
+    ++n;
+  }
+  return html;
+}
+
+void fill(std::string& page, const std::string& mark, const std::string& text) {
+  const auto at = page.find(mark);
+  if (at == std::string::npos) throw std::logic_error("the report's template has no " + mark);
+  page.replace(at, mark.size(), text);
+}
+
+}  // namespace
+
+std::string report_page(const ResultsSet& set, const std::string& title) {
+  const auto winners = winners_of(set);
+  std::string notes;
+  for (const std::string& note : set.notes) notes += "<li>" + escaped(note) + "</li>\n";
+  const Json data = {{"devices", devices_json(set.devices)},
+                     {"rows", rows_json(set.rows)},
+                     {"winners", winners_json(winners)},
+                     {"steps", steps_json(steps_of(set, winners))}};
+  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
+  std::string page = kReportTemplate;
+  fill(page, "{{title}}", escaped(title));
+  fill(page, "{{heading}}", escaped(title));
+  fill(page, "{{notes}}", notes.empty() ? "" : "<ul class=\"note\">\n" + notes + "</ul>");
+  fill(page, "{{winners}}", winner_rows(winners));
+  fill(page, "{{data}}", json);
+  return page;
+}
+
+}  // namespace warptune

@@ -1,0 +1,12 @@
+#pragma once
+// The report: one HTML page that needs nothing else.
+#include <string>
+
+#include "report/results_set.h"
+
+namespace warptune {
+
+/// template.html with the table of winners and the data of the plots filled in.
+std::string report_page(const ResultsSet& set, const std::string& title);
+
+}  // namespace warptune

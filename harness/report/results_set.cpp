@@ -1,0 +1,106 @@
+#include "report/results_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "core/error.h"
+#include "results/csv.h"
+#include "tune/protocol.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+class Reader {
+ public:
+  ResultsSet take() { return std::move(set_); }
+
+  void read(const fs::path& path) {
+    if (fs::is_directory(path)) {
+      std::vector<fs::path> found;
+      for (const auto& entry : fs::recursive_directory_iterator(path))
+        if (entry.is_regular_file() && entry.path().extension() == ".csv") found.push_back(entry.path());
+      std::ranges::sort(found);
+      for (const fs::path& csv : found) read_file(csv);
+    } else {
+      if (!fs::exists(path)) throw InputError(fmt::format("'{}' does not exist", path.string()));
+      read_file(path);
+    }
+  }
+
+ private:
+  void read_file(const fs::path& path) {
+    if (!seen_.insert(fs::weakly_canonical(path).string()).second) return;
+    std::vector<CsvRow> rows;
+    try {
+      rows = read_csv(path);
+    } catch (const InputError& e) {
+      set_.notes.push_back(fmt::format("left out: {}", e.what()));
+      return;
+    }
+    const auto has = [&](const char* column) { return !rows.empty() && rows.front().contains(column); };
+    std::vector<CsvRow>* to = nullptr;
+    if (has("us_per_token"))
+      to = &set_.decode;
+    else if (has("problem") && has("variant") && has("status") && has("time_us"))
+      to = path.stem().string().find("peers") != std::string::npos ? &set_.peers : &set_.rows;
+    if (!to) {
+      set_.notes.push_back(
+          fmt::format("left out: '{}' holds no rows of a sweep or of decode", path.string()));
+      return;
+    }
+    to->insert(to->end(), rows.begin(), rows.end());
+    read_beside(path.parent_path());
+  }
+
+  void read_beside(const fs::path& folder) {
+    if (!folders_.insert(fs::weakly_canonical(folder).string()).second) return;
+    for (const char* name : {"decode.csv", "torch_peers.csv"})
+      if (fs::exists(folder / name)) read_file(folder / name);
+    if (std::ifstream in(folder / "device.json"); in) {
+      const auto json = nlohmann::json::parse(in, nullptr, false);
+      try {
+        set_.devices.push_back(facts_of(json));
+      } catch (const std::exception& e) {
+        set_.notes.push_back(fmt::format("left out: '{}': {}", (folder / "device.json").string(), e.what()));
+      }
+    }
+    if (fs::exists(folder / "wisdom.json")) try {
+        set_.wisdom.push_back(Wisdom::load(folder / "wisdom.json"));
+      } catch (const InputError& e) {
+        set_.notes.push_back(fmt::format("left out: {}", e.what()));
+      }
+  }
+
+  ResultsSet set_;
+  std::set<std::string> seen_, folders_;
+};
+
+}  // namespace
+
+const std::string& field(const CsvRow& row, const std::string& column) {
+  static const std::string none;
+  const auto it = row.find(column);
+  return it == row.end() ? none : it->second;
+}
+
+double number(const CsvRow& row, const std::string& column) {
+  const std::string& text = field(row, column);
+  return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
+}
+
+ResultsSet read_results(const std::vector<fs::path>& paths) {
+  Reader reader;
+  for (const fs::path& path : paths) reader.read(path);
+  ResultsSet set = reader.take();
+  if (set.rows.empty() && set.decode.empty())
+    throw InputError(fmt::format("there is no row of a sweep or of decode in what was given{}",
+                                 set.notes.empty() ? "" : " (" + set.notes.front() + ")"));
+  return set;
+}
+
+}  // namespace warptune

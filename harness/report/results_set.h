@@ -1,0 +1,33 @@
+#pragma once
+// All that a report is made of: rows of sweeps, decode runs, peers, devices with their ceilings, wisdom.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/facts.h"
+#include "results/wisdom.h"
+
+namespace warptune {
+
+using CsvRow = std::map<std::string, std::string>;
+
+struct ResultsSet {
+  std::vector<CsvRow> rows;    // of sweeps, in the order of the files
+  std::vector<CsvRow> peers;   // the same columns, measured by another program (torch_peers.csv)
+  std::vector<CsvRow> decode;  // of decode.csv
+  std::vector<DeviceFacts> devices;
+  std::vector<Wisdom> wisdom;
+  std::vector<std::string> notes;  // what was left out, and why
+};
+
+/// Files and folders (every *.csv below). device.json, wisdom.json, decode.csv and torch_peers.csv beside a
+/// CSV are taken too. Throws InputError where a path does not exist or there is no row.
+ResultsSet read_results(const std::vector<std::filesystem::path>& paths);
+
+/// A number of a CSV; NaN where the field is empty or missing.
+double number(const CsvRow& row, const std::string& column);
+/// A field of a CSV; empty where it is missing.
+const std::string& field(const CsvRow& row, const std::string& column);
+
+}  // namespace warptune

@@ -1,0 +1,215 @@
+#include "report/summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "core/error.h"
+#include "llama/model_problems.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+bool is_ok(const CsvRow& row) { return field(row, "status") == "ok" && number(row, "time_us") > 0; }
+bool is_hot(const CsvRow& row) { return field(row, "cache") == "hot"; }
+bool is_naive(const std::string& variant) {
+  return variant == "naive" || variant == "host_naive" || variant == "unfused";
+}
+bool is_vendor(const std::string& variant) { return variant.starts_with("cublas") || variant == "cudnn"; }
+
+/// "rms_norm[tokens=1,dtype=bf16]" as its op and its dims.
+struct Key {
+  std::string op;
+  std::map<std::string, std::string> dims;
+};
+std::optional<Key> parse_key(const std::string& problem) {
+  const auto open = problem.find('[');
+  if (open == std::string::npos || problem.back() != ']') return std::nullopt;
+  Key key{.op = problem.substr(0, open)};
+  try {
+    for (const auto& [name, value] : parse_pairs(problem.substr(open + 1, problem.size() - open - 2)))
+      key.dims[name] = value == "no" ? "0" : value == "yes" ? "1" : value;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  return key;
+}
+
+/// Two programs may name different dims: those that both name must agree.
+bool same_problem(const Key& a, const Key& b) {
+  return a.op == b.op && std::ranges::all_of(b.dims, [&](const auto& dim) {
+           const auto it = a.dims.find(dim.first);
+           return it == a.dims.end() || it->second == dim.second;
+         });
+}
+
+const CsvRow* fastest(const std::vector<const CsvRow*>& rows, const auto& wanted) {
+  const CsvRow* best = nullptr;
+  for (const CsvRow* row : rows)
+    if (wanted(*row) && (!best || number(*row, "time_us") < number(*best, "time_us"))) best = row;
+  return best;
+}
+
+/// The row of the winner that a wisdom names, among the rows of its problem; of several, of the latest run.
+const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRow*>& rows) {
+  const CsvRow* latest = nullptr;
+  for (const Wisdom& wisdom : set.wisdom)
+    for (const Winner& w : wisdom.winners()) {
+      if (w.problem.key() != field(*rows.front(), "problem") ||
+          w.made_on.device != field(*rows.front(), "device"))
+        continue;
+      const std::string config = w.config.str();
+      const CsvRow* row = fastest(rows, [&](const CsvRow& r) {
+        return is_ok(r) && field(r, "run_id") == w.run_id && field(r, "variant") == w.variant &&
+               field(r, "config") == config;
+      });
+      if (row && (!latest || field(*row, "run_id") > field(*latest, "run_id"))) latest = row;
+    }
+  return latest;
+}
+
+void add_vendor(Best& best, const std::vector<const CsvRow*>& rows, const ResultsSet& set) {
+  const CsvRow* found =
+      fastest(rows, [](const CsvRow& r) { return is_ok(r) && is_vendor(field(r, "variant")); });
+  if (const auto key = parse_key(best.problem))
+    for (const CsvRow& peer : set.peers) {
+      if (!is_ok(peer) || field(peer, "device") != best.device) continue;
+      const auto other = parse_key(field(peer, "problem"));
+      if (other && same_problem(*key, *other) &&
+          (!found || number(peer, "time_us") < number(*found, "time_us")))
+        found = &peer;
+    }
+  best.vendor_us = found ? number(*found, "time_us") : NAN;
+  best.vendor = found ? field(*found, "variant") : "";
+}
+
+}  // namespace
+
+std::vector<Best> winners_of(const ResultsSet& set) {
+  std::vector<std::pair<std::string, std::string>> order;  // device, problem
+  std::map<std::pair<std::string, std::string>, std::vector<const CsvRow*>> groups;
+  for (const CsvRow& row : set.rows) {
+    auto& group = groups[{field(row, "device"), field(row, "problem")}];
+    if (group.empty()) order.emplace_back(field(row, "device"), field(row, "problem"));
+    group.push_back(&row);
+  }
+  std::vector<Best> winners;
+  for (const auto& key : order) {
+    const auto& rows = groups[key];
+    const bool any_cold = std::ranges::any_of(rows, [](const CsvRow* r) { return is_ok(*r) && !is_hot(*r); });
+    const auto counts = [&](const CsvRow& r) { return is_ok(r) && is_hot(r) != any_cold; };
+    const CsvRow* won = row_of_wisdom(set, rows);
+    const bool by_wisdom = won != nullptr;
+    std::string latest;  // ids begin with the time
+    for (const CsvRow* r : rows)
+      if (counts(*r)) latest = std::max(latest, field(*r, "run_id"));
+    if (!won) won = fastest(rows, [&](const CsvRow& r) { return counts(r) && field(r, "run_id") == latest; });
+    if (!won) continue;
+    const CsvRow* naive =
+        fastest(rows, [&](const CsvRow& r) { return counts(r) && is_naive(field(r, "variant")); });
+    Best& best = winners.emplace_back(Best{.device = key.first,
+                                           .op = field(*won, "op"),
+                                           .problem = key.second,
+                                           .variant = field(*won, "variant"),
+                                           .config = field(*won, "config"),
+                                           .run_id = field(*won, "run_id"),
+                                           .throttled = field(*won, "throttled"),
+                                           .time_us = number(*won, "time_us"),
+                                           .floor_us = number(*won, "floor_us"),
+                                           .pct_floor = number(*won, "pct_floor"),
+                                           .bytes = number(*won, "bytes"),
+                                           .flops = number(*won, "flops"),
+                                           .naive_us = naive ? number(*naive, "time_us") : NAN,
+                                           .vendor_us = NAN,
+                                           .by_wisdom = by_wisdom});
+    add_vendor(best, rows, set);
+  }
+  return winners;
+}
+
+namespace {
+
+/// The winners as wisdom, so that the nearest context is found as decode finds it.
+Wisdom wisdom_of(const std::vector<Best>& winners) {
+  Wisdom wisdom;
+  for (const Best& best : winners) try {
+      const auto open = best.problem.find('[');
+      auto dims = parse_pairs(best.problem.substr(open + 1, best.problem.size() - open - 2));
+      const DType dtype = parse_dtype(dims.back().second);
+      dims.pop_back();
+      wisdom.put({.problem = find_op(best.op).op.problem(dims, dtype),
+                  .variant = best.variant,
+                  .time_us = best.time_us,
+                  .made_on = {best.device, best.device, "", "", ""}});
+    } catch (const std::exception&) {  // an op or a dim that this program does not know
+    }
+  return wisdom;
+}
+
+int integer(const CsvRow& row, const std::string& column) {
+  return static_cast<int>(std::strtol(field(row, column).c_str(), nullptr, 10));
+}
+
+Step step_of(const CsvRow& row, const Wisdom& wisdom) {
+  Step step{.device = field(row, "device"),
+            .model = field(row, "model"),
+            .plan_set = field(row, "plan_set"),
+            .batch = integer(row, "batch"),
+            .context = integer(row, "context"),
+            .us_per_token = number(row, "us_per_token"),
+            .sum_of_ops_us = number(row, "sum_of_ops_us"),
+            .floor_us = number(row, "floor_us")};
+  const ModelConfig& config = preset(step.model);
+  const ModelProblems of(config, parse_dtype(field(row, "dtype")));
+  const Provenance here{step.device, step.device, "", "", ""};
+  const auto part = [&](const char* role, const Problem& problem, int count) {
+    const Winner* winner = wisdom.find(problem, here).winner;
+    if (winner && winner->made_on.device != step.device) winner = nullptr;
+    return StepPart{.role = role,
+                    .problem = winner ? winner->problem.key() : problem.key(),
+                    .variant = winner ? winner->variant : "",
+                    .count = count,
+                    .us = winner ? winner->time_us : NAN};
+  };
+  const int layers = config.layers;
+  const std::int64_t batch = step.batch, context = context_bucket(step.context);
+  const StepPart rope = part("RoPE and append", of.rope_append(batch, batch), layers),
+                 attention = part("attention", of.attention_decode(batch, context, false), layers),
+                 fused = part("attention with RoPE", of.attention_decode(batch, context, true), layers);
+  step.parts = {part("embedding", of.embedding(batch), 1), part("first norm", of.rms_norm(batch), 1),
+                part("qkv projection", of.qkv(batch), layers)};
+  if (of.can_fuse_append() && !(fused.us > rope.us + attention.us) && !std::isnan(fused.us))
+    step.parts.push_back(fused);
+  else
+    step.parts.insert(step.parts.end(), {rope, attention});
+  for (const StepPart& p :
+       {part("output projection", of.o(batch), layers),
+        part("add and norm", of.add_rms_norm(batch), 2 * layers),
+        part("gate and up projection", of.gate_up(batch), layers), part("SwiGLU", of.swiglu(batch), layers),
+        part("down projection", of.down(batch), layers), part("logits", of.lm_head(batch), 1),
+        part("argmax", of.argmax(batch), 1), part("advance", of.advance(batch), 1)})
+    step.parts.push_back(p);
+  return step;
+}
+
+}  // namespace
+
+std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winners) {
+  const Wisdom wisdom = wisdom_of(winners);
+  const auto presets = preset_names();
+  std::map<std::array<std::string, 5>, const CsvRow*> last;
+  for (const CsvRow& row : set.decode)
+    if (std::ranges::find(presets, field(row, "model")) != presets.end())
+      last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
+            field(row, "plan_set")}] = &row;
+  std::vector<Step> steps;
+  for (const auto& [key, row] : last) steps.push_back(step_of(*row, wisdom));
+  return steps;
+}
+
+}  // namespace warptune

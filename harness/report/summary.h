@@ -1,0 +1,37 @@
+#pragma once
+// What a report says in numbers: the winner of each problem beside naive and vendor, and the parts of a step.
+#include <string>
+#include <vector>
+
+#include "report/results_set.h"
+
+namespace warptune {
+
+/// The winner of a problem on a device; times in microseconds, NaN where there is none.
+struct Best {
+  std::string device, op, problem, variant, config, run_id, throttled;
+  double time_us, floor_us, pct_floor, bytes, flops;
+  double naive_us, vendor_us;
+  std::string vendor;      // "cublaslt", or the peer's name
+  bool by_wisdom = false;  // else the fastest row
+};
+/// In the order in which problems first come up. The wisdom's winner where its row is here, else the fastest
+/// ok row of the problem's latest run, cold before hot.
+std::vector<Best> winners_of(const ResultsSet& set);
+
+/// One role of a decode step; `us` is one launch, NaN where no winner is near.
+struct StepPart {
+  std::string role, problem, variant;
+  int count = 0;
+  double us = 0;
+};
+struct Step {
+  std::string device, model, plan_set;
+  int batch = 0, context = 0;
+  double us_per_token, sum_of_ops_us, floor_us;  // as decode measured them
+  std::vector<StepPart> parts;                   // from the winners of the sweep
+};
+/// Of the decode runs with a preset's shape; the last run of each model, batch, context and plan set.
+std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winners);
+
+}  // namespace warptune

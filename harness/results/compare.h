@@ -1,0 +1,64 @@
+#pragma once
+// Which rows of a sweep became faster or slower since another one. docs/regression.md explains the rules.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "measure/measurement.h"
+
+namespace warptune {
+
+/// The order is that of the report: what matters first.
+enum class Change { slower, missing, ambiguous, faster, fresh, same };
+/// "SLOWER", "MISSING", "AMBIGUOUS", "FASTER", "NEW", "SAME".
+std::string_view name_of(Change change);
+
+/// What a comparison needs of a row of a CSV.
+struct TimedRow {
+  std::string device, op, problem, variant, config, cache;
+  std::string status;
+  double time_us = Measurement::NAN_VALUE;
+  double ci_low_us = Measurement::NAN_VALUE, ci_high_us = Measurement::NAN_VALUE;
+  double sm_clock_mhz = Measurement::NAN_VALUE;
+  std::string throttled;             // reasons, "none", or empty where unknown
+  std::vector<double> samples = {};  // empty where they were not kept
+
+  bool ok() const { return status == "ok" && time_us > 0; }
+};
+
+struct CompareOptions {
+  double min_effect = 0.02;  // of medians, as a fraction
+  double alpha = 0.05;       // chance that any row of two equal runs is called changed
+  double max_clock_change = 0.03;
+};
+
+struct RowChange {
+  TimedRow base, now;  // the one that is not there is empty
+  Change change = Change::same;
+  double effect = Measurement::NAN_VALUE;  // now / base - 1, of medians
+  double p = Measurement::NAN_VALUE;       // adjusted; NaN where intervals were compared instead
+  std::string note;                        // one sentence where there is something to say
+
+  const TimedRow& row() const { return base.device.empty() ? now : base; }
+};
+
+struct Comparison {
+  CompareOptions options;
+  std::vector<RowChange> rows;  // in the order of Change, then of the files
+  std::size_t matched = 0;      // rows that are in both
+
+  std::size_t count(Change change) const;
+  /// 1 where a row is slower, else 2 where one is missing or none matched, else 0.
+  int exit_code() const;
+};
+
+/// Rows are matched by device, op, problem, variant, config and cache. Of several rows with one key the last
+/// that is ok counts, or the last.
+Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow>& now,
+                   const CompareOptions& options);
+
+/// The rows of a sweep's CSV with the samples beside it. Throws InputError.
+std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv);
+
+}  // namespace warptune

@@ -1,0 +1,30 @@
+#pragma once
+// The samples behind the rows of a sweep, beside its CSV: OUT/<device>/<sweep>.samples.csv.
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "results/sweep_row.h"
+
+namespace warptune {
+
+constexpr std::size_t kMostKeptSamples = 64;
+
+/// At most `most` of the samples, evenly spread over the order in which they were taken, the first and the
+/// last among them.
+std::vector<double> thinned(std::span<const double> samples, std::size_t most = kMostKeptSamples);
+
+/// "results/x.csv" -> "results/x.samples.csv".
+std::filesystem::path samples_path(const std::filesystem::path& csv);
+const std::vector<std::string>& samples_columns();
+/// The fields of a row's samples, thinned; the last is "12.3 12.4 12.3".
+std::vector<std::string> samples_fields(const SweepRow& row);
+
+/// What identifies a row in both files.
+std::string samples_key(const std::map<std::string, std::string>& row);
+/// Samples by key; empty where there is no such file.
+std::map<std::string, std::vector<double>> read_samples(const std::filesystem::path& path);
+
+}  // namespace warptune

@@ -1,0 +1,41 @@
+#include "results/staleness.h"
+
+#include <fmt/format.h>
+
+namespace warptune {
+namespace {
+
+/// "580" of "580.159.04".
+std::string major_of(const std::string& version) { return version.substr(0, version.find('.')); }
+
+std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
+
+}  // namespace
+
+Judgement judge(const Winner& winner, const Provenance& here, const std::string& source_hash,
+                StaleSources stale) {
+  const Provenance& then = winner.made_on;
+  Judgement judgement;
+  if (then.arch != here.arch)
+    judgement.refusals.push_back(
+        fmt::format("tuned for architecture {}, this is {}", or_unknown(then.arch), or_unknown(here.arch)));
+  else if (then.device != here.device)
+    judgement.warnings.push_back(
+        fmt::format("tuned on '{}', this is '{}'", or_unknown(then.device), or_unknown(here.device)));
+  if (winner.source_hash != source_hash) {
+    auto& list = stale == StaleSources::use ? judgement.warnings : judgement.refusals;
+    list.push_back("tuned on other sources of its kernels");
+  }
+  if (major_of(then.driver) != major_of(here.driver))
+    judgement.warnings.push_back(
+        fmt::format("tuned with driver {}, this is {}", or_unknown(then.driver), or_unknown(here.driver)));
+  if (then.toolkit != here.toolkit)
+    judgement.warnings.push_back(
+        fmt::format("tuned with toolkit {}, this is {}", or_unknown(then.toolkit), or_unknown(here.toolkit)));
+  judgement.use = !judgement.refusals.empty()   ? Use::refused
+                  : !judgement.warnings.empty() ? Use::warned
+                                                : Use::yes;
+  return judgement;
+}
+
+}  // namespace warptune

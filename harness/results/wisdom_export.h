@@ -1,0 +1,14 @@
+#pragma once
+// Wisdom for other programs: a C++17 header without dependencies; and a table for people.
+#include <string>
+
+#include "results/wisdom.h"
+
+namespace warptune {
+
+/// namespace warptune_wisdom: a constexpr table and find(problem key, device), value(winner, parameter).
+std::string to_header(const Wisdom& wisdom);
+/// One line per winner, widths aligned; provenance above.
+std::string to_table(const Wisdom& wisdom);
+
+}  // namespace warptune

@@ -1,0 +1,180 @@
+#include "search/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <regex>
+#include <thread>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "results/csv.h"
+#include "search/strategy.h"
+
+namespace warptune {
+namespace {
+
+constexpr double kPercents[] = {1, 2, 5, 10, 15, 25, 50};
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// A configuration as the CSV has it. Labels get the place of their first appearance as value.
+Assignment config_of(const std::string& text, std::map<std::string, std::vector<std::string>>& labels) {
+  Assignment config;
+  for (const auto& [name, value] : parse_pairs(text)) {
+    if (const auto n = number(value)) {
+      config.set(name, static_cast<std::int64_t>(*n));
+      continue;
+    }
+    auto& known = labels[name];
+    const auto it = std::ranges::find(known, value);
+    const auto at = it - known.begin();
+    if (it == known.end()) known.push_back(value);
+    config.set(name, at, value);
+  }
+  return config;
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  return sorted[static_cast<std::size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
+}
+
+/// "1.02", or "-" where no right configuration was found by then.
+std::string ratio(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-"; }
+
+std::size_t evaluations_at(double percent, std::size_t space) {
+  return std::max<std::size_t>(1,
+                               static_cast<std::size_t>(percent / 100 * static_cast<double>(space) + 1e-9));
+}
+
+}  // namespace
+
+std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern) {
+  std::regex wanted;
+  try {
+    wanted = std::regex(pattern);
+  } catch (const std::regex_error&) {
+    throw InputError(fmt::format("--problem '{}' is not a regular expression", pattern));
+  }
+  const auto rows = read_csv(csv);
+  std::vector<std::string> order;
+  struct Collected {
+    RecordedSpace recorded;
+    std::map<std::string, std::size_t> at;  // of variant and configuration
+    std::map<std::string, std::vector<std::string>> labels;
+  };
+  std::map<std::string, Collected> problems;
+  for (const auto& row : rows) {
+    for (const char* column : {"problem", "variant", "config", "status", "time_us"})
+      if (!row.contains(column))
+        throw InputError(
+            fmt::format("{}:1: no column '{}'; this is not the CSV of a sweep", csv.string(), column));
+    const auto get = [&](const char* column) { return row.contains(column) ? row.at(column) : ""; };
+    const std::string& problem = row.at("problem");
+    if (!std::regex_search(problem, wanted)) continue;
+    const std::string key = problem + (get("cache") == "hot" ? " hot" : "");
+    if (!problems.contains(key)) order.push_back(key);
+    Collected& c = problems[key];
+    c.recorded.problem = key;
+    SearchCandidate candidate{.variant = row.at("variant"), .config = config_of(row.at("config"), c.labels)};
+    candidate.registers = number(get("registers"));
+    candidate.shared_bytes = number(get("shared_bytes"));
+    candidate.spill_bytes = number(get("spill_bytes"));
+    candidate.occupancy_pct = number(get("occupancy_pct"));
+    const double time = row.at("status") == "ok" ? number(row.at("time_us")).value_or(INFINITY) : INFINITY;
+    if (const auto floor = number(get("floor_us"))) c.recorded.space.floor_us = *floor;
+    const auto [it, fresh] =
+        c.at.emplace(row.at("variant") + " " + row.at("config"), c.recorded.times_us.size());
+    if (fresh) {
+      c.recorded.space.candidates.push_back(std::move(candidate));
+      c.recorded.times_us.push_back(time);
+    } else {
+      c.recorded.times_us[it->second] = time;
+    }
+  }
+  std::vector<RecordedSpace> spaces;
+  for (const std::string& key : order) {
+    RecordedSpace& recorded = problems[key].recorded;
+    recorded.best_us = std::ranges::min(recorded.times_us);
+    if (std::isfinite(recorded.best_us)) spaces.push_back(std::move(recorded));
+  }
+  if (spaces.empty())
+    throw InputError(
+        fmt::format("'{}' holds no times of a problem that matches '{}'", csv.string(), pattern));
+  return spaces;
+}
+
+std::vector<double> convergence(const RecordedSpace& recorded, const std::string& name, std::uint64_t seed,
+                                std::size_t evaluations, int ahead) {
+  const auto strategy = make_strategy(name, recorded.space, seed);
+  std::vector<double> found;
+  std::deque<std::size_t> asked;
+  double best = INFINITY;
+  while (found.size() < evaluations) {
+    while (asked.size() < static_cast<std::size_t>(ahead) && found.size() + asked.size() < evaluations) {
+      const auto next = strategy->next();
+      if (!next) break;
+      asked.push_back(*next);
+    }
+    if (asked.empty()) break;
+    const std::size_t candidate = asked.front();
+    asked.pop_front();
+    const double time = recorded.times_us[candidate];
+    strategy->tell(candidate, std::isfinite(time) ? std::optional(time) : std::nullopt);
+    best = std::min(best, time);
+    found.push_back(best / recorded.best_us);
+  }
+  return found;
+}
+
+void replay(std::vector<RecordedSpace> spaces, const ReplayOptions& options) {
+  std::unique_ptr<CsvFile> csv;
+  if (!options.csv.empty())
+    csv = std::make_unique<CsvFile>(
+        options.csv, std::vector<std::string>{"problem", "configurations", "strategy", "seeds", "ahead",
+                                              "percent", "evaluations", "median", "p10", "p90"});
+  for (RecordedSpace& recorded : spaces) {
+    if (!options.resources)
+      for (SearchCandidate& c : recorded.space.candidates)
+        c.registers = c.shared_bytes = c.spill_bytes = c.occupancy_pct = std::nullopt;
+    const std::size_t size = recorded.times_us.size();
+    fmt::print(options.log, "{}: {} configurations, best {:.3f} us\n", recorded.problem, size,
+               recorded.best_us);
+    fmt::print(options.log, "  {:<14} {:>7} {:>6}  {:>8} {:>8} {:>8}\n", "strategy", "percent", "tried",
+               "median", "p10", "p90");
+    for (const std::string& name : options.strategies) {
+      const std::size_t most = evaluations_at(options.budget_pct, size);
+      std::vector<std::vector<double>> runs(static_cast<std::size_t>(options.seeds));
+      const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+      parallel_for(options.seeds, threads, [&](std::int64_t seed) {
+        runs[static_cast<std::size_t>(seed)] =
+            convergence(recorded, name, static_cast<std::uint64_t>(seed), most, options.ahead);
+      });
+      for (const double percent : kPercents) {
+        const std::size_t at = evaluations_at(percent, size);
+        if (percent > options.budget_pct) break;
+        std::vector<double> values;
+        for (const auto& run : runs) values.push_back(run[std::min(at, run.size()) - 1]);
+        std::ranges::sort(values);
+        const double median = quantile(values, 0.5), p10 = quantile(values, 0.1), p90 = quantile(values, 0.9);
+        fmt::print(options.log, "  {:<14} {:>7} {:>6}  {:>8} {:>8} {:>8}\n", name, percent, at, ratio(median),
+                   ratio(p10), ratio(p90));
+        if (csv)
+          csv->append({recorded.problem, fmt::format("{}", size), name, fmt::format("{}", options.seeds),
+                       fmt::format("{}", options.ahead), fmt::format("{}", percent), fmt::format("{}", at),
+                       ratio(median), ratio(p10), ratio(p90)});
+      }
+    }
+    std::fflush(options.log);
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,231 @@
+// Strategies that model the logarithm of the time by Gaussian processes and try what promises the largest
+// improvement. `bayesian`: one model, random starts. `guided`: a model per variant and starts spread over
+// each variant, so that a variant far behind is left as soon as its model says so.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "search/gaussian_process.h"
+#include "search/shuffled.h"
+#include "search/strategy.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::size_t kMostObservations = 160;  // of a model; the fastest are kept
+constexpr std::size_t kMostPredicted = 2048;    // candidates looked at per step and model
+constexpr double kSlowest = 1.4;                // log: times beyond 4 times the best teach no more than that
+
+/// Candidates that one model describes.
+struct Region {
+  std::vector<std::size_t> members;         // candidates
+  std::vector<std::vector<double>> points;  // of the members
+  std::vector<std::size_t> starts;          // members to begin with
+  GaussianProcess model;
+  std::size_t fitted = 0;  // observations when the lengths were last set
+  std::vector<std::size_t> open;
+  std::vector<Prediction> predicted;
+  bool stale = true;
+};
+
+/// Members far from each other: the next is always the one farthest from those chosen.
+std::vector<std::size_t> far_apart(const std::vector<std::vector<double>>& points, std::size_t want,
+                                   std::mt19937_64& random) {
+  std::vector<std::size_t> chosen = {random() % points.size()};
+  std::vector<double> nearest(points.size(), INFINITY);
+  while (chosen.size() < std::min(want, points.size())) {
+    std::size_t best = 0;
+    double best_score = -1;
+    for (const std::size_t i : shuffled(points.size(), random)) {
+      double square = 0;
+      for (std::size_t d = 0; d < points[i].size(); ++d)
+        square += std::pow(points[i][d] - points[chosen.back()][d], 2);
+      nearest[i] = std::min(nearest[i], square);
+      if (nearest[i] > best_score) {
+        best = i;
+        best_score = nearest[i];
+      }
+    }
+    chosen.push_back(best);
+  }
+  return chosen;
+}
+
+double expected_improvement(const Prediction& p, double best) {
+  const double z = (best - p.mean) / p.deviation;
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
+  const double below = std::erfc(-z / std::sqrt(2.0)) / 2;
+  return p.deviation * (z * below + density);
+}
+
+class Surrogate final : public Strategy {
+ public:
+  Surrogate(std::size_t count, std::vector<Region> regions, double floor_us, std::uint64_t seed)
+      : regions_(std::move(regions)), random_(seed), state_(count), log_floor_(std::log(floor_us)) {
+    std::size_t longest = 0;
+    for (const Region& r : regions_) longest = std::max(longest, r.starts.size());
+    for (std::size_t round = 0; round < longest; ++round)
+      for (const Region& r : regions_)
+        if (round < r.starts.size()) starts_.push_back(r.members[r.starts[round]]);
+  }
+
+  std::optional<std::size_t> next() override {
+    while (start_ < starts_.size()) {
+      const std::size_t candidate = starts_[start_++];
+      if (!state_[candidate].proposed) return propose(candidate);
+    }
+    std::optional<std::size_t> chosen;
+    double most = -1;
+    for (Region& region : regions_) {
+      refresh(region);
+      for (std::size_t i = 0; i < region.open.size(); ++i) {
+        const std::size_t candidate = region.members[region.open[i]];
+        if (state_[candidate].proposed) continue;
+        const double gain = expected_improvement(region.predicted[i], best_);
+        if (gain > most) {
+          most = gain;
+          chosen = candidate;
+        }
+      }
+    }
+    if (!chosen) return std::nullopt;
+    for (Region& region : regions_) region.stale |= state_[*chosen].region == &region - regions_.data();
+    return propose(*chosen);
+  }
+
+  void tell(std::size_t candidate, std::optional<double> time_us) override {
+    State& state = state_[candidate];
+    state.told = true;
+    state.log_time = time_us ? std::log(*time_us) : INFINITY;
+    if (time_us && state.log_time < best_) {
+      best_ = state.log_time;
+      for (Region& region : regions_) region.stale = true;  // slow times are cut relative to the best
+    }
+    regions_[static_cast<std::size_t>(state.region)].stale = true;
+  }
+
+  void number_regions() {
+    for (std::size_t r = 0; r < regions_.size(); ++r)
+      for (const std::size_t candidate : regions_[r].members)
+        state_[candidate].region = static_cast<std::ptrdiff_t>(r);
+  }
+
+ private:
+  struct State {
+    bool proposed = false, told = false;
+    double log_time = 0;
+    std::ptrdiff_t region = 0;
+  };
+
+  std::size_t propose(std::size_t candidate) {
+    state_[candidate].proposed = true;
+    return candidate;
+  }
+
+  /// What is not told yet counts as the cut of slow times, so that it is not proposed beside itself.
+  double value(const State& state) const {
+    const double cut = (std::isfinite(best_) ? best_ : 0) + kSlowest;
+    return state.told ? std::min(state.log_time, cut) : pending_;
+  }
+
+  void refresh(Region& region) {
+    if (!region.stale) return;
+    region.stale = false;
+    std::vector<std::size_t> seen;
+    region.open.clear();
+    for (std::size_t m = 0; m < region.members.size(); ++m)
+      (state_[region.members[m]].proposed ? seen : region.open).push_back(m);
+    if (region.open.size() > kMostPredicted) {
+      for (std::size_t i = 0; i < kMostPredicted; ++i)
+        std::swap(region.open[i], region.open[i + random_() % (region.open.size() - i)]);
+      region.open.resize(kMostPredicted);
+    }
+    // A candidate still being measured counts as the mean of its model's known ones.
+    double sum = 0;
+    std::size_t told = 0;
+    for (const std::size_t m : seen)
+      if (const State& s = state_[region.members[m]]; s.told) {
+        sum += value(s);
+        ++told;
+      }
+    pending_ = told > 0 ? sum / static_cast<double>(told) : (std::isfinite(best_) ? best_ : 0) + kSlowest;
+    std::ranges::sort(seen, {}, [&](std::size_t m) { return value(state_[region.members[m]]); });
+    if (seen.size() > kMostObservations) seen.resize(kMostObservations);
+    std::vector<std::vector<double>> points;
+    std::vector<double> values;
+    for (const std::size_t m : seen) {
+      points.push_back(region.points[m]);
+      values.push_back(value(state_[region.members[m]]));
+    }
+    if (points.empty()) {
+      region.predicted.assign(region.open.size(), {.mean = 0, .deviation = 1});
+      return;
+    }
+    const bool refit = seen.size() < 8 || seen.size() >= region.fitted + region.fitted / 8 + 1;
+    if (refit) region.fitted = seen.size();
+    region.model.fit(std::move(points), values, refit);
+    std::vector<const std::vector<double>*> wanted;
+    for (const std::size_t m : region.open) wanted.push_back(&region.points[m]);
+    region.predicted = region.model.predict(wanted);
+    for (Prediction& p : region.predicted)  // nothing is faster than the floor
+      if (std::isfinite(log_floor_)) p.mean = std::max(p.mean, log_floor_);
+  }
+
+  std::vector<Region> regions_;
+  std::mt19937_64 random_;
+  std::vector<State> state_;
+  double log_floor_;
+  std::vector<std::size_t> starts_;
+  std::size_t start_ = 0;
+  double best_ = INFINITY, pending_ = 0;
+};
+
+std::unique_ptr<Strategy> strategy_of(const SearchSpace& space, std::vector<Region> regions,
+                                      std::uint64_t seed) {
+  auto strategy =
+      std::make_unique<Surrogate>(space.candidates.size(), std::move(regions), space.floor_us, seed);
+  strategy->number_regions();
+  return strategy;
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Region> regions;
+  for (const VariantGrid& grid : grids_of(space)) {
+    Region region{.members = grid.members(), .model = GaussianProcess(grid.point(0).size())};
+    for (std::size_t m = 0; m < grid.members().size(); ++m) region.points.push_back(grid.point(m));
+    const std::size_t want = std::min<std::size_t>(2 + grid.axes() / 2, 1 + grid.members().size() / 16);
+    region.starts = far_apart(region.points, want, random);
+    regions.push_back(std::move(region));
+  }
+  return strategy_of(space, std::move(regions), seed);
+}
+
+/// One model: an axis per variant, then the axes of each variant, at the middle for members of others.
+std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t seed) {
+  const auto grids = grids_of(space);
+  std::size_t axes = grids.size();
+  for (const VariantGrid& grid : grids) axes += grid.axes();
+  Region region{.members = {}, .model = GaussianProcess(axes)};
+  std::size_t first = grids.size();
+  for (std::size_t g = 0; g < grids.size(); ++g) {
+    for (std::size_t m = 0; m < grids[g].members().size(); ++m) {
+      std::vector<double> point(axes, 0.5);
+      for (std::size_t v = 0; v < grids.size(); ++v) point[v] = v == g ? 1 : 0;
+      std::copy_n(grids[g].point(m).begin(), grids[g].axes(), point.begin() + static_cast<long>(first));
+      region.members.push_back(grids[g].members()[m]);
+      region.points.push_back(std::move(point));
+    }
+    first += grids[g].axes();
+  }
+  std::mt19937_64 random(seed);
+  region.starts = shuffled(region.members.size(), random);
+  region.starts.resize(std::min<std::size_t>(region.starts.size(), 10));
+  std::vector<Region> regions;
+  regions.push_back(std::move(region));
+  return strategy_of(space, std::move(regions), seed);
+}
+
+}  // namespace warptune

@@ -1,0 +1,45 @@
+#include "tune/winners_sweep.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "table.h"
+
+namespace warptune {
+
+std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem) {
+  std::vector<Winner> chosen;
+  try {
+    const std::regex pattern(problem);
+    for (const Winner& winner : wisdom.winners())
+      if (std::regex_search(winner.problem.key(), pattern)) chosen.push_back(winner);
+  } catch (const std::regex_error&) {
+    throw InputError(fmt::format("'{}' is not a regular expression over problems", problem));
+  }
+  if (chosen.empty())
+    throw InputError(problem.empty() ? std::string("the wisdom holds no winners")
+                                     : fmt::format("no problem of the wisdom matches '{}'", problem));
+  return chosen;
+}
+
+Sweep winners_sweep(const std::vector<Winner>& winners, const std::string& name, const BenchOptions& options,
+                    std::vector<std::string>& left_out) {
+  Sweep sweep{.name = name};
+  for (const Winner& winner : winners) try {
+      const OpEntry& entry = find_op(winner.problem.op);
+      const Variant& variant = entry.variant(winner.variant);
+      parse_config(variant, winner.config.str());  // every parameter is there, and no other
+      SweepItem item{.entry = &entry,
+                     .problem = entry.op.problem(winner.problem.dims, winner.problem.dtype),
+                     .options = options};
+      VariantChoice choice{.variant = &variant};
+      for (const auto& value : winner.config) choice.overrides.push_back({value.name, {value.value}});
+      item.choices.push_back(std::move(choice));
+      sweep.items.push_back(std::move(item));
+    } catch (const InputError& e) {
+      left_out.push_back(fmt::format("{}: {}", winner.problem.key(), e.what()));
+    }
+  return sweep;
+}
+
+}  // namespace warptune

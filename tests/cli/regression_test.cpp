@@ -1,0 +1,108 @@
+// tune, rerun, compare and bench from outside, on the host device.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "results/csv.h"
+#include "results/samples_file.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+struct Result {
+  int code;
+  std::string text;
+};
+
+Result run(const std::string& arguments) {
+  std::FILE* pipe = ::popen((std::string(WARPTUNE_PROGRAM) + " " + arguments).c_str(), "r");
+  Result result{-1, {}};
+  std::array<char, 4096> buffer;
+  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.text.append(buffer.data(), n);
+  result.code = WEXITSTATUS(::pclose(pipe));
+  return result;
+}
+
+class Regression : public ::testing::Test {
+ protected:
+  Regression() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "base.yaml")
+        << "sampling: {min_samples: 5, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+           "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
+    const Result tuned =
+        run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
+    EXPECT_EQ(tuned.code, 0) << tuned.text;
+  }
+  const fs::path folder_ = fs::path(::testing::TempDir()) / "regression";
+  const fs::path csv_ = folder_ / "host" / "base.csv", wisdom_ = folder_ / "host" / "wisdom.json";
+};
+
+TEST_F(Regression, SamplesLieBesideTheRows) {
+  const auto samples = read_samples(samples_path(csv_));
+  for (const auto& row : read_csv(csv_)) {
+    ASSERT_TRUE(samples.contains(samples_key(row)));
+    EXPECT_EQ(std::to_string(samples.at(samples_key(row)).size()), row.at("samples"));
+  }
+}
+
+TEST_F(Regression, WinnersRunAgainAndCompare) {
+  const Result again =
+      run("rerun " + wisdom_.string() + " --device host --name again --out " + folder_.string());
+  EXPECT_EQ(again.code, 0) << again.text;
+  const fs::path now = folder_ / "host" / "again.csv";
+  EXPECT_EQ(read_csv(now).size(), 2u);
+  const Result same = run("compare " + now.string() + " " + now.string() + " --format json");
+  EXPECT_EQ(same.code, 0) << same.text;
+  EXPECT_EQ(nlohmann::json::parse(same.text)["counts"]["SAME"], 2);
+  // The sweep holds more than its winners.
+  EXPECT_EQ(run("compare " + csv_.string() + " " + now.string() + " --min-effect 0.9 > /dev/null").code, 2);
+  EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
+}
+
+TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
+  const Result result = run("bench --wisdom " + wisdom_.string() +
+                            " --device host --benchmark_format=json --benchmark_repetitions=3 "
+                            "--benchmark_enable_random_interleaving=true --benchmark_filter=hidden=33 "
+                            "2> /dev/null");
+  EXPECT_EQ(result.code, 0) << result.text;
+  const auto json = nlohmann::json::parse(result.text);
+  EXPECT_EQ(json["context"]["device"], "host");
+  int iterations = 0;
+  for (const auto& one : json["benchmarks"]) {
+    EXPECT_NE(one["name"].get<std::string>().find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"),
+              std::string::npos);
+    if (one["run_type"] != "iteration") continue;
+    ++iterations;
+    EXPECT_EQ(one["iterations"], 1);
+    EXPECT_EQ(one["time_unit"], "us");
+    EXPECT_GT(one["real_time"].get<double>(), 0);
+  }
+  EXPECT_EQ(iterations, 3);
+  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
+  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
+}
+
+TEST_F(Regression, ProfilePrintsItsCommands) {
+  const std::string what =
+      "profile rms_norm/host_naive --problem tokens=2,hidden=33 --dtype fp32 --device host -o " +
+      (folder_ / "report").string();
+  const Result printed = run(what);
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_NE(printed.text.find("ncu --profile-from-start off"), std::string::npos) << printed.text;
+  EXPECT_NE(printed.text.find("\nnsys profile"), std::string::npos) << printed.text;
+  EXPECT_EQ(run(what + " --inside").code, 0);
+  EXPECT_EQ(run("profile rms_norm --problem tokens=2,hidden=33 2> /dev/null").code, 2);
+}
+
+}  // namespace
+}  // namespace warptune

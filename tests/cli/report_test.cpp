@@ -1,0 +1,66 @@
+// The commands that read results, from outside.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "results/wisdom.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// The exit code of the program run in `folder`; what it prints goes to folder/said.
+int run(const fs::path& folder, const std::string& arguments) {
+  return WEXITSTATUS(std::system(
+      ("cd '" + folder.string() + "' && " WARPTUNE_PROGRAM " " + arguments + " > said 2>&1").c_str()));
+}
+
+fs::path scratch(const std::string& name) {
+  const fs::path folder = fs::path(::testing::TempDir()) / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+TEST(Cli, WisdomIsShownAndExported) {
+  const fs::path folder = scratch("cli_wisdom");
+  Wisdom wisdom({"NVIDIA H200", "sm_90a", "580", "13.0", "abc"});
+  wisdom.put({{"argmax", {{"batch", 1}}, DType::fp16}, "naive", {{"block", 64}}, 3, "", "", ""});
+  wisdom.save(folder / "wisdom.json");
+  EXPECT_EQ(run(folder, "wisdom show wisdom.json"), 0);
+  EXPECT_NE(text_of(folder / "said").find("argmax[batch=1,dtype=fp16]"), std::string::npos);
+  EXPECT_EQ(run(folder, "wisdom export wisdom.json --format header -o w.h"), 0);
+  EXPECT_NE(text_of(folder / "w.h").find("namespace warptune_wisdom"), std::string::npos);
+  EXPECT_EQ(run(folder, "wisdom export wisdom.json"), 0);
+  EXPECT_EQ(text_of(folder / "said"), text_of(folder / "wisdom.json"));
+  EXPECT_EQ(run(folder, "wisdom show none.json"), 2);
+  EXPECT_EQ(run(folder, "wisdom export wisdom.json --format xml"), 2);
+}
+
+TEST(Cli, ReportOfAHostSweep) {
+  const fs::path folder = scratch("cli_report");
+  std::ofstream(folder / "small.yaml")
+      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+         "    problems: [{tokens: 2, hidden: 8}]\n";
+  ASSERT_EQ(run(folder, "tune small.yaml --device host --out results"), 0) << text_of(folder / "said");
+  ASSERT_EQ(run(folder, "report results -o page.html --title 'A host'"), 0) << text_of(folder / "said");
+  const std::string page = text_of(folder / "page.html");
+  EXPECT_NE(page.find("<h1>A host</h1>"), std::string::npos);
+  EXPECT_NE(page.find("rms_norm[tokens=2,hidden=8,dtype=fp32]"), std::string::npos);
+  EXPECT_EQ(run(folder, "report nothing.csv"), 2);
+  EXPECT_EQ(run(folder, "report results -o no/such/folder/page.html"), 2);
+}
+
+}  // namespace
+}  // namespace warptune

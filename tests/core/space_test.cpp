@@ -1,0 +1,113 @@
+#include "core/space.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace warptune {
+namespace {
+
+const Variant kVariant{.name = "tiled",
+                       .parameters = {{"block", {64, 128}},
+                                      {"vec", {1, 2, 4}},
+                                      {"layout", {0, 1}, "order of the axes", {"rows", "columns"}}},
+                       .constraints = {"hidden % vec == 0"}};
+const Problem kProblem{.op = "op", .dims = {{"hidden", 6}}, .dtype = DType::bf16};
+
+DeviceFacts facts() { return {.arch = "sm_90a", .sms = 132, .shared_per_block = 1000}; }
+
+std::vector<std::string> texts(const Space& space) {
+  std::vector<std::string> all;
+  for (const Config& config : space.configs()) all.push_back(config.str());
+  return all;
+}
+
+template <class F>
+std::string error_of(F&& body) {
+  try {
+    body();
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Space, TheLastParameterVariesFastest) {
+  const Space space(kVariant, kProblem, facts());
+  EXPECT_EQ(space.size(), 12);
+  EXPECT_EQ(space.at(0).str(), "block=64,vec=1,layout=rows");
+  EXPECT_EQ(space.at(1).str(), "block=64,vec=1,layout=columns");
+  EXPECT_EQ(space.at(2).str(), "block=64,vec=2,layout=rows");
+  EXPECT_EQ(space.at(11).str(), "block=128,vec=4,layout=columns");
+}
+
+TEST(Space, ConstraintsOfVariantAndSweepHold) {
+  const std::vector<std::string> more = {"block * vec <= 128", "layout == 1"};
+  const Space space(kVariant, kProblem, facts(), {}, more);
+  EXPECT_EQ(texts(space),
+            (std::vector<std::string>{"block=64,vec=1,layout=columns", "block=64,vec=2,layout=columns",
+                                      "block=128,vec=1,layout=columns"}));
+  EXPECT_EQ(space.broken_constraint({{"block", 64}, {"vec", 4}, {"layout", 1}}), "hidden % vec == 0");
+  EXPECT_EQ(space.broken_constraint({{"block", 128}, {"vec", 2}, {"layout", 0}}), "block * vec <= 128");
+  EXPECT_EQ(space.broken_constraint({{"block", 64}, {"vec", 1}, {"layout", 1}}), std::nullopt);
+}
+
+TEST(Space, ConstraintsKnowTheDevice) {
+  const std::vector<std::string> device = {
+      "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};
+  EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
+}
+
+TEST(Space, OverridesReplaceTheValues) {
+  const std::vector<Override> overrides = {{"block", {96}}, {"layout", {1}}};
+  EXPECT_EQ(texts(Space(kVariant, kProblem, facts(), overrides)),
+            (std::vector<std::string>{"block=96,vec=1,layout=columns", "block=96,vec=2,layout=columns"}));
+}
+
+TEST(Space, AVariantWithoutParametersHasOneConfiguration) {
+  const Space space(Variant{.name = "plain"}, kProblem, facts());
+  EXPECT_EQ(space.size(), 1);
+  EXPECT_EQ(space.at(0).str(), "");
+}
+
+TEST(Space, WrongOverridesAndConstraints) {
+  const std::vector<Override> unknown = {{"blok", {1}}};
+  EXPECT_EQ(error_of([&] { Space(kVariant, kProblem, facts(), unknown); }),
+            "variant 'op/tiled' has no parameter 'blok'; it has block, vec, layout");
+  const std::vector<std::string> wrong = {"blok > 1"};
+  EXPECT_EQ(
+      error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
+      "unknown name 'blok' at position 1 of constraint 'blok > 1'; it may use block, vec, layout, hidden, "
+      "dtype_bytes, sms, arch, shared_per_block");
+}
+
+TEST(ParseConfig, TakesAnyOrderAndLabels) {
+  const Config config = parse_config(kVariant, "layout=columns,vec=2,block=512");
+  EXPECT_EQ(config.str(), "block=512,vec=2,layout=columns");
+  EXPECT_EQ(config["layout"], 1);
+  EXPECT_EQ(parse_config(kVariant, "block=1,vec=1,layout=0").str(), "block=1,vec=1,layout=rows");
+  EXPECT_EQ(parse_config(Variant{.name = "plain"}, "").str(), "");
+}
+
+TEST(ParseConfig, ErrorsAreOneSentence) {
+  const auto error = [](const char* text) { return error_of([&] { parse_config(kVariant, text); }); };
+  EXPECT_EQ(error("block=1,vec=1"), "variant 'tiled' needs parameter 'layout'");
+  EXPECT_EQ(error("blok=1"), "variant 'tiled' has no parameter 'blok'; it has block, vec, layout");
+  EXPECT_EQ(error("block=1.5,vec=1,layout=0"),
+            "parameter 'block' of variant 'tiled' is '1.5'; it must be a whole number");
+  EXPECT_EQ(error("block=1,vec=1,layout=diagonal"),
+            "parameter 'layout' of variant 'tiled' is 'diagonal'; it must be a whole number or one of rows, "
+            "columns");
+  EXPECT_EQ(error("block"), "'block' is not of the form name=value");
+  EXPECT_EQ(error_of([] { parse_config(Variant{.name = "plain"}, "a=1"); }),
+            "variant 'plain' has no parameter 'a'; it has none");
+}
+
+TEST(OpEntry, UnknownVariantListsThoseThereAre) {
+  const OpEntry entry{.op = {.name = "op"}, .variants = {{.name = "naive"}, {.name = "tiled"}}};
+  EXPECT_EQ(&entry.variant("tiled"), &entry.variants[1]);
+  EXPECT_EQ(error_of([&] { entry.variant("fast"); }), "op 'op' has no variant 'fast'; it has naive, tiled");
+}
+
+}  // namespace
+}  // namespace warptune

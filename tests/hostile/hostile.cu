@@ -1,0 +1,142 @@
+// Idea: kernels that cheat, for tests/measure/hostile_gpu_test.cpp. All but one begin with a right rms_norm,
+// a block per token, and then do one thing that must be found out. What they remember is in module variables.
+#include "common/pdl.cuh"
+#include "common/reduce.cuh"
+#include "rms_norm/args.h"
+
+namespace warptune {
+
+constexpr int kThreads = 128;
+constexpr int kMostTokens = 64, kMostElements = 1 << 16;
+
+__device__ int calls[kMostTokens];
+__device__ float kept[kMostElements];
+
+template <class T>
+__device__ T* row_of(const void* tensor, int hidden) {
+  return static_cast<T*>(const_cast<void*>(tensor)) + static_cast<long long>(blockIdx.x) * hidden;
+}
+
+/// The right answer of this block's token. Ends with a barrier.
+template <class T, int kHidden>
+__device__ void right_answer(const RmsNormArgs& args) {
+  const T *x = row_of<T>(args.x, kHidden), *weight = static_cast<const T*>(args.weight);
+  T* y = row_of<T>(args.y, kHidden);
+  float sum = 0;
+  for (int i = threadIdx.x; i < kHidden; i += kThreads) sum += to_float(x[i]) * to_float(x[i]);
+  const float scale = rsqrtf(block_reduce<Sum, kThreads>(sum) / kHidden + args.eps);
+  for (int i = threadIdx.x; i < kHidden; i += kThreads)
+    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
+  __syncthreads();
+}
+
+/// How often this block's token was computed before. Ends with a barrier.
+__device__ __forceinline__ int count_call() {
+  __shared__ int before;
+  if (threadIdx.x == 0) before = calls[blockIdx.x]++;
+  __syncthreads();
+  return before;
+}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) writes_nothing(RmsNormArgs) {}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) writes_nan(RmsNormArgs args) {
+  right_answer<T, kHidden>(args);
+  if (threadIdx.x == 0) row_of<T>(args.y, kHidden)[5] = from_float<T>(__int_as_float(0x7fffffff));
+}
+
+/// After the first call: what the call before it found.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) returns_predecessor(RmsNormArgs args) {
+  const bool first = count_call() == 0;
+  right_answer<T, kHidden>(args);
+  T* y = row_of<T>(args.y, kHidden);
+  float* before = kept + blockIdx.x * kHidden;
+  for (int i = threadIdx.x; i < kHidden; i += kThreads) {
+    const float now = to_float(y[i]);
+    if (!first) y[i] = from_float<T>(before[i]);
+    before[i] = now;
+  }
+}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) edits_inputs(RmsNormArgs args) {
+  right_answer<T, kHidden>(args);
+  if (threadIdx.x == 0) row_of<T>(args.x, kHidden)[0] = from_float<T>(0.5f);
+}
+
+/// kAt: 0: one past the end, 1: one before the start.
+template <class T, int kHidden, int kAt>
+__global__ void __launch_bounds__(kThreads) writes_outside(RmsNormArgs args) {
+  right_answer<T, kHidden>(args);
+  if (threadIdx.x == 0 && blockIdx.x == 0)
+    static_cast<T*>(args.y)[kAt ? -1 : static_cast<long long>(args.tokens) * kHidden] = from_float<T>(1.0f);
+}
+
+/// Behind the guard band, without using what it reads.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) reads_past_end(RmsNormArgs args) {
+  right_answer<T, kHidden>(args);
+  const T* end = static_cast<const T*>(args.x) + static_cast<long long>(args.tokens) * kHidden;
+  unsigned seen;
+  if (threadIdx.x == 0 && blockIdx.x == 0)
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(seen) : "l"(reinterpret_cast<const char*>(end) + 260));
+}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) skips_after_ten(RmsNormArgs args) {
+  if (count_call() < 10) right_answer<T, kHidden>(args);
+}
+
+/// Sums rounded to fp16 after each addition.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) narrow_accumulators(RmsNormArgs args) {
+  const T *x = row_of<T>(args.x, kHidden), *weight = static_cast<const T*>(args.weight);
+  T* y = row_of<T>(args.y, kHidden);
+  float sum = 0;
+  for (int i = threadIdx.x; i < kHidden; i += kThreads)
+    sum = to_float(from_float<fp16>(sum + to_float(x[i]) * to_float(x[i])));
+  sum = to_float(from_float<fp16>(block_reduce<Sum, kThreads>(sum)));
+  const float scale = rsqrtf(sum / kHidden + args.eps);
+  for (int i = threadIdx.x; i < kHidden; i += kThreads)
+    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
+}
+
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) right_for_first_inputs(RmsNormArgs args) {
+  const bool first = count_call() == 0;
+  if (first) right_answer<T, kHidden>(args);
+  T* y = row_of<T>(args.y, kHidden);
+  float* before = kept + blockIdx.x * kHidden;
+  for (int i = threadIdx.x; i < kHidden; i += kThreads) {
+    if (first) before[i] = to_float(y[i]);
+    y[i] = from_float<T>(before[i]);
+  }
+}
+
+__device__ __forceinline__ long long now() {
+  long long ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+
+/// A second block per token (grid.y) writes zeros; who is last depends on the time of day.
+template <class T, int kHidden>
+__global__ void __launch_bounds__(kThreads) races(RmsNormArgs args) {
+  const long long start = now();
+  const bool liar = blockIdx.y == 1;
+  const long long wait = liar ? 20'000 : (start >> 12) % 4 == 0 ? 40'000 : 0;
+  while (now() - start < wait) {
+  }
+  __syncthreads();
+  if (!liar) {
+    right_answer<T, kHidden>(args);
+    return;
+  }
+  T* y = row_of<T>(args.y, kHidden);
+  for (int i = threadIdx.x; i < kHidden; i += kThreads) y[i] = from_float<T>(0.0f);
+}
+
+}  // namespace warptune

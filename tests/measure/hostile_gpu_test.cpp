@@ -1,0 +1,182 @@
+// Variants that cheat on the GPU, each rejected by name. Their kernels are in tests/hostile.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "device/compile.h"
+#include "measure/bench.h"
+#include "table.h"
+#if WARPTUNE_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kTokens = 3, kHidden = 4096;
+
+/// The project's kernels and the hostile ones as one folder.
+fs::path kernel_folder() {
+  const fs::path folder = fs::path(::testing::TempDir()) / "hostile_kernels";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const fs::path root = SOURCE_ROOT;
+  for (const auto& entry : fs::directory_iterator(root / "kernels"))
+    fs::create_symlink(entry.path(), folder / entry.path().filename());
+  fs::create_symlink(root / "tests" / "hostile", folder / "hostile");
+  return folder;
+}
+
+Variant hostile(const std::string& kernel, unsigned blocks_per_token = 1) {
+  return {
+      .name = "hostile",
+      .idea = "cheats",
+      .stages = {
+          {"hostile/hostile.cu", kernel, [=](const Problem& p, const Config&) {
+             return Launch{.grid = {static_cast<unsigned>(p["tokens"]), blocks_per_token}, .block = {128}};
+           }}}};
+}
+
+Problem problem() {
+  const Assignment dims{{"tokens", kTokens}, {"hidden", kHidden}};
+  return find_op("rms_norm").op.problem(dims, DType::fp32);
+}
+
+const char* const kKernels[] = {"writes_nothing<{dtype}, {hidden}>",
+                                "writes_nan<{dtype}, {hidden}>",
+                                "returns_predecessor<{dtype}, {hidden}>",
+                                "edits_inputs<{dtype}, {hidden}>",
+                                "writes_outside<{dtype}, {hidden}, 0>",
+                                "writes_outside<{dtype}, {hidden}, 1>",
+                                "reads_past_end<{dtype}, {hidden}>",
+                                "skips_after_ten<{dtype}, {hidden}>",
+                                "narrow_accumulators<{dtype}, {hidden}>",
+                                "right_for_first_inputs<{dtype}, {hidden}>",
+                                "races<{dtype}, {hidden}>"};
+
+TEST(HostileKernels, Compile) {
+#if !WARPTUNE_HAS_CUDA
+  GTEST_SKIP() << "no CUDA in this build";
+#else
+  const Compiler compiler(KernelSources(kernel_folder()), default_cache_folder());
+  for (const char* kernel : kKernels) {
+    const Variant variant = hostile(kernel);
+    EXPECT_NO_THROW(compiler.compile("hostile/hostile.cu",
+                                     expand_kernel_name(variant, variant.stages[0], problem(), {}), "sm_90a"))
+        << kernel;
+  }
+#endif
+}
+
+class GpuHostile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+    ::setenv("WARPTUNE_KERNELS", kernel_folder().c_str(), 1);
+    device_ = open_device("cuda:0");
+    ::unsetenv("WARPTUNE_KERNELS");
+    entry_ = &find_op("rms_norm");
+  }
+  /// On rotating sets of weights, and on one set.
+  void expect_wrong(const Variant& variant, const std::string& text) {
+    for (const CacheMode cache : {CacheMode::cold, CacheMode::hot}) {
+      Bench bench(*device_, *entry_, problem(), {.cache = cache, .min_samples = 6, .max_time = 0.02});
+      const Measurement m = bench.run(variant, {});
+#if WARPTUNE_HAS_CUDA
+      cudaDeviceSynchronize();  // work on side streams must not outlive the tensors
+#endif
+      EXPECT_EQ(m.status, Status::wrong_result) << m.detail;
+      EXPECT_NE(m.detail.find(text), std::string::npos) << m.detail;
+      // The next one is not held to account.
+      const Measurement good = bench.run(entry_->variant("naive"), {{"block", 128}});
+      EXPECT_EQ(good.status, Status::ok) << good.detail;
+    }
+  }
+  std::unique_ptr<Device> device_;
+  const OpEntry* entry_ = nullptr;
+};
+
+TEST_F(GpuHostile, WritesNothing) { expect_wrong(hostile(kKernels[0]), "before timing: 12288 of 12288"); }
+TEST_F(GpuHostile, WritesNan) { expect_wrong(hostile(kKernels[1]), "before timing: 3 of 12288"); }
+TEST_F(GpuHostile, ReturnsWhatItsPredecessorFound) {
+  expect_wrong(hostile(kKernels[2]), "after timing: 'y'[");
+}
+TEST_F(GpuHostile, EditsItsInputs) { expect_wrong(hostile(kKernels[3]), "input 'x' was changed"); }
+TEST_F(GpuHostile, WritesOnePastTheEnd) {
+  expect_wrong(hostile(kKernels[4]), "memory outside 'y' was written");
+}
+TEST_F(GpuHostile, WritesOneBeforeTheStart) {
+  expect_wrong(hostile(kKernels[5]), "memory outside 'y' was written");
+}
+TEST_F(GpuHostile, SkipsTheWorkAfterTenCalls) {
+  expect_wrong(hostile(kKernels[7]), "after timing: 12288 of 12288");
+}
+TEST_F(GpuHostile, KeepsNarrowAccumulators) { expect_wrong(hostile(kKernels[8]), "before timing: 'y'["); }
+TEST_F(GpuHostile, IsRightOnlyForTheFirstInputs) { expect_wrong(hostile(kKernels[9]), "after timing: 'y'["); }
+TEST_F(GpuHostile, RacesBetweenBlocks) { expect_wrong(hostile(kKernels[10], 2), "'y'["); }
+
+// Without effect on the result: only memcheck sees it, and then the launch fails (scripts/sanitize.sh
+// hostile).
+TEST_F(GpuHostile, ReadsPastTheEnd) {
+  Bench bench(*device_, *entry_, problem(), {.min_samples = 6, .max_time = 0.02});
+  Measurement m;
+  try {
+    m = bench.run(hostile(kKernels[6]), {});
+  } catch (const std::exception& e) {
+    m = {.status = Status::launch_error, .detail = e.what()};
+  }
+  std::printf("%s %s\n", std::string(name_of(m.status)).c_str(), m.detail.c_str());
+  EXPECT_TRUE(m.status == Status::ok || m.status == Status::launch_error) << m.detail;
+}
+
+#if WARPTUNE_HAS_CUDA
+/// Gives what a launch of the right kernel does to `harm`.
+Variant spoiled(Device& device,
+                std::function<void(const Plan& right, const void* args, cudaStream_t stream)> harm) {
+  return {.name = "hostile", .idea = "cheats", .vendor = [&device, harm](const Problem& p, const Config&) {
+            const std::shared_ptr<Plan> right =
+                device.prepare(find_op("rms_norm").variant("naive"), p, {{"block", 128}});
+            return [right, harm](const void* args, void* stream) {
+              harm(*right, args, static_cast<cudaStream_t>(stream));
+            };
+          }};
+}
+
+TEST_F(GpuHostile, ComputesOnASideStream) {
+  cudaStream_t side = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking), cudaSuccess);
+  // So soon after that the first check may find it done; a replay of the graph does not do it at all.
+  expect_wrong(spoiled(*device_, [side](const Plan& right, const void* args,
+                                        cudaStream_t) { right.launch(args, {side}); }),
+               "of 12288 elements of 'y' were not written");
+  // Late enough that the first check does not.
+  expect_wrong(spoiled(*device_,
+                       [side](const Plan& right, const void* args, cudaStream_t) {
+                         const auto sleep = [](void*) {
+                           std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                         };
+                         cudaLaunchHostFunc(side, sleep, nullptr);
+                         right.launch(args, {side});
+                       }),
+               "before timing: 12288 of 12288");
+  cudaStreamSynchronize(side);
+  cudaStreamDestroy(side);
+}
+
+TEST_F(GpuHostile, SkipsWhenCaptured) {
+  expect_wrong(spoiled(*device_,
+                       [](const Plan& right, const void* args, cudaStream_t stream) {
+                         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+                         cudaStreamIsCapturing(stream, &status);
+                         if (status == cudaStreamCaptureStatusNone) right.launch(args, {stream});
+                       }),
+               "12288 of 12288 elements of 'y' were not written");
+}
+#endif
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,157 @@
+// When sampling ends, and what is said of it. Time is counted by the test: each sample takes a tenth of a
+// second.
+#include "measure/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "measure/interleave.h"
+
+namespace warptune {
+namespace {
+
+/// Gives the values in turn, from the start again at their end.
+class Source {
+ public:
+  explicit Source(std::vector<double> values) : values_(std::move(values)) {}
+  Sample operator()() {
+    seconds += 0.1;
+    return {.us = values_[taken++ % values_.size()], .throttled = taken <= throttled};
+  }
+  double seconds = 0;
+  std::size_t taken = 0, throttled = 0;
+
+ private:
+  std::vector<double> values_;
+};
+
+Samples sample(const SamplingRule& rule, Source& source) {
+  return sample_until(
+      rule, [&] { return source(); }, [&] { return source.seconds; });
+}
+
+TEST(Sampler, EqualSamplesEndAtTheFewest) {
+  Source source({5});
+  const Samples s = sample({.min_samples = 7, .max_time = 100}, source);
+  EXPECT_EQ(s.us.size(), 7u);
+  EXPECT_EQ(s.stop, Stop::converged);
+  EXPECT_EQ(s.rel_ci, 0);
+  EXPECT_EQ(sentence_of(s), "");
+}
+
+TEST(Sampler, SaysTheIntervalWhereItEndsOnTime) {
+  // 20 samples, ten of 99 and ten of 101: the interval is 99..101 about a median of 100.
+  Source source({99, 101});
+  const Samples s = sample({.max_rel_ci = 0.005, .min_samples = 6, .max_time = 1.95}, source);
+  EXPECT_EQ(s.us.size(), 20u);
+  EXPECT_EQ(s.stop, Stop::max_time);
+  EXPECT_DOUBLE_EQ(s.rel_ci, 0.01);
+  EXPECT_EQ(sentence_of(s), "stopped at max_time with an interval of 1.0 %");
+}
+
+TEST(Sampler, ConvergesOnceTheIntervalIsNarrow) {
+  Source source({99, 101});
+  const Samples s = sample({.max_rel_ci = 0.0102, .min_samples = 11, .max_time = 100}, source);
+  EXPECT_EQ(s.us.size(), 11u);
+  EXPECT_EQ(s.stop, Stop::converged);
+}
+
+TEST(Sampler, ZeroIsATimeAndEndsOnTime) {
+  Source zeros({0});
+  EXPECT_EQ(sample({.min_samples = 3, .max_time = 100}, zeros).stop, Stop::converged);
+  Source mostly({0, 5, 0, 0});
+  const Samples s = sample({.min_samples = 3, .max_time = 0.75}, mostly);
+  EXPECT_EQ(s.stop, Stop::max_time);
+  EXPECT_EQ(s.us.size(), 8u);
+  EXPECT_EQ(sentence_of(s), "stopped at max_time with a median of 0");
+}
+
+TEST(Sampler, NanAndInfinityAreNoTimes) {
+  Source nan({NAN}), infinite({INFINITY, -1});
+  for (Source* source : {&nan, &infinite}) {
+    const Samples s = sample({}, *source);
+    EXPECT_EQ(s.stop, Stop::no_time);
+    EXPECT_TRUE(s.us.empty());
+    EXPECT_EQ(sentence_of(s), "no sample is a time");
+  }
+  Source some({NAN, 5});
+  EXPECT_EQ(sample({.min_samples = 4, .max_time = 100}, some).us, (std::vector<double>{5, 5, 5, 5}));
+}
+
+TEST(Sampler, OddTimesEndAllTheSame) {
+  Source source({1, 2});
+  EXPECT_EQ(sample({.min_samples = 3, .max_time = NAN}, source).stop, Stop::max_time);
+  EXPECT_EQ(sample({.min_samples = 0, .max_time = 0}, source).us.size(), 1u);
+}
+
+TEST(Sampler, OneSlowSampleNeedsOnlyThree) {
+  Source source({1e6, 2e6});  // a second each
+  EXPECT_EQ(sample({.min_samples = 11, .max_time = 0.2}, source).us.size(), 3u);
+}
+
+TEST(Sampler, AbandonsWhatIsSurelySlower) {
+  Source source({110, 111, 112, 109, 108, 107});
+  const Samples s = sample({.min_samples = 11, .max_time = 100, .best_us = 106}, source);
+  EXPECT_EQ(s.stop, Stop::abandoned);
+  EXPECT_EQ(s.us.size(), 6u);
+  EXPECT_EQ(sentence_of(s), "abandoned after 6 samples: surely slower than the best");
+  Source again({110, 111, 112, 109, 108, 107});
+  EXPECT_EQ(sample({.max_rel_ci = 1, .min_samples = 11, .max_time = 100, .best_us = 113}, again).stop,
+            Stop::converged);
+}
+
+TEST(Sampler, ThrottledSamplesAreTakenAgainWithinABudget) {
+  Source source({5});
+  source.throttled = 4;
+  const Samples s = sample({.min_samples = 6, .max_time = 0.55, .max_discarded = 10}, source);
+  EXPECT_EQ(s.us.size(), 6u);
+  EXPECT_EQ(s.discarded, 4);
+  EXPECT_EQ(s.throttled, 0);
+  EXPECT_EQ(sentence_of(s), "4 throttled samples were taken again");
+}
+
+TEST(Sampler, ADeviceThatIsAlwaysThrottledStillHasATime) {
+  Source source({5});
+  source.throttled = 1000;
+  const Samples s = sample({.min_samples = 6, .max_time = 100, .max_discarded = 10}, source);
+  EXPECT_EQ(s.us.size(), 6u);
+  EXPECT_EQ(s.throttled, 6);
+  EXPECT_EQ(sentence_of(s), "6 of 6 samples are throttled, after 10 others were discarded");
+}
+
+TEST(Interleave, GoesRoundAndRound) {
+  std::vector<std::size_t> order;
+  const auto all = interleave({.rounds = 3}, 3, [&](std::size_t i) {
+    order.push_back(i);
+    return Sample{.us = static_cast<double>(10 * i + order.size())};
+  });
+  EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(all[1].us, (std::vector<double>{12, 15, 18}));
+}
+
+TEST(Interleave, LeavesOutWhatGivesNoTimeAndEndsOnTime) {
+  double seconds = 0;
+  const auto all = interleave(
+      {.rounds = 100, .max_rel_ci = 0.01, .max_time = 7.5}, 2,
+      [&](std::size_t i) {
+        seconds += 1;
+        return Sample{.us = i == 1 ? NAN : 90 + 10 * std::fmod(seconds, 3.0)};
+      },
+      [&] { return seconds; });
+  EXPECT_EQ(all[1].stop, Stop::no_time);
+  EXPECT_EQ(all[0].us.size(), 7u);  // 1 of 2 in the first round, then alone
+  EXPECT_EQ(all[0].stop, Stop::max_time);
+}
+
+TEST(Interleave, ThrottledSamplesAreTakenAgain) {
+  int calls = 0;
+  const auto all = interleave({.rounds = 2, .max_discarded = 1}, 1,
+                              [&](std::size_t) { return Sample{.us = 1, .throttled = ++calls <= 2}; });
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(all[0].discarded, 1);
+  EXPECT_EQ(all[0].throttled, 1);
+}
+
+}  // namespace
+}  // namespace warptune

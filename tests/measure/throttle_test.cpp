@@ -1,0 +1,86 @@
+// What a device that holds its clocks down does to a row.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "measure/bench.h"
+#include "measure/clock_watch.h"
+#include "measure/forwarding_device.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+/// Tells made-up clocks: `hot` readings that are throttled, then cool ones.
+class HotDevice : public testing::ForwardingDevice {
+ public:
+  HotDevice(std::string reason, int hot)
+      : ForwardingDevice(open_device("host")), reason_(std::move(reason)), hot_(hot) {}
+  Clocks quick_clocks() const override {
+    const bool hot = readings_++ < hot_;
+    return {.sm_mhz = hot ? 300.0 : 1980.0,
+            .temperature_c = NAN,
+            .power_w = NAN,
+            .throttled = hot ? reason_ : "none"};
+  }
+  Clocks clocks() const override {
+    return {.sm_mhz = 1, .temperature_c = 60, .power_w = 400, .throttled = ""};
+  }
+  void reset_persisting_cache() override { ++resets; }
+  int resets = 0;
+
+ private:
+  const std::string reason_;
+  const int hot_;
+  mutable int readings_ = 0;
+};
+
+Measurement measured(HotDevice& device) {
+  const OpEntry& entry = find_op("rms_norm");
+  const Assignment dims{{"tokens", 3}, {"hidden", 64}};
+  Bench bench(device, entry, entry.op.problem(dims, DType::fp32), {.min_samples = 6, .max_time = 0.05});
+  return bench.run(entry.variant("host_naive"), {});
+}
+
+TEST(HeldDown, HeatSlowdownAndPowerBrakeButNotThePowerCapAlone) {
+  for (const char* reason : {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown",
+                             "hw_power_brake_slowdown", "sw_power_cap+hw_slowdown"})
+    EXPECT_TRUE(held_down(reason)) << reason;
+  for (const char* reason : {"", "none", "sw_power_cap"}) EXPECT_FALSE(held_down(reason)) << reason;
+}
+
+TEST(Throttle, AFewThrottledSamplesAreTakenAgain) {
+  HotDevice device("hw_thermal_slowdown", 3);
+  const Measurement m = measured(device);
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_EQ(m.clocks.throttled, "none");
+  EXPECT_EQ(m.clocks.sm_mhz, 1980);
+  EXPECT_EQ(m.clocks.power_w, 400);
+  EXPECT_NE(m.detail.find("throttled samples were taken again"), std::string::npos) << m.detail;
+}
+
+TEST(Throttle, ARowOfADeviceThatStaysThrottledHasATimeAndSaysSo) {
+  HotDevice device("hw_thermal_slowdown", 1'000'000);
+  const Measurement m = measured(device);
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_GT(m.time_us, 0);
+  EXPECT_EQ(m.clocks.throttled, "hw_thermal_slowdown");
+  EXPECT_NE(m.detail.find("samples are throttled"), std::string::npos) << m.detail;
+}
+
+TEST(Throttle, ThePowerCapIsANote) {
+  HotDevice device("sw_power_cap", 1'000'000);
+  const Measurement m = measured(device);
+  EXPECT_EQ(m.clocks.throttled, "sw_power_cap");
+  EXPECT_EQ(m.detail.find("throttled"), std::string::npos) << m.detail;
+  EXPECT_EQ(m.clocks.sm_mhz, 300);
+}
+
+TEST(Throttle, EveryVariantStartsWithoutPinnedCacheLines) {
+  HotDevice device("", 0);
+  measured(device);
+  EXPECT_EQ(device.resets, 1);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,90 @@
+// Every value of every parameter of every CUDA variant, on problems that admit it.
+#include <algorithm>
+
+#include "device/device.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+struct Coverage {
+  std::string op;
+  std::vector<Dims> problems;
+  DType dtype = DType::bf16;
+};
+
+Dims heads(int batch, int q_heads, int kv_heads, int head_dim, int context, bool dsx = false) {
+  return {{"batch", std::to_string(batch)},       {"q_heads", std::to_string(q_heads)},
+          {"kv_heads", std::to_string(kv_heads)}, {"head_dim", std::to_string(head_dim)},
+          {"context", std::to_string(context)},   {"k_layout", dsx ? "dsx" : "sd"}};
+}
+
+std::vector<Coverage> coverage() {
+  return {
+      {"embedding", {{{"tokens", "300"}, {"vocab", "50"}, {"hidden", "8192"}}}},
+      {"padding_offset", {{{"batch", "2500"}, {"max_q_len", "11"}}}, DType::int32},
+      {"remove_padding", {{{"batch", "9"}, {"max_q_len", "31"}, {"hidden", "8192"}}}},
+      {"restore_padding", {{{"batch", "9"}, {"max_q_len", "31"}, {"hidden", "8192"}}}},
+      {"causal_mask", {{{"batch", "2"}, {"max_q_len", "64"}, {"max_k_len", "8192"}}}},
+      {"rms_norm", {{{"tokens", "300"}, {"hidden", "8192"}}, {{"tokens", "300"}, {"hidden", "512"}}}},
+      {"add_rms_norm", {{{"tokens", "300"}, {"hidden", "8192"}}, {{"tokens", "300"}, {"hidden", "512"}}}},
+      {"linear",
+       {{{"tokens", "1"}, {"in", "4096"}, {"out", "4096"}},
+        {{"tokens", "8"}, {"in", "4096"}, {"out", "1024"}},
+        {{"tokens", "1"}, {"in", "16384"}, {"out", "512"}},
+        {{"tokens", "256"}, {"in", "1024"}, {"out", "512"}}}},
+      {"rope_append", {{{"tokens", "300"}, {"q_heads", "8"}, {"kv_heads", "2"}, {"head_dim", "128"}}}},
+      {"attention_decode",
+       {heads(1, 32, 32, 128, 4096), heads(1, 2, 1, 128, 1000), heads(1, 3, 1, 128, 1000),
+        heads(1, 5, 1, 128, 1000), heads(1, 6, 1, 128, 1000), heads(1, 7, 1, 128, 1000),
+        heads(1, 8, 1, 128, 32768), heads(2, 8, 2, 256, 300), heads(2, 8, 2, 64, 4096),
+        heads(1, 8, 1, 64, 4096), heads(1, 8, 1, 64, 100), heads(1, 32, 32, 128, 200),
+        heads(64, 32, 8, 128, 300), heads(1, 2, 2, 16, 200), heads(1, 2, 2, 128, 200, true)}},
+      {"attention_prefill",
+       {{{"batch", "1"},
+         {"q_len", "300"},
+         {"kv_len", "300"},
+         {"q_heads", "8"},
+         {"kv_heads", "2"},
+         {"head_dim", "128"}},
+        {{"batch", "1"},
+         {"q_len", "100"},
+         {"kv_len", "2000"},
+         {"q_heads", "4"},
+         {"kv_heads", "4"},
+         {"head_dim", "64"}}}},
+      {"swiglu", {{{"tokens", "300"}, {"intermediate", "11008"}}}},
+      {"softmax",
+       {{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "16"}, {"kv_len", "8192"}},
+        {{"batch", "2"}, {"q_heads", "2"}, {"q_len", "16"}, {"kv_len", "256"}}}},
+      {"argmax", {{{"batch", "1"}, {"vocab", "128256"}}, {{"batch", "64"}, {"vocab", "32000"}}}},
+      {"top_k",
+       {{{"batch", "1"}, {"vocab", "128256"}, {"k", "50"}},
+        {{"batch", "64"}, {"vocab", "3000"}, {"k", "50"}}}},
+      {"advance", {{{"batch", "300"}}}, DType::int32},
+  };
+}
+
+TEST(EveryParameter, HasAProblemForEachOfItsValues) {
+  const auto all = coverage();
+  for (const OpEntry& entry : all_ops()) {
+    const auto it = std::ranges::find(all, entry.op.name, &Coverage::op);
+    if (it == all.end()) {
+      ADD_FAILURE() << entry.op.name;
+      continue;
+    }
+    // Some values are for the multiprocessors of one architecture.
+    std::vector<std::string> sm_80, sm_90a;
+    covering_configs(entry, it->problems, it->dtype, known_device("sm_80"), sm_80);
+    covering_configs(entry, it->problems, it->dtype, known_device("sm_90a"), sm_90a);
+    for (const std::string& text : sm_90a) EXPECT_EQ(std::ranges::count(sm_80, text), 0) << text;
+  }
+}
+
+TEST(GpuEveryParameter, MatchesTheReferenceWithEachOfItsValues) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  for (const Coverage& c : coverage()) check_covering_configs(find_op(c.op), c.problems, c.dtype);
+}
+
+}  // namespace
+}  // namespace warptune::testing

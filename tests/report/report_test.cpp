@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+#include "llama/decode_report.h"
+#include "report/page.h"
+#include "report/summary.h"
+#include "results/csv.h"
+#include "results/sweep_row.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+using Values = std::map<std::string, std::string>;
+
+void append(CsvFile& csv, const std::vector<std::string>& columns, const Values& values) {
+  std::vector<std::string> fields;
+  for (const std::string& column : columns)
+    fields.push_back(values.contains(column) ? values.at(column) : "");
+  csv.append(fields);
+}
+
+constexpr const char* kNorm = "rms_norm[tokens=1,hidden=4096,dtype=bf16]";
+constexpr const char* kLinear = "linear[tokens=1,in=4096,out=4096,bias=no,dtype=bf16]";
+
+Values row(const std::string& run, const std::string& problem, const std::string& variant,
+           const std::string& config, double us, const std::string& status = "ok") {
+  const bool linear = problem == kLinear;
+  return {{"schema", "1"},
+          {"run_id", run},
+          {"device", "NVIDIA H200"},
+          {"op", problem.substr(0, problem.find('['))},
+          {"problem", problem},
+          {"dtype", "bf16"},
+          {"variant", variant},
+          {"config", config},
+          {"status", status},
+          {"time_us", status == "ok" ? fmt::format("{}", us) : ""},
+          {"ci_low_us", fmt::format("{}", us * 0.99)},
+          {"ci_high_us", fmt::format("{}", us * 1.01)},
+          {"cache", "cold"},
+          {"bytes", linear ? "33570816" : "24576"},
+          {"flops", linear ? "33554432" : "16384"},
+          {"floor_us", linear ? "7.17" : "0.00525"},
+          {"pct_floor", fmt::format("{}", 100 * (linear ? 7.17 : 0.00525) / us)},
+          {"sm_clock_mhz", "1980"},
+          {"temperature_c", "40"},
+          {"power_w", "300.5"},
+          {"throttled", us > 20 ? "sw_power_cap" : "none"}};
+}
+
+/// A folder with two runs of two problems, ceilings, wisdom, a decode run and a peer.
+fs::path sample_results() {
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const fs::path folder = fs::path(::testing::TempDir()) / ("report_" + test);
+  fs::remove_all(folder);
+  CsvFile csv(folder / "sweep.csv", sweep_columns());
+  const auto put = [&](const Values& values) { append(csv, sweep_columns(), values); };
+  put(row("20260101T000000Z-1", kNorm, "vectorized", "block=64,vec=4", 2.5));
+  put(row("20260102T000000Z-2", kNorm, "naive", "block=64", 24.051));
+  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=64,vec=4", 2.25));
+  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=128,vec=4", 1.6875));
+  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=128,vec=8", 1.625));
+  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=256,vec=8", 0.1, "wrong_result"));
+  put(row("20260102T000000Z-2", kLinear, "gemv_ring", "warps=4,rows=2", 8.125));
+  put(row("20260102T000000Z-2", kLinear, "cublaslt", "algo=0", 12.375));
+  put(row("20260102T000000Z-2", "argmax[batch=1,vocab=9,dtype=bf16]", "naive", "", 1, "crash"));
+  CsvFile peers(folder / "torch_peers.csv", sweep_columns());
+  append(peers, sweep_columns(),
+         row("peers-1", "linear[tokens=1,in=4096,out=4096,dtype=bf16]", "torch_linear", "", 11.5));
+  CsvFile decode(folder / "decode.csv", decode_columns());
+  append(decode, decode_columns(),
+         {{"run_id", "20260102T000000Z-3"},
+          {"device", "NVIDIA H200"},
+          {"model", "llama2-7b"},
+          {"dtype", "bf16"},
+          {"batch", "1"},
+          {"context", "512"},
+          {"plan_set", "tuned"},
+          {"us_per_token", "3639.6"},
+          {"sum_of_ops_us", "3306.2"},
+          {"floor_us", "2894.0"}});
+  std::ofstream(folder / "device.json")
+      << R"({"arch":"sm_90a","backend":"cuda","copy_gb_per_s":3975.5,"driver":"580","l2_bytes":62914560,
+"launch_floor_us":0.5,"matrix_tflop_per_s":958.5,"memory_bytes":150109880320,"name":"NVIDIA H200",
+"read_gb_per_s":4682.1,"registers_per_sm":65536,"shared_per_block":232448,"shared_per_sm":233472,"sms":132,
+"threads_per_sm":2048,"toolkit":"13.0","vector_tflop_per_s":63.4})";
+  Wisdom wisdom({"NVIDIA H200", "sm_90a", "580", "13.0", ""});
+  wisdom.put({.problem = {"rms_norm", {{"tokens", 1}, {"hidden", 4096}}, DType::bf16},
+              .variant = "vectorized",
+              .config = {{"block", 128}, {"vec", 4}},
+              .time_us = 1.6875,
+              .run_id = "20260102T000000Z-2"});
+  wisdom.save(folder / "wisdom.json");
+  return folder;
+}
+
+TEST(Report, WinnersAreTheWisdomsElseTheFastest) {
+  const ResultsSet set = read_results({sample_results() / "sweep.csv"});
+  EXPECT_EQ(set.devices.size(), 1u);
+  EXPECT_EQ(set.peers.size(), 1u);
+  EXPECT_TRUE(set.notes.empty());
+  const auto winners = winners_of(set);
+  ASSERT_EQ(winners.size(), 2u) << "argmax has no row that is ok";
+  EXPECT_EQ(winners[0].config, "block=128,vec=4") << "tied with the fastest, and named by the wisdom";
+  EXPECT_TRUE(winners[0].by_wisdom);
+  EXPECT_EQ(winners[0].naive_us, 24.051);
+  EXPECT_TRUE(std::isnan(winners[0].vendor_us));
+  EXPECT_EQ(winners[1].variant, "gemv_ring");
+  EXPECT_FALSE(winners[1].by_wisdom);
+  EXPECT_EQ(winners[1].vendor, "torch_linear") << "faster than cublaslt; it does not name the dim 'bias'";
+  EXPECT_EQ(winners[1].vendor_us, 11.5);
+}
+
+TEST(Report, AStepIsItsWinnersTimesTheirLaunches) {
+  const ResultsSet set = read_results({sample_results()});
+  const auto steps = steps_of(set, winners_of(set));
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].us_per_token, 3639.6);
+  const auto part = [&](const std::string& role) {
+    for (const StepPart& p : steps[0].parts)
+      if (p.role == role) return p;
+    return StepPart{};
+  };
+  EXPECT_EQ(part("output projection").count, 32);
+  EXPECT_EQ(part("output projection").us, 8.125);
+  EXPECT_EQ(part("first norm").us, 1.6875);
+  EXPECT_TRUE(std::isnan(part("qkv projection").us)) << "was not tuned";
+}
+
+TEST(Report, BadInputIsOneSentence) {
+  EXPECT_THROW(read_results({"/no/such/results"}), InputError);
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_empty";
+  fs::create_directories(folder);
+  std::ofstream(folder / "other.csv") << "a,b\n1,2\n";
+  EXPECT_THROW(read_results({folder}), InputError);
+}
+
+std::string without_breaks(std::string html) {
+  for (std::size_t at = 0; (at = html.find("<wbr>", at)) != std::string::npos;) html.erase(at, 5);
+  return html;
+}
+
+void expect_text(const std::string& html, const std::string& text) {
+  EXPECT_NE(html.find(text), std::string::npos) << "no '" << text << "' in the page";
+}
+
+TEST(Report, ThePageHoldsAllAndNeedsNoNetwork) {
+  const std::string html =
+      without_breaks(report_page(read_results({sample_results()}), "A & B </script><b>"));
+  expect_text(html, "<title>A &amp; B &lt;/script&gt;&lt;b&gt;</title>");
+  for (const char* text : {kNorm, kLinear, "block=128,vec=4", "warps=4,rows=2", ">1.688</td>", ">8.125</td>",
+                           "88.2 %", "14.25 ×", "1.42 ×", "\"us_per_token\":3639.6"})
+    expect_text(html, text);
+  EXPECT_EQ(html.find("{{"), std::string::npos) << "a mark of the template is left";
+  for (const char* text : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "https:"})
+    EXPECT_EQ(html.find(text), std::string::npos) << text;
+  // The one address is a name: that of the SVG elements.
+  const std::size_t name = html.find("http:");
+  EXPECT_EQ(html.substr(name, 26), "http://www.w3.org/2000/svg");
+  EXPECT_EQ(html.find("http:", name + 1), std::string::npos);
+  const auto open = html.find("id=\"data\">") + 10;
+  const auto data = nlohmann::json::parse(html.substr(open, html.find("</script>", open) - open));
+  EXPECT_EQ(data["rows"]["table"].size(), 9u);
+  EXPECT_EQ(data["winners"].size(), 2u);
+}
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// The browser's name; empty where there is none.
+std::string browser() {
+  for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
+    if (std::system(fmt::format("command -v {} > /dev/null 2>&1", name).c_str()) == 0) return name;
+  return "";
+}
+
+struct Rendered {
+  std::string dom;
+  std::vector<std::string> console;  // what scripts complained of
+};
+
+Rendered render(const fs::path& page) {
+  const fs::path folder = page.parent_path();
+  const std::string command = fmt::format(
+      "timeout 120 {} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir='{}' "
+      "--virtual-time-budget=5000 --enable-logging=stderr --dump-dom 'file://{}' > '{}' 2> '{}'",
+      browser(), (folder / "profile").string(), page.string(), (folder / "dom.html").string(),
+      (folder / "log.txt").string());
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  Rendered rendered{.dom = text_of(folder / "dom.html")};
+  std::istringstream log(text_of(folder / "log.txt"));
+  for (std::string line; std::getline(log, line);)
+    if (line.find("CONSOLE") != std::string::npos) rendered.console.push_back(line);
+  return rendered;
+}
+
+TEST(Report, RendersInABrowserWithoutAnError) {
+  if (browser().empty()) GTEST_SKIP() << "no chromium here";
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_page";
+  fs::create_directories(folder);
+  std::ofstream(folder / "broken.html") << "<p>x</p><script>nothing.at.all;</script>";
+  ASSERT_EQ(render(folder / "broken.html").console.size(), 1u) << "this test would not see an error";
+
+  std::ofstream(folder / "report.html") << report_page(read_results({sample_results()}), "Sample");
+  const Rendered page = render(folder / "report.html");
+  EXPECT_TRUE(page.console.empty()) << page.console.front();
+  expect_text(page.dom, "data-drawn=\"yes\"");
+  expect_text(page.dom, "9 configurations in 2 runs, 7 ok, 2 not; 2 problems with a winner.");
+  const std::string shown = page.dom.substr(0, page.dom.find("id=\"data\""));
+  for (const char* text : {"matrix units: 958.5 TFLOP/s",                       // the roofline
+                           "11.5 torch_linear", "24.05 naive",                  // bars
+                           "Least time over block and vec; the best is 1.625",  // heat map
+                           ">1.688</text>",                                     // a cell of it
+                           "20260102T000000Z-2: 4 timed, best 1.625",           // the search
+                           "2.5 → 1.625 µs", "-35.0 %",                         // runs
+                           "1 of 7 rows were measured while the clocks were held down (sw_power_cap)",
+                           "One step took 3640 µs; its floor is 2894 µs.", "output projection: gemv_ring"})
+    expect_text(shown, text);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,86 @@
+// Who is timed again, and who wins.
+#include "tune/finalists.h"
+
+#include <gtest/gtest.h>
+
+namespace warptune {
+namespace {
+
+Measurement timed(double low, double time, double high, std::int64_t shared = 0, int registers = 32) {
+  Measurement m;
+  m.ci_low_us = low;
+  m.time_us = time;
+  m.ci_high_us = high;
+  m.resources.shared_bytes = shared;
+  m.resources.registers = registers;
+  return m;
+}
+
+Measurement with(Status status, Measurement m) {
+  m.status = status;
+  return m;
+}
+
+using Indices = std::vector<std::size_t>;
+
+TEST(Finalists, AreTheFastestThatAreRightAndNotAbandoned) {
+  Measurement abandoned = timed(0.4, 0.5, 0.6);
+  abandoned.abandoned = true;
+  const std::vector<Measurement> all = {timed(2.9, 3, 3.1), with(Status::wrong_result, timed(0.1, 0.1, 0.1)),
+                                        timed(1.9, 2, 2.1), abandoned,
+                                        timed(0.9, 1, 1.1), with(Status::too_fast, timed(0, 0, 0))};
+  EXPECT_EQ(choose_finalists(all, 8), (Indices{4, 2, 0}));
+  EXPECT_EQ(choose_finalists(all, 2), (Indices{4, 2}));
+  EXPECT_EQ(choose_finalists(all, 0), Indices{});
+  EXPECT_EQ(choose_finalists({}, 8), Indices{});
+}
+
+TEST(Winner, IsTheFastestWhereNothingIsTied) {
+  const std::vector<Measurement> all = {timed(1.9, 2, 2.1), timed(0.9, 1, 1.1, 65536, 255)};
+  const auto choice = choose_winner(all);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->winner, 1u);
+  EXPECT_TRUE(choice->tied.empty());
+}
+
+TEST(Winner, OfTiedOnesTheSimplestWins) {
+  // Overlapping intervals: 0, 1, 3. Least shared memory: 1 and 3; fewer registers: 3.
+  const std::vector<Measurement> all = {timed(0.9, 1, 1.1, 1024, 16), timed(1.05, 1.2, 1.3, 0, 64),
+                                        timed(1.5, 1.6, 1.7, 0, 8), timed(1.1, 1.15, 1.2, 0, 40)};
+  const auto choice = choose_winner(all);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->winner, 3u);
+  EXPECT_EQ(choice->tied, (Indices{0, 1}));
+}
+
+TEST(Winner, EqualResourcesGoToTheFirst) {
+  const std::vector<Measurement> all = {timed(1.0, 1.1, 1.2), timed(0.9, 1, 1.1)};
+  EXPECT_EQ(choose_winner(all)->winner, 0u);
+}
+
+TEST(Winner, NarrowIntervalsDoNotMakeHalfAPercentADifference) {
+  const std::vector<Measurement> all = {timed(100.39, 100.4, 100.41, 0, 8), timed(99.99, 100, 100.01, 0, 9),
+                                        timed(100.59, 100.6, 100.61, 0, 1)};
+  const auto choice = choose_winner(all);
+  EXPECT_EQ(choice->winner, 0u);
+  EXPECT_EQ(choice->tied, Indices{1});
+}
+
+TEST(Winner, WhatIsWrongNeverWins) {
+  Measurement abandoned = timed(0.5, 0.5, 0.5);
+  abandoned.abandoned = true;
+  EXPECT_FALSE(
+      choose_winner(std::vector<Measurement>{with(Status::too_fast, timed(1, 1, 1)), abandoned, {}}));
+  EXPECT_FALSE(choose_winner({}));
+}
+
+TEST(Winner, AThrottledOneIsMarked) {
+  std::vector<Measurement> all = {timed(1, 1, 1)};
+  all[0].clocks.throttled = "hw_thermal_slowdown";
+  EXPECT_TRUE(choose_winner(all)->throttled);
+  all[0].clocks.throttled = "sw_power_cap";
+  EXPECT_FALSE(choose_winner(all)->throttled);
+}
+
+}  // namespace
+}  // namespace warptune

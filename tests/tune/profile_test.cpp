@@ -1,0 +1,130 @@
+#include "tune/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "device/device.h"
+#include "table.h"
+#include "tune/winners_sweep.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+ProfileTarget host_target() {
+  const OpEntry& entry = find_op("rms_norm");
+  return {.problem = entry.op.problem(Assignment{{"tokens", 2}, {"hidden", 33}}, DType::fp32),
+          .variant = "host_naive",
+          .device = "host"};
+}
+
+TEST(Profile, LaunchesOnTheHost) { EXPECT_NO_THROW(run_profiled(host_target())); }
+
+TEST(Profile, NamesTheCommands) {
+  const ProfileTarget target = host_target();
+  EXPECT_EQ(target.name(), "rms_norm/host_naive/" + target.problem.key());
+  const auto ncu = shell_text(profiler_command("ncu", "/bin/warptune", target, "r.sources", "r"));
+  EXPECT_EQ(ncu.find("ncu --profile-from-start off --clock-control none"), 0u) << ncu;
+  EXPECT_NE(ncu.find("--source-folders r.sources -f -o r /bin/warptune profile rms_norm/host_naive "),
+            std::string::npos)
+      << ncu;
+  EXPECT_TRUE(ncu.ends_with("--device host --inside")) << ncu;
+  const auto nsys = shell_text(profiler_command("nsys", "/bin/warptune", target, "", "r"));
+  EXPECT_NE(nsys.find("--capture-range=cudaProfilerApi"), std::string::npos);
+}
+
+TEST(Profile, QuotesForTheShell) {
+  EXPECT_EQ(shell_text({"a=1,b", "it's", "", "x y"}), "a=1,b 'it'\\''s' '' 'x y'");
+}
+
+TEST(Profile, WritesSourcesUnderTheNamesOfTheLineTable) {
+  const OpEntry& entry = find_op("rms_norm");
+  const auto cuda = std::ranges::find(entry.variants, Backend::cuda, &Variant::backend);
+  ASSERT_NE(cuda, entry.variants.end());
+  ProfileTarget target = host_target();
+  target.variant = cuda->name;
+  const fs::path folder = fs::path(::testing::TempDir()) / "profile_sources";
+  fs::remove_all(folder);
+  write_sources(target, folder);
+  EXPECT_TRUE(fs::exists(folder / cuda->stages.front().file));
+  EXPECT_TRUE(fs::exists(folder / "common" / "numeric.cuh"));
+}
+
+TEST(Profile, ReadsTheCsvOfNcu) {
+  const std::string text =
+      "==PROF== Connected to process 7 (/bin/warptune)\n==PROF== Disconnected from process 7\n"
+      "\"ID\",\"Kernel "
+      "Name\",\"dram__bytes_read.sum\",\"gpu__time_duration.sum\",\"lts__t_sector_hit_rate.pct\","
+      "\"none\"\n"
+      "\"\",\"\",\"byte\",\"ns\",\"%\",\"\"\n"
+      "\"0\",\"void split<(int)4, (int)8>(Args)\",\"1,000,000\",\"3,000\",\"40.00\",\"n/a\"\n"
+      "\"1\",\"combine\",\"500\",\"1,000\",\"80.00\",\"n/a\"\n";
+  const auto values = parse_ncu_csv(text, {"dram__bytes_read.sum", "lts__t_sector_hit_rate.pct", "none"});
+  EXPECT_EQ(values,
+            (std::map<std::string, double>{
+                {"dram__bytes_read.sum", 1000500}, {"lts__t_sector_hit_rate.pct", 50}, {"kernels", 2}}));
+  EXPECT_EQ(parse_ncu_csv("==ERROR== no permission\n", {}).at("kernels"), 0);
+}
+
+TEST(Profile, GpuReportHoldsOneKernel) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const auto ncu = find_tool("ncu");
+  if (!ncu) GTEST_SKIP() << "ncu is not on this machine";
+  const OpEntry& entry = find_op("rms_norm");
+  const auto device = open_device("auto");
+  const auto variant = std::ranges::find(entry.variants, Backend::cuda, &Variant::backend);
+  ProfileTarget target{.problem = entry.op.problem(Assignment{{"tokens", 1}, {"hidden", 4096}}, DType::bf16),
+                       .variant = variant->name};
+  target.config = Space(*variant, target.problem, device->facts()).configs().front();
+  const fs::path folder = fs::path(::testing::TempDir()) / "profile_gpu";
+  fs::remove_all(folder);
+  write_sources(target, folder / "sources");
+  auto command = profiler_command("ncu", WARPTUNE_PROGRAM, target, folder / "sources", folder / "report");
+  command.front() = ncu->string();
+  const fs::path log = folder / "log";
+  const int status = std::system((shell_text(command) + " > " + log.string() + " 2>&1").c_str());
+  std::ifstream said(log);
+  const std::string text(std::istreambuf_iterator<char>(said), {});
+  if (text.find("ERR_NVGPUCTRPERM") != std::string::npos ||
+      text.find("LibraryNotLoaded") != std::string::npos)
+    GTEST_SKIP() << "ncu may not read counters here: " << text;
+  ASSERT_EQ(status, 0) << text;
+  const fs::path csv = folder / "csv";
+  ASSERT_EQ(std::system((shell_text({ncu->string(), "--import", (folder / "report.ncu-rep").string(), "--csv",
+                                     "--page", "raw", "--print-units", "base"}) +
+                         " > " + csv.string())
+                            .c_str()),
+            0);
+  std::ifstream in(csv);
+  const std::string report(std::istreambuf_iterator<char>(in), {});
+  EXPECT_EQ(parse_ncu_csv(report, {}).at("kernels"), 1) << report.substr(0, 2000);
+  EXPECT_NE(report.find("rms_norm"), std::string::npos);
+}
+
+TEST(WinnersSweep, TriesTheWinnersAlone) {
+  const ProfileTarget target = host_target();
+  Winner good{.problem = target.problem, .variant = "host_naive", .time_us = 1};
+  Winner gone = good;
+  gone.problem.dims.set("tokens", 3);
+  gone.variant = "no_such";
+  Wisdom wisdom;
+  wisdom.put(good);
+  wisdom.put(gone);
+  EXPECT_EQ(winners_of(wisdom, "tokens=2,").size(), 1u);
+  EXPECT_THROW(winners_of(wisdom, "tokens=9"), InputError);
+  EXPECT_THROW(winners_of(wisdom, "("), InputError);
+  std::vector<std::string> left_out;
+  const Sweep sweep = winners_sweep(winners_of(wisdom, ""), "again", {}, left_out);
+  ASSERT_EQ(sweep.items.size(), 1u);
+  EXPECT_EQ(sweep.items[0].choices.size(), 1u);
+  ASSERT_EQ(left_out.size(), 1u);
+  EXPECT_NE(left_out[0].find("no_such"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace warptune
