@@ -117,10 +117,12 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
     if (error)
       throw std::runtime_error(
           fmt::format("the folder '{}' cannot be made: {}", path.parent_path().string(), error.message()));
-    fs::path beside = path;
-    Journal journal(beside.replace_extension(".journal"));  // before the rows whose keys it holds
-    for (const auto& [run, stamps] : table.runs)
-      if (!journal.runs().contains(run)) journal.add(run, stamps);
+    if (!table.runs.empty()) {
+      fs::path beside = path;
+      Journal journal(beside.replace_extension(".journal"));  // before the rows whose keys it holds
+      for (const auto& [run, stamps] : table.runs)
+        if (!journal.runs().contains(run)) journal.add(run, stamps);
+    }
     write_csv(path, table.columns, table.rows);
     ++counts.files;
     counts.rows += table.rows.size();

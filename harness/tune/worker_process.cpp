@@ -262,17 +262,24 @@ Measurement WorkerProcess::run_once(const Job& job, double seconds) {
 }
 
 std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double seconds) {
-  if (pid_ < 0) start(kStartSeconds);
-  fresh_ = false;
-  Json json;
-  const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
-  if (wait == Wait::message && json.value("type", "") == "finalists") return finalist_times_of(json);
-  fresh_ = true;
-  if (wait == Wait::dead) throw std::runtime_error(how_it_ended());
-  stop();
-  if (wait == Wait::timeout)
-    throw std::runtime_error(fmt::format("no result within {:.0f} seconds", seconds));
-  throw std::runtime_error(json.value("detail", json.value("message", "the worker answered something else")));
+  for (int tries = 1;; ++tries) {
+    if (pid_ < 0) start(kStartSeconds);
+    fresh_ = killed_ = false;
+    Json json;
+    const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
+    if (wait == Wait::message && json.value("type", "") == "finalists") return finalist_times_of(json);
+    fresh_ = true;
+    if (wait == Wait::dead) {
+      const std::string why = how_it_ended();
+      if (killed_ && tries < kTries) continue;
+      throw std::runtime_error(why);
+    }
+    stop();
+    if (wait == Wait::timeout)
+      throw std::runtime_error(fmt::format("no result within {:.0f} seconds", seconds));
+    throw std::runtime_error(
+        json.value("detail", json.value("message", "the worker answered something else")));
+  }
 }
 
 }  // namespace warptune

@@ -20,6 +20,7 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
+using testing::first_rows;
 using testing::fresh_folder;
 using testing::host_sweep;
 using testing::run_shell;
@@ -90,30 +91,28 @@ TEST(Resume, ANewValueMeasuresOnlyWhatIsNew) {
   const fs::path folder = fresh_folder("resume_value");
   const std::string out = " --out " + folder.string();
   ASSERT_EQ(run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1]") + out).code, 0);
-  const auto before = read_csv(folder / "host" / "sweep.csv");
+  const auto before = first_rows(read_csv(folder / "host" / "sweep.csv"));
   ASSERT_EQ(before.size(), 4u);
   const auto ended = run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1, 2]") + out);
   EXPECT_EQ(ended.code, 0);
   EXPECT_NE(ended.text.find("4 of them were known"), std::string::npos) << ended.text;
-  const auto rows = read_csv(folder / "host" / "sweep.csv");
+  const auto all = read_csv(folder / "host" / "sweep.csv"), rows = first_rows(all);
   ASSERT_EQ(rows.size(), 6u);
   EXPECT_TRUE(std::equal(before.begin(), before.end(), rows.begin()));
   EXPECT_EQ(rows[4].at("config"), "threads=2");
   EXPECT_EQ(rows[5].at("config"), "threads=2");
-  // Known rows take part in the choice, and keep the run that measured them.
+  // Known rows take part in the choice. A winner names the run that holds its row.
   const Wisdom wisdom = Wisdom::load(folder / "host" / "wisdom.json");
   for (const Winner& w : wisdom.winners()) {
-    const auto row = std::ranges::find_if(rows, [&](const auto& r) {
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& r) {
       return r.at("problem") == w.problem.key() && r.at("variant") == w.variant &&
-             r.at("config") == w.config.str();
-    });
-    ASSERT_NE(row, rows.end());
-    EXPECT_EQ(w.run_id, row->at("run_id"));
+             r.at("config") == w.config.str() && r.at("run_id") == w.run_id;
+    }));
   }
   // Other options of sampling make other rows.
   std::ofstream(folder / "sweep.yaml", std::ios::app) << "seed: 2\n";
   ASSERT_EQ(run_shell("{} tune " + (folder / "sweep.yaml").string() + out).code, 0);
-  EXPECT_EQ(read_csv(folder / "host" / "sweep.csv").size(), 12u);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 12u);
 }
 
 TEST(Resume, FreshBeginsANewFile) {
@@ -121,10 +120,10 @@ TEST(Resume, FreshBeginsANewFile) {
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   ASSERT_EQ(run_shell(tune).code, 0);
   ASSERT_EQ(run_shell(tune + " --fresh").code, 0);
-  EXPECT_EQ(read_csv(folder / "host" / "sweep.csv").size(), 3u);
-  EXPECT_EQ(read_csv(folder / "host" / "sweep.2.csv").size(), 3u);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 3u);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
   EXPECT_NE(run_shell(tune).text.find("sweep.2.csv"), std::string::npos);  // goes on with the newest
-  EXPECT_EQ(read_csv(folder / "host" / "sweep.2.csv").size(), 3u);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
 }
 
 TEST(Resume, ATornLineIsRepairedWithANote) {
@@ -152,6 +151,46 @@ TEST(Resume, ASecondProgramIsRefused) {
     EXPECT_NE(ended.text.find("another program is writing"), std::string::npos) << ended.text;
   }
   EXPECT_EQ(run_shell(tune).code, 0);
+}
+
+TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
+  const fs::path folder = fresh_folder("resume_finalists"), csv = folder / "host" / "sweep.csv";
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().at(0); };
+  ASSERT_EQ(run_shell(tune).code, 0);
+  const auto rows = read_csv(csv);
+  EXPECT_EQ(rows.size(), 3u + 3 * 3);
+  const Winner before = winner();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(read_csv(csv), rows);
+  EXPECT_EQ(winner().run_id, before.run_id);
+  EXPECT_EQ(winner().config, before.config);
+  EXPECT_NEAR(winner().time_us, before.time_us, 1e-5 * before.time_us);
+  write_csv(csv, sweep_columns(), first_rows(rows));  // killed before they were timed
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(read_csv(csv).size(), rows.size());
+  EXPECT_NE(winner().run_id, before.run_id);
+}
+
+TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
+  const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
+  const auto write = [&](const std::string& constraints) {
+    std::ofstream(sweep)
+        << "device: host\nconstraint_rows: true\nsampling: {min_samples: 3, max_time: 0.002}\n"
+           "ops:\n  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: 16}]\n"
+           "    variants: [host_threaded: {parameters: {threads: [1, 2]}"
+        << constraints << "}]\n";
+    const auto ended = run_shell("{} tune " + sweep.string() + " --out " + folder.string());
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    std::map<std::string, int> counts;
+    for (const auto& row : first_rows(read_csv(folder / "host" / "sweep.csv"))) ++counts[row.at("status")];
+    return counts;
+  };
+  using Counts = std::map<std::string, int>;
+  EXPECT_EQ(write(", constraints: [threads < 2]"), (Counts{{"constraint", 1}, {"ok", 1}}));
+  EXPECT_EQ(write(", constraints: [threads < 2]"), (Counts{{"constraint", 1}, {"ok", 1}}));
+  EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
+  EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
 }
 
 TEST(Resume, FinalistsAreNotFirstRows) {
