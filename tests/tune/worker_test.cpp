@@ -60,7 +60,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
     }
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
 
-  fault("crash:finalist threads=2");
+  fault("abort:finalist threads=2");
   WorkerProcess other(WARPTUNE_PROGRAM, "host");
   job.finalists.push_back({"host_threaded", {{"threads", 2}}});
   EXPECT_THROW(other.run(job, 60), std::runtime_error);
