@@ -9,6 +9,7 @@ void add_list(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_calibrate(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
+void add_merge(CLI::App& app, int& exit_code);
 void add_wisdom(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);

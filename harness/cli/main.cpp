@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     add_tune(app, exit_code);
     add_calibrate(app, exit_code);
     add_inspect(app, exit_code);
+    add_merge(app, exit_code);
     add_decode(app, exit_code);
     add_wisdom(app, exit_code);
     add_report(app, exit_code);

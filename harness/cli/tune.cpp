@@ -13,19 +13,21 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->footer(
       "Writes OUT/<device>/<sweep>.csv (one row per configuration, docs/csv-schema.md) and\n"
       "OUT/<device>/wisdom.json (the winners). Exits with 1 where a problem has no right configuration.\n"
+      "A sweep that was stopped goes on where it was: what has a row is not measured again.\n"
       "Examples:\n"
       "  warptune tune configs/quick.yaml\n"
       "  warptune tune configs/llama2-7b.yaml --device cuda:1 --out results --filter 'linear/'\n"
       "  warptune tune configs/quick.yaml --device host --dry-run");
   struct Given {
-    std::string config, device, output;
+    std::string config, device, output, shard;
     bool dry_run = false;
     TuneOptions options;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("CONFIG", given->config, "The sweep, a YAML file")->required();
   command->add_option("--device", given->device,
-                      "auto (first GPU, else host), cuda:N or host; instead of the sweep's");
+                      "auto (first GPU, else host), cuda:N, host, all (every GPU), or a list with commas; "
+                      "instead of the sweep's");
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
   command->add_option("--filter", given->options.filter,
                       "Only variants whose op/variant holds this regular expression");
@@ -33,7 +35,8 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--lanes", given->options.lanes, "Compile threads; by default all but one")
       ->check(CLI::Range(1, 1024));
   command
-      ->add_option("--deadline", given->options.job_seconds, "Seconds until a configuration counts as hung")
+      ->add_option("--deadline", given->options.deadline.most_seconds,
+                   "Seconds after which any configuration counts as hung; the best so far lowers it")
       ->check(CLI::Range(0.1, 86400.0))
       ->capture_default_str();
   command
@@ -41,10 +44,19 @@ void add_tune(CLI::App& app, int& exit_code) {
                    "Seconds more for the first configuration of a problem, whose reference is computed then")
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
+  command
+      ->add_option("--compile-deadline", given->options.compile_seconds,
+                   "Seconds until a configuration that still compiles is given up")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--fresh", given->options.fresh,
+                    "Begin a new CSV (SWEEP.2.csv, ...) instead of going on with the newest");
+  command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
     if (!given->device.empty()) options.device = given->device;
     if (!given->output.empty()) options.output = given->output;
+    if (!given->shard.empty()) options.shard = parse_shard(given->shard);
     const Sweep sweep = load_sweep(given->config);
     if (given->dry_run)
       dry_run(sweep, options);

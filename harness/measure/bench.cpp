@@ -75,6 +75,9 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
   } catch (const ResourceError& e) {
     m.status = Status::resource;
     m.detail = e.what();
+  } catch (const std::bad_alloc&) {
+    m.status = Status::resource;
+    m.detail = "the memory of the host was used up";
   } catch (const std::exception& e) {
     m.status = Status::launch_error;
     m.detail = e.what();

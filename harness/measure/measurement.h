@@ -22,6 +22,10 @@ enum class Status {
 std::string_view name_of(Status status);
 Status parse_status(std::string_view name);
 
+/// Raised when the same kernel would give other numbers or another status than before: rows of an older
+/// version are measured again.
+inline constexpr int kMeasuringVersion = 2;
+
 /// Times in microseconds per launch. NaN where not measured.
 struct Measurement {
   Status status = Status::ok;

@@ -73,7 +73,7 @@ std::string sentence_of(const Samples& s) {
             ? fmt::format("stopped at max_time with an interval of {:.1f} %", 100 * s.rel_ci)
             : "stopped at max_time with a median of 0");
   if (s.stop == Stop::abandoned)
-    add(fmt::format("abandoned after {} samples: surely slower than the best", s.us.size()));
+    add(fmt::format("{} {} samples: surely slower than the best", kAbandoned, s.us.size()));
   if (s.stop == Stop::no_time) add("no sample is a time");
   if (s.discarded > 0 && s.throttled == 0)
     add(fmt::format("{} throttled samples were taken again", s.discarded));

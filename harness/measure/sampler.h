@@ -2,6 +2,7 @@
 // Samples of a replay until their median is known well enough.
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace warptune {
@@ -44,6 +45,8 @@ using Seconds = std::function<double()>;  // a clock
 /// lasts, and kept and counted after that, so that a device which is always throttled still gets a time.
 Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, Seconds now = {});
 
+/// How the sentence of abandoned samples begins.
+inline constexpr std::string_view kAbandoned = "abandoned after";
 /// One sentence where there is something to say of how the sampling went, else "".
 std::string sentence_of(const Samples& samples);
 

@@ -123,6 +123,8 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
   if (file_ < 0)
     throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
   try {
+    if (!fs::is_regular_file(path_))
+      throw InputError(fmt::format("'{}' is not a regular file", path_.string()));
     const Lock lock(file_);
     const std::string text = read_text(path_);
     std::size_t end = 0;
@@ -131,6 +133,7 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
       throw InputError(fmt::format(
           "{}:1: this CSV has other columns than this program writes; move it away or choose another output",
           path_.string()));
+    cut_bytes_ = text.size() - end;
     if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
       throw std::runtime_error(fmt::format("'{}' ends in half a line that cannot be cut off: {}",
                                            path_.string(), std::strerror(errno)));
@@ -148,7 +151,42 @@ void CsvFile::append(const std::vector<std::string>& fields) {
     throw std::logic_error(fmt::format("a row of {} fields for the {} columns of '{}'", fields.size(),
                                        columns_, path_.string()));
   const Lock lock(file_);
-  write_all(file_, line_of(fields), path_);
+  const off_t before = ::lseek(file_, 0, SEEK_END);
+  try {
+    write_all(file_, line_of(fields), path_);
+  } catch (...) {
+    if (before >= 0 && ::ftruncate(file_, before) != 0) {
+      // the next program that opens the file cuts half a line off
+    }
+    throw;
+  }
+}
+
+std::vector<std::string> csv_columns(const fs::path& path) {
+  if (!fs::is_regular_file(path)) throw InputError(fmt::format("'{}' is not a file", path.string()));
+  std::size_t end = 0;
+  const auto records = parse(read_text(path), end);
+  return records.empty() ? std::vector<std::string>() : records.front().fields;
+}
+
+void write_csv(const fs::path& path, const std::vector<std::string>& columns,
+               const std::vector<std::map<std::string, std::string>>& rows) {
+  std::string text = line_of(columns);
+  std::vector<std::string> fields;
+  for (const auto& row : rows) {
+    fields.clear();
+    for (const std::string& column : columns) fields.push_back(row.at(column));
+    text += line_of(fields);
+  }
+  const fs::path partial = path.string() + ".part";
+  std::ofstream out(partial, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) fs::rename(partial, path, error);
+  if (!out || error)
+    throw std::runtime_error(fmt::format("'{}' cannot be written{}", path.string(),
+                                         error ? ": " + error.message() : std::string()));
 }
 
 std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {

@@ -15,17 +15,25 @@ class CsvFile {
   ~CsvFile();
   CsvFile(const CsvFile&) = delete;
   CsvFile& operator=(const CsvFile&) = delete;
-  /// One field per column, quoted where needed (RFC 4180), written and fsynced.
+  /// One field per column, quoted where needed (RFC 4180), written and fsynced. Where that fails, what is
+  /// left of the row is taken away again.
   void append(const std::vector<std::string>& fields);
   const std::filesystem::path& path() const { return path_; }
+  /// How much of a torn last line was cut off when the file was opened.
+  std::size_t cut_bytes() const { return cut_bytes_; }
 
  private:
   std::filesystem::path path_;
-  std::size_t columns_;
+  std::size_t columns_, cut_bytes_ = 0;
   int file_ = -1;
 };
 
 /// The rows of a CSV by column name. Throws InputError with file and line.
 std::vector<std::map<std::string, std::string>> read_csv(const std::filesystem::path& path);
+/// The names in the first line of a CSV; empty where it has none. Throws InputError where there is no file.
+std::vector<std::string> csv_columns(const std::filesystem::path& path);
+/// A whole CSV at once, written beside and renamed.
+void write_csv(const std::filesystem::path& path, const std::vector<std::string>& columns,
+               const std::vector<std::map<std::string, std::string>>& rows);
 
 }  // namespace warptune

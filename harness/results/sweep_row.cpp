@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
+
+#include "measure/sampler.h"
 
 namespace warptune {
 namespace {
@@ -88,6 +91,37 @@ std::vector<std::string> fields_of(const SweepRow& row) {
           number(m.clocks.power_w),
           m.clocks.throttled,
           compiled ? number(r.compile_ms) : ""};
+}
+
+Measurement measurement_of_row(const std::map<std::string, std::string>& row) {
+  const auto value = [&](const char* column) {
+    const std::string& text = row.at(column);
+    return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
+  };
+  const auto whole = [&](const char* column) { return std::strtoll(row.at(column).c_str(), nullptr, 10); };
+  const auto known = [](double v) { return std::isnan(v) ? 0 : v; };
+  Measurement m;
+  m.status = parse_status(row.at("status"));
+  m.detail = row.at("detail");
+  m.abandoned = m.status == Status::ok && m.detail.find(kAbandoned) != std::string::npos;
+  m.time_us = value("time_us");
+  m.time_us_min = value("time_us_min");
+  m.time_us_p10 = value("time_us_p10");
+  m.time_us_p90 = value("time_us_p90");
+  m.ci_low_us = value("ci_low_us");
+  m.ci_high_us = value("ci_high_us");
+  m.samples = static_cast<int>(whole("samples"));
+  m.launches_per_sample = static_cast<int>(whole("launches_per_sample"));
+  m.floor_us = value("floor_us");
+  m.max_abs_err = value("max_abs_err");
+  m.rel_l2_err = value("rel_l2_err");
+  m.resources.registers = static_cast<int>(whole("registers"));
+  m.resources.shared_bytes = whole("shared_bytes");
+  m.resources.spill_bytes = whole("spill_bytes");
+  m.resources.occupancy_pct = known(value("occupancy_pct"));
+  m.resources.compile_ms = known(value("compile_ms"));
+  m.clocks = {value("sm_clock_mhz"), value("temperature_c"), value("power_w"), row.at("throttled")};
+  return m;
 }
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #pragma once
 // The CSV of a sweep, schema 1: its columns, and the row of a measurement. docs/csv-schema.md explains them.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,5 +27,7 @@ struct SweepRow {
 
 /// One field per column. What was not measured is empty.
 std::vector<std::string> fields_of(const SweepRow& row);
+/// What a row says of its measurement.
+Measurement measurement_of_row(const std::map<std::string, std::string>& row);
 
 }  // namespace warptune

@@ -1,5 +1,7 @@
 #include "tune/compile_lanes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/error.h"
@@ -8,20 +10,34 @@ namespace warptune {
 
 int default_lanes() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
 
-CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts) {
+namespace {
+/// What goes wrong is in the result.
+template <class F>
+CompileResult guarded(F&& compile) {
   try {
-    return {.resources = inspect(compiler, *task.variant, *task.problem, *task.config, facts)};
+    return {.resources = compile()};
   } catch (const ResourceError& e) {
     return {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
   } catch (const std::exception& e) {
     return {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
   }
 }
+}  // namespace
+
+CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts) {
+  return guarded([&] { return inspect(compiler, *task.variant, *task.problem, *task.config, facts); });
+}
 
 CompileLanes::CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks,
                            int lanes, std::size_t ahead)
-    : compiler_(compiler),
-      facts_(std::move(facts)),
+    : CompileLanes(
+          [&compiler, facts = std::move(facts)](const CompileTask& task) {
+            return inspect(compiler, *task.variant, *task.problem, *task.config, facts);
+          },
+          std::move(tasks), lanes, ahead) {}
+
+CompileLanes::CompileLanes(Compile compile, std::vector<CompileTask> tasks, int lanes, std::size_t ahead)
+    : compile_(std::move(compile)),
       tasks_(std::move(tasks)),
       ahead_(std::max<std::size_t>(ahead, 1)),
       slots_(tasks_.size()) {
@@ -68,25 +84,47 @@ void CompileLanes::lane() {
     }
     const std::size_t i = *task;
     slots_[i].state = State::busy;
+    slots_[i].start = std::chrono::steady_clock::now();
+    ready_.notify_all();
     busy_.insert(kernels_[i].begin(), kernels_[i].end());
     lock.unlock();
-    CompileResult result = compile_now(compiler_, tasks_[i], facts_);
+    CompileResult result = guarded([&] { return compile_(tasks_[i]); });
     lock.lock();
-    slots_[i].result = std::move(result);
+    const bool given_up = slots_[i].state == State::done;
+    if (!given_up) slots_[i].result = std::move(result);
     slots_[i].state = State::done;
     for (const std::string& kernel : kernels_[i]) busy_.erase(kernel);
     work_.notify_all();
     ready_.notify_all();
+    if (given_up) return;  // another lane took its place
   }
 }
 
-CompileResult CompileLanes::take(std::size_t task) {
+/// A task, and those that wait for the same kernels.
+void CompileLanes::give_up(std::size_t task, const std::string& why) {
+  for (std::size_t i = task; i < tasks_.size(); ++i) {
+    const bool same = std::ranges::any_of(
+        kernels_[i], [&](const std::string& k) { return std::ranges::count(kernels_[task], k) > 0; });
+    if (i != task && !(slots_[i].state == State::waiting && same)) continue;
+    slots_[i].result = {.kind = CompileResult::Kind::timeout, .detail = why, .resources = {}};
+    slots_[i].state = State::done;
+  }
+}
+
+CompileResult CompileLanes::take(std::size_t task, double seconds) {
   std::unique_lock lock(mutex_);
   taken_ = std::max(taken_, task);
   work_.notify_all();
-  ready_.wait(lock, [&] { return slots_[task].state == State::done; });
+  Slot& slot = slots_[task];
+  ready_.wait(lock, [&] { return slot.state != State::waiting; });
+  const auto limit =
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+  if (!ready_.wait_until(lock, slot.start + limit, [&] { return slot.state == State::done; })) {
+    give_up(task, fmt::format("did not compile within {:.4g} seconds", seconds));
+    lanes_.emplace_back([this] { lane(); });
+  }
   taken_ = std::max(taken_, task + 1);
-  return std::move(slots_[task].result);
+  return std::move(slot.result);
 }
 
 }  // namespace warptune

@@ -1,7 +1,9 @@
 #pragma once
 // Threads that compile configurations ahead of their measuring, so that the worker finds machine code in the
 // cache on disk.
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -21,7 +23,7 @@ struct CompileTask {
 };
 
 struct CompileResult {
-  enum class Kind { ok, compile_error, resource } kind = Kind::ok;
+  enum class Kind { ok, compile_error, resource, timeout } kind = Kind::ok;
   std::string detail;
   Resources resources;  // compile_ms: 0 where it was in the cache
 };
@@ -31,29 +33,34 @@ CompileResult compile_now(const Compiler& compiler, const CompileTask& task, con
 
 class CompileLanes {
  public:
+  using Compile = std::function<Resources(const CompileTask&)>;
   /// Compiles at most `ahead` tasks beyond the last one taken. A kernel that several tasks share is compiled
   /// by one lane while the others go on with other kernels.
   CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks, int lanes,
                std::size_t ahead);
+  /// The same with a function that compiles.
+  CompileLanes(Compile compile, std::vector<CompileTask> tasks, int lanes, std::size_t ahead);
   ~CompileLanes();
   CompileLanes(const CompileLanes&) = delete;
   CompileLanes& operator=(const CompileLanes&) = delete;
 
-  /// Waits for the result of a task. Tasks are taken in rising order.
-  CompileResult take(std::size_t task);
+  /// Waits for the result of a task. Tasks are taken in rising order. A task that compiles for longer than
+  /// `seconds` is given up (timeout), and another lane takes the place of the one that is busy with it.
+  CompileResult take(std::size_t task, double seconds);
 
  private:
   enum class State { waiting, busy, done };
   struct Slot {
     State state = State::waiting;
+    std::chrono::steady_clock::time_point start{};  // when it became busy
     CompileResult result;
   };
   void lane();
+  void give_up(std::size_t task, const std::string& why);
   std::optional<std::size_t> next() const;
   std::vector<std::string> kernels_of(const CompileTask& task) const;
 
-  const Compiler& compiler_;
-  const DeviceFacts facts_;
+  const Compile compile_;
   const std::vector<CompileTask> tasks_;
   std::vector<std::vector<std::string>> kernels_;  // names of each task's kernels
   const std::size_t ahead_;

@@ -17,6 +17,8 @@
 namespace warptune {
 namespace {
 
+constexpr double kCompileSeconds = 3600;  // of one configuration
+
 struct Row {
   std::size_t configurations = 0, errors = 0, resource = 0, kernels = 0;
   int registers_min = 1 << 30, registers_max = 0;
@@ -144,7 +146,7 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
                          tasks.size());
       Progress progress(stderr, std::max<std::size_t>(tasks.size(), 1));
       for (std::size_t i = 0; i < tasks.size(); ++i) {
-        const CompileResult result = lanes.take(i);
+        const CompileResult result = lanes.take(i, kCompileSeconds);
         count(rows[names[i]], result);
         if (csv) csv->append(fields_of(facts.arch, tasks[i], result));
         progress.step(names[i], NAN);

@@ -30,6 +30,7 @@ Progress::Progress(std::FILE* stream, std::size_t total)
       start_(std::chrono::steady_clock::now()) {}
 
 void Progress::step(const std::string& problem, double best_us) {
+  const std::lock_guard lock(mutex_);
   ++done_;
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
@@ -57,6 +58,7 @@ void Progress::clear() {
 }
 
 void Progress::finish(const std::string& line) {
+  const std::lock_guard lock(mutex_);
   clear();
   fmt::print(stream_, "[{}/{}] {}\n", done_, total_, line);
   std::fflush(stream_);

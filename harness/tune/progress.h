@@ -2,10 +2,12 @@
 // How far a sweep is: a bar on a terminal, plain lines on a pipe.
 #include <chrono>
 #include <cstdio>
+#include <mutex>
 #include <string>
 
 namespace warptune {
 
+/// May be told by several threads.
 class Progress {
  public:
   /// A bar where the stream is a terminal.
@@ -20,6 +22,7 @@ class Progress {
  private:
   void draw(const std::string& problem, double best_us);
 
+  std::mutex mutex_;
   std::FILE* stream_;
   bool terminal_;
   std::size_t done_ = 0, total_;

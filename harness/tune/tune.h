@@ -7,17 +7,22 @@
 #include <string>
 #include <vector>
 
+#include "tune/deadline.h"
 #include "tune/plan.h"
+#include "tune/shard.h"
 
 namespace warptune {
 
 struct TuneOptions {
   std::filesystem::path program = "/proc/self/exe";  // started as `program worker --device X`
-  std::optional<std::string> device;                 // instead of the sweep's
+  std::optional<std::string> device;                 // instead of the sweep's; a list, or `all`
   std::optional<std::filesystem::path> output;       // instead of the sweep's
   std::string filter;                                // regular expression over op/variant
   int lanes = 0;                                     // compile threads; 0: all but one of the machine
-  double job_seconds = 30;                           // deadline of a configuration
+  Shard shard;                                       // the part of the sweep to do here
+  bool fresh = false;                                // a new CSV, instead of going on with the newest
+  DeadlineRule deadline;                             // of a configuration
+  double compile_seconds = 120;                      // deadline of compiling one
   double first_job_seconds = 180;  // more, for the first of a problem: inputs and the fp64 reference are made
   std::FILE* log = stdout;         // progress and the table of winners
 };
@@ -32,8 +37,10 @@ struct ProblemWinner {
 
 struct TuneSummary {
   std::size_t configurations = 0, ok = 0;
+  std::size_t known = 0;  // of the configurations, measured by an earlier run
   double seconds = 0;
-  std::vector<ProblemWinner> winners;  // problems without one are missing
+  double busy_seconds = 0, worker_seconds = 0;  // all workers: measuring, and since their first jobs
+  std::vector<ProblemWinner> winners;           // problems without one are missing
   std::vector<Problem> unsolved;
   std::filesystem::path csv, wisdom;
 };

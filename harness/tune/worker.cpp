@@ -1,12 +1,16 @@
 #include "tune/worker.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
+#include <sstream>
+#include <vector>
 
 #include "core/error.h"
 #include "table.h"
@@ -55,18 +59,35 @@ class Lines {
   std::string text_;
 };
 
+/// Asks for memory until there is no more: the limit keeps the machine out of it.
+[[noreturn]] void use_all_memory() {
+  const rlimit limit{1ull << 30, 1ull << 30};
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::vector<std::unique_ptr<char[]>> blocks;
+  for (;;) blocks.push_back(std::make_unique<char[]>(64 << 20));
+}
+
+void misbehave(const std::string& kind) {
+  volatile std::uintptr_t illegal = 8;
+  if (kind == "segv") *reinterpret_cast<volatile int*>(illegal) = 1;
+  if (kind == "abort") std::abort();
+  if (kind == "exit0") std::exit(0);
+  if (kind == "throw") throw std::runtime_error("the device is lost");
+  if (kind == "memory") use_all_memory();
+  if (kind == "stop") ::raise(SIGSTOP);
+  if (kind == "kill") ::raise(SIGKILL);
+  for (volatile unsigned spin = 0; kind == "loop";) spin = spin + 1;
+}
+
 /// The faults that tests ask for.
 void inject_fault(const std::string& config) {
-  const char* fault = std::getenv("WARPTUNE_WORKER_FAULT");
-  if (!fault) return;
-  const std::string text = fault;
-  const auto colon = text.find(':');
-  if (colon == std::string::npos || config.find(text.substr(colon + 1)) == std::string::npos) return;
-  const std::string kind = text.substr(0, colon);
-  if (kind == "crash") ::raise(SIGSEGV);
-  if (kind == "exit") std::_Exit(7);
-  if (kind == "throw") throw std::runtime_error("the device is lost");
-  while (kind == "hang") ::pause();
+  const char* given = std::getenv("WARPTUNE_WORKER_FAULT");
+  if (!given) return;
+  std::istringstream faults(given);
+  for (std::string fault; std::getline(faults, fault, ';');)
+    if (const auto colon = fault.find(':');
+        colon != std::string::npos && config.find(fault.substr(colon + 1)) != std::string::npos)
+      misbehave(fault.substr(0, colon));
 }
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
@@ -133,6 +154,14 @@ Json error_of(const std::exception& e, bool input) {
   return {{"type", "error"}, {"input", input}, {"message", e.what()}};
 }
 
+/// The device may be lost with its context: says why and makes room for a fresh process.
+[[noreturn]] void end_after(Lines& lines, const Measurement& measurement) {
+  Json json = to_json(measurement);
+  json["lost"] = true;
+  lines.write(tagged("result", std::move(json)));
+  std::_Exit(3);
+}
+
 }  // namespace
 
 int run_worker(const std::string& which, int in, int out) {
@@ -158,12 +187,10 @@ int run_worker(const std::string& which, int in, int out) {
             lines.write(tagged("finalists", to_json(benches.run(finalists_job_of(message)))));
           else
             lines.write(tagged("result", to_json(benches.run(job_of(message)))));
+        } catch (const std::bad_alloc&) {
+          end_after(lines, {.status = Status::resource, .detail = "the memory of the host was used up"});
         } catch (const std::exception& e) {
-          // The device may be lost with its context: say why and make room for a fresh process.
-          Json json = to_json(Measurement{.status = Status::launch_error, .detail = e.what()});
-          json["lost"] = true;
-          lines.write(tagged("result", std::move(json)));
-          std::_Exit(3);
+          end_after(lines, {.status = Status::launch_error, .detail = e.what()});
         }
       }
     }

@@ -5,8 +5,9 @@
 namespace warptune {
 
 /// Reads jobs from file descriptor `in` and answers on `out`, as protocol.h says. Returns the exit code.
-/// WARPTUNE_WORKER_FAULT="crash|hang|throw:TEXT" makes it misbehave on configurations that contain TEXT (for
-/// tests).
+/// WARPTUNE_WORKER_FAULT="KIND:TEXT;KIND:TEXT" makes it misbehave on configurations that contain TEXT (for
+/// tests); segv, abort, exit0, throw, memory, stop,
+/// kill, loop.
 int run_worker(const std::string& device, int in, int out);
 
 }  // namespace warptune

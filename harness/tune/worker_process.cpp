@@ -26,6 +26,7 @@ namespace {
 
 constexpr std::size_t kStderrTail = 400;
 constexpr double kStartSeconds = 60;
+constexpr int kTries = 3;  // of a job whose worker was killed by someone else
 
 void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);
@@ -147,6 +148,7 @@ std::string WorkerProcess::how_it_ended() {
     if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (ended) pid_ = -1;
+  killed_ = ended && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   char buffer[4096];
   for (ssize_t n; err_ >= 0 && (n = ::read(err_, buffer, sizeof buffer)) > 0;)
     stderr_.append(buffer, static_cast<std::size_t>(n));
@@ -213,6 +215,27 @@ void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
 }
 
 Measurement WorkerProcess::run(const Job& job, double seconds) {
+  for (int tries = 1;; ++tries) {
+    killed_ = false;
+    Measurement measurement;
+    try {
+      measurement = run_once(job, seconds);
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception&) {  // while it started
+      if (!killed_ || tries == kTries) throw;
+      continue;
+    }
+    if (!killed_) return measurement;
+    if (tries == kTries) {
+      measurement.detail +=
+          fmt::format("; {} workers in a row: out of memory, or someone killed them", kTries);
+      return measurement;
+    }
+  }
+}
+
+Measurement WorkerProcess::run_once(const Job& job, double seconds) {
   if (pid_ < 0) start(kStartSeconds);
   fresh_ = false;
   Json json;
@@ -220,7 +243,7 @@ Measurement WorkerProcess::run(const Job& job, double seconds) {
   if (wait == Wait::timeout) {
     stop();
     fresh_ = true;
-    return {.status = Status::timeout, .detail = fmt::format("no result within {:.0f} seconds", seconds)};
+    return {.status = Status::timeout, .detail = fmt::format("no result within {:.4g} seconds", seconds)};
   }
   if (wait == Wait::dead) {
     fresh_ = true;
@@ -239,17 +262,24 @@ Measurement WorkerProcess::run(const Job& job, double seconds) {
 }
 
 std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double seconds) {
-  if (pid_ < 0) start(kStartSeconds);
-  fresh_ = false;
-  Json json;
-  const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
-  if (wait == Wait::message && json.value("type", "") == "finalists") return finalist_times_of(json);
-  fresh_ = true;
-  if (wait == Wait::dead) throw std::runtime_error(how_it_ended());
-  stop();
-  if (wait == Wait::timeout)
-    throw std::runtime_error(fmt::format("no result within {:.0f} seconds", seconds));
-  throw std::runtime_error(json.value("detail", json.value("message", "the worker answered something else")));
+  for (int tries = 1;; ++tries) {
+    if (pid_ < 0) start(kStartSeconds);
+    fresh_ = killed_ = false;
+    Json json;
+    const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
+    if (wait == Wait::message && json.value("type", "") == "finalists") return finalist_times_of(json);
+    fresh_ = true;
+    if (wait == Wait::dead) {
+      const std::string why = how_it_ended();
+      if (killed_ && tries < kTries) continue;
+      throw std::runtime_error(why);
+    }
+    stop();
+    if (wait == Wait::timeout)
+      throw std::runtime_error(fmt::format("no result within {:.0f} seconds", seconds));
+    throw std::runtime_error(
+        json.value("detail", json.value("message", "the worker answered something else")));
+  }
 }
 
 }  // namespace warptune

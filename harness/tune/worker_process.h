@@ -26,7 +26,8 @@ class WorkerProcess {
   /// The ceilings that this worker, and any that replaces it, is to use.
   void set_ceilings(const DeviceFacts& facts);
   /// The result of a job. A worker that takes too long is killed (timeout), one that dies costs the job
-  /// (crash); either way the next job starts a new one.
+  /// (crash); either way the next job starts a new one. A worker that someone else killed (SIGKILL) is no
+  /// fault of the job, which is tried again, three times in all.
   Measurement run(const Job& job, double seconds);
   /// Times finalists. Throws runtime_error with the reason where there is no answer in time, or where the
   /// worker dies or loses its device; the next job starts a new one.
@@ -42,6 +43,7 @@ class WorkerProcess {
   Wait receive(nlohmann::json& json, double seconds);
   nlohmann::json expect(const std::string& type, double seconds);
   std::string how_it_ended();
+  Measurement run_once(const Job& job, double seconds);
 
   std::filesystem::path program_;
   std::string device_;
@@ -49,6 +51,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // its input, its answers, its stderr
   bool fresh_ = true;
+  bool killed_ = false;  // by a SIGKILL that was not ours
   std::string text_, stderr_;
 };
 

@@ -23,7 +23,7 @@ class Worker : public ::testing::Test {
 };
 
 TEST_F(Worker, CrashCostsOneResult) {
-  fault("crash:threads=2");
+  fault("segv:threads=2");
   EXPECT_EQ(run(1).status, Status::ok);
   const Measurement crashed = run(2);
   EXPECT_EQ(crashed.status, Status::crash);
@@ -32,7 +32,7 @@ TEST_F(Worker, CrashCostsOneResult) {
 }
 
 TEST_F(Worker, HangIsKilledAtItsDeadline) {
-  fault("hang:threads=2");
+  fault("loop:threads=2");
   EXPECT_EQ(run(2, 0.5).status, Status::timeout);
   EXPECT_EQ(run(1).status, Status::ok);
 }
@@ -60,7 +60,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
     }
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
 
-  fault("crash:finalist threads=2");
+  fault("abort:finalist threads=2");
   WorkerProcess other(WARPTUNE_PROGRAM, "host");
   job.finalists.push_back({"host_threaded", {{"threads", 2}}});
   EXPECT_THROW(other.run(job, 60), std::runtime_error);

@@ -1,0 +1,136 @@
+#include "results/journal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "core/hash.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+namespace {
+
+constexpr int kLockTries = 40;  // a program that was killed lets go of the file a moment later
+constexpr std::chrono::milliseconds kLockWait{50};
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+std::string text_of(const CsvRow& row, const char* column) {
+  const auto it = row.find(column);
+  return it == row.end() ? std::string() : it->second;
+}
+
+}  // namespace
+
+std::string stamp_name(const std::string& problem, const std::string& cache, const std::string& variant) {
+  return problem + ' ' + cache + ' ' + variant;
+}
+
+std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
+  return hex(stable_hash(fmt::format("{} {} {} {} {} {}", source_hash, o.max_rel_ci, o.min_samples,
+                                     o.max_time, o.seed, kMeasuringVersion)));
+}
+
+bool is_first_row(const CsvRow& row) {
+  const std::string cache = text_of(row, "cache");
+  return (cache == "cold" || cache == "hot") && !text_of(row, "detail").starts_with("finalist");
+}
+
+std::string key_of(const CsvRow& row, const std::string& stamp) {
+  std::string text = stamp;
+  for (const char* column : {"device", "arch", "driver", "toolkit", "problem", "variant", "config", "cache"})
+    text += '\n' + text_of(row, column);
+  return hex(stable_hash(text));
+}
+
+Journal Journal::read(const fs::path& path) {
+  Journal journal;
+  journal.path_ = path;
+  journal.load();
+  return journal;
+}
+
+Journal::Journal(fs::path path) : path_(std::move(path)) {
+  const auto fail = [&](const std::string& what) {
+    const std::string text = fmt::format("'{}' {}: {}", path_.string(), what, std::strerror(errno));
+    if (file_ >= 0) ::close(file_);
+    throw std::runtime_error(text);
+  };
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file_ < 0) fail("cannot be written");
+  for (int i = 0; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK && errno != EINTR) break;  // a file system without locks
+    if (i == kLockTries) {
+      ::close(file_);
+      throw InputError(fmt::format(
+          "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
+    }
+    std::this_thread::sleep_for(kLockWait);
+  }
+  if (::ftruncate(file_, static_cast<off_t>(load())) != 0) fail("ends in half a line that cannot be cut off");
+}
+
+Journal::~Journal() {
+  if (file_ >= 0) ::close(file_);
+}
+
+Journal::Journal(Journal&& other) noexcept
+    : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), runs_(std::move(other.runs_)) {}
+
+std::size_t Journal::load() {
+  std::ostringstream stream;
+  stream << std::ifstream(path_, std::ios::binary).rdbuf();
+  const std::string text = stream.str();
+  std::size_t at = 0;
+  for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    // A line of another form belongs to rows that are not known then: they are measured again.
+    if (!json.is_object() || !json.contains("run_id") || !json.contains("stamps")) continue;
+    try {
+      runs_[json["run_id"].get<std::string>()] = json["stamps"].get<Stamps>();
+    } catch (const Json::exception&) {
+      continue;
+    }
+  }
+  return at;
+}
+
+void Journal::add(const std::string& run_id, const Stamps& stamps) {
+  const std::string line = Json{{"run_id", run_id}, {"stamps", stamps}}.dump() + '\n';
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t n = ::write(file_, line.data() + at, line.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      throw std::runtime_error(
+          fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(n < 0 ? errno : ENOSPC)));
+    at += static_cast<std::size_t>(n);
+  }
+  if (::fsync(file_) != 0 && errno != EINVAL && errno != EROFS)
+    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
+  runs_[run_id] = stamps;
+}
+
+std::optional<std::string> Journal::key(const CsvRow& row) const {
+  const auto run = runs_.find(text_of(row, "run_id"));
+  if (run == runs_.end()) return std::nullopt;
+  const auto stamp =
+      run->second.find(stamp_name(text_of(row, "problem"), text_of(row, "cache"), text_of(row, "variant")));
+  if (stamp == run->second.end()) return std::nullopt;
+  return key_of(row, stamp->second);
+}
+
+}  // namespace warptune

@@ -1,0 +1,139 @@
+#include "results/merge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/error.h"
+#include "results/csv.h"
+#include "results/journal.h"
+#include "results/wisdom.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<CsvRow> rows;
+  std::set<std::string> keys;
+  std::map<std::string, Stamps> runs;
+};
+
+/// All that will be written, by its path below the output folder.
+struct Joined {
+  std::map<fs::path, Table> tables;
+  std::map<fs::path, Wisdom> wisdoms;
+  std::map<fs::path, fs::path> copies;  // device facts: the first found
+  std::size_t duplicates = 0;
+};
+
+/// Rows of finalists are told apart by all they say.
+std::string identity(const CsvRow& row, const Journal& journal) {
+  if (is_first_row(row))
+    if (const auto key = journal.key(row))
+      return *key + (row.at("status") == "constraint" ? " excluded" : "");
+  std::string text;
+  for (const auto& [column, value] : row) text += value + '\n';
+  return text;
+}
+
+void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
+  const auto columns = csv_columns(file);
+  if (std::ranges::find(columns, "run_id") == columns.end()) return;  // not of a sweep
+  Table& table = joined.tables[name];
+  if (table.columns.empty()) table.columns = columns;
+  if (table.columns != columns)
+    throw InputError(fmt::format("{}:1: other columns than the same file of another folder", file.string()));
+  fs::path beside = file;
+  beside.replace_extension(".journal");
+  const Journal journal = Journal::read(beside);
+  for (CsvRow& row : read_csv(file)) {
+    if (table.keys.insert(identity(row, journal)).second)
+      table.rows.push_back(std::move(row));
+    else
+      ++joined.duplicates;
+  }
+  table.runs.insert(journal.runs().begin(), journal.runs().end());
+}
+
+void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
+  const Wisdom wisdom = Wisdom::load(file);
+  const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
+  if (is_new) return;
+  const Provenance &a = it->second.provenance(), &b = wisdom.provenance();
+  if (a.device != b.device || a.arch != b.arch || a.driver != b.driver || a.toolkit != b.toolkit)
+    throw InputError(fmt::format(
+        "the winners in '{}' are of {} with driver '{}' and toolkit '{}', others of {} with '{}' and '{}'; "
+        "measure them again with one driver and toolkit",
+        file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
+  for (const Winner& winner : wisdom.winners()) {
+    const Winner* known = it->second.exact(winner.problem);
+    if (!known || winner.time_us < known->time_us) it->second.put(winner);
+  }
+}
+
+void add_folder(Joined& joined, const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& device : fs::directory_iterator(folder)) {
+    if (!device.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(device.path())) files.push_back(file.path());
+  }
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    const fs::path name = file.parent_path().filename() / file.filename();
+    if (file.extension() == ".csv")
+      add_table(joined, file, name);
+    else if (file.filename() == "wisdom.json")
+      add_wisdom(joined, file, name);
+    else if (file.filename() == "device.json")
+      joined.copies.try_emplace(name, file);
+  }
+}
+
+}  // namespace
+
+MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& out) {
+  std::vector<fs::path> folders = inputs;
+  for (const fs::path& folder : folders)
+    if (!fs::is_directory(folder)) throw InputError(fmt::format("'{}' is not a folder", folder.string()));
+  std::error_code error;
+  if (fs::is_directory(out) &&
+      std::ranges::none_of(folders, [&](const fs::path& f) { return fs::equivalent(f, out, error); }))
+    folders.insert(folders.begin(), out);
+  Joined joined;
+  for (const fs::path& folder : folders) add_folder(joined, folder);
+  if (joined.tables.empty() && joined.wisdoms.empty())
+    throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
+
+  MergeCounts counts{.duplicates = joined.duplicates};
+  for (const auto& [name, table] : joined.tables) {
+    const fs::path path = out / name;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      throw std::runtime_error(
+          fmt::format("the folder '{}' cannot be made: {}", path.parent_path().string(), error.message()));
+    if (!table.runs.empty()) {
+      fs::path beside = path;
+      Journal journal(beside.replace_extension(".journal"));  // before the rows whose keys it holds
+      for (const auto& [run, stamps] : table.runs)
+        if (!journal.runs().contains(run)) journal.add(run, stamps);
+    }
+    write_csv(path, table.columns, table.rows);
+    ++counts.files;
+    counts.rows += table.rows.size();
+  }
+  for (const auto& [name, wisdom] : joined.wisdoms) {
+    wisdom.save(out / name);
+    counts.winners += wisdom.winners().size();
+  }
+  for (const auto& [name, from] : joined.copies)
+    if (!fs::exists(out / name)) fs::copy_file(from, out / name, error);
+  return counts;
+}
+
+}  // namespace warptune

@@ -1,0 +1,18 @@
+#pragma once
+// Joins what several nodes or devices measured.
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+namespace warptune {
+
+struct MergeCounts {
+  std::size_t files = 0, rows = 0, duplicates = 0, winners = 0;
+};
+
+/// Joins output folders (OUT/<device>/...) into `out`, which may exist and is then one of them. Rows with the
+/// same key are kept once, the first; without a key, rows that are equal. Of two winners of a problem the
+/// faster stays, with its provenance. Throws InputError before anything is written.
+MergeCounts merge_results(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& out);
+
+}  // namespace warptune

@@ -1,0 +1,64 @@
+#include "results/row_store.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "results/samples_file.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+
+fs::path rows_path(const fs::path& folder, const std::string& sweep, bool fresh) {
+  fs::path newest = folder / (sweep + ".csv");
+  if (!fs::exists(newest)) return newest;
+  for (int number = 2;; ++number) {
+    fs::path next = folder / fmt::format("{}.{}.csv", sweep, number);
+    if (!fs::exists(next)) return fresh ? next : newest;
+    newest = std::move(next);
+  }
+}
+
+RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh) {
+  const fs::path path = rows_path(folder, sweep, fresh);
+  fs::path journal = path;
+  journal.replace_extension(".journal");
+  csv_ = std::make_unique<CsvFile>(path, sweep_columns());
+  journal_ = std::make_unique<Journal>(journal);
+  samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
+  if (journal_->runs().empty()) return;
+  for (const CsvRow& row : read_csv(path)) {
+    const auto key = journal_->key(row);
+    if (!key) continue;
+    KnownRow found{row.at("run_id"), measurement_of_row(row)};
+    if (!is_first_row(row)) {
+      finalists_.insert_or_assign(*key, std::move(found));
+    } else if (const auto it = known_.find(*key);
+               it == known_.end() || it->second.measurement.status == Status::constraint) {
+      known_.insert_or_assign(*key, std::move(found));
+    }
+  }
+}
+
+const KnownRow* RowStore::known(const std::string& key) const {
+  const auto it = known_.find(key);
+  return it == known_.end() ? nullptr : &it->second;
+}
+
+const KnownRow* RowStore::finalist(const std::string& key) const {
+  const auto it = finalists_.find(key);
+  return it == finalists_.end() ? nullptr : &it->second;
+}
+
+void RowStore::append(const SweepRow& row) {
+  const std::lock_guard lock(mutex_);
+  if (!row.measurement.samples_us.empty()) samples_->append(samples_fields(row));  // first: a row has them
+  csv_->append(fields_of(row));
+}
+
+std::string RowStore::note() const {
+  if (csv_->cut_bytes() == 0) return {};
+  return fmt::format("'{}' ended in half a line ({} bytes), which was cut off", csv_->path().string(),
+                     csv_->cut_bytes());
+}
+
+}  // namespace warptune

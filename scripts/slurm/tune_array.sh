@@ -1,0 +1,18 @@
+#!/bin/bash
+# A job array that does one sweep: task I of N takes shard I/N on the GPUs of its node.
+#   sbatch --array=1-4 --gres=gpu:1 scripts/slurm/tune_array.sh configs/llama2-7b.yaml results
+# and, when all have ended, joins them:
+#   warptune merge results/shard-* -o results/all
+# WARPTUNE: the program (default build/warptune); WARPTUNE_DEVICE: the devices (default all). A task that was stopped goes on where it was when it is
+# submitted again. More options of `tune` may follow the folder.
+#SBATCH --job-name=warptune
+#SBATCH --output=%x-%A_%a.log
+set -euo pipefail
+config=${1:?the sweep, a YAML file}
+out=${2:?the folder of results}
+shift 2
+first=${SLURM_ARRAY_TASK_MIN:-1}
+index=$((${SLURM_ARRAY_TASK_ID:-1} - first + 1))
+count=$((${SLURM_ARRAY_TASK_MAX:-1} - first + 1))
+exec "${WARPTUNE:-build/warptune}" tune "$config" --device "${WARPTUNE_DEVICE:-all}" --shard "$index/$count" \
+  --out "$out/shard-$index" "$@"

@@ -1,0 +1,76 @@
+#pragma once
+// Runs the program from outside.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/csv.h"
+#include "results/journal.h"
+
+namespace warptune::testing {
+
+struct Ended {
+  int code;
+  std::string text;  // stdout and stderr
+};
+
+/// A shell command line; `{}` in it is the program.
+inline Ended run_shell(std::string command) {
+  if (const auto at = command.find("{}"); at != std::string::npos) command.replace(at, 2, WARPTUNE_PROGRAM);
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);  // threads that spin starve the others of a small machine
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  Ended ended{-1, {}};
+  std::array<char, 4096> buffer;
+  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    ended.text.append(buffer.data(), n);
+  ended.code = WEXITSTATUS(::pclose(pipe));
+  return ended;
+}
+
+/// An empty folder of a test's own.
+inline std::filesystem::path fresh_folder(const std::string& name) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / name;
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+/// A sweep of rms_norm on the host with these hidden sizes: host_naive, and host_threaded with these threads.
+inline std::string host_sweep(const std::filesystem::path& folder, const std::string& hidden,
+                              const std::string& threads = "[1, 2]") {
+  const auto path = folder / "sweep.yaml";
+  std::ofstream(path) << "device: host\nsampling: {min_samples: 3, max_time: 0.002}\nops:\n"
+                         "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: "
+                      << hidden
+                      << "}]\n    variants: [host_naive, host_threaded: {parameters: {threads: " << threads
+                      << "}}]\n";
+  return path.string();
+}
+
+using Rows = std::vector<std::map<std::string, std::string>>;
+
+/// The rows of screening, without those of the finalists.
+inline Rows first_rows(Rows rows) {
+  std::erase_if(rows, [](const auto& row) { return !is_first_row(row); });
+  return rows;
+}
+
+/// Statuses by problem, variant and config; a configuration that has two rows is a failure.
+inline std::map<std::string, std::string> statuses(const Rows& rows) {
+  std::map<std::string, std::string> found;
+  for (const auto& row : first_rows(rows)) {
+    const std::string name = row.at("problem") + " " + row.at("variant") + " " + row.at("config");
+    EXPECT_TRUE(found.emplace(name, row.at("status")).second) << name << " was measured twice";
+  }
+  return found;
+}
+
+}  // namespace warptune::testing

@@ -1,0 +1,221 @@
+// A sweep that was stopped goes on where it was.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "program.h"
+#include "results/journal.h"
+#include "results/row_store.h"
+#include "results/sweep_row.h"
+#include "results/wisdom.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using testing::first_rows;
+using testing::fresh_folder;
+using testing::host_sweep;
+using testing::run_shell;
+using testing::statuses;
+
+pid_t start_tune(const std::string& sweep, const std::string& out) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int null = ::open("/dev/null", O_WRONLY);
+    ::dup2(null, 1);
+    ::execl(WARPTUNE_PROGRAM, WARPTUNE_PROGRAM, "tune", sweep.c_str(), "--out", out.c_str(), "--deadline",
+            "0.5", "--first-deadline", "5", nullptr);
+    ::_exit(127);
+  }
+  return pid;
+}
+
+/// The workers of a program: its children.
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t child; in >> child;) children.push_back(child);
+  }
+  return children;
+}
+
+TEST(Resume, TwentyKillsChangeNothing) {
+  const fs::path folder = fresh_folder("resume_kills");
+  const std::string sweep = host_sweep(folder, "{from: 8, to: 160, step: 8}", "[1, 2]"),
+                    out = (folder / "out").string();
+  // A fault of its own, which the kills must not be taken for.
+  ::setenv("WARPTUNE_WORKER_FAULT", "abort:threads=2", 1);
+  ASSERT_EQ(run_shell("{} tune " + sweep + " --out " + (folder / "whole").string()).code, 0);
+  const auto whole = statuses(read_csv(folder / "whole" / "host" / "sweep.csv"));
+  ASSERT_EQ(whole.size(), 60u);
+
+  std::mt19937 random(7);
+  int kills = 0, code = -1;
+  for (int starts = 0; starts < 400 && (kills < 20 || code != 0); ++starts) {
+    const pid_t pid = start_tune(sweep, out);
+    int status = 0;
+    const auto pause = std::chrono::milliseconds(random() % 500);
+    std::this_thread::sleep_for(pause);
+    const bool worker = random() % 2 == 0;
+    if (kills < 20 && ::waitpid(pid, &status, WNOHANG) == 0) {
+      const auto targets = worker ? children_of(pid) : std::vector<pid_t>{pid};
+      for (const pid_t target : targets) ::kill(target, SIGKILL);
+      kills += !targets.empty();
+      if (worker && random() % 2 == 0) {
+        std::this_thread::sleep_for(pause / 4);
+        ::kill(pid, SIGKILL);
+      }
+      ::waitpid(pid, &status, 0);
+    } else if (kills >= 20) {
+      ::waitpid(pid, &status, 0);
+    }
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  ::unsetenv("WARPTUNE_WORKER_FAULT");
+  EXPECT_EQ(kills, 20);
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(statuses(read_csv(fs::path(out) / "host" / "sweep.csv")), whole);
+  EXPECT_EQ(Wisdom::load(fs::path(out) / "host" / "wisdom.json").winners().size(), 20u);
+}
+
+TEST(Resume, ANewValueMeasuresOnlyWhatIsNew) {
+  const fs::path folder = fresh_folder("resume_value");
+  const std::string out = " --out " + folder.string();
+  ASSERT_EQ(run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1]") + out).code, 0);
+  const auto before = first_rows(read_csv(folder / "host" / "sweep.csv"));
+  ASSERT_EQ(before.size(), 4u);
+  const auto ended = run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1, 2]") + out);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_NE(ended.text.find("4 of them were known"), std::string::npos) << ended.text;
+  const auto all = read_csv(folder / "host" / "sweep.csv"), rows = first_rows(all);
+  ASSERT_EQ(rows.size(), 6u);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), rows.begin()));
+  EXPECT_EQ(rows[4].at("config"), "threads=2");
+  EXPECT_EQ(rows[5].at("config"), "threads=2");
+  // Known rows take part in the choice. A winner names the run that holds its row.
+  const Wisdom wisdom = Wisdom::load(folder / "host" / "wisdom.json");
+  for (const Winner& w : wisdom.winners()) {
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& r) {
+      return r.at("problem") == w.problem.key() && r.at("variant") == w.variant &&
+             r.at("config") == w.config.str() && r.at("run_id") == w.run_id;
+    }));
+  }
+  // Other options of sampling make other rows.
+  std::ofstream(folder / "sweep.yaml", std::ios::app) << "seed: 2\n";
+  ASSERT_EQ(run_shell("{} tune " + (folder / "sweep.yaml").string() + out).code, 0);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 12u);
+}
+
+TEST(Resume, FreshBeginsANewFile) {
+  const fs::path folder = fresh_folder("resume_fresh");
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  ASSERT_EQ(run_shell(tune + " --fresh").code, 0);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 3u);
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
+  EXPECT_NE(run_shell(tune).text.find("sweep.2.csv"), std::string::npos);  // goes on with the newest
+  EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
+}
+
+TEST(Resume, ATornLineIsRepairedWithANote) {
+  const fs::path folder = fresh_folder("resume_torn");
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  const fs::path csv = folder / "host" / "sweep.csv", journal = folder / "host" / "sweep.journal";
+  fs::resize_file(csv, fs::file_size(csv) - 5);
+  std::ofstream(journal, std::ios::app) << "{\"run_id\": \"half";
+  const auto ended = run_shell(tune);
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_NE(ended.text.find("ended in half a line"), std::string::npos) << ended.text;
+  EXPECT_EQ(statuses(read_csv(csv)).size(), 3u);
+  EXPECT_EQ(Journal::read(journal).runs().size(), 2u);
+}
+
+TEST(Resume, ASecondProgramIsRefused) {
+  const fs::path folder = fresh_folder("resume_second");
+  fs::create_directories(folder / "host");
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  {
+    const Journal held(folder / "host" / "sweep.journal");
+    const auto ended = run_shell(tune);
+    EXPECT_EQ(ended.code, 2);
+    EXPECT_NE(ended.text.find("another program is writing"), std::string::npos) << ended.text;
+  }
+  EXPECT_EQ(run_shell(tune).code, 0);
+}
+
+TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
+  const fs::path folder = fresh_folder("resume_finalists"), csv = folder / "host" / "sweep.csv";
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().at(0); };
+  ASSERT_EQ(run_shell(tune).code, 0);
+  const auto rows = read_csv(csv);
+  EXPECT_EQ(rows.size(), 3u + 3 * 3);
+  const Winner before = winner();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(read_csv(csv), rows);
+  EXPECT_EQ(winner().run_id, before.run_id);
+  EXPECT_EQ(winner().config, before.config);
+  EXPECT_NEAR(winner().time_us, before.time_us, 1e-5 * before.time_us);
+  write_csv(csv, sweep_columns(), first_rows(rows));  // killed before they were timed
+  ASSERT_EQ(run_shell(tune).code, 0);
+  EXPECT_EQ(read_csv(csv).size(), rows.size());
+  EXPECT_NE(winner().run_id, before.run_id);
+}
+
+TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
+  const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
+  const auto write = [&](const std::string& constraints) {
+    std::ofstream(sweep)
+        << "device: host\nconstraint_rows: true\nsampling: {min_samples: 3, max_time: 0.002}\n"
+           "ops:\n  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: 16}]\n"
+           "    variants: [host_threaded: {parameters: {threads: [1, 2]}"
+        << constraints << "}]\n";
+    const auto ended = run_shell("{} tune " + sweep.string() + " --out " + folder.string());
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    std::map<std::string, int> counts;
+    for (const auto& row : first_rows(read_csv(folder / "host" / "sweep.csv"))) ++counts[row.at("status")];
+    return counts;
+  };
+  using Counts = std::map<std::string, int>;
+  EXPECT_EQ(write(", constraints: [threads < 2]"), (Counts{{"constraint", 1}, {"ok", 1}}));
+  EXPECT_EQ(write(", constraints: [threads < 2]"), (Counts{{"constraint", 1}, {"ok", 1}}));
+  EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
+  EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
+}
+
+TEST(Resume, FinalistsAreNotFirstRows) {
+  EXPECT_TRUE(is_first_row({{"cache", "cold"}, {"detail", ""}}));
+  EXPECT_TRUE(is_first_row({{"cache", "hot"}, {"detail", "no result within 5 seconds"}}));
+  EXPECT_FALSE(is_first_row({{"cache", "isolated"}, {"detail", ""}}));
+  EXPECT_FALSE(is_first_row({{"cache", "cold"}, {"detail", "finalist 2 of 8"}}));
+}
+
+TEST(Resume, AKeyHoldsAllThatMatters) {
+  const CsvRow row = {{"device", "d"},  {"arch", "a"},    {"driver", "1"}, {"toolkit", "13"},
+                      {"problem", "p"}, {"variant", "v"}, {"config", "c"}, {"cache", "cold"}};
+  const std::string stamp = stamp_of("source", {}), key = key_of(row, stamp);
+  EXPECT_EQ(key, key_of(row, stamp_of("source", {})));
+  for (const auto& [column, value] : row) {
+    CsvRow other = row;
+    other[column] = value + "x";
+    EXPECT_NE(key_of(other, stamp), key) << column;
+  }
+  EXPECT_NE(stamp_of("other", {}), stamp);
+  EXPECT_NE(stamp_of("source", {.max_rel_ci = 0.01}), stamp);
+  EXPECT_NE(stamp_of("source", {.min_samples = 5}), stamp);
+  EXPECT_NE(stamp_of("source", {.max_time = 1}), stamp);
+  EXPECT_NE(stamp_of("source", {.seed = 2}), stamp);
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,146 @@
+// The work of a sweep divided among nodes and devices, and its results joined again.
+#include "tune/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "program.h"
+#include "results/journal.h"
+#include "results/wisdom.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using testing::first_rows;
+using testing::fresh_folder;
+using testing::host_sweep;
+using testing::run_shell;
+using testing::statuses;
+
+TEST(Shard, Text) {
+  EXPECT_EQ(parse_shard("2/8").index, 2);
+  EXPECT_EQ(parse_shard("2/8").count, 8);
+  for (const char* wrong : {"", "2", "0/2", "3/2", "1/", "/2", "1/2x", "a/b", "-1/2"})
+    EXPECT_THROW(parse_shard(wrong), InputError) << wrong;
+}
+
+TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
+  std::vector<SweepItem> items;
+  for (int i = 0; i < 10; ++i)
+    items.push_back({.problem = {"op", {{"n", i}}, DType::fp32}, .options = {}, .choices = {}, .where = {}});
+  const Variant variant{.name = "v", .idea = ""};
+  std::vector<PlannedProblem> problems;
+  for (const SweepItem& item : items) {
+    auto& p = problems.emplace_back(PlannedProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
+    for (int i = 0; i < 100; ++i) p.candidates.push_back({&variant, {{"block", i}}});
+  }
+  std::map<std::string, int> seen;
+  for (int shard = 1; shard <= 4; ++shard) {
+    std::size_t size = 0;
+    for (const PlannedProblem& p : keep_shard(problems, {shard, 4})) {
+      for (const Candidate& c : p.candidates) ++seen[p.item->problem.key() + c.config.str()];
+      size += p.candidates.size();
+      EXPECT_EQ(p.counts[0].tried, static_cast<std::int64_t>(p.candidates.size()));
+    }
+    EXPECT_NEAR(static_cast<double>(size), 250, 50);
+  }
+  EXPECT_EQ(seen.size(), 1000u);
+  for (const auto& [name, times] : seen) EXPECT_EQ(times, 1) << name;
+}
+
+TEST(Shard, DealsWholeProblemsEvenly) {
+  const SweepItem item{.problem = {}, .options = {}, .choices = {}, .where = {}};
+  std::vector<PlannedProblem> problems;
+  for (const std::size_t size : {10u, 90u, 40u, 50u, 0u})
+    problems.push_back({.item = &item, .counts = {}, .candidates = std::vector<Candidate>(size)});
+  const auto shares = deal(problems, 2);
+  ASSERT_EQ(shares.size(), 2u);
+  std::size_t total = 0;
+  for (const auto& share : shares) {
+    std::size_t work = 0;
+    for (const auto& p : share) work += p.candidates.size();
+    EXPECT_NEAR(static_cast<double>(work), 95, 5);
+    total += share.size();
+  }
+  EXPECT_EQ(total, 5u);
+  EXPECT_EQ(deal(problems, 8).size(), 8u);
+}
+
+TEST(Shard, TwoNodesMergeToTheWhole) {
+  const fs::path folder = fresh_folder("shard_merge");
+  const std::string sweep = host_sweep(folder, "{from: 8, to: 64, step: 8}", "1");
+  const auto tune = [&](const std::string& out, const std::string& more) {
+    const auto ended = run_shell("{} tune " + sweep + " --out " + (folder / out).string() + more);
+    EXPECT_EQ(ended.code, 0) << ended.text;
+  };
+  tune("whole", "");
+  tune("a", " --shard 1/2");
+  tune("b", " --shard 2/2");
+  const std::string merge = "{} merge " + (folder / "a").string() + " " + (folder / "b").string() + " " +
+                            (folder / "a").string() + " -o " + (folder / "all").string();
+  const auto ended = run_shell(merge);
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  const fs::path all = folder / "all" / "host";
+  const auto rows = read_csv(all / "sweep.csv");
+  EXPECT_EQ(statuses(rows), statuses(read_csv(folder / "whole" / "host" / "sweep.csv")));
+  EXPECT_LT(first_rows(read_csv(folder / "a" / "host" / "sweep.csv")).size(), rows.size());
+  const Wisdom wisdom = Wisdom::load(all / "wisdom.json");
+  EXPECT_EQ(wisdom.winners().size(), 8u);
+  for (const Winner& w : wisdom.winners())
+    for (const char* part : {"a", "b"}) {
+      const Wisdom source = Wisdom::load(folder / part / "host" / "wisdom.json");
+      if (const Winner* other = source.exact(w.problem)) {
+        EXPECT_LE(w.time_us, other->time_us);
+        EXPECT_TRUE(w.time_us < other->time_us || w.run_id == other->run_id);
+      }
+    }
+  EXPECT_EQ(run_shell(merge).code, 0);  // again: nothing new
+  EXPECT_EQ(read_csv(all / "sweep.csv"), rows);
+  tune("all", "");  // the whole sweep finds all of it known
+  EXPECT_EQ(read_csv(all / "sweep.csv"), rows);
+}
+
+TEST(Shard, MergeRefusesWhatHoldsNoResults) {
+  const fs::path folder = fresh_folder("shard_none");
+  const std::string out = " -o " + (folder / "out").string();
+  EXPECT_EQ(run_shell("{} merge " + folder.string() + out).code, 2);
+  EXPECT_EQ(run_shell("{} merge /no/such/folder" + out).code, 2);
+}
+
+TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
+  const fs::path folder = fresh_folder("shard_devices");
+  const std::string sweep = host_sweep(folder, "{from: 8, to: 64, step: 8}", "1");
+  const auto ended = run_shell("{} tune " + sweep + " --device host,host --out " + folder.string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_NE(ended.text.find("the workers were measuring"), std::string::npos) << ended.text;
+  const auto rows = first_rows(read_csv(folder / "host" / "sweep.csv"));
+  EXPECT_EQ(statuses(rows).size(), 16u);
+  EXPECT_NE(rows.front().at("run_id"), "");
+  std::map<std::string, std::string> worker;  // a problem belongs to one of them
+  for (const auto& row : rows)
+    EXPECT_EQ(worker.emplace(row.at("problem"), row.at("run_id")).first->second, row.at("run_id"));
+  EXPECT_EQ(Wisdom::load(folder / "host" / "wisdom.json").winners().size(), 8u);
+  EXPECT_TRUE(fs::exists(folder / "host" / "device.json"));
+  EXPECT_TRUE(fs::exists(folder / "host" / "device.2.json"));
+  const auto all = run_shell("{} tune " + sweep + " --device all --dry-run");
+  EXPECT_TRUE(all.code == 0 || all.text.find("none of the variants") != std::string::npos) << all.text;
+  EXPECT_EQ(run_shell("{} tune " + sweep + " --device host,cuda:99").code, 2);
+}
+
+TEST(DevicesGpu, AllGpusShareASweep) {
+  const fs::path folder = fresh_folder("shard_gpus"), sweep = folder / "sweep.yaml";
+  std::ofstream(sweep) << "sampling: {min_samples: 5, max_time: 0.02}\nops:\n  - op: rms_norm\n    dtypes: "
+                          "fp32\n    problems: [{tokens: [1, 8], hidden: [1024, 2048]}]\n";
+  const auto ended = run_shell("{} tune " + sweep.string() + " --device all --out " + folder.string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  for (const auto& device : fs::directory_iterator(folder))
+    if (fs::exists(device.path() / "sweep.csv")) {
+      for (const auto& [name, status] : statuses(read_csv(device.path() / "sweep.csv")))
+        EXPECT_EQ(status, "ok") << name;
+    }
+}
+
+}  // namespace
+}  // namespace warptune
