@@ -5,23 +5,23 @@
 
 #include <algorithm>
 
-#include "attention_decode/attention_decode.h"
-#include "argmax/argmax.h"
-#include "attention_prefill/attention_prefill.h"
-#include "core/error.h"
-#include "linear/linear.h"
-#include "rms_norm/rms_norm.h"
-#include "top_k/top_k.h"
-#include "rope_append/rope_append.h"
 #include "add_rms_norm/add_rms_norm.h"
 #include "advance/advance.h"
+#include "argmax/argmax.h"
+#include "attention_decode/attention_decode.h"
+#include "attention_prefill/attention_prefill.h"
 #include "causal_mask/causal_mask.h"
+#include "core/error.h"
 #include "embedding/embedding.h"
+#include "linear/linear.h"
 #include "padding_offset/padding_offset.h"
 #include "remove_padding/remove_padding.h"
 #include "restore_padding/restore_padding.h"
+#include "rms_norm/rms_norm.h"
+#include "rope_append/rope_append.h"
 #include "softmax/softmax.h"
 #include "swiglu/swiglu.h"
+#include "top_k/top_k.h"
 
 namespace warptune {
 namespace {

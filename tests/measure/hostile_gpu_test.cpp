@@ -100,7 +100,9 @@ class GpuHostile : public ::testing::Test {
   const OpEntry* entry_ = nullptr;
 };
 
-TEST_F(GpuHostile, WritesNothing) { expect_wrong(hostile(kKernels[0]), "12288 of 12288 elements of 'y' were not written"); }
+TEST_F(GpuHostile, WritesNothing) {
+  expect_wrong(hostile(kKernels[0]), "12288 of 12288 elements of 'y' were not written");
+}
 TEST_F(GpuHostile, WritesNan) { expect_wrong(hostile(kKernels[1]), "before timing: 3 of 12288"); }
 TEST_F(GpuHostile, ReturnsWhatItsPredecessorFound) {
   expect_wrong(hostile(kKernels[2]), "after timing: 'y'[");
