@@ -145,7 +145,7 @@ class Tuner {
     // One configuration alone has no rival.
     const std::vector<std::size_t> finalists =
         choose_finalists(trials.measurements, planned.candidates.size() > 1 ? item.finalists : 0);
-    if (trials.any_new || !recall_finalists(item, finalists, trials))
+    if (!finalists.empty() && (trials.any_new || !recall_finalists(item, finalists, trials)))
       time_again(item, finalists, first, trials);
     const auto choice = choose_winner(trials.measurements);
     if (!choice) {

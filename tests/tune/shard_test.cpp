@@ -98,8 +98,9 @@ TEST(Shard, TwoNodesMergeToTheWhole) {
     }
   EXPECT_EQ(run_shell(merge).code, 0);  // again: nothing new
   EXPECT_EQ(read_csv(all / "sweep.csv"), rows);
-  tune("all", "");  // the whole sweep finds all of it known
-  EXPECT_EQ(read_csv(all / "sweep.csv"), rows);
+  tune("all",
+       "");  // the whole sweep finds all of it known, and times finalists that shards did not hold together
+  EXPECT_EQ(first_rows(read_csv(all / "sweep.csv")), first_rows(rows));
 }
 
 TEST(Shard, MergeRefusesWhatHoldsNoResults) {
