@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -49,10 +50,14 @@ class Regression : public ::testing::Test {
 };
 
 TEST_F(Regression, SamplesLieBesideTheRows) {
-  const auto samples = read_samples(samples_path(csv_));
-  for (const auto& row : read_csv(csv_)) {
-    ASSERT_TRUE(samples.contains(samples_key(row)));
-    EXPECT_EQ(std::to_string(samples.at(samples_key(row)).size()), row.at("samples"));
+  auto samples = read_samples(samples_path(csv_));
+  // A finalist's samples take the place of those of its screening: the last row of a key has them.
+  std::map<decltype(samples)::key_type, std::string> counts;
+  for (const auto& row : read_csv(csv_)) counts[samples_key(row)] = row.at("samples");
+  EXPECT_EQ(counts.size(), samples.size());
+  for (const auto& [key, count] : counts) {
+    ASSERT_TRUE(samples.contains(key));
+    EXPECT_EQ(std::to_string(samples.at(key).size()), count);
   }
 }
 
