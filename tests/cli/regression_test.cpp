@@ -1,6 +1,7 @@
 // tune, rerun, compare and bench from outside, on the host device.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -44,7 +45,8 @@ class Regression : public ::testing::Test {
         run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
-  static inline const fs::path folder_ = fs::path(::testing::TempDir()) / "regression";
+  static inline const fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("regression_" + std::to_string(::getpid()));
   static inline const fs::path csv_ = folder_ / "host" / "base.csv",
                                wisdom_ = folder_ / "host" / "wisdom.json";
 };
