@@ -5,9 +5,9 @@
 namespace warptune {
 
 struct DeadlineRule {
-  double floor_seconds = 5;  // never less, so that a busy machine costs no rows
-  double most_seconds = 30;  // never more; also the deadline while nothing of the problem is known
-  double slowdown = 100;     // a configuration may be so much slower than the best so far
+  double floor_seconds = 20;  // never less, so that a busy machine costs no rows
+  double most_seconds = 30;   // never more; also the deadline while nothing of the problem is known
+  double slowdown = 100;      // a configuration may be so much slower than the best so far
 };
 
 /// What the configurations of one problem have taught so far.
