@@ -25,6 +25,7 @@ struct Fault {
   const char* kind;
   const char* status;
   const char* sentence;
+  const char* deadline = "60";  // s
 };
 
 class Isolation : public ::testing::TestWithParam<Fault> {};
@@ -33,7 +34,8 @@ TEST_P(Isolation, CostsOneRow) {
   const fs::path folder = fresh_folder(std::string("isolation_") + GetParam().kind);
   const auto ended =
       run_shell(std::string("WARPTUNE_WORKER_FAULT='") + GetParam().kind + ":threads=2' {} tune " +
-                host_sweep(folder, "[16, 32]") + " --deadline 1 --first-deadline 0 --out " + folder.string());
+                host_sweep(folder, "[16, 32]") + " --first-deadline 0 --deadline " + GetParam().deadline +
+                " --out " + folder.string());
   EXPECT_EQ(ended.code, 0) << ended.text;
   const auto rows = first_rows(read_csv(folder / "host" / "sweep.csv"));
   ASSERT_EQ(rows.size(), 6u) << ended.text;
@@ -45,8 +47,8 @@ TEST_P(Isolation, CostsOneRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Isolation,
-                         ::testing::Values(Fault{"loop", "timeout", "no result within 1 seconds"},
-                                           Fault{"stop", "timeout", "no result within 1 seconds"},
+                         ::testing::Values(Fault{"loop", "timeout", "no result within 8 seconds", "8"},
+                                           Fault{"stop", "timeout", "no result within 8 seconds", "8"},
                                            Fault{"segv", "crash", "the worker died of signal 11"},
                                            Fault{"abort", "crash", "the worker died of signal 6"},
                                            Fault{"exit0", "crash", "the worker ended with exit code 0"},

@@ -31,8 +31,7 @@ pid_t start_tune(const std::string& sweep, const std::string& out) {
   if (pid == 0) {
     const int null = ::open("/dev/null", O_WRONLY);
     ::dup2(null, 1);
-    ::execl(WARPTUNE_PROGRAM, WARPTUNE_PROGRAM, "tune", sweep.c_str(), "--out", out.c_str(), "--deadline",
-            "0.5", "--first-deadline", "5", nullptr);
+    ::execl(WARPTUNE_PROGRAM, WARPTUNE_PROGRAM, "tune", sweep.c_str(), "--out", out.c_str(), nullptr);
     ::_exit(127);
   }
   return pid;
