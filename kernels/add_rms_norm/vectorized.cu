@@ -6,8 +6,7 @@
 #include "add_rms_norm/args.h"
 #include "common/fitting.h"
 #include "common/pdl.cuh"
-#include "common/reduce_rows.cuh"
-#include "common/stream.cuh"
+#include "rms_norm/normalize.cuh"
 
 namespace warptune {
 
@@ -24,12 +23,8 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
   T* out = static_cast<T*>(args.residual_out) + start;
   T* y = static_cast<T*>(args.y) + start;
 
-  Vec<T, kVec> w[kPerThread];  // does not depend on the kernel before
-#pragma unroll
-  for (int j = 0; j < kPerThread; ++j) {
-    const int piece = threadIdx.x + j * kBlock;
-    if (piece < kPieces) w[j] = load_vec<kVec>(weight + piece * kVec);
-  }
+  Vec<T, kVec> w[kPerThread];
+  load_weights<kHidden, kBlock>(w, weight);
   pdl_launch_next();
   pdl_wait();
 
@@ -44,38 +39,19 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
         other[r][j] = load_vec_stream<kVec, kStore>(residual + r * kHidden + piece * kVec);
       }
     }
-  float scale[kRows];  // first the sums of squares
+  float squares[kRows] = {};
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    scale[r] = 0;
+  for (int r = 0; r < kRows; ++r)
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int piece = threadIdx.x + j * kBlock;
       if (piece < kPieces && r < rows) {
         sum[r][j] = add_rounded(sum[r][j], other[r][j]);
         store_vec_by<kStore>(out + r * kHidden + piece * kVec, sum[r][j]);
-        const auto f = to_float(sum[r][j]);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) scale[r] += f[i] * f[i];
+        add_squares(squares[r], sum[r][j]);
       }
     }
-  }
-  block_reduce_rows<Sum, kBlock>(scale);
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    scale[r] = rsqrtf(scale[r] / kHidden + args.eps);
-#pragma unroll
-    for (int j = 0; j < kPerThread; ++j) {
-      const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows) {
-        auto f = to_float(sum[r][j]);
-        const auto g = to_float(w[j]);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) f[i] *= scale[r] * g[i];
-        store_vec_by<kStore>(y + r * kHidden + piece * kVec, from_float<T>(f));
-      }
-    }
-  }
+  normalize_rows<kHidden, kBlock, kStore>(y, sum, w, squares, rows, args.eps);
 }
 
 }  // namespace warptune

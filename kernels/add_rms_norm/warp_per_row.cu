@@ -4,8 +4,7 @@
 #include "add_rms_norm/args.h"
 #include "common/fitting.h"
 #include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/stream.cuh"
+#include "rms_norm/normalize.cuh"
 
 namespace warptune {
 
@@ -47,9 +46,7 @@ __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNo
         const auto sum = add_rounded(a[j], b[j]);
         store_vec_by<kStore>(out + piece * kVec, sum);
         if constexpr (kKept) kept[j0 + j] = sum;
-        const auto f = to_float(sum);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) squares += f[i] * f[i];
+        add_squares(squares, sum);
       }
     }
   }
@@ -63,11 +60,7 @@ __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNo
         sum = kept[j];
       else
         sum = load_vec<kVec>(out + piece * kVec);
-      auto f = to_float(sum);
-      const auto g = to_float(load_vec<kVec>(weight + piece * kVec));
-#pragma unroll
-      for (int i = 0; i < kVec; ++i) f[i] *= scale * g[i];
-      store_vec_by<kStore>(y + piece * kVec, from_float<T>(f));
+      store_scaled<kStore>(y + piece * kVec, sum, scale, load_vec<kVec>(weight + piece * kVec));
     }
   }
 }

@@ -144,8 +144,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const int rows = min(kTileM, sequence.q_len - first_row);
   constexpr long long kQStride = static_cast<long long>(kQHeads) * kHeadDim;
   const long long q_offset = (sequence.first + first_row) * kQStride + head * kHeadDim;
-  const long long kv_offset = (static_cast<long long>(blockIdx.y) * kKvHeads + head / (kQHeads / kKvHeads)) *
-                              args.capacity * kHeadDim;
+  const long long kv_offset = kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, blockIdx.y, head);
   const T* k = static_cast<const T*>(args.k_cache) + kv_offset;
   const T* v = static_cast<const T*>(args.v_cache) + kv_offset;
   const int visible_most = max(0, visible_keys<kCausal>(sequence, first_row + rows - 1));

@@ -22,4 +22,10 @@ __device__ __forceinline__ int visible_keys(const Sequence& s, int i) {
   return kCausal ? min(s.kv_len, i + s.kv_len - s.q_len + 1) : s.kv_len;
 }
 
+/// Elements before the first key (and value) that a query head of sequence b sees in the caches.
+template <int kQHeads, int kKvHeads, int kHeadDim>
+__device__ __forceinline__ long long kv_offset_of(const AttentionPrefillArgs& args, long long b, int head) {
+  return (b * kKvHeads + head / (kQHeads / kKvHeads)) * args.capacity * kHeadDim;
+}
+
 }  // namespace warptune

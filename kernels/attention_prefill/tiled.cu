@@ -33,8 +33,7 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
   const int rows = min(kTileM, s.q_len - first_row);
   constexpr long long kQStride = static_cast<long long>(kQHeads) * kHeadDim;
   const long long q_offset = (s.first + first_row) * kQStride + head * kHeadDim;
-  const long long kv_offset = (static_cast<long long>(blockIdx.y) * kKvHeads + head / (kQHeads / kKvHeads)) *
-                              args.capacity * kHeadDim;
+  const long long kv_offset = kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, blockIdx.y, head);
   const int visible_most = max(0, visible_keys<kCausal>(s, first_row + rows - 1));
 
   // Rows of `from` into shared memory as fp32; rows from `valid` on become zeros.

@@ -16,9 +16,9 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(Attenti
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y, key = first_key + y;
   const T* q =
       static_cast<const T*>(args.q) + (static_cast<long long>(s.first + query) * kQHeads + head) * kHeadDim;
-  const T* k =
-      static_cast<const T*>(args.k_cache) +
-      ((static_cast<long long>(b) * kKvHeads + head / (kQHeads / kKvHeads)) * args.capacity + key) * kHeadDim;
+  const T* k = static_cast<const T*>(args.k_cache) +
+               kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, b, head) +
+               static_cast<long long>(key) * kHeadDim;
   float sum = 0;
   for (int d = 0; d < kHeadDim; d += kTile) {
     q_tile[y][x] = query < s.q_len && d + x < kHeadDim ? to_float(q[d + x]) : 0.0f;

@@ -16,9 +16,7 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(Attenti
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y;
   const float* p = static_cast<const float*>(args.workspace) +
                    (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
-  const T* v =
-      static_cast<const T*>(args.v_cache) +
-      (static_cast<long long>(b) * kKvHeads + head / (kQHeads / kKvHeads)) * args.capacity * kHeadDim;
+  const T* v = static_cast<const T*>(args.v_cache) + kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, b, head);
   float sum = 0;
   for (int k = 0; k < s.kv_len; k += kTile) {
     p_tile[y][x] = query < s.q_len && k + x < s.kv_len ? p[k + x] : 0.0f;

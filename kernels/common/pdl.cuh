@@ -12,9 +12,10 @@ __device__ __forceinline__ void pdl_wait() {
 #endif
 }
 
-/// Lets the next kernel of the stream start once every block has called this or ended. Called before pdl_wait(),
-/// it lets a chain of small kernels, and the weights' copies of the product behind them, start while a product
-/// before them still runs: each still waits for the one before it, so all before that have ended too.
+/// Lets the next kernel of the stream start once every block has called this or ended. Called before
+/// pdl_wait(), it lets a chain of small kernels, and the weights' copies of the product behind them, start
+/// while a product before them still runs: each still waits for the one before it, so all before that have
+/// ended too.
 __device__ __forceinline__ void pdl_launch_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

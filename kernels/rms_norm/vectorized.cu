@@ -3,9 +3,8 @@
 // and share one barrier and the weights. Rows whose length is no multiple of kVec take narrower accesses.
 #include "common/fitting.h"
 #include "common/pdl.cuh"
-#include "common/reduce_rows.cuh"
-#include "common/stream.cuh"
 #include "rms_norm/args.h"
+#include "rms_norm/normalize.cuh"
 
 namespace warptune {
 
@@ -20,12 +19,8 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
   const T* weight = static_cast<const T*>(args.weight);
   T* y = static_cast<T*>(args.y) + first * kHidden;
 
-  Vec<T, kVec> w[kPerThread];  // does not depend on the kernel before
-#pragma unroll
-  for (int j = 0; j < kPerThread; ++j) {
-    const int piece = threadIdx.x + j * kBlock;
-    if (piece < kPieces) w[j] = load_vec<kVec>(weight + piece * kVec);
-  }
+  Vec<T, kVec> w[kPerThread];
+  load_weights<kHidden, kBlock>(w, weight);
   pdl_launch_next();
   pdl_wait();
 
@@ -38,34 +33,13 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
       if (piece < kPieces && r < rows)
         in[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
     }
-  float scale[kRows];  // first the sums of squares
+  float squares[kRows] = {};
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    scale[r] = 0;
+  for (int r = 0; r < kRows; ++r)
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j)
-      if (threadIdx.x + j * kBlock < kPieces && r < rows) {
-        const auto f = to_float(in[r][j]);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) scale[r] += f[i] * f[i];
-      }
-  }
-  block_reduce_rows<Sum, kBlock>(scale);
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    scale[r] = rsqrtf(scale[r] / kHidden + args.eps);
-#pragma unroll
-    for (int j = 0; j < kPerThread; ++j) {
-      const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows) {
-        auto f = to_float(in[r][j]);
-        const auto g = to_float(w[j]);
-#pragma unroll
-        for (int i = 0; i < kVec; ++i) f[i] *= scale[r] * g[i];
-        store_vec_by<kStore>(y + r * kHidden + piece * kVec, from_float<T>(f));
-      }
-    }
-  }
+      if (threadIdx.x + j * kBlock < kPieces && r < rows) add_squares(squares[r], in[r][j]);
+  normalize_rows<kHidden, kBlock, kStore>(y, in, w, squares, rows, args.eps);
 }
 
 }  // namespace warptune

@@ -2,9 +2,8 @@
 // lane stays in registers; a longer one is read again (from L1 or L2) for the scaling.
 #include "common/fitting.h"
 #include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/stream.cuh"
 #include "rms_norm/args.h"
+#include "rms_norm/normalize.cuh"
 
 namespace warptune {
 
@@ -23,18 +22,9 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs 
   const T* weight = static_cast<const T*>(args.weight);
   T* y = static_cast<T*>(args.y) + token * kHidden;
 
-  float sum = 0;
-  const auto add = [&](const Vec<T, kVec>& v) {
-    const auto f = to_float(v);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) sum += f[i] * f[i];
-  };
+  float squares = 0;
   const auto write = [&](const Vec<T, kVec>& v, int piece, float scale) {
-    auto f = to_float(v);
-    const auto g = to_float(load_vec<kVec>(weight + piece * kVec));
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) f[i] *= scale * g[i];
-    store_vec_by<kStore>(y + piece * kVec, from_float<T>(f));
+    store_scaled<kStore>(y + piece * kVec, v, scale, load_vec<kVec>(weight + piece * kVec));
   };
 
   if constexpr (kKept) {
@@ -44,15 +34,16 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs 
       if (lane + 32 * j < kPieces) in[j] = load_vec_stream<kVec>(x + (lane + 32 * j) * kVec);
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j)
-      if (lane + 32 * j < kPieces) add(in[j]);
-    const float scale = rsqrtf(warp_reduce<Sum>(sum) / kHidden + args.eps);
+      if (lane + 32 * j < kPieces) add_squares(squares, in[j]);
+    const float scale = rsqrtf(warp_reduce<Sum>(squares) / kHidden + args.eps);
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j)
       if (lane + 32 * j < kPieces) write(in[j], lane + 32 * j, scale);
   } else {
 #pragma unroll 8
-    for (int piece = lane; piece < kPieces; piece += 32) add(load_vec<kVec>(x + piece * kVec));
-    const float scale = rsqrtf(warp_reduce<Sum>(sum) / kHidden + args.eps);
+    for (int piece = lane; piece < kPieces; piece += 32)
+      add_squares(squares, load_vec<kVec>(x + piece * kVec));
+    const float scale = rsqrtf(warp_reduce<Sum>(squares) / kHidden + args.eps);
 #pragma unroll 8
     for (int piece = lane; piece < kPieces; piece += 32)
       write(load_vec<kVec>(x + piece * kVec), piece, scale);

@@ -1,6 +1,7 @@
 // How advance runs on the CPU.
 #include "advance/advance.h"
 #include "advance/args.h"
+#include "common/host_pair.h"
 #include "core/parallel.h"
 
 namespace warptune {
@@ -31,22 +32,9 @@ HostFunction run(int threads) {
 }  // namespace
 
 std::vector<Variant> advance_host() {
-  return {
-      {
-          .name = "host_naive",
-          .idea = "one sequence after the other",
-          .backend = Backend::host,
-          .host = [](const Problem&, const Config&) { return run(1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "sequences over threads",
-          .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
-          .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
-          .host = [](const Problem&, const Config& c) { return run(static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("one sequence after the other", "sequences over threads",
+                   {"threads <= sms", "threads <= batch || threads == 1"},
+                   [](const Problem&, int threads) { return run(threads); });
 }
 
 }  // namespace warptune

@@ -1,6 +1,7 @@
 // What argmax is: greedy sampling.
 #include "argmax/argmax.h"
 #include "argmax/args.h"
+#include "common/sampling.h"
 
 namespace warptune {
 
@@ -12,16 +13,8 @@ Op argmax() {
       .tensors =
           [](const Problem& p, std::uint64_t) {
             return std::vector<TensorSpec>{
-                {.name = "logits",
-                 .dtype = p.dtype,
-                 .shape = {p["batch"], p["vocab"]},
-                 .cache = CacheState::hot,
-                 .scale = 8.0f},
-                {.name = "ids",
-                 .dtype = DType::int32,
-                 .shape = {p["batch"]},
-                 .role = Role::output,
-                 .cache = CacheState::hot},
+                logits_spec(p),
+                ids_spec(p),
             };
           },
       .bind =
@@ -31,13 +24,7 @@ Op argmax() {
                                    .workspace = workspace,
                                    .batch = static_cast<int>(p["batch"])});
           },
-      .cost =
-          [](const Problem& p) {
-            const auto n = static_cast<double>(p["batch"] * p["vocab"]);
-            return Cost{
-                .bytes = n * static_cast<double>(size_of(p.dtype)) + 4 * static_cast<double>(p["batch"]),
-                .flops = n};
-          },
+      .cost = [](const Problem& p) { return sampling_cost(p); },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {

@@ -1,7 +1,7 @@
 #pragma once
 // The host variants of ops whose result is made of independent rows: one after the other, and over threads.
+#include "common/host_pair.h"
 #include "core/parallel.h"
-#include "core/variant.h"
 
 namespace warptune {
 
@@ -15,22 +15,7 @@ std::vector<Variant> host_rows(Rows rows, Row row) {
       parallel_for(rows(p, args), threads, [&](std::int64_t i) { row(p, args, i); });
     };
   };
-  return {
-      {
-          .name = "host_naive",
-          .idea = "one row after the other",
-          .backend = Backend::host,
-          .host = [=](const Problem& p, const Config&) { return run(p, 1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "rows over threads",
-          .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
-          .constraints = {"threads <= sms"},
-          .host = [=](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("one row after the other", "rows over threads", {"threads <= sms"}, run);
 }
 
 }  // namespace warptune

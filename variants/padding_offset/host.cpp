@@ -1,6 +1,7 @@
 // How padding_offset runs on the CPU.
 #include <algorithm>
 
+#include "common/host_pair.h"
 #include "core/parallel.h"
 #include "padding_offset/args.h"
 #include "padding_offset/padding_offset.h"
@@ -24,22 +25,9 @@ HostFunction run(int threads) {
 }  // namespace
 
 std::vector<Variant> padding_offset_host() {
-  return {
-      {
-          .name = "host_naive",
-          .idea = "one sequence after the other",
-          .backend = Backend::host,
-          .host = [](const Problem&, const Config&) { return run(1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "offsets of the sequences over threads",
-          .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
-          .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
-          .host = [](const Problem&, const Config& c) { return run(static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("one sequence after the other", "offsets of the sequences over threads",
+                   {"threads <= sms", "threads <= batch || threads == 1"},
+                   [](const Problem&, int threads) { return run(threads); });
 }
 
 }  // namespace warptune

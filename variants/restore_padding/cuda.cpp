@@ -1,36 +1,12 @@
 // How restore_padding runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
+#include "common/padding.h"
 #include "restore_padding/restore_padding.h"
 
 namespace warptune {
 
 std::vector<Variant> restore_padding_cuda() {
-  std::vector<std::string> constraints = vec_constraints("hidden");
-  constraints.insert(constraints.end(), {"block * unroll <= 2048",
-                                         "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
-                                         "store == 0 || batch * max_q_len >= 256"});
-  return {
-      {
-          .name = "naive",
-          .idea = "block per padded row, one element at a time",
-          .parameters = {block_parameter()},
-          .stages = {{"restore_padding/naive.cu", "restore_padding_naive<{dtype}, {hidden}, {block}>",
-                      [](const Problem& p, const Config& c) {
-                        return row_launch(p["batch"] * p["max_q_len"], c);
-                      }}},
-      },
-      {
-          .name = "vectorized",
-          .idea = "rows as one run of wide pieces, zeros without a load",
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
-          .constraints = constraints,
-          .stages = {{"restore_padding/vectorized.cu",
-                      "restore_padding_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {store}>",
-                      [](const Problem& p, const Config& c) {
-                        return flat_launch(p["batch"] * p["max_q_len"], p["hidden"], c);
-                      }}},
-      },
-  };
+  return padding_variants("restore_padding", "block per padded row, one element at a time",
+                          "rows as one run of wide pieces, zeros without a load");
 }
 
 }  // namespace warptune

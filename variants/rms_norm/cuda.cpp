@@ -1,58 +1,15 @@
 // How rms_norm runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
+#include "common/norm.h"
 #include "rms_norm/rms_norm.h"
 
 namespace warptune {
 
 std::vector<Variant> rms_norm_cuda() {
-  std::vector<std::string> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
-  const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"};
-  vectorized.insert(vectorized.end(), both.begin(), both.end());
-  vectorized.insert(vectorized.end(),
-                    {"block * vec <= 2 * hidden || block == 64",
-                     "rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= 64 * block"});
-  warp_per_row.insert(warp_per_row.end(), both.begin(), both.end());
-  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // else registers spill
-  return {
-      {
-          .name = "naive",
-          .idea = "block per token, one element at a time, row read twice",
-          .parameters = {block_parameter()},
-          .stages = {{"rms_norm/naive.cu", "rms_norm_naive<{dtype}, {hidden}, {block}>",
-                      [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
-      },
-      {
-          .name = "vectorized",
-          .idea = "wide loads, rows kept in registers, block reduce",
-          .parameters = {block_parameter(),
-                         {"rows", {1, 2, 4, 8}, "tokens per block"},
-                         vec_parameter(),
-                         store_parameter(true),
-                         pdl_parameter()},
-          .constraints = vectorized,
-          .stages = {{"rms_norm/vectorized.cu",
-                      "rms_norm_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {store}>",
-                      [](const Problem& p, const Config& c) {
-                        return row_launch(ceil_div(p["tokens"], c["rows"]), c);
-                      }}},
-      },
-      {
-          .name = "warp_per_row",
-          .idea = "warp per token, row kept in registers, shuffles only",
-          .parameters = {{"rows", {1, 2, 4, 8, 16}, "tokens per block"},
-                         vec_parameter(),
-                         store_parameter(),
-                         pdl_parameter()},
-          .constraints = warp_per_row,
-          .stages = {{"rms_norm/warp_per_row.cu",
-                      "rms_norm_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {store}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {blocks_for(p["tokens"], c["rows"])},
-                                      .block = {static_cast<unsigned>(32 * c["rows"])},
-                                      .pdl = c["pdl"] != 0};
-                      }}},
-      },
-  };
+  return norm_variants("rms_norm",
+                       {.naive = "block per token, one element at a time, row read twice",
+                        .vectorized = "wide loads, rows kept in registers, block reduce",
+                        .warp_per_row = "warp per token, row kept in registers, shuffles only"},
+                       64);
 }
 
 }  // namespace warptune

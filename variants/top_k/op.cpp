@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/sampling.h"
 #include "core/error.h"
 #include "core/philox.h"
 #include "top_k/args.h"
@@ -61,22 +62,14 @@ Op top_k() {
               return static_cast<std::int32_t>(random_bits(tensor_seed(seed, 1), i));
             };
             return std::vector<TensorSpec>{
-                {.name = "logits",
-                 .dtype = p.dtype,
-                 .shape = {p["batch"], p["vocab"]},
-                 .cache = CacheState::hot,
-                 .scale = 8.0f},
+                logits_spec(p),
                 // Seed and step of 64 bits each, low words first.
                 {.name = "rng",
                  .dtype = DType::int32,
                  .shape = {2, 2},
                  .cache = CacheState::hot,
                  .values = {word(0), word(1), word(2), 0}},
-                {.name = "ids",
-                 .dtype = DType::int32,
-                 .shape = {p["batch"]},
-                 .role = Role::output,
-                 .cache = CacheState::hot},
+                ids_spec(p),
             };
           },
       .bind =
@@ -89,13 +82,7 @@ Op top_k() {
                                  .temperature = kTemperature,
                                  .p = kP});
           },
-      .cost =
-          [](const Problem& p) {
-            const auto n = static_cast<double>(p["batch"] * p["vocab"]);
-            return Cost{
-                .bytes = n * static_cast<double>(size_of(p.dtype)) + 16 + 4 * static_cast<double>(p["batch"]),
-                .flops = n};
-          },
+      .cost = [](const Problem& p) { return sampling_cost(p, 16); },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {

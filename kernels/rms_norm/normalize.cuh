@@ -1,0 +1,55 @@
+#pragma once
+// What the kernels of rms_norm and add_rms_norm share: sums of squares and the scaling of rows.
+#include "common/reduce_rows.cuh"
+#include "common/stream.cuh"
+
+namespace warptune {
+
+/// sum += the squares of x's elements.
+template <class T, int N>
+__device__ __forceinline__ void add_squares(float& sum, const Vec<T, N>& x) {
+  const auto f = to_float(x);
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum += f[i] * f[i];
+}
+
+/// y = x * scale * weight for one piece of a row.
+template <int kStore, class T, int N>
+__device__ __forceinline__ void store_scaled(T* y, const Vec<T, N>& x, float scale, const Vec<T, N>& weight) {
+  auto f = to_float(x);
+  const auto g = to_float(weight);
+#pragma unroll
+  for (int i = 0; i < N; ++i) f[i] *= scale * g[i];
+  store_vec_by<kStore>(y, from_float<T>(f));
+}
+
+/// The thread's pieces (threadIdx.x + j * kBlock) of the weights. They do not depend on the kernel before.
+template <int kHidden, int kBlock, class T, int kVec, int kPerThread>
+__device__ __forceinline__ void load_weights(Vec<T, kVec> (&w)[kPerThread], const T* weight) {
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const int piece = threadIdx.x + j * kBlock;
+    if (piece < kHidden / kVec) w[j] = load_vec<kVec>(weight + piece * kVec);
+  }
+}
+
+/// y = x * w / sqrt(mean(x^2) + eps) for the first `rows` of kRows rows that the block holds in registers, a
+/// thread the pieces threadIdx.x + j * kBlock. `squares`: the sums over the thread's own pieces; overwritten.
+template <int kHidden, int kBlock, int kStore, class T, int kVec, int kRows, int kPerThread>
+__device__ __forceinline__ void normalize_rows(T* y, const Vec<T, kVec> (&x)[kRows][kPerThread],
+                                               const Vec<T, kVec> (&w)[kPerThread], float (&squares)[kRows],
+                                               int rows, float eps) {
+  block_reduce_rows<Sum, kBlock>(squares);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float scale = rsqrtf(squares[r] / kHidden + eps);
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int piece = threadIdx.x + j * kBlock;
+      if (piece < kHidden / kVec && r < rows)
+        store_scaled<kStore>(y + r * kHidden + piece * kVec, x[r][j], scale, w[j]);
+    }
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,31 @@
+#pragma once
+// The two host variants of an op whose work falls into independent parts: on one thread and on several.
+#include <utility>
+
+#include "core/variant.h"
+
+namespace warptune {
+
+/// `run(problem, threads)` makes the function that computes the op. `constraints` are of the second variant.
+template <class Run>
+std::vector<Variant> host_pair(std::string naive_idea, std::string threaded_idea,
+                               std::vector<std::string> constraints, Run run) {
+  return {
+      {
+          .name = "host_naive",
+          .idea = std::move(naive_idea),
+          .backend = Backend::host,
+          .host = [=](const Problem& p, const Config&) { return run(p, 1); },
+      },
+      {
+          .name = "host_threaded",
+          .idea = std::move(threaded_idea),
+          .backend = Backend::host,
+          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
+          .constraints = std::move(constraints),
+          .host = [=](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,67 @@
+#pragma once
+// The CUDA variants of rms_norm and add_rms_norm: the same ideas on rows that one of them adds up first.
+#include <fmt/format.h>
+
+#include "common/streaming.h"
+
+namespace warptune {
+
+struct NormIdeas {
+  std::string naive, vectorized, warp_per_row;
+};
+
+/// `op` names the kernels; `most`: how many elements a thread of `vectorized` may hold over several rows.
+inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas& ideas, int most) {
+  std::vector<std::string> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
+  const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"};
+  vectorized.insert(vectorized.end(), both.begin(), both.end());
+  vectorized.insert(
+      vectorized.end(),
+      {"block * vec <= 2 * hidden || block == 64",
+       fmt::format("rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= {} * block",
+                   most)});
+  warp_per_row.insert(warp_per_row.end(), both.begin(), both.end());
+  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // else registers spill
+  return {
+      {
+          .name = "naive",
+          .idea = ideas.naive,
+          .parameters = {block_parameter()},
+          .stages = {{op + "/naive.cu", op + "_naive<{dtype}, {hidden}, {block}>",
+                      [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
+      },
+      {
+          .name = "vectorized",
+          .idea = ideas.vectorized,
+          .parameters = {block_parameter(),
+                         {"rows", {1, 2, 4, 8}, "tokens per block"},
+                         vec_parameter(),
+                         store_parameter(true),
+                         pdl_parameter()},
+          .constraints = vectorized,
+          .stages = {{op + "/vectorized.cu",
+                      op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {store}>",
+                      [](const Problem& p, const Config& c) {
+                        return row_launch(ceil_div(p["tokens"], c["rows"]), c);
+                      }}},
+      },
+      {
+          .name = "warp_per_row",
+          .idea = ideas.warp_per_row,
+          .parameters = {{"rows", {1, 2, 4, 8, 16}, "tokens per block"},
+                         vec_parameter(),
+                         store_parameter(),
+                         pdl_parameter()},
+          .constraints = warp_per_row,
+          .stages = {{op + "/warp_per_row.cu",
+                      op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {store}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {blocks_for(p["tokens"], c["rows"])},
+                                      .block = {static_cast<unsigned>(32 * c["rows"])},
+                                      .pdl = c["pdl"] != 0};
+                      }}},
+      },
+  };
+}
+
+}  // namespace warptune

@@ -1,0 +1,39 @@
+#pragma once
+// The CUDA variants of remove_padding and restore_padding: the same copy of rows, in one direction and in the
+// other.
+#include "common/streaming.h"
+
+namespace warptune {
+
+/// `op` names the kernels.
+inline std::vector<Variant> padding_variants(const std::string& op, const std::string& naive_idea,
+                                             const std::string& vectorized_idea) {
+  std::vector<std::string> constraints = vec_constraints("hidden");
+  constraints.insert(constraints.end(), {"block * unroll <= 2048",
+                                         "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
+                                         "store == 0 || batch * max_q_len >= 256"});
+  return {
+      {
+          .name = "naive",
+          .idea = naive_idea,
+          .parameters = {block_parameter()},
+          .stages = {{op + "/naive.cu", op + "_naive<{dtype}, {hidden}, {block}>",
+                      [](const Problem& p, const Config& c) {
+                        return row_launch(p["batch"] * p["max_q_len"], c);
+                      }}},
+      },
+      {
+          .name = "vectorized",
+          .idea = vectorized_idea,
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
+          .constraints = constraints,
+          .stages = {{op + "/vectorized.cu",
+                      op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {store}>",
+                      [](const Problem& p, const Config& c) {
+                        return flat_launch(p["batch"] * p["max_q_len"], p["hidden"], c);
+                      }}},
+      },
+  };
+}
+
+}  // namespace warptune
