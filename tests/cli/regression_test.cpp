@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -96,8 +97,42 @@ TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
     EXPECT_GT(one["real_time"].get<double>(), 0);
   }
   EXPECT_EQ(iterations, 3);
+  const Result isolated = run("bench --wisdom " + wisdom_.string() +
+                              " --device host --cache isolated --benchmark_format=json 2> /dev/null");
+  EXPECT_EQ(isolated.code, 0) << isolated.text;
+  EXPECT_EQ(nlohmann::json::parse(isolated.text)["context"]["cache"], "isolated");
+  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --cache lukewarm > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
+}
+
+/// Google Benchmark's own tool, as Debian's libbenchmark-tools and python3-scipy bring it, or this command.
+TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
+  const char* given = std::getenv("BENCHMARK_COMPARE");
+  const std::string tool = given ? given : "/usr/bin/python3 /usr/share/benchmark/compare.py";
+  if (std::system((tool + " --help > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "'" << tool << "' does not run (packages libbenchmark-tools, python3-scipy)";
+  const auto json = [](const char* name) { return (folder_ / name).string(); };
+  const std::string flags =
+      " --device host --benchmark_filter=hidden=33 --benchmark_repetitions=9 --benchmark_out=";
+  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("base.json") + " > /dev/null 2>&1").code,
+            0);
+  // The other way to have JSON.
+  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("unused.json") +
+                " --benchmark_format=json > " + json("now.json") + " 2> /dev/null")
+                .code,
+            0);
+  const fs::path table = folder_ / "compared";
+  ASSERT_EQ(std::system((tool + " --no-color benchmarks " + json("base.json") + " " + json("now.json") +
+                         " > " + table.string() + " 2>&1")
+                            .c_str()),
+            0);
+  std::ifstream in(table);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  // A row for each pair of repetitions, and the rank test over them.
+  EXPECT_NE(text.find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"), std::string::npos) << text;
+  EXPECT_NE(text.find("_pvalue"), std::string::npos) << text;
+  EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
 }
 
 TEST_F(Regression, ProfilePrintsItsCommands) {
