@@ -135,6 +135,55 @@ TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
   EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
 }
 
+/// With a program named ncu that knows one metric.
+class Counters : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy_file(fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json", folder_ / "wisdom.json");
+  }
+  Result counters(const std::string& script) {
+    std::ofstream(folder_ / "ncu") << "#!/bin/sh\n" << script;
+    fs::permissions(folder_ / "ncu", fs::perms::owner_all);
+    const std::string path = ::getenv("PATH");
+    ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
+    const Result result =
+        run("counters --wisdom " + (folder_ / "wisdom.json").string() +
+            " --problem '^(rms_norm|swiglu).tokens=1,' --metrics known.sum,unknown.sum 2>&1");
+    ::setenv("PATH", path.c_str(), 1);
+    return result;
+  }
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("counters_" + std::to_string(::getpid()));
+};
+
+TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
+  const Result result = counters(
+      "case \"$*\" in *unknown.sum*) echo '==ERROR== Failed to find metric unknown.sum'; exit 1;; esac\n"
+      "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"k\",\"1,024\"\\n'\n");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("ncu does not read unknown.sum here"), std::string::npos) << result.text;
+  std::size_t rows = 0;
+  for (const auto& file : fs::directory_iterator(folder_)) {
+    if (!file.path().string().ends_with(".counters.csv")) continue;
+    for (const auto& row : read_csv(file.path())) {
+      ++rows;
+      EXPECT_EQ(row.at("known.sum"), "1024");
+      EXPECT_EQ(row.at("unknown.sum"), "");
+    }
+  }
+  EXPECT_GE(rows, 2u);
+}
+
+TEST_F(Counters, SayOnceThatTheyMayNotBeRead) {
+  const Result result =
+      counters("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n");
+  EXPECT_EQ(result.code, 2) << result.text;
+  EXPECT_EQ(result.text,
+            "warptune: ncu may not read counters here: the driver keeps them for administrators "
+            "(ERR_NVGPUCTRPERM)\n");
+}
+
 TEST_F(Regression, ProfilePrintsItsCommands) {
   const std::string what =
       "profile rms_norm/host_naive --problem tokens=2,hidden=33 --dtype fp32 --device host -o " +
