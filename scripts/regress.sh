@@ -2,16 +2,18 @@
 # Times a baseline's winners on this machine and compares; exit codes are those of `warptune compare`.
 #   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv, samples)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file
-# Environment: WARPTUNE (the program), DEVICE (auto), MIN_EFFECT (2%), OUT (out/regress).
+# Environment: WARPTUNE (the program), DEVICE (auto), MIN_EFFECT (2%), OUT (out/regress), BASELINES
+# (results/baseline), PROBLEM (a regular expression; only winners of such problems, when recording too).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 warptune=${WARPTUNE:-$root/build/warptune} device=${DEVICE:-auto} out=${OUT:-$root/out/regress}
+baselines=${BASELINES:-$root/results/baseline}
 fail() { echo "regress: $1" >&2; exit 2; }
 [ -x "$warptune" ] || fail "$warptune is not built (cmake --preset release && cmake --build build)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 measure() {  # the winners of wisdom $1; prints the folder of their rows
-  "$warptune" rerun "$1" --device "$device" --name regress --out "$work" >&2 || true  # compare names the missing
+  "$warptune" rerun "$1" --problem "${PROBLEM:-}" --device "$device" --name regress --out "$work" >&2 || true  # compare names the missing
   local rows=("$work"/*/regress.csv)
   [ -f "${rows[0]}" ] || fail "the winners of $1 could not be measured"
   dirname "${rows[0]}"
@@ -19,7 +21,7 @@ measure() {  # the winners of wisdom $1; prints the folder of their rows
 if [ "${1:-}" = --record ]; then
   [ -f "${2:-}" ] || fail "--record needs a wisdom file"
   rows=$(measure "$2")
-  baseline=$root/results/baseline/$(basename "$rows")
+  baseline=$baselines/$(basename "$rows")
   mkdir -p "$baseline"
   cp "$rows"/regress.csv "$rows"/regress.samples.csv "$baseline/"
   cp "$2" "$baseline/wisdom.json"
@@ -28,7 +30,7 @@ if [ "${1:-}" = --record ]; then
 fi
 baseline=${1:-}
 if [ -z "$baseline" ]; then
-  found=("$root"/results/baseline/*/wisdom.json)
+  found=("$baselines"/*/wisdom.json)
   [ -f "${found[0]}" ] || fail "there is no baseline; make one with --record WISDOM"
   [ ${#found[@]} = 1 ] || fail "there are several baselines; name one: ${found[*]%/wisdom.json}"
   baseline=$(dirname "${found[0]}")

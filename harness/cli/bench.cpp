@@ -32,7 +32,8 @@ class Benches {
  public:
   explicit Benches(Device& device) : device_(device) {}
 
-  Measurement run(const SweepItem& item) {
+  /// `isolated`: a flush before each launch, instead of what the item's options say.
+  Measurement run(const SweepItem& item, bool isolated) {
     const std::string key = item.problem.key();
     if (!benches_.contains(key)) try {
         benches_[key] = make(item);
@@ -41,7 +42,10 @@ class Benches {
         benches_[key] = make(item);
       }
     const VariantChoice& choice = item.choices.front();
-    return benches_[key]->run(*choice.variant, config_of(choice));
+    const Config config = config_of(choice);
+    if (isolated)
+      return benches_[key]->time_interleaved({{choice.variant, config}}, kReplays).front().isolated;
+    return benches_[key]->run(*choice.variant, config);
   }
 
  private:
@@ -54,9 +58,9 @@ class Benches {
 };
 
 /// One iteration is one batch of replays, between two checks of the result.
-void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, int& failed) {
+void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, bool isolated, int& failed) {
   for (auto _ : state) {
-    const Measurement m = benches.run(item);
+    const Measurement m = benches.run(item, isolated);
     if (m.status != Status::ok) {
       ++failed;
       state.SkipWithError(fmt::format("{}: {}", name_of(m.status), m.detail).c_str());
@@ -81,11 +85,16 @@ void add_bench(CLI::App& app, int& exit_code) {
       "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
-    std::string wisdom = "results/wisdom.json", problem, device = "auto";
+    std::string wisdom = "results/wisdom.json", problem, cache = "cold", device = "auto";
   };
   const auto given = std::make_shared<Given>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
   command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command
+      ->add_option("--cache", given->cache,
+                   "cold, hot or isolated: the time that is told (docs/measuring.md)")
+      ->check(CLI::IsMember({"cold", "hot", "isolated"}))
+      ->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   command->allow_extras();
@@ -113,10 +122,14 @@ void add_bench(CLI::App& app, int& exit_code) {
     benchmark::AddCustomContext("multiprocessors", std::to_string(facts.sms));
     benchmark::AddCustomContext("git_commit", git_commit());
     benchmark::AddCustomContext("wisdom", given->wisdom);
+    benchmark::AddCustomContext("cache", given->cache);
 
     // As many replays as asked for, whatever the interval: repetitions are the user's.
     std::vector<std::string> left_out;
-    const BenchOptions options{.max_rel_ci = 10, .min_samples = kReplays};
+    const bool isolated = given->cache == "isolated";
+    const BenchOptions options{.cache = given->cache == "hot" ? CacheMode::hot : CacheMode::cold,
+                               .max_rel_ci = 10,
+                               .min_samples = kReplays};
     const Sweep sweep = winners_sweep(winners, "bench", options, left_out);
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
     Benches benches(*device);
@@ -132,7 +145,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       const std::string name = item.problem.key() + "/" + variant.name + (config.empty() ? "" : "/" + config);
       benchmark::RegisterBenchmark(
           name.c_str(),
-          [&benches, &item, &failed](benchmark::State& state) { run_one(state, benches, item, failed); })
+          [&, isolated](benchmark::State& state) { run_one(state, benches, item, isolated, failed); })
           ->Iterations(1)
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond);

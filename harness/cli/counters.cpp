@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "cli/commands.h"
 #include "core/error.h"
@@ -32,31 +34,75 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   return {text, ::pclose(pipe)};
 }
 
-/// The first line of what ncu says is wrong.
+/// The first line of what ncu says is wrong. Throws where it would say so of every kernel.
 std::string complaint(const std::string& text) {
+  if (text.find("ERR_NVGPUCTRPERM") != std::string::npos)
+    throw InputError(
+        "ncu may not read counters here: the driver keeps them for administrators (ERR_NVGPUCTRPERM)");
   const auto at = text.find("==ERROR==");
   return at == std::string::npos ? "ncu recorded no kernel" : text.substr(at, text.find('\n', at) - at);
 }
+
+struct Reading {
+  std::map<std::string, double> values;
+  std::string wrong;  // a sentence where ncu failed
+};
+
+Reading read_once(const std::vector<std::string>& command, const std::vector<std::string>& metrics) {
+  const auto [text, status] = output_of(command);
+  Reading reading{parse_ncu_csv(text, metrics), {}};
+  if (status != 0 || reading.values.at("kernels") == 0) reading.wrong = complaint(text);
+  return reading;
+}
+
+/// Reads metrics of winners. Where ncu reads nothing, since the GPU lacks a metric, they are tried one by
+/// one, once, and what fails is left out from then on.
+class CounterReader {
+ public:
+  CounterReader(std::string ncu, std::vector<std::string> metrics)
+      : ncu_(std::move(ncu)), metrics_(std::move(metrics)) {}
+
+  Reading read(const ProfileTarget& target) {
+    Reading reading = read(target, metrics_);
+    if (reading.wrong.empty() || std::exchange(tried_, true)) return reading;
+    std::vector<std::string> good;
+    for (const std::string& metric : metrics_)
+      if (read(target, {metric}).wrong.empty())
+        good.push_back(metric);
+      else
+        fmt::print(stderr, "warptune: ncu does not read {} here\n", metric);
+    if (good.empty() || good.size() == metrics_.size()) return reading;
+    metrics_ = good;
+    return read(target, metrics_);
+  }
+
+ private:
+  Reading read(const ProfileTarget& target, const std::vector<std::string>& metrics) const {
+    auto command = counters_command(fs::read_symlink("/proc/self/exe"), target, metrics);
+    command.front() = ncu_;
+    return read_once(command, metrics);
+  }
+
+  const std::string ncu_;
+  std::vector<std::string> metrics_;
+  bool tried_ = false;  // the metrics one by one
+};
 
 int read_counters(const Given& given) {
   const auto tool = find_tool("ncu");
   if (!tool) throw InputError("ncu is not on this machine (neither on the PATH nor in the CUDA Toolkit)");
   const Wisdom wisdom = Wisdom::load(given.wisdom);
-  const auto program = fs::read_symlink("/proc/self/exe");
+  CounterReader reader(tool->string(), given.metrics);
   std::vector<std::string> columns = {"run_id",  "timestamp_utc", "device",  "op",     "problem",
                                       "variant", "config",        "time_us", "kernels"};
   columns.insert(columns.end(), given.metrics.begin(), given.metrics.end());
   int failed = 0;
   for (const Winner& winner : winners_of(wisdom, given.problem)) {
     if (find_op(winner.problem.op).variant(winner.variant).backend != Backend::cuda) continue;
-    auto command = counters_command(program, {winner.problem, winner.variant, winner.config, given.device},
-                                    given.metrics);
-    command.front() = tool->string();
-    const auto [text, status] = output_of(command);
-    const auto values = parse_ncu_csv(text, given.metrics);
-    if (status != 0 || values.at("kernels") == 0) {
+    const auto [values, wrong] = reader.read({winner.problem, winner.variant, winner.config, given.device});
+    if (!wrong.empty()) {
       ++failed;
-      fmt::print(stderr, "warptune: {}: {}\n", winner.problem.key(), complaint(text));
+      fmt::print(stderr, "warptune: {}: {}\n", winner.problem.key(), wrong);
       continue;
     }
     std::vector<std::string> fields = {winner.run_id,

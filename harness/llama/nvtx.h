@@ -1,7 +1,8 @@
 #pragma once
-// A named range in a profiler's timeline; nothing where the header is not there.
+// A named range in a profiler's timeline; nothing where the header is not there, or built with
+// -DWARPTUNE_NVTX=OFF.
 #include <string>
-#if __has_include(<nvtx3/nvToolsExt.h>)
+#if !defined(WARPTUNE_NO_NVTX) && __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 #define WARPTUNE_HAS_NVTX 1
 #endif

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -96,8 +97,91 @@ TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
     EXPECT_GT(one["real_time"].get<double>(), 0);
   }
   EXPECT_EQ(iterations, 3);
+  const Result isolated = run("bench --wisdom " + wisdom_.string() +
+                              " --device host --cache isolated --benchmark_format=json 2> /dev/null");
+  EXPECT_EQ(isolated.code, 0) << isolated.text;
+  EXPECT_EQ(nlohmann::json::parse(isolated.text)["context"]["cache"], "isolated");
+  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --cache lukewarm > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
+}
+
+/// Google Benchmark's own tool, as Debian's libbenchmark-tools and python3-scipy bring it, or this command.
+TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
+  const char* given = std::getenv("BENCHMARK_COMPARE");
+  const std::string tool = given ? given : "/usr/bin/python3 /usr/share/benchmark/compare.py";
+  if (std::system((tool + " --help > /dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "'" << tool << "' does not run (packages libbenchmark-tools, python3-scipy)";
+  const auto json = [](const char* name) { return (folder_ / name).string(); };
+  const std::string flags =
+      " --device host --benchmark_filter=hidden=33 --benchmark_repetitions=9 --benchmark_out=";
+  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("base.json") + " > /dev/null 2>&1").code,
+            0);
+  // The other way to have JSON.
+  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("unused.json") +
+                " --benchmark_format=json > " + json("now.json") + " 2> /dev/null")
+                .code,
+            0);
+  const fs::path table = folder_ / "compared";
+  ASSERT_EQ(std::system((tool + " --no-color benchmarks " + json("base.json") + " " + json("now.json") +
+                         " > " + table.string() + " 2>&1")
+                            .c_str()),
+            0);
+  std::ifstream in(table);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  // A row for each pair of repetitions, and the rank test over them.
+  EXPECT_NE(text.find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"), std::string::npos) << text;
+  EXPECT_NE(text.find("_pvalue"), std::string::npos) << text;
+  EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
+}
+
+/// With a program named ncu that knows one metric.
+class Counters : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy_file(fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json", folder_ / "wisdom.json");
+  }
+  Result counters(const std::string& script) {
+    std::ofstream(folder_ / "ncu") << "#!/bin/sh\n" << script;
+    fs::permissions(folder_ / "ncu", fs::perms::owner_all);
+    const std::string path = ::getenv("PATH");
+    ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
+    const Result result =
+        run("counters --wisdom " + (folder_ / "wisdom.json").string() +
+            " --problem '^(rms_norm|swiglu).tokens=1,' --metrics known.sum,unknown.sum 2>&1");
+    ::setenv("PATH", path.c_str(), 1);
+    return result;
+  }
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("counters_" + std::to_string(::getpid()));
+};
+
+TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
+  const Result result = counters(
+      "case \"$*\" in *unknown.sum*) echo '==ERROR== Failed to find metric unknown.sum'; exit 1;; esac\n"
+      "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"k\",\"1,024\"\\n'\n");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("ncu does not read unknown.sum here"), std::string::npos) << result.text;
+  std::size_t rows = 0;
+  for (const auto& file : fs::directory_iterator(folder_)) {
+    if (!file.path().string().ends_with(".counters.csv")) continue;
+    for (const auto& row : read_csv(file.path())) {
+      ++rows;
+      EXPECT_EQ(row.at("known.sum"), "1024");
+      EXPECT_EQ(row.at("unknown.sum"), "");
+    }
+  }
+  EXPECT_GE(rows, 2u);
+}
+
+TEST_F(Counters, SayOnceThatTheyMayNotBeRead) {
+  const Result result =
+      counters("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n");
+  EXPECT_EQ(result.code, 2) << result.text;
+  EXPECT_EQ(result.text,
+            "warptune: ncu may not read counters here: the driver keeps them for administrators "
+            "(ERR_NVGPUCTRPERM)\n");
 }
 
 TEST_F(Regression, ProfilePrintsItsCommands) {

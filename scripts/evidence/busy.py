@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Does the device wait for compilers, and do compilers disturb the times?
+
+    scripts/evidence/busy.py --out results/h200/evidence
+
+Runs configs/evidence_500.yaml with an empty cubin cache and all compile lanes, and reads the share of the time that
+the program says it was measuring since the first job. Then runs it again serially: every kernel cached, one lane.
+Bars: at least 80 % busy, and at most 5 % of the rows SLOWER or FASTER in `warptune compare`. busy.csv has a line per
+sweep: sweep, configurations, ok, seconds, busy_pct, and of the comparison with the serial sweep rows, same, slower,
+faster, ambiguous, changed_pct.
+"""
+
+import pathlib
+import re
+import tempfile
+import time
+
+import evidence
+
+
+def sweep(program, config, folder, cache, device, *more):
+    """A line of the CSV, and the path of the sweep's."""
+    start = time.monotonic()
+    said = evidence.run([program, "tune", config, "--device", device, "--out", folder, *more], (0, 1),
+                        WARPTUNE_CACHE=cache)
+    seconds = time.monotonic() - start
+    counts = re.search(r"(\d+) configurations, (\d+) ok", said)
+    busy = re.search(r"the workers were measuring (\d+) % of the time", said)
+    found = list(folder.glob(f"*/{pathlib.Path(config).stem}.csv"))
+    if not (counts and busy and found):
+        evidence.stop("the program said nothing of its configurations or busy share: " + said[-500:])
+    return {"sweep": folder.name, "configurations": int(counts[1]), "ok": int(counts[2]), "seconds": seconds,
+            "busy_pct": int(busy[1])}, found[0]
+
+
+def main():
+    parser = evidence.parser(__doc__, wisdom=False)
+    parser.add_argument("--config", default=evidence.ROOT / "configs" / "evidence_500.yaml")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        work = pathlib.Path(temporary)
+        cache = work / "cubins"
+        cache.mkdir()
+        ahead, ahead_csv = sweep(given.program, given.config, work / "cold cache, all lanes", cache, given.device)
+        serial, serial_csv = sweep(given.program, given.config, work / "warm cache, one lane", cache, given.device,
+                                   "--lanes", "1")
+        compared = evidence.compare(given.program, serial_csv, ahead_csv)
+    counts, rows = compared["counts"], compared["matched"]
+    changed = 100 * (counts["SLOWER"] + counts["FASTER"]) / max(rows, 1)
+    ahead |= {"rows": rows, "same": counts["SAME"], "slower": counts["SLOWER"], "faster": counts["FASTER"],
+              "ambiguous": counts["AMBIGUOUS"], "changed_pct": changed}
+    serial |= {column: "" for column in ("rows", "same", "slower", "faster", "ambiguous", "changed_pct")}
+    evidence.write_csv(given.out / "busy.csv", [ahead, serial])
+    evidence.verdict("busy", ahead["busy_pct"] >= 80 and rows > 0 and changed <= 5,
+                     f"measuring {ahead['busy_pct']} % of the time over {ahead['configurations']} configurations with a cold "
+                     f"cache (bar 80 %), {changed:.1f} % of {rows} rows differ from a serial run (bar 5 %)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+// Kernels that wait for a known time, timed as any other row is: what comes back must be that time.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "device/compile.h"
+#include "measure/bench.h"
+#if WARPTUNE_HAS_CUDA
+#include <cuda_runtime_api.h>
+
+#include "device/cuda_check.h"
+#endif
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+// `spin` waits by the SM's clock, which counts every cycle; %globaltimer may step by a microsecond, so it
+// only says, over a long wait, how many cycles a nanosecond has.
+constexpr const char* kSource = R"(
+namespace warptune {
+struct SpinArgs { float* y; long long* waited; long long cycles; };
+__global__ void spin(SpinArgs args) {
+  const long long start = clock64();
+  long long now;
+  do now = clock64(); while (now - start < args.cycles);
+  *args.waited = now - start;
+  *args.y = static_cast<float>(args.cycles);
+}
+struct RateArgs { long long* cycles_and_ns; long long ns; };
+__global__ void rate(RateArgs args) {
+  long long start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  const long long first = clock64();
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < args.ns);
+  args.cycles_and_ns[0] = clock64() - first;
+  args.cycles_and_ns[1] = now - start;
+}
+}  // namespace warptune
+)";
+
+TEST(SpinLadder, KernelsCompile) {
+#if !WARPTUNE_HAS_CUDA
+  GTEST_SKIP() << "no CUDA in this build";
+#else
+  const fs::path folder = fs::path(::testing::TempDir()) / "spin_ladder_compile";
+  fs::create_directories(folder);
+  std::ofstream(folder / "spin.cu") << kSource;
+  const Compiler compiler(KernelSources(folder), {});
+  for (const char* kernel : {"spin", "rate"}) EXPECT_NO_THROW(compiler.compile("spin.cu", kernel, "sm_90a"));
+#endif
+}
+
+#if WARPTUNE_HAS_CUDA
+struct SpinArgs {
+  float* y;
+  long long* waited;
+  long long cycles;
+};
+struct RateArgs {
+  long long* cycles_and_ns;
+  long long ns;
+};
+
+/// Writes how long it was to wait, so that the row is proved as any other.
+OpEntry spin_op(long long* waited) {
+  OpEntry entry;
+  Op& op = entry.op;
+  op.name = "spin";
+  op.dims = {{.name = "cycles", .doc = "of the SM's clock", .fallback = {}, .labels = {}, .min = 0}};
+  op.dtypes = {DType::fp32};
+  op.tensors = [](const Problem&, std::uint64_t) {
+    return std::vector<TensorSpec>{
+        {.name = "y", .shape = {1}, .role = Role::output, .cache = CacheState::hot, .values = {}}};
+  };
+  op.bind = [waited](const Problem& p, std::span<void* const> tensors, void*) {
+    return Args(SpinArgs{static_cast<float*>(tensors[0]), waited, p["cycles"]});
+  };
+  op.cost = [](const Problem&) { return Cost{.bytes = 4, .flops = 0}; };
+  op.units = [](const Problem&) { return 1; };
+  op.reference = [](const Problem& p, const Inputs&, std::int64_t, Expected& expected) {
+    expected.put("y", 0, {static_cast<double>(p["cycles"])});
+  };
+  op.tolerance = [](const Problem&) { return default_tolerance(DType::fp32); };
+  return entry;
+}
+
+/// One thread of a kernel of kSource.
+class Kernel {
+ public:
+  Kernel(const std::string& name, const std::string& arch) {
+    const fs::path folder = fs::path(::testing::TempDir()) / "spin_ladder";
+    fs::create_directories(folder);
+    std::ofstream(folder / "spin.cu") << kSource;
+    const Cubin cubin = Compiler(KernelSources(folder), {}).compile("spin.cu", name, arch);
+    WARPTUNE_CUDA_CHECK(
+        cudaLibraryLoadData(&library_, cubin.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    WARPTUNE_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library_, cubin.entry.c_str()));
+  }
+  ~Kernel() { cudaLibraryUnload(library_); }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  void launch(const void* args, void* stream) const {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(1);
+    config.blockDim = dim3(1);
+    config.stream = static_cast<cudaStream_t>(stream);
+    void* arguments[] = {const_cast<void*>(args)};
+    WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments));
+  }
+
+ private:
+  cudaLibrary_t library_ = nullptr;
+  cudaKernel_t kernel_ = nullptr;
+};
+
+class GpuSpinLadder : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+    device_ = open_device("cuda:0");
+    spin_ = std::make_unique<Kernel>("spin", device_->facts().arch);
+    rate_ = std::make_unique<Kernel>("rate", device_->facts().arch);
+    scratch_ = device_->allocate(2 * sizeof(long long));
+  }
+
+  /// Over 20 ms, once the clock rises no more.
+  double cycles_per_us() {
+    const RateArgs args{scratch_.as<long long>(), 20'000'000};
+    double rate = 0;
+    for (int i = 0; i < 50; ++i) {
+      rate_->launch(&args, device_->stream().handle);
+      long long counted[2];
+      device_->download(counted, scratch_.data(), sizeof(counted));
+      const double last =
+          std::exchange(rate, 1000.0 * static_cast<double>(counted[0]) / static_cast<double>(counted[1]));
+      if (std::abs(rate / last - 1) < 0.001) break;
+    }
+    return rate;
+  }
+
+  struct Rung {
+    long long waited = 0;  // cycles, inside the kernel
+    Measurement row;
+  };
+  Rung timed(long long cycles) {
+    const OpEntry entry = spin_op(scratch_.as<long long>());
+    const Variant variant{.name = "spin", .idea = "waits", .vendor = [this](const Problem&, const Config&) {
+                            return [this](const void* args, void* stream) { spin_->launch(args, stream); };
+                          }};
+    Bench bench(*device_, entry, entry.op.problem(Assignment{{"cycles", cycles}}, DType::fp32), {});
+    Rung rung{.row = bench.run(variant, {})};
+    device_->download(&rung.waited, scratch_.data(), sizeof(rung.waited));
+    return rung;
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Kernel> spin_, rate_;
+  Buffer scratch_;
+};
+
+/// A row's time is the kernel's own and that of a graph node, which a kernel that waits for nothing tells.
+/// With WARPTUNE_EVIDENCE=DIR the rungs are written to DIR/spin_ladder.csv.
+TEST_F(GpuSpinLadder, KnownTimesAreRecovered) {
+  const double before = cycles_per_us();
+  const Rung nothing = timed(0);
+  ASSERT_EQ(nothing.row.status, Status::ok) << nothing.row.detail;
+  std::ofstream csv;
+  if (const char* folder = std::getenv("WARPTUNE_EVIDENCE")) {
+    fs::create_directories(folder);
+    csv.open(fs::path(folder) / "spin_ladder.csv");
+    csv << "device,spin_us,in_kernel_us,time_us,ci_low_us,ci_high_us,node_us,recovered_us,error_pct,"
+           "sm_clock_mhz\n";
+  }
+  for (const double us : {1.0, 2.0, 4.0, 8.0}) {
+    const Rung rung = timed(std::llround(us * before));
+    const Measurement& m = rung.row;
+    ASSERT_EQ(m.status, Status::ok) << m.detail;
+    const double truth = static_cast<double>(rung.waited - nothing.waited) / before;
+    const double recovered = m.time_us - nothing.row.time_us;
+    const double error = recovered / truth - 1;
+    std::printf("%g us: %.4f us in the kernel, row %.4f us, node %.4f us, recovered %.4f us (%+.2f %%)\n", us,
+                truth, m.time_us, nothing.row.time_us, recovered, 100 * error);
+    csv << device_->facts().name << ',' << us << ',' << truth << ',' << m.time_us << ',' << m.ci_low_us << ','
+        << m.ci_high_us << ',' << nothing.row.time_us << ',' << recovered << ',' << 100 * error << ','
+        << m.clocks.sm_mhz << '\n';
+    EXPECT_LT(std::abs(error), 0.05) << us << " us";
+  }
+  EXPECT_NEAR(cycles_per_us() / before, 1, 0.005) << "the SM clock changed meanwhile";
+}
+#endif
+
+}  // namespace
+}  // namespace warptune
