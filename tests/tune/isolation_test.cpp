@@ -33,7 +33,7 @@ TEST_P(Isolation, CostsOneRow) {
   const fs::path folder = fresh_folder(std::string("isolation_") + GetParam().kind);
   const auto ended =
       run_shell(std::string("WARPTUNE_WORKER_FAULT='") + GetParam().kind + ":threads=2' {} tune " +
-                host_sweep(folder, "[16, 32]") + " --deadline 1 --first-deadline 0 --out " + folder.string());
+                host_sweep(folder, "[16, 32]") + " --deadline 3 --first-deadline 0 --out " + folder.string());
   EXPECT_EQ(ended.code, 0) << ended.text;
   const auto rows = first_rows(read_csv(folder / "host" / "sweep.csv"));
   ASSERT_EQ(rows.size(), 6u) << ended.text;
@@ -45,8 +45,8 @@ TEST_P(Isolation, CostsOneRow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Isolation,
-                         ::testing::Values(Fault{"loop", "timeout", "no result within 1 seconds"},
-                                           Fault{"stop", "timeout", "no result within 1 seconds"},
+                         ::testing::Values(Fault{"loop", "timeout", "no result within 3 seconds"},
+                                           Fault{"stop", "timeout", "no result within 3 seconds"},
                                            Fault{"segv", "crash", "the worker died of signal 11"},
                                            Fault{"abort", "crash", "the worker died of signal 6"},
                                            Fault{"exit0", "crash", "the worker ended with exit code 0"},
