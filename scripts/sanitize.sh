@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the GPU tests of every op under compute-sanitizer: memcheck, racecheck and initcheck, a few configurations
-# of each variant. Needs a GPU and a built tree.
+# of each variant but the vendor's. Needs a GPU and a built tree.
 # usage: scripts/sanitize.sh [TOOL... | hostile]      WARPTUNE_TEST_CONFIGS=N configurations per variant (default 2),
 #        SHARDS=N processes at a time, FILTER=GTEST-FILTER, OPS_TEST=PROGRAM
 set -uo pipefail
@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=${OPS_TEST:-build/tests/ops_test}
 tools=("$@")
 ((${#tools[@]})) || tools=(memcheck racecheck initcheck)
-export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plain GTEST_TOTAL_SHARDS=${SHARDS:-8}
+export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plain WARPTUNE_TEST_VENDOR=0
 if ! command -v compute-sanitizer >/dev/null; then
   echo "sanitize: compute-sanitizer is not here; it comes with the CUDA Toolkit" >&2
   exit 2
@@ -26,6 +26,7 @@ if [[ ${1:-} == hostile ]]; then
   exit 1
 fi
 
+export GTEST_TOTAL_SHARDS=${SHARDS:-8}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 failed=0

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "tune/dry_run.h"
 
 namespace warptune {
 

@@ -191,6 +191,7 @@ class CudaDevice : public Device {
     WARPTUNE_CUDA_CHECK(cudaMemsetAsync(to, byte, bytes, native(stream)));
   }
   void synchronize() override { WARPTUNE_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
+  void wait_for_all() override { WARPTUNE_CUDA_CHECK(cudaDeviceSynchronize()); }
 
   void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
     const FillArgs args{.data = to, .count = count, .seed = seed, .scale = scale};

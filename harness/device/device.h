@@ -103,7 +103,8 @@ class Device {
   virtual void upload(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;  // waits for all work before
   virtual void set_bytes(void* to, int byte, std::size_t bytes, Stream stream) = 0;
-  virtual void synchronize() = 0;  // throws what went wrong since the last call
+  virtual void synchronize() = 0;   // the main stream; throws what went wrong since the last call
+  virtual void wait_for_all() = 0;  // every stream, also those of others
 
   /// Elements i of [0, count): random_value(seed, i, scale), rounded to dtype.
   virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;

@@ -82,6 +82,7 @@ class HostDevice : public Device {
   void download(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void set_bytes(void* to, int byte, std::size_t bytes, Stream) override { std::memset(to, byte, bytes); }
   void synchronize() override {}
+  void wait_for_all() override {}
 
   void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
     for (std::int64_t i = 0; i < count; ++i)

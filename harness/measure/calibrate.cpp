@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSamples = 11;
 constexpr int kNodes = 1000;            // of a chain of empty kernels
-constexpr int kChunksOfL2 = 16;         // a chunk is this part of the L2
+constexpr int kChunksOfL2 = 4;          // a chunk is this part of the L2: large beside a launch
 constexpr double kLargestRotation = 4;  // times the L2
 
 /// Launches as they come, without a graph.
@@ -52,7 +52,7 @@ std::unique_ptr<Plan> plan_of(Device& device, const char* kernel, std::int64_t b
 template <class Read>
 std::vector<RotationPoint> rotate(Device& device, std::int64_t chunk_bytes, Read&& read) {
   std::vector<RotationPoint> points;
-  for (int chunks = kChunksOfL2 / 4; chunks <= kLargestRotation * kChunksOfL2; chunks += kChunksOfL2 / 4) {
+  for (int chunks = 1; chunks <= kLargestRotation * kChunksOfL2; ++chunks) {
     const int launches = std::max(4 * chunks, 64) / chunks * chunks;
     const auto replay = device.record([&](Stream stream) {
       for (int i = 0; i < launches; ++i) read(i % chunks, stream);
@@ -98,7 +98,7 @@ void calibrate_cuda(Device& device, Calibration& c) {
   const auto most = static_cast<std::int64_t>(kLargestRotation * kChunksOfL2);
   const Buffer from = device.allocate(static_cast<std::size_t>(most * chunk));
   device.fill_random(from.data(), DType::fp32, most * chunk / 4, 1, 1.0f);
-  const auto plan = plan_of(device, "stream_read<4>", 2 * sms, 512);
+  const auto plan = plan_of(device, "stream_read<4>", 4 * sms, 512);
   c.rotation = rotate(device, chunk, [&](int i, Stream stream) {
     const StreamArgs args{.from = from.as<std::byte>() + i * chunk, .to = from.data(), .chunks = chunk / 16};
     plan->launch(&args, stream);

@@ -136,8 +136,14 @@ Verdict Workbench::unchanged(bool all_sets) {
   return {.detail = "an input was changed"};
 }
 
-Verdict Workbench::verify(const std::function<void()>& run) {
+/// Work that earlier launches left behind on streams of their own must not fill them again.
+void Workbench::reset_outputs() {
+  device_.wait_for_all();
   sets_.back().reset_outputs(current_->specs(), current_->seed());
+}
+
+Verdict Workbench::verify(const std::function<void()>& run) {
+  reset_outputs();
   run();
   device_.synchronize();
   Verdict verdict = current_->compare(sets_.back());
@@ -155,7 +161,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
   const auto right = device_.checksums(outputs());
   for (int i = 0; i < repeats; ++i) {
     if (i > 0 && std::chrono::duration<double>(Clock::now() - start).count() > kRepeatSeconds) break;
-    sets_.back().reset_outputs(current_->specs(), current_->seed());
+    reset_outputs();
     run();
     device_.synchronize();
     // Other bytes that are right too: another order of additions.

@@ -59,6 +59,7 @@ class Workbench {
   double impossible_us() const;
 
  private:
+  void reset_outputs();
   void decide_cache_states();
   void fill_all();
   std::vector<Region> inputs(bool all_sets) const;

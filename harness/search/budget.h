@@ -21,6 +21,8 @@ struct SearchChoice {
   std::string strategy = "exhaustive";
   Budget budget;
   std::uint64_t seed = 1;
+  /// Whether a strategy says what is tried; else everything is, in canonical order.
+  bool searching() const { return strategy != "exhaustive" || budget.amount > 0; }
 };
 
 }  // namespace warptune

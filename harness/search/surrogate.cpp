@@ -1,6 +1,7 @@
 // Strategies that model the logarithm of the time by Gaussian processes and try what promises the largest
 // improvement. `bayesian`: one model, random starts. `guided`: a model per variant and starts spread over
-// each variant, so that a variant far behind is left as soon as its model says so.
+// each variant, so that a variant far behind is left as soon as its model says so; now and then the variant
+// tried least has a turn of its own, since a few bad starts say little of a narrow valley.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +16,8 @@ namespace {
 constexpr std::size_t kMostObservations = 160;  // of a model; the fastest are kept
 constexpr std::size_t kMostPredicted = 2048;    // candidates looked at per step and model
 constexpr double kSlowest = 1.4;                // log: times beyond 4 times the best teach no more than that
+constexpr double kHopeless = 0.4;               // log: a variant 1.5 times behind has no turns of its own
+constexpr int kTurn = 4;                        // so many proposals from one such turn to the next
 
 /// Candidates that one model describes.
 struct Region {
@@ -74,23 +77,16 @@ class Surrogate final : public Strategy {
       const std::size_t candidate = starts_[start_++];
       if (!state_[candidate].proposed) return propose(candidate);
     }
-    std::optional<std::size_t> chosen;
-    double most = -1;
-    for (Region& region : regions_) {
-      refresh(region);
-      for (std::size_t i = 0; i < region.open.size(); ++i) {
-        const std::size_t candidate = region.members[region.open[i]];
-        if (state_[candidate].proposed) continue;
-        const double gain = expected_improvement(region.predicted[i], best_);
-        if (gain > most) {
-          most = gain;
-          chosen = candidate;
-        }
-      }
-    }
-    if (!chosen) return std::nullopt;
-    for (Region& region : regions_) region.stale |= state_[*chosen].region == &region - regions_.data();
-    return propose(*chosen);
+    std::optional<Promise> best;
+    if (++turn_ % kTurn == 0)
+      if (Region* region = least_tried()) best = most_promising(*region, best_of(*region));
+    if (!best)
+      for (Region& region : regions_)
+        if (const auto found = most_promising(region, best_); found && (!best || found->gain > best->gain))
+          best = found;
+    if (!best) return std::nullopt;
+    regions_[static_cast<std::size_t>(state_[best->candidate].region)].stale = true;
+    return propose(best->candidate);
   }
 
   void tell(std::size_t candidate, std::optional<double> time_us) override {
@@ -116,6 +112,45 @@ class Surrogate final : public Strategy {
     double log_time = 0;
     std::ptrdiff_t region = 0;
   };
+
+  struct Promise {
+    std::size_t candidate = 0;
+    double gain = 0;
+  };
+
+  /// The open member that promises the largest improvement on `target`, the logarithm of a time.
+  std::optional<Promise> most_promising(Region& region, double target) {
+    refresh(region);
+    std::optional<Promise> best;
+    for (std::size_t i = 0; i < region.open.size(); ++i) {
+      const double gain = expected_improvement(region.predicted[i], target);
+      if (!best || gain > best->gain) best = {region.members[region.open[i]], gain};
+    }
+    return best;
+  }
+
+  double best_of(const Region& region) const {
+    double best = best_ + kSlowest;
+    for (const std::size_t m : region.members)
+      if (state_[m].told) best = std::min(best, state_[m].log_time);
+    return best;
+  }
+
+  /// Of the regions with open members that are not hopeless, where there are several regions.
+  Region* least_tried() {
+    Region* least = nullptr;
+    std::size_t fewest = 0;
+    for (Region& region : regions_) {
+      const auto tried = static_cast<std::size_t>(
+          std::ranges::count_if(region.members, [&](std::size_t m) { return state_[m].proposed; }));
+      if (tried == region.members.size() || best_of(region) > best_ + kHopeless) continue;
+      if (!least || tried < fewest) {
+        least = &region;
+        fewest = tried;
+      }
+    }
+    return regions_.size() > 1 ? least : nullptr;
+  }
 
   std::size_t propose(std::size_t candidate) {
     state_[candidate].proposed = true;
@@ -177,6 +212,7 @@ class Surrogate final : public Strategy {
   double log_floor_;
   std::vector<std::size_t> starts_;
   std::size_t start_ = 0;
+  int turn_ = 0;
   double best_ = INFINITY, pending_ = 0;
 };
 

@@ -15,6 +15,11 @@
 
 namespace warptune {
 
+/// Whether a variant has kernels of its own to compile.
+inline bool is_compiled(const Variant& variant) {
+  return variant.backend == Backend::cuda && !variant.stages.empty();
+}
+
 /// A configuration to compile.
 struct CompileTask {
   const Variant* variant = nullptr;

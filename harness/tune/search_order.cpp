@@ -34,7 +34,7 @@ std::optional<SearchOrder::Proposal> SearchOrder::next() {
     --left_;
     const Candidate& c = planned_.candidates[*candidate];
     const CompileTask task{c.variant, &planned_.item->problem, &c.config};
-    const bool kernels = c.variant->backend == Backend::cuda && !c.variant->stages.empty();
+    const bool kernels = is_compiled(*c.variant);
     pending_.push_back({*candidate, std::async(std::launch::async, [this, task, kernels] {
                           return kernels ? compile_now(compiler_, task, facts_) : CompileResult{};
                         })});

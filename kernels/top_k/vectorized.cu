@@ -79,7 +79,8 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
   using Word = typename Key::Word;
   constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
   constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
-  __shared__ Word chosen[kK], sorted[kK];
+  __shared__ Word chosen[ceil_div(kK, 4) * 4];  // whole 16-byte pieces: the compiler reads it so
+  __shared__ Word sorted[kK];
   __shared__ int count;
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;

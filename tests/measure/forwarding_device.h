@@ -20,6 +20,7 @@ class ForwardingDevice : public Device {
     real_->set_bytes(to, byte, bytes, stream);
   }
   void synchronize() override { real_->synchronize(); }
+  void wait_for_all() override { real_->wait_for_all(); }
   void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) override {
     real_->fill_random(to, dtype, count, seed, scale);
   }

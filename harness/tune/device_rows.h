@@ -1,0 +1,45 @@
+#pragma once
+// The rows that one run writes for one device: their keys, and what earlier runs have of them.
+#include <map>
+#include <string>
+
+#include "device/compile.h"
+#include "results/row_store.h"
+#include "results/wisdom.h"
+#include "tune/plan.h"
+
+namespace warptune {
+
+class DeviceRows {
+ public:
+  /// All three must outlive it. Nothing is written yet.
+  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store)
+      : compiler_(compiler), facts_(facts), store_(store) {}
+
+  /// Must come before the first row.
+  void begin(const std::vector<PlannedProblem>& problems);
+  /// The row of an earlier run that tried it, or nullptr.
+  const KnownRow* tried(const SweepItem& item, const Candidate& candidate) const;
+  /// The row of an earlier run that tried it or says that it is excluded, or nullptr.
+  const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
+  /// The newest row of its time as a finalist, or nullptr.
+  const KnownRow* finalist(const SweepItem& item, const Candidate& candidate) const;
+  /// `cache`: what the column says, where it is not the item's.
+  void write(const SweepItem& item, const Candidate& candidate, const Measurement& measurement,
+             const char* cache = nullptr);
+
+  const std::string& run_id() const { return run_.run_id; }
+  Provenance provenance() const;
+
+ private:
+  std::string stamp(const SweepItem& item, const Variant& variant) const;
+  std::string key(const SweepItem& item, const Candidate& candidate) const;
+
+  const Compiler& compiler_;
+  const DeviceFacts& facts_;
+  RowStore& store_;
+  const RunInfo run_ = new_run();
+  mutable std::map<const Variant*, std::string> sources_;  // hashes
+};
+
+}  // namespace warptune

@@ -1,0 +1,93 @@
+#include "tune/device_tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "results/wisdom_file.h"
+#include "tune/final_stage.h"
+#include "tune/finalists.h"
+
+namespace warptune {
+
+DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
+                         std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
+                         RowStore& store)
+    : sweep_(sweep),
+      options_(options),
+      worker_(worker),
+      problems_(std::move(problems)),
+      compiler_(KernelSources(), default_cache_folder()),
+      rows_(compiler_, worker.facts(), store) {
+  summary_.csv = store.csv();
+  summary_.wisdom = store.csv().parent_path() / "wisdom.json";
+  open_wisdom(summary_.wisdom, rows_.provenance());
+  worker_.know_ceilings(device_file);
+  rows_.begin(problems_);
+}
+
+TuneSummary DeviceTuner::run(int lanes, Progress& progress) {
+  Screening screening(sweep_, options_, problems_, compiler_, lanes, worker_, rows_);
+  for (const PlannedProblem& p : problems_) solve(p, screening, progress);
+  summary_.busy_seconds = worker_.busy_seconds();
+  summary_.worker_seconds = worker_.working_seconds();
+  return std::move(summary_);
+}
+
+void DeviceTuner::solve(const PlannedProblem& planned, Screening& screening, Progress& progress) {
+  const SweepItem& item = *planned.item;
+  const std::string key = item.problem.key();
+  for (const Excluded& e : planned.excluded)
+    if (!rows_.known(item, e.candidate))
+      rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
+  Trials trials = screening.run(planned, progress, summary_);
+  // One configuration alone has no rival.
+  const auto finalists =
+      choose_finalists(trials.measurements, planned.candidates.size() > 1 ? item.finalists : 0);
+  time_finalists(item, finalists, trials, worker_, rows_, options_.log);
+  const auto choice = choose_winner(trials.measurements);
+  if (!choice) {
+    summary_.unsolved.push_back(item.problem);
+    if (!trials.candidates.empty()) progress.finish(fmt::format("{}: {}", key, trials.why_none()));
+    return;
+  }
+  const Candidate& c = trials.candidates[choice->winner];
+  const Measurement& m = trials.measurements[choice->winner];
+  remember(item, trials, *choice);
+  const std::string floor =
+      m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
+  const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
+  const std::string slowed =
+      choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
+  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}", key, m.time_us, floor, c.variant->name,
+                              c.config.str(), tied, slowed));
+  summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
+}
+
+/// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
+bool DeviceTuner::kept(const SweepItem& item) const {
+  return item.options.cache == CacheMode::cold ||
+         std::ranges::none_of(sweep_.items, [&](const SweepItem& other) {
+           return other.problem == item.problem && other.options.cache == CacheMode::cold;
+         });
+}
+
+void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Choice& choice) {
+  if (!kept(item)) return;
+  const Candidate& c = trials.candidates[choice.winner];
+  const Measurement& m = trials.measurements[choice.winner];
+  Winner winner{.problem = item.problem,
+                .variant = c.variant->name,
+                .config = c.config,
+                .time_us = m.time_us,
+                .source_hash = compiler_.source_hash(*c.variant),
+                .run_id = trials.runs[choice.winner],
+                .csv = summary_.csv.filename().string()};
+  if (choice.throttled) winner.throttled = m.clocks.throttled;
+  for (const std::size_t i : choice.tied)
+    winner.tied.push_back(
+        {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
+  put_winner(summary_.wisdom, rows_.provenance(), winner);
+}
+
+}  // namespace warptune

@@ -1,0 +1,42 @@
+#pragma once
+// Solves problems on one device: screening, finalists, choice, wisdom.
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "tune/device_rows.h"
+#include "tune/device_worker.h"
+#include "tune/progress.h"
+#include "tune/screening.h"
+#include "tune/summary.h"
+#include "tune/trials.h"
+
+namespace warptune {
+
+struct Choice;
+
+class DeviceTuner {
+ public:
+  /// What it is to do, the file of its device's facts, and where its rows go; the wisdom lies beside them.
+  /// The ceilings are known after it, and nothing is measured. All references must outlive it.
+  DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
+              std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
+              RowStore& store);
+
+  TuneSummary run(int lanes, Progress& progress);
+
+ private:
+  void solve(const PlannedProblem& planned, Screening& screening, Progress& progress);
+  bool kept(const SweepItem& item) const;
+  void remember(const SweepItem& item, const Trials& trials, const Choice& choice);
+
+  const Sweep& sweep_;
+  const TuneOptions& options_;
+  DeviceWorker& worker_;
+  const std::vector<PlannedProblem> problems_;
+  const Compiler compiler_;
+  DeviceRows rows_;
+  TuneSummary summary_;
+};
+
+}  // namespace warptune

@@ -1,0 +1,17 @@
+#pragma once
+// Seconds since its making.
+#include <chrono>
+
+namespace warptune {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace warptune

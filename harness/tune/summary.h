@@ -1,0 +1,36 @@
+#pragma once
+// What a sweep came to, and how it is printed.
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/problem.h"
+#include "measure/measurement.h"
+
+namespace warptune {
+
+/// The winner of a problem; `measurement` holds its numbers.
+struct ProblemWinner {
+  Problem problem;
+  std::string variant;
+  Config config;
+  Measurement measurement;
+};
+
+struct TuneSummary {
+  std::size_t configurations = 0, ok = 0;
+  std::size_t known = 0;  // of the configurations, measured by an earlier run
+  double seconds = 0;
+  double busy_seconds = 0, worker_seconds = 0;  // all workers: measuring, and since their first jobs
+  std::vector<ProblemWinner> winners;           // problems without one are missing
+  std::vector<Problem> unsolved;
+  std::filesystem::path csv, wisdom;
+};
+
+/// The sum over devices, with the files of the first.
+TuneSummary added_up(std::vector<TuneSummary> parts);
+/// A table of the winners, the counts, the share of the time that was measuring, and the files.
+void print_summary(std::FILE* log, const TuneSummary& summary);
+
+}  // namespace warptune

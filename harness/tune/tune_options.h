@@ -1,0 +1,27 @@
+#pragma once
+// How a sweep is run: what the command line says, beyond what the sweep's file says.
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "tune/deadline.h"
+#include "tune/shard.h"
+
+namespace warptune {
+
+struct TuneOptions {
+  std::filesystem::path program = "/proc/self/exe";  // started as `program worker --device X`
+  std::optional<std::string> device;                 // instead of the sweep's; a list, or `all`
+  std::optional<std::filesystem::path> output;       // instead of the sweep's
+  std::string filter;                                // regular expression over op/variant
+  int lanes = 0;                                     // compile threads; 0: all but one of the machine
+  Shard shard;                                       // the part of the sweep to do here
+  bool fresh = false;                                // a new CSV, instead of going on with the newest
+  DeadlineRule deadline;                             // of a configuration
+  double compile_seconds = 120;                      // deadline of compiling one
+  double first_job_seconds = 180;  // more, for the first of a problem: inputs and the fp64 reference are made
+  std::FILE* log = stdout;         // progress and the table of winners
+};
+
+}  // namespace warptune
