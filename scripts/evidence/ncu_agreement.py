@@ -47,8 +47,8 @@ def find_ncu():
 
 def ncu_us(ncu, program, entry, device):
     """The summed duration of the launch's kernels, and how many there are."""
-    said = evidence.run([ncu, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all", "--csv",
-                         "--page", "raw", "--print-units", "base", "--metrics", DURATION, program, "profile",
+    said = evidence.run([ncu, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all",
+                         "--csv", "--page", "raw", "--print-units", "base", "--metrics", DURATION, program, "profile",
                          f"{entry['op']}/{entry['variant']}", "--problem", evidence.pairs(entry["dims"]), "--dtype",
                          entry["dtype"], "--config", evidence.pairs(entry["config"]), "--device", device, "--inside"])
     table = said[said.find('"ID"'):] if '"ID"' in said else ""
@@ -110,8 +110,8 @@ def main():
     off = [min(abs(line["cold_ratio"] - 1), abs(line["isolated_ratio"] - 1)) for line in shapes]
     told = ", ".join(f"{line['cold_ratio']:.3f}/{line['isolated_ratio']:.3f}" for line in shapes)
     evidence.verdict("ncu_agreement", len(shapes) >= 5 and len(nodes) > 0 and max(off) <= 0.03,
-                     f"cold/isolated over ncu: {told} (bar: one of the two within 3 % of 1 on {len(shapes)} shapes); a node "
-                     f"costs {node['cold']:+.2f} us in a chain, {node['isolated']:+.2f} us alone")
+                     f"cold/isolated over ncu: {told} (bar: one of the two within 3 % of 1 on {len(shapes)} shapes); "
+                     f"a node costs {node['cold']:+.2f} us in a chain, {node['isolated']:+.2f} us alone")
 
 
 if __name__ == "__main__":
