@@ -169,12 +169,11 @@ class GpuSpinLadder : public ::testing::Test {
   Buffer scratch_;
 };
 
-/// A row's time is the kernel's own and that of a graph node, which a kernel that waits for nothing tells.
-/// With WARPTUNE_EVIDENCE=DIR the rungs are written to DIR/spin_ladder.csv.
+/// A row's time is the kernel's own and that of a graph node, which a wait of half a microsecond tells. (An
+/// empty kernel may end before the next is fetched: its row can be the rate of launches rather than the cost
+/// of a node.) With WARPTUNE_EVIDENCE=DIR the rungs are written to DIR/spin_ladder.csv.
 TEST_F(GpuSpinLadder, KnownTimesAreRecovered) {
-  const double before = cycles_per_us();
-  const Rung nothing = timed(0);
-  ASSERT_EQ(nothing.row.status, Status::ok) << nothing.row.detail;
+  const double rate = cycles_per_us();
   std::ofstream csv;
   if (const char* folder = std::getenv("WARPTUNE_EVIDENCE")) {
     fs::create_directories(folder);
@@ -182,21 +181,22 @@ TEST_F(GpuSpinLadder, KnownTimesAreRecovered) {
     csv << "device,spin_us,in_kernel_us,time_us,ci_low_us,ci_high_us,node_us,recovered_us,error_pct,"
            "sm_clock_mhz\n";
   }
-  for (const double us : {1.0, 2.0, 4.0, 8.0}) {
-    const Rung rung = timed(std::llround(us * before));
-    const Measurement& m = rung.row;
+  double node = NAN;
+  for (const double us : {0.5, 0.0, 1.0, 2.0, 4.0, 8.0}) {
+    const auto [waited, m] = timed(std::llround(us * rate));
     ASSERT_EQ(m.status, Status::ok) << m.detail;
-    const double truth = static_cast<double>(rung.waited - nothing.waited) / before;
-    const double recovered = m.time_us - nothing.row.time_us;
+    const double truth = static_cast<double>(waited) / rate;
+    if (std::isnan(node)) node = m.time_us - truth;
+    const double recovered = m.time_us - node;
     const double error = recovered / truth - 1;
     std::printf("%g us: %.4f us in the kernel, row %.4f us, node %.4f us, recovered %.4f us (%+.2f %%)\n", us,
-                truth, m.time_us, nothing.row.time_us, recovered, 100 * error);
+                truth, m.time_us, node, recovered, 100 * error);
     csv << device_->facts().name << ',' << us << ',' << truth << ',' << m.time_us << ',' << m.ci_low_us << ','
-        << m.ci_high_us << ',' << nothing.row.time_us << ',' << recovered << ',' << 100 * error << ','
-        << m.clocks.sm_mhz << '\n';
-    EXPECT_LT(std::abs(error), 0.05) << us << " us";
+        << m.ci_high_us << ',' << node << ',' << recovered << ',' << 100 * error << ',' << m.clocks.sm_mhz
+        << '\n';
+    EXPECT_TRUE(us < 1 || std::abs(error) < 0.05) << us << " us";
   }
-  EXPECT_NEAR(cycles_per_us() / before, 1, 0.005) << "the SM clock changed meanwhile";
+  EXPECT_NEAR(cycles_per_us() / rate, 1, 0.005) << "the SM clock changed meanwhile";
 }
 
 /// A product with a weight matrix, and behind it a kernel that waits: for nothing, or for 3 % of the time of
