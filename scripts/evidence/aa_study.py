@@ -65,8 +65,8 @@ def judge(program, base, now, factor):
         with tempfile.TemporaryDirectory() as folder:
             changed = evidence.compare(program, base, slowed(now, index, factor, pathlib.Path(folder)))
         line["injected"] += 1
-        line["caught"] += any(c["verdict"] == "SLOWER" and (c["problem"], c["variant"]) == (row["problem"], row["variant"])
-                              for c in changed["rows"])
+        line["caught"] += any(one["verdict"] == "SLOWER" and all(one[c] == row[c] for c in ("problem", "variant"))
+                              for one in changed["rows"])
     return line
 
 
@@ -78,8 +78,8 @@ def main():
     given = parser.parse_args()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as work:
-        runs = [evidence.rerun(given.program, given.wisdom, given.problem, f"run{i + 1:02}", pathlib.Path(work), given.device)
-                for i in range(given.runs)]
+        runs = [evidence.rerun(given.program, given.wisdom, given.problem, f"run{i + 1:02}", pathlib.Path(work),
+                               given.device) for i in range(given.runs)]
         measured = time.monotonic() - start
         with concurrent.futures.ThreadPoolExecutor() as pool:
             lines = list(pool.map(lambda pair: judge(given.program, *pair, given.slowdown),
@@ -88,8 +88,9 @@ def main():
     alarmed = sum(line["alarms"] > 0 for line in lines) / len(lines)
     injected, caught = (sum(line[column] for line in lines) for column in ("injected", "caught"))
     evidence.verdict("aa_study", alarmed <= 0.05 and injected > 0 and caught >= 0.95 * injected,
-                     f"{100 * alarmed:.1f} % of {len(lines)} pairs of {lines[0]['rows']} rows raised a false alarm (bar 5 %), "
-                     f"{caught} of {injected} slowdowns of {100 * (given.slowdown - 1):.3g} % were caught (bar 95 %); "
+                     f"{100 * alarmed:.1f} % of {len(lines)} pairs of {lines[0]['rows']} rows raised a false alarm "
+                     f"(bar 5 %), {caught} of {injected} slowdowns of {100 * (given.slowdown - 1):.3g} % were caught "
+                     f"(bar 95 %); "
                      f"{sum(line['ambiguous'] for line in lines)} rows ambiguous; {measured:.0f} s of runs")
 
 

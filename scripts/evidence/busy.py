@@ -52,8 +52,8 @@ def main():
     serial |= {column: "" for column in ("rows", "same", "slower", "faster", "ambiguous", "changed_pct")}
     evidence.write_csv(given.out / "busy.csv", [ahead, serial])
     evidence.verdict("busy", ahead["busy_pct"] >= 80 and rows > 0 and changed <= 5,
-                     f"measuring {ahead['busy_pct']} % of the time over {ahead['configurations']} configurations with a cold "
-                     f"cache (bar 80 %), {changed:.1f} % of {rows} rows differ from a serial run (bar 5 %)")
+                     f"measuring {ahead['busy_pct']} % of the time over {ahead['configurations']} configurations with "
+                     f"a cold cache (bar 80 %), {changed:.1f} % of {rows} rows differ from a serial run (bar 5 %)")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ wisdom has it), and less the node: cold_ratio, isolated_ratio (ours / ncu).
 """
 
 import csv
-import io
 import json
 import pathlib
 import shutil
@@ -47,15 +46,16 @@ def find_ncu():
 
 def ncu_us(ncu, program, entry, device):
     """The summed duration of the launch's kernels, and how many there are."""
-    said = evidence.run([ncu, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all", "--csv",
-                         "--page", "raw", "--print-units", "base", "--metrics", DURATION, program, "profile",
+    said = evidence.run([ncu, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all",
+                         "--csv", "--page", "raw", "--print-units", "base", "--metrics", DURATION, program, "profile",
                          f"{entry['op']}/{entry['variant']}", "--problem", evidence.pairs(entry["dims"]), "--dtype",
                          entry["dtype"], "--config", evidence.pairs(entry["config"]), "--device", device, "--inside"])
-    table = said[said.find('"ID"'):] if '"ID"' in said else ""
-    kernels = [row for row in csv.DictReader(io.StringIO(table)) if row["ID"]]  # not the line of units
-    if not kernels:
+    table = list(csv.DictReader(line for line in said.splitlines() if line.startswith('"')))
+    if len(table) < 2 or DURATION not in table[0]:
         evidence.stop(f"ncu recorded no kernel of {evidence.problem_key(entry)}: {said.strip()[-300:]}")
-    return sum(float(row[DURATION].replace(",", "")) for row in kernels) * 1e-3, len(kernels)
+    units, *kernels = table
+    to_us = {"n": 1e-3, "u": 1.0, "m": 1e3, "s": 1e6}[units[DURATION][0]]  # "ns" or "nsecond"
+    return sum(float(row[DURATION].replace(",", "")) for row in kernels) * to_us, len(kernels)
 
 
 def bench_us(program, wisdom, cache, device):
@@ -110,8 +110,8 @@ def main():
     off = [min(abs(line["cold_ratio"] - 1), abs(line["isolated_ratio"] - 1)) for line in shapes]
     told = ", ".join(f"{line['cold_ratio']:.3f}/{line['isolated_ratio']:.3f}" for line in shapes)
     evidence.verdict("ncu_agreement", len(shapes) >= 5 and len(nodes) > 0 and max(off) <= 0.03,
-                     f"cold/isolated over ncu: {told} (bar: one of the two within 3 % of 1 on {len(shapes)} shapes); a node "
-                     f"costs {node['cold']:+.2f} us in a chain, {node['isolated']:+.2f} us alone")
+                     f"cold/isolated over ncu: {told} (bar: one of the two within 3 % of 1 on {len(shapes)} shapes); "
+                     f"a node costs {node['cold']:+.2f} us in a chain, {node['isolated']:+.2f} us alone")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ def main():
                       "difference_pct": 100 * (a / b - 1)})
     evidence.write_csv(given.out / "nvtx.csv", lines)
     worst = max(abs(line["difference_pct"]) for line in lines)
-    evidence.verdict("nvtx", worst < 1, f"{len(lines)} rows differ by at most {worst:.2f} % with NVTX compiled in (bar 1 %)")
+    evidence.verdict("nvtx", worst < 1,
+                     f"{len(lines)} rows differ by at most {worst:.2f} % with NVTX compiled in (bar 1 %)")
 
 
 if __name__ == "__main__":
