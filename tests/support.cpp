@@ -128,22 +128,66 @@ std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
   return name;
 }
 
-void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes) {
+void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes) {
   const auto device = open_device("host");
-  for (const DType dtype : dtypes) {
-    const OpEntry& entry = find_op(op);
-    check_variants(*device, entry, entry.op.problem(dims, dtype), 1000);
-  }
+  for (const DType dtype : dtypes) check_variants(*device, entry, entry.op.problem(dims, dtype), 1000);
+}
+void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes) {
+  check_host_variants(find_op(op), dims, dtypes);
 }
 
-void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
-  for (const DType dtype : dtypes) {
-    const OpEntry& entry = find_op(op);
+  for (const DType dtype : dtypes)
     check_variants(*device, entry, entry.op.problem(dims, dtype), most_configs);
-  }
+}
+void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
+                         int most_configs) {
+  check_cuda_variants(find_op(op), dims, dtypes, most_configs);
+}
+
+OpEntry with_input(OpEntry entry, std::string tensor, std::function<float(const Problem&, std::int64_t)> at) {
+  entry.op.tensors = [=, tensors = entry.op.tensors](const Problem& p, std::uint64_t seed) {
+    auto specs = tensors(p, seed);
+    TensorSpec& spec = *std::ranges::find(specs, tensor, &TensorSpec::name);
+    for (std::int64_t i = 0; i < spec.count(); ++i) spec.floats.push_back(at(p, i));
+    return specs;
+  };
+  return entry;
+}
+
+OpEntry with_tolerance(OpEntry entry, Tolerance tolerance) {
+  entry.op.tolerance = [=](const Problem&) { return tolerance; };
+  return entry;
+}
+
+OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> names) {
+  const Op op = entry.op;
+  entry.op.tensors = [=](const Problem& p, std::uint64_t seed) {
+    auto specs = op.tensors(p, seed);
+    for (TensorSpec& spec : specs)
+      if (std::ranges::count(names, spec.name)) spec.role = Role::inout;
+    return specs;
+  };
+  entry.op.reference = [=](const Problem& p, const Inputs& in, std::int64_t unit, Expected& out) {
+    op.reference(p, in, unit, out);
+    if (unit > 0) return;
+    Expected written;
+    for (std::int64_t u = 0; u < op.units(p); ++u) op.reference(p, in, u, written);
+    for (const TensorSpec& spec : op.tensors(p, 0)) {
+      if (!std::ranges::count(names, spec.name)) continue;
+      std::vector<bool> kept(static_cast<std::size_t>(spec.count()), true);
+      for (const auto& run : written.runs())
+        if (run.tensor == spec.name)
+          for (std::size_t i = 0; i < run.values.size(); ++i)
+            kept[static_cast<std::size_t>(run.first) + i] = false;
+      for (std::int64_t i = 0; i < spec.count(); ++i)
+        if (kept[static_cast<std::size_t>(i)]) out.put(spec.name, i, {in[spec.name][i]});
+    }
+  };
+  return entry;
 }
 
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,

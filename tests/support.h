@@ -2,6 +2,7 @@
 // Checks that every op's tests share.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,16 @@ void check_host_variants(const std::string& op, const Dims& dims, std::span<cons
 /// `most_configs` configurations per variant, spread over the space.
 void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs = 24);
+/// The same checks of an op that a test has changed with the functions below.
+void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes);
+void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
+                         int most_configs = 24);
+/// Element i of a float input is at(problem, i) instead of a random number.
+OpEntry with_input(OpEntry entry, std::string tensor, std::function<float(const Problem&, std::int64_t)> at);
+OpEntry with_tolerance(OpEntry entry, Tolerance tolerance);
+/// The tensors, which the op writes in part, begin with random numbers, and what it does not write must stay.
+OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> tensors);
+
 /// Compiles CUDA variants for sm_80 and sm_90a (no GPU needed), at most `most_configs` per variant and
 /// architecture, and fails on an error. Skips where the build has no CUDA.
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,

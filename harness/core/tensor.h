@@ -25,7 +25,7 @@ struct TensorSpec {
   float scale = 1.0f;  // random floats are uniform in [-scale, scale)
   std::vector<std::int32_t>
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
-  std::vector<float> floats = {};  // the same for fp32 tensors (tables)
+  std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype
   bool sparse = false;  // an output of which the op writes a part: unwritten elements keep the poison
 
   std::int64_t count() const {
@@ -40,7 +40,7 @@ class Values {
   Values(const TensorSpec& spec, std::uint64_t seed) : spec_(&spec), seed_(seed) {}
   double operator[](std::int64_t i) const {
     if (!spec_->values.empty()) return spec_->values[static_cast<std::size_t>(i)];
-    if (!spec_->floats.empty()) return spec_->floats[static_cast<std::size_t>(i)];
+    if (!spec_->floats.empty()) return round_to(spec_->dtype, spec_->floats[static_cast<std::size_t>(i)]);
     return round_to(spec_->dtype, random_value(seed_, static_cast<std::uint64_t>(i), spec_->scale));
   }
 

@@ -31,10 +31,12 @@ void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t se
   else if (!spec.values.empty())
     device_->upload(addresses_[i], spec.values.data(), static_cast<std::size_t>(bytes_[i]),
                     device_->stream());
-  else if (!spec.floats.empty())
-    device_->upload(addresses_[i], spec.floats.data(), static_cast<std::size_t>(bytes_[i]),
-                    device_->stream());
-  else
+  else if (!spec.floats.empty()) {
+    std::vector<std::byte> rounded(static_cast<std::size_t>(bytes_[i]));
+    for (std::size_t k = 0; k < spec.floats.size(); ++k)
+      store(spec.dtype, rounded.data(), static_cast<std::int64_t>(k), spec.floats[k]);
+    device_->upload(addresses_[i], rounded.data(), rounded.size(), device_->stream());
+  } else
     device_->fill_random(addresses_[i], spec.dtype, spec.count(), tensor_seed(seed, i), spec.scale);
 }
 

@@ -18,5 +18,19 @@ const auto kShapes =
 INSTANTIATE_TEST_SUITE_P(Shapes, Argmax, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuArgmax, kShapes, shape_name);
 
+/// Logits that are all below zero, in a falling and rising order.
+OpEntry below_zero() {
+  return with_input(find_op("argmax"), "logits", [](const Problem&, std::int64_t i) {
+    return -300.0f - 2.0f * static_cast<float>(i * 37 % 101);
+  });
+}
+
+TEST(ArgmaxBugs, HostLogitsMayAllBeBelowZero) {
+  check_host_variants(below_zero(), Dims{{"batch", "3"}, {"vocab", "1009"}}, kFloats);
+}
+TEST(GpuArgmaxBugs, LogitsMayAllBeBelowZero) {
+  check_cuda_variants(below_zero(), Dims{{"batch", "3"}, {"vocab", "1009"}}, kFloats, 64);
+}
+
 }  // namespace
 }  // namespace warptune::testing

@@ -1,7 +1,9 @@
+#include <cstdlib>
 #include <set>
 
 #include "core/error.h"
 #include "core/space.h"
+#include "device/device.h"
 #include "support.h"
 
 namespace warptune::testing {
@@ -34,9 +36,9 @@ TEST_P(GpuAttentionDecode, CudaVariantsMatchTheReference) {
 }
 
 // Contexts around and beyond block and tile sizes, and shorter than the number of splits.
-const auto kContexts = ::testing::Values(dims(1, 2, 2, 64, 1), dims(2, 2, 1, 64, 2), dims(1, 2, 1, 128, 17),
-                                         dims(1, 4, 2, 128, 255), dims(3, 2, 2, 64, 256),
-                                         dims(1, 4, 1, 64, 1000), dims(1, 2, 1, 128, 4097));
+const auto kContexts = ::testing::Values(
+    dims(1, 2, 2, 64, 1), dims(2, 2, 1, 64, 2), dims(1, 2, 1, 128, 17), dims(1, 4, 2, 128, 255),
+    dims(3, 2, 2, 64, 256), dims(1, 4, 1, 64, 1000), dims(1, 2, 1, 128, 4097), dims(1, 1, 1, 64, 20000));
 const auto kHeadDims = ::testing::Values(dims(1, 4, 2, 64, 77), dims(1, 4, 2, 80, 77), dims(1, 4, 2, 96, 77),
                                          dims(1, 4, 2, 128, 77), dims(1, 4, 2, 256, 77));
 const auto kGroups =
@@ -70,6 +72,61 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                          ::testing::Values(dims(1, 32, 8, 128, 4096), dims(2, 14, 2, 80, 150, {kDsx}),
                                            dims(2, 8, 1, 128, 300, {kAppend, kBias})),
                          shape_name);
+
+/// Every score is near -300: a maximum that begins at 0 would leave nothing of the weights.
+OpEntry far_below_zero() {
+  OpEntry entry =
+      with_input(find_op("attention_decode"), "q", [](const Problem&, std::int64_t) { return 4.0f; });
+  entry = with_input(entry, "k_cache", [](const Problem&, std::int64_t i) {
+    return -8.0f - 0.25f * static_cast<float>(i * 7 % 11);
+  });
+  return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
+}
+/// Scores are 512, 512.25 and 512.5, which 16 bits do not tell apart.
+OpEntry close_scores() {
+  OpEntry entry = with_input(find_op("attention_decode"), "q", [](const Problem& p, std::int64_t i) {
+    return i % p["head_dim"] == 0 ? 64.0f : i % p["head_dim"] == 1 ? 1.0f : 0.0f;
+  });
+  entry = with_input(entry, "k_cache", [](const Problem& p, std::int64_t i) {
+    const std::int64_t d = p["head_dim"];
+    return i % d == 0 ? 64.0f : i % d == 1 ? 2.0f * static_cast<float>(i / d % 3) : 0.0f;
+  });
+  return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
+}
+/// One key has weight 1: anything added to the sum of weights shows.
+OpEntry exact() { return with_tolerance(find_op("attention_decode"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
+OpEntry rest_kept() { return with_rest_kept(find_op("attention_decode"), {"k_cache", "v_cache"}); }
+
+constexpr DType kFp32[] = {DType::fp32};
+const Dims kShort = dims(2, 4, 2, 64, 77), kOneKey = dims(2, 4, 2, 64, 1);
+const Dims kPartAppended = dims(6, 4, 2, 64, 40, {kAppend, kUneven}),
+           kPartAppendedDsx = dims(6, 4, 2, 64, 40, {kAppend, kUneven, kDsx});
+
+TEST(AttentionDecodeBugs, HostScoresMayAllBeFarBelowZero) {
+  check_host_variants(far_below_zero(), kShort, kFloats);
+}
+TEST(AttentionDecodeBugs, HostScoresKeepFp32) { check_host_variants(close_scores(), kShort, kFloats); }
+TEST(AttentionDecodeBugs, HostNothingIsAddedToTheSum) { check_host_variants(exact(), kOneKey, kFp32); }
+TEST(AttentionDecodeBugs, HostAppendWritesOneRow) {
+  check_host_variants(rest_kept(), kPartAppended, kFloats);
+  check_host_variants(rest_kept(), kPartAppendedDsx, kFloats);
+}
+TEST(GpuAttentionDecodeBugs, ScoresMayAllBeFarBelowZero) {
+  check_cuda_variants(far_below_zero(), kShort, kFloats);
+}
+TEST(GpuAttentionDecodeBugs, ScoresKeepFp32) { check_cuda_variants(close_scores(), kShort, kFloats); }
+TEST(GpuAttentionDecodeBugs, NothingIsAddedToTheSum) { check_cuda_variants(exact(), kOneKey, kFp32); }
+TEST(GpuAttentionDecodeBugs, AppendWritesOneRow) { check_cuda_variants(rest_kept(), kPartAppended, kFloats); }
+TEST(GpuAttentionDecodeBugs, AppendWritesOneRowOfTheSplitLayout) {
+  check_cuda_variants(rest_kept(), kPartAppendedDsx, kFloats);
+}
+TEST(GpuAttentionDecodeBugs, CachesMayHoldMoreThan2To31Elements) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  if (open_device("cuda:0")->free_bytes() < (std::size_t{16} << 30)) GTEST_SKIP() << "less than 16 GiB free";
+  if (std::getenv("WARPTUNE_TEST_CONFIGS")) GTEST_SKIP() << "too long under compute-sanitizer";
+  const DType dtypes[] = {DType::bf16};
+  check_cuda_variants("attention_decode", dims(70, 32, 32, 128, 8192, {kAppend}), dtypes, 2);
+}
 
 TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   const Op& op = find_op("attention_decode").op;

@@ -33,7 +33,7 @@ const auto kShapes = ::testing::Values(
     shape(2, 31, 67, 2, 2, 96), shape(1, 31, 67, 2, 1, 96, kFull), shape(5, 41, 53, 4, 1, 64, kUneven),
     shape(6, 29, 29, 2, 1, 32, kFullUneven), shape(1, 23, 7, 2, 1, 64), shape(1, 23, 7, 2, 1, 64, kFull),
     shape(1, 13, 19, 7, 1, 33), shape(1, 5, 9, 3, 3, 1), shape(1, 19, 19, 5, 1, 256),
-    shape(1, 11, 11, 8, 1, 16, kFull));
+    shape(1, 9, 14, 6, 1, 64), shape(2, 17, 17, 8, 2, 128), shape(1, 11, 11, 8, 1, 16, kFull));
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefill, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionPrefill, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(LongShapes, GpuAttentionPrefill,
@@ -46,6 +46,41 @@ INSTANTIATE_TEST_SUITE_P(LongShapes, GpuAttentionPrefill,
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefillCompiles,
                          ::testing::Values(shape(2, 40, 70, 3, 1, 80, kFullUneven)), shape_name);
+
+/// As in attention_decode_test.cpp.
+OpEntry far_below_zero() {
+  OpEntry entry =
+      with_input(find_op("attention_prefill"), "q", [](const Problem&, std::int64_t) { return 4.0f; });
+  entry = with_input(entry, "k_cache", [](const Problem&, std::int64_t i) {
+    return -8.0f - 0.25f * static_cast<float>(i * 7 % 11);
+  });
+  return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
+}
+OpEntry close_scores() {
+  OpEntry entry = with_input(find_op("attention_prefill"), "q", [](const Problem& p, std::int64_t i) {
+    return i % p["head_dim"] == 0 ? 64.0f : i % p["head_dim"] == 1 ? 1.0f : 0.0f;
+  });
+  entry = with_input(entry, "k_cache", [](const Problem& p, std::int64_t i) {
+    const std::int64_t d = p["head_dim"];
+    return i % d == 0 ? 64.0f : i % d == 1 ? 2.0f * static_cast<float>(i / d % 3) : 0.0f;
+  });
+  return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
+}
+OpEntry exact() { return with_tolerance(find_op("attention_prefill"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
+
+constexpr DType kFp32[] = {DType::fp32};
+const Dims kShort = shape(2, 37, 77, 4, 2, 64), kOneKey = shape(2, 1, 1, 4, 2, 64);
+
+TEST(AttentionPrefillBugs, HostScoresMayAllBeFarBelowZero) {
+  check_host_variants(far_below_zero(), kShort, kFloats);
+}
+TEST(AttentionPrefillBugs, HostScoresKeepFp32) { check_host_variants(close_scores(), kShort, kFloats); }
+TEST(AttentionPrefillBugs, HostNothingIsAddedToTheSum) { check_host_variants(exact(), kOneKey, kFp32); }
+TEST(GpuAttentionPrefillBugs, ScoresMayAllBeFarBelowZero) {
+  check_cuda_variants(far_below_zero(), kShort, kFloats, 5);
+}
+TEST(GpuAttentionPrefillBugs, ScoresKeepFp32) { check_cuda_variants(close_scores(), kShort, kFloats, 5); }
+TEST(GpuAttentionPrefillBugs, NothingIsAddedToTheSum) { check_cuda_variants(exact(), kOneKey, kFp32, 5); }
 
 TEST(AttentionPrefillCompile, ModelShape) {
   const DType dtypes[] = {DType::bf16};

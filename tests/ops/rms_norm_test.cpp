@@ -22,5 +22,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RmsNormCompile,
                                            Dims{{"tokens", "7"}, {"hidden", "257"}}),
                          shape_name);
 
+/// Rows of zeros and of numbers so small that eps decides.
+OpEntry near_zero() {
+  return with_input(find_op("rms_norm"), "x", [](const Problem& p, std::int64_t i) {
+    return i / p["hidden"] % 2 == 0 ? 0.0f : 0.001f * static_cast<float>(i % 7);
+  });
+}
+const Dims kNearZero{{"tokens", "4"}, {"hidden", "257"}};
+
+TEST(RmsNormBugs, HostEpsIsInsideTheRoot) { check_host_variants(near_zero(), kNearZero, kFloats); }
+TEST(GpuRmsNormBugs, EpsIsInsideTheRoot) { check_cuda_variants(near_zero(), kNearZero, kFloats); }
+
 }  // namespace
 }  // namespace warptune::testing

@@ -28,6 +28,7 @@ TEST_P(GpuRopeAppend, CudaVariantsMatchTheReference) {
 
 const auto kShapes = ::testing::Values(
     shape(1, 4, 4, 128), shape(1, 3, 1, 2), shape(7, 4, 2, 64, {{"style", "interleaved"}}),
+    shape(3, 8, 2, 64), shape(3, 5, 1, 64), shape(3, 12, 2, 128), shape(3, 7, 1, 128),
     shape(13, 3, 1, 80, {{"bias", "yes"}}), shape(5, 8, 1, 96, {{"style", "interleaved"}, {"bias", "yes"}}),
     shape(29, 2, 1, 34, {{"batch", "3"}}), shape(29, 2, 1, 34, {{"batch", "3"}, {"style", "interleaved"}}),
     shape(17, 4, 2, 256, {{"batch", "17"}, {"k_layout", "dsx"}}),
@@ -49,6 +50,20 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
   const DType dtypes[] = {DType::bf16};
   check_cuda_variants("rope_append", shape(67, 8, 2, 128, {{"batch", "3"}, {"bias", "yes"}}), dtypes, 1000);
+}
+
+// Positions below 0 are of finished sequences: their rows are not written.
+const Dims kPart = shape(29, 4, 2, 32, {{"batch", "3"}}),
+           kPartDsx = shape(29, 4, 2, 32, {{"batch", "3"}, {"k_layout", "dsx"}});
+OpEntry rest_kept() { return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache"}); }
+
+TEST(RopeAppendBugs, HostWritesTheNewRowsOnly) {
+  check_host_variants(rest_kept(), kPart, kFloats);
+  check_host_variants(rest_kept(), kPartDsx, kFloats);
+}
+TEST(GpuRopeAppendBugs, WritesTheNewRowsOnly) { check_cuda_variants(rest_kept(), kPart, kFloats, 8); }
+TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheSplitLayout) {
+  check_cuda_variants(rest_kept(), kPartDsx, kFloats, 8);
 }
 
 TEST(RopeAppendOp, RejectsWhatItCannotTurn) {

@@ -30,6 +30,17 @@ INSTANTIATE_TEST_SUITE_P(
         Dims{{"batch", "2"}, {"q_heads", "4"}, {"q_len", "8"}, {"kv_len", "2048"}, {"mask", "given"}}),
     shape_name);
 
+/// A maximum that begins at 0 would leave nothing of these.
+OpEntry far_below_zero() {
+  return with_input(find_op("softmax"), "x", [](const Problem&, std::int64_t i) {
+    return -512.0f - 4.0f * static_cast<float>(i * 7 % 5);
+  });
+}
+const Dims kNegative{{"batch", "1"}, {"q_heads", "2"}, {"q_len", "3"}, {"kv_len", "257"}, {"mask", "given"}};
+
+TEST(SoftmaxBugs, HostRowsMayBeFarBelowZero) { check_host_variants(far_below_zero(), kNegative, kFloats); }
+TEST(GpuSoftmaxBugs, RowsMayBeFarBelowZero) { check_cuda_variants(far_below_zero(), kNegative, kFloats); }
+
 /// Two rows: one whose keys are all masked, one that sees only its last key.
 void check_masked_rows(Device& device) {
   constexpr std::int64_t kKeys = 40;

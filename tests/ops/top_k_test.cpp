@@ -18,7 +18,7 @@ Dims dims(const char* batch, const char* vocab, const char* k) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TopK,
                          ::testing::Values(dims("1", "32000", "50"), dims("7", "1009", "256"),
-                                           dims("33", "5", "5"), dims("2", "1", "1")),
+                                           dims("33", "5", "5"), dims("2", "1", "1"), dims("3", "257", "1")),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuTopK,
                          ::testing::Values(dims("1", "32000", "50"), dims("3", "128256", "50"),
@@ -26,6 +26,20 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuTopK,
                                            dims("2", "1", "1"), dims("64", "100", "33"),
                                            dims("5", "4096", "1"), dims("2", "65537", "100")),
                          shape_name);
+
+/// Logits that are all below zero, in a falling and rising order.
+OpEntry below_zero() {
+  return with_input(find_op("top_k"), "logits", [](const Problem&, std::int64_t i) {
+    return -300.0f - 2.0f * static_cast<float>(i * 37 % 101);
+  });
+}
+
+TEST(TopKBugs, HostLogitsMayAllBeBelowZero) {
+  check_host_variants(below_zero(), dims("3", "1009", "50"), kFloats);
+}
+TEST(GpuTopKBugs, LogitsMayAllBeBelowZero) {
+  check_cuda_variants(below_zero(), dims("3", "1009", "50"), kFloats, 48);
+}
 
 // The known answers published with Random123 (kat_vectors: philox4x32, 10 rounds).
 TEST(Philox, MatchesTheKnownAnswers) {
