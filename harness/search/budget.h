@@ -21,6 +21,7 @@ struct SearchChoice {
   std::string strategy = "exhaustive";
   Budget budget;
   std::uint64_t seed = 1;
+  bool resources = false;  // all configurations are compiled first, so that the strategy knows what they take
   /// Whether a strategy says what is tried; else everything is, in canonical order.
   bool searching() const { return strategy != "exhaustive" || budget.amount > 0; }
 };

@@ -22,29 +22,26 @@ CompileResult guarded(F&& compile) {
     return {.kind = CompileResult::Kind::compile_error, .detail = e.what(), .resources = {}};
   }
 }
+
+std::vector<std::string> kernels_of(const CompileTask& task) {
+  std::vector<std::string> names;
+  for (const Stage* stage : active_stages(*task.variant, *task.problem, *task.config))
+    names.push_back(stage->file + ": " +
+                    expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
+  return names;
+}
 }  // namespace
 
-CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts) {
-  return guarded([&] { return inspect(compiler, *task.variant, *task.problem, *task.config, facts); });
+CompileLanes::Compile compile_with(const Compiler& compiler, DeviceFacts facts) {
+  return [&compiler, facts = std::move(facts)](const CompileTask& task) {
+    return inspect(compiler, *task.variant, *task.problem, *task.config, facts);
+  };
 }
 
-CompileLanes::CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks,
-                           int lanes, std::size_t ahead)
-    : CompileLanes(
-          [&compiler, facts = std::move(facts)](const CompileTask& task) {
-            return inspect(compiler, *task.variant, *task.problem, *task.config, facts);
-          },
-          std::move(tasks), lanes, ahead) {}
-
-CompileLanes::CompileLanes(Compile compile, std::vector<CompileTask> tasks, int lanes, std::size_t ahead)
+CompileLanes::CompileLanes(Compile compile, int lanes, std::size_t ahead)
     : compile_(std::move(compile)),
-      tasks_(std::move(tasks)),
       ahead_(std::max<std::size_t>(ahead, 1)),
-      slots_(tasks_.size()) {
-  for (const CompileTask& task : tasks_) kernels_.push_back(kernels_of(task));
-  const int needed = static_cast<int>(std::min<std::size_t>(tasks_.size(), static_cast<std::size_t>(lanes)));
-  for (int i = 0; i < needed; ++i) lanes_.emplace_back([this] { lane(); });
-}
+      most_lanes_(static_cast<std::size_t>(std::max(lanes, 1))) {}
 
 CompileLanes::~CompileLanes() {
   {
@@ -54,46 +51,46 @@ CompileLanes::~CompileLanes() {
   work_.notify_all();
 }
 
-std::vector<std::string> CompileLanes::kernels_of(const CompileTask& task) const {
-  std::vector<std::string> names;
-  for (const Stage* stage : active_stages(*task.variant, *task.problem, *task.config))
-    names.push_back(stage->file + ": " +
-                    expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
-  return names;
+std::size_t CompileLanes::add(const CompileTask& task) {
+  Slot slot{.task = task, .kernels = kernels_of(task), .result = {}};
+  const std::lock_guard lock(mutex_);
+  slots_.push_back(std::move(slot));
+  if (lanes_.size() < most_lanes_) lanes_.emplace_back([this] { lane(); });
+  work_.notify_all();
+  return slots_.size() - 1;
 }
 
 /// The first waiting task, not too far ahead, none of whose kernels is being compiled.
 std::optional<std::size_t> CompileLanes::next() const {
-  const std::size_t end = ahead_ < tasks_.size() - taken_ ? taken_ + ahead_ : tasks_.size();
+  const std::size_t end = std::min(taken_ + ahead_, slots_.size());
   for (std::size_t i = first_; i < end; ++i)
     if (slots_[i].state == State::waiting &&
-        std::ranges::none_of(kernels_[i], [&](const std::string& k) { return busy_.contains(k); }))
+        std::ranges::none_of(slots_[i].kernels, [&](const std::string& k) { return busy_.contains(k); }))
       return i;
   return std::nullopt;
 }
 
 void CompileLanes::lane() {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    while (first_ < tasks_.size() && slots_[first_].state != State::waiting) ++first_;
-    if (stop_ || first_ == tasks_.size()) return;
+  while (!stop_) {
+    while (first_ < slots_.size() && slots_[first_].state != State::waiting) ++first_;
     const auto task = next();
     if (!task) {
       work_.wait(lock);
       continue;
     }
-    const std::size_t i = *task;
-    slots_[i].state = State::busy;
-    slots_[i].start = std::chrono::steady_clock::now();
+    Slot& slot = slots_[*task];
+    slot.state = State::busy;
+    slot.start = std::chrono::steady_clock::now();
     ready_.notify_all();
-    busy_.insert(kernels_[i].begin(), kernels_[i].end());
+    busy_.insert(slot.kernels.begin(), slot.kernels.end());
     lock.unlock();
-    CompileResult result = guarded([&] { return compile_(tasks_[i]); });
+    CompileResult result = guarded([&] { return compile_(slot.task); });
     lock.lock();
-    const bool given_up = slots_[i].state == State::done;
-    if (!given_up) slots_[i].result = std::move(result);
-    slots_[i].state = State::done;
-    for (const std::string& kernel : kernels_[i]) busy_.erase(kernel);
+    const bool given_up = slot.state == State::done;
+    if (!given_up) slot.result = std::move(result);
+    slot.state = State::done;
+    for (const std::string& kernel : slot.kernels) busy_.erase(kernel);
     work_.notify_all();
     ready_.notify_all();
     if (given_up) return;  // another lane took its place
@@ -102,9 +99,10 @@ void CompileLanes::lane() {
 
 /// A task, and those that wait for the same kernels.
 void CompileLanes::give_up(std::size_t task, const std::string& why) {
-  for (std::size_t i = task; i < tasks_.size(); ++i) {
-    const bool same = std::ranges::any_of(
-        kernels_[i], [&](const std::string& k) { return std::ranges::count(kernels_[task], k) > 0; });
+  for (std::size_t i = task; i < slots_.size(); ++i) {
+    const bool same = std::ranges::any_of(slots_[i].kernels, [&](const std::string& k) {
+      return std::ranges::count(slots_[task].kernels, k) > 0;
+    });
     if (i != task && !(slots_[i].state == State::waiting && same)) continue;
     slots_[i].result = {.kind = CompileResult::Kind::timeout, .detail = why, .resources = {}};
     slots_[i].state = State::done;
@@ -121,6 +119,7 @@ CompileResult CompileLanes::take(std::size_t task, double seconds) {
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
   if (!ready_.wait_until(lock, slot.start + limit, [&] { return slot.state == State::done; })) {
     give_up(task, fmt::format("did not compile within {:.4g} seconds", seconds));
+    ++most_lanes_;
     lanes_.emplace_back([this] { lane(); });
   }
   taken_ = std::max(taken_, task + 1);

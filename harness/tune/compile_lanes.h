@@ -3,6 +3,7 @@
 // cache on disk.
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -33,29 +34,28 @@ struct CompileResult {
   Resources resources;  // compile_ms: 0 where it was in the cache
 };
 
-/// Compiles one task now; what goes wrong is in the result.
-CompileResult compile_now(const Compiler& compiler, const CompileTask& task, const DeviceFacts& facts);
-
 class CompileLanes {
  public:
   using Compile = std::function<Resources(const CompileTask&)>;
-  /// Compiles at most `ahead` tasks beyond the last one taken. A kernel that several tasks share is compiled
-  /// by one lane while the others go on with other kernels.
-  CompileLanes(const Compiler& compiler, DeviceFacts facts, std::vector<CompileTask> tasks, int lanes,
-               std::size_t ahead);
-  /// The same with a function that compiles.
-  CompileLanes(Compile compile, std::vector<CompileTask> tasks, int lanes, std::size_t ahead);
+  /// Up to `lanes` threads that compile at most `ahead` tasks beyond the last one taken. A kernel that
+  /// several tasks share is compiled by one lane while the others go on with other kernels.
+  CompileLanes(Compile compile, int lanes, std::size_t ahead);
   ~CompileLanes();
   CompileLanes(const CompileLanes&) = delete;
   CompileLanes& operator=(const CompileLanes&) = delete;
 
-  /// Waits for the result of a task. Tasks are taken in rising order. A task that compiles for longer than
-  /// `seconds` is given up (timeout), and another lane takes the place of the one that is busy with it.
+  /// Puts a task behind the others; its number, from 0. What it points to must outlive the lanes.
+  std::size_t add(const CompileTask& task);
+  /// Waits for the result of a task. Tasks are taken in rising order; some may be left. A task that compiles
+  /// for longer than `seconds` is given up (timeout), and another lane takes the place of the one that is
+  /// busy with it.
   CompileResult take(std::size_t task, double seconds);
 
  private:
   enum class State { waiting, busy, done };
   struct Slot {
+    CompileTask task;
+    std::vector<std::string> kernels;  // their names
     State state = State::waiting;
     std::chrono::steady_clock::time_point start{};  // when it became busy
     CompileResult result;
@@ -63,22 +63,23 @@ class CompileLanes {
   void lane();
   void give_up(std::size_t task, const std::string& why);
   std::optional<std::size_t> next() const;
-  std::vector<std::string> kernels_of(const CompileTask& task) const;
 
   const Compile compile_;
-  const std::vector<CompileTask> tasks_;
-  std::vector<std::vector<std::string>> kernels_;  // names of each task's kernels
   const std::size_t ahead_;
 
   std::mutex mutex_;
   std::condition_variable work_, ready_;
-  std::vector<Slot> slots_;
+  std::deque<Slot> slots_;      // stay where they are
   std::set<std::string> busy_;  // kernels being compiled
   std::size_t first_ = 0;       // no task before it is waiting
   std::size_t taken_ = 0;       // tasks before it were taken
   bool stop_ = false;
+  std::size_t most_lanes_;
   std::vector<std::jthread> lanes_;
 };
+
+/// What compiles a task for a device. The compiler must outlive it.
+CompileLanes::Compile compile_with(const Compiler& compiler, DeviceFacts facts);
 
 /// Threads to compile with where the user does not say: all but the one that measures.
 int default_lanes();

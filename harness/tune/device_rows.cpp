@@ -49,11 +49,6 @@ const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) con
   return store_.known(key(item, c));
 }
 
-const KnownRow* DeviceRows::tried(const SweepItem& item, const Candidate& c) const {
-  const KnownRow* row = known(item, c);
-  return row && row->measurement.status != Status::constraint ? row : nullptr;
-}
-
 const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) const {
   return store_.finalist(key(item, c));
 }

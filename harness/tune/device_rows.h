@@ -18,8 +18,6 @@ class DeviceRows {
 
   /// Must come before the first row.
   void begin(const std::vector<PlannedProblem>& problems);
-  /// The row of an earlier run that tried it, or nullptr.
-  const KnownRow* tried(const SweepItem& item, const Candidate& candidate) const;
   /// The row of an earlier run that tried it or says that it is excluded, or nullptr.
   const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
   /// The newest row of its time as a finalist, or nullptr.

@@ -27,7 +27,8 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
 }
 
 TuneSummary DeviceTuner::run(int lanes, Progress& progress) {
-  Screening screening(sweep_, options_, problems_, compiler_, lanes, worker_, rows_);
+  Screening screening(sweep_, options_, problems_, compile_with(compiler_, worker_.facts()), lanes, worker_,
+                      rows_);
   for (const PlannedProblem& p : problems_) solve(p, screening, progress);
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();

@@ -142,8 +142,9 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
             expand_kernel_name(*tasks[i].variant, *stage, *tasks[i].problem, *tasks[i].config));
     }
     {
-      CompileLanes lanes(compiler, facts, tasks, options.lanes > 0 ? options.lanes : default_lanes(),
+      CompileLanes lanes(compile_with(compiler, facts), options.lanes > 0 ? options.lanes : default_lanes(),
                          tasks.size());
+      for (const CompileTask& task : tasks) lanes.add(task);
       Progress progress(stderr, std::max<std::size_t>(tasks.size(), 1));
       for (std::size_t i = 0; i < tasks.size(); ++i) {
         const CompileResult result = lanes.take(i, kCompileSeconds);

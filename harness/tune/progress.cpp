@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace warptune {
@@ -32,6 +33,7 @@ Progress::Progress(std::FILE* stream, std::size_t total)
 void Progress::step(const std::string& problem, double best_us) {
   const std::lock_guard lock(mutex_);
   ++done_;
+  total_ = std::max(total_, done_);
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
   if (std::chrono::duration<double>(now - drawn_).count() < kRedrawSeconds && done_ != total_) return;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 
 #include "tune/search_order.h"
 
@@ -24,82 +22,157 @@ Status status_of(CompileResult::Kind kind) {
   }
 }
 
-std::vector<CompileTask> tasks_of(const Sweep& sweep, const std::vector<PlannedProblem>& problems,
-                                  const DeviceRows& rows) {
-  std::vector<CompileTask> tasks;
-  if (sweep.search.searching()) return tasks;
-  for (const PlannedProblem& p : problems)
-    for (const Candidate& c : p.candidates)
-      if (is_compiled(*c.variant) && !rows.tried(*p.item, c))
-        tasks.push_back({c.variant, &p.item->problem, &c.config});
-  return tasks;
+/// What a strategy may know of a candidate. `resources`: of its code, or null.
+SearchCandidate search_candidate(const Candidate& c, const Resources* resources) {
+  SearchCandidate candidate{.variant = c.variant->name, .config = c.config};
+  if (!resources || resources->registers == 0) return candidate;
+  candidate.registers = resources->registers;
+  candidate.shared_bytes = static_cast<double>(resources->shared_bytes);
+  candidate.spill_bytes = static_cast<double>(resources->spill_bytes);
+  candidate.occupancy_pct = resources->occupancy_pct;
+  return candidate;
 }
 
 }  // namespace
 
-Screening::Screening(const Sweep& sweep, const TuneOptions& options,
-                     const std::vector<PlannedProblem>& problems, const Compiler& compiler, int lanes,
-                     DeviceWorker& worker, DeviceRows& rows)
-    : sweep_(sweep),
-      options_(options),
-      compiler_(compiler),
-      worker_(worker),
-      rows_(rows),
-      lanes_(compiler, worker.facts(), tasks_of(sweep, problems, rows), lanes, kAhead) {}
+/// Tries the candidates of one problem and keeps what comes out.
+class Screening::Attempts {
+ public:
+  Attempts(Screening& screening, const PlannedProblem& planned, Progress& progress, TuneSummary& summary)
+      : screening_(screening),
+        planned_(planned),
+        progress_(progress),
+        summary_(summary),
+        deadline_(screening.options_.deadline) {}
 
-Trials Screening::run(const PlannedProblem& planned, Progress& progress, TuneSummary& summary) {
-  const SweepItem& item = *planned.item;
+  /// Takes its row of an earlier run, or measures it and writes its row.
+  const Measurement& attempt(std::size_t index, Builds& builds) {
+    const SweepItem& item = *planned_.item;
+    const Candidate& c = planned_.candidates[index];
+    const KnownRow* row = screening_.known(item, c);
+    Tried now = row ? Tried{row->measurement, row->run_id}
+                    : Tried{screening_.try_one(item, c, builds.take(index), best_high_, deadline_),
+                            screening_.rows_.run_id()};
+    if (!row) screening_.rows_.write(item, c, now.measurement);
+    const Measurement& m = now.measurement;
+    const bool pruned = m.status == Status::constraint;
+    any_new_ |= !row && !pruned;
+    summary_.known += row != nullptr;
+    summary_.pruned += pruned;
+    ++summary_.configurations;
+    if (m.status == Status::ok) {
+      ++summary_.ok;
+      best_ = std::fmin(best_, m.time_us);
+      best_high_ = std::fmin(best_high_, m.ci_high_us);
+    }
+    progress_.step(item.problem.key(), best_);
+    return tried_.insert_or_assign(index, std::move(now)).first->second.measurement;
+  }
+
+  Trials take() {
+    Trials trials{.any_new = any_new_};
+    for (auto& [index, t] : tried_) {
+      trials.candidates.push_back(planned_.candidates[index]);
+      trials.measurements.push_back(std::move(t.measurement));
+      trials.runs.push_back(std::move(t.run));
+    }
+    return trials;
+  }
+
+ private:
   struct Tried {
     Measurement measurement;
     std::string run;
   };
-  std::map<std::size_t, Tried> tried;  // in canonical order
-  Trials trials;
-  Deadline deadline(options_.deadline);
-  double best = NAN, best_high = NAN;
+
+  Screening& screening_;
+  const PlannedProblem& planned_;
+  Progress& progress_;
+  TuneSummary& summary_;
+  Deadline deadline_;
+  std::map<std::size_t, Tried> tried_;  // in canonical order
+  bool any_new_ = false;
+  double best_ = NAN, best_high_ = NAN;
+};
+
+Screening::Screening(const Sweep& sweep, const TuneOptions& options,
+                     const std::vector<PlannedProblem>& problems, CompileLanes::Compile compile, int lanes,
+                     DeviceWorker& worker, DeviceRows& rows)
+    : sweep_(sweep),
+      options_(options),
+      prune_(sweep.prune),
+      worker_(worker),
+      rows_(rows),
+      lanes_(std::move(compile), lanes, kAhead) {
+  const bool all = !sweep.search.searching() || sweep.search.resources;
+  for (const PlannedProblem& p : problems) {
+    Builds& builds = builds_.try_emplace(&p, p, lanes_, options.compile_seconds).first->second;
+    for (std::size_t i = 0; all && i < p.candidates.size(); ++i)
+      if (!known(*p.item, p.candidates[i])) builds.begin(i);
+  }
+}
+
+Trials Screening::run(const PlannedProblem& planned, Progress& progress, TuneSummary& summary) {
+  Attempts attempts(*this, planned, progress, summary);
   worker_.begin_problem();
-  const auto attempt = [&](std::size_t index, const std::function<CompileResult()>& built) {
-    const Candidate& c = planned.candidates[index];
-    const KnownRow* row = rows_.tried(item, c);
-    Tried now = row ? Tried{row->measurement, row->run_id}
-                    : Tried{try_one(item, c, built(), best_high, deadline), rows_.run_id()};
-    if (!row) rows_.write(item, c, now.measurement);
-    const Measurement& m = now.measurement;
-    trials.any_new |= !row;
-    summary.known += row != nullptr;
-    ++summary.configurations;
-    if (m.status == Status::ok) {
-      ++summary.ok;
-      best = std::fmin(best, m.time_us);
-      best_high = std::fmin(best_high, m.ci_high_us);
-    }
-    progress.step(item.problem.key(), best);
-    return tried.insert_or_assign(index, std::move(now)).first->second.measurement;
-  };
   if (sweep_.search.searching()) {
-    SearchOrder order(planned, sweep_.search, compiler_, worker_.facts(), kProposals);
-    while (const auto proposal = order.next()) {
-      const Measurement m = attempt(proposal->candidate, [&] { return proposal->built; });
-      order.tell(proposal->candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
-    }
+    search(planned, attempts);
   } else {
-    for (std::size_t i = 0; i < planned.candidates.size(); ++i)
-      attempt(i, [&] {
-        return is_compiled(*planned.candidates[i].variant) ? lanes_.take(task_++, options_.compile_seconds)
-                                                           : CompileResult{};
-      });
+    Builds& builds = builds_.at(&planned);
+    for (std::size_t i = 0; i < planned.candidates.size(); ++i) attempts.attempt(i, builds);
   }
-  for (auto& [index, t] : tried) {
-    trials.candidates.push_back(planned.candidates[index]);
-    trials.measurements.push_back(std::move(t.measurement));
-    trials.runs.push_back(std::move(t.run));
+  return attempts.take();
+}
+
+/// Where resources are wanted, those that do not compile or are pruned have their rows before the search,
+/// which does not spend its budget on them.
+void Screening::search(const PlannedProblem& planned, Attempts& attempts) {
+  const SweepItem& item = *planned.item;
+  Builds& builds = builds_.at(&planned);
+  SearchSpace space{.floor_us =
+                        floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem.dtype)};
+  std::vector<std::size_t> searched;  // candidates in the space
+  for (std::size_t i = 0; i < planned.candidates.size(); ++i) {
+    const Candidate& c = planned.candidates[i];
+    const Resources* resources = nullptr;
+    if (sweep_.search.resources) {
+      const KnownRow* row = known(item, c);
+      const CompileResult* built = row ? nullptr : &builds.take(i);
+      resources = row ? &row->measurement.resources : &built->resources;
+      if (row ? row->measurement.status == Status::constraint
+              : built->kind != CompileResult::Kind::ok ||
+                    (is_compiled(*c.variant) && prune_.broken(*resources))) {
+        attempts.attempt(i, builds);
+        continue;
+      }
+    }
+    space.candidates.push_back(search_candidate(c, resources));
+    searched.push_back(i);
   }
-  return trials;
+  SearchOrder order(std::move(space), sweep_.search, kProposals, [&](std::size_t candidate) {
+    const std::size_t i = searched[candidate];
+    if (!known(item, planned.candidates[i])) builds.begin(i);
+  });
+  while (const auto candidate = order.next()) {
+    const Measurement& m = attempts.attempt(searched[*candidate], builds);
+    order.tell(*candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+  }
+}
+
+/// The row of an earlier run that tried it, or by which it is pruned as it would be today; else nullptr.
+const KnownRow* Screening::known(const SweepItem& item, const Candidate& candidate) const {
+  const KnownRow* row = rows_.known(item, candidate);
+  if (!row || row->measurement.status != Status::constraint) return row;
+  return row->measurement.detail.starts_with(kPruned) && prune_.broken(row->measurement.resources) ? row
+                                                                                                   : nullptr;
 }
 
 Measurement Screening::try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                                double best_us, Deadline& deadline) {
   if (built.kind != CompileResult::Kind::ok) return {.status = status_of(built.kind), .detail = built.detail};
+  if (is_compiled(*candidate.variant))
+    if (const auto why = prune_.broken(built.resources))
+      return {.status = Status::constraint, .detail = *why, .resources = built.resources};
   Measurement m = worker_.measure(
       {item.problem, item.options, candidate.variant->name, candidate.config, best_us}, deadline);
   if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;

@@ -1,9 +1,13 @@
 #pragma once
 // The first, quick measurement of a problem's configurations: all of them, or those that a strategy asks for.
-#include "tune/compile_lanes.h"
+#include <map>
+#include <optional>
+
+#include "tune/builds.h"
 #include "tune/device_rows.h"
 #include "tune/device_worker.h"
 #include "tune/progress.h"
+#include "tune/prune.h"
 #include "tune/summary.h"
 #include "tune/trials.h"
 
@@ -11,25 +15,29 @@ namespace warptune {
 
 class Screening {
  public:
-  /// All must outlive it. Its compile lanes begin at once with what the problems need first.
+  /// All must outlive it. Up to `lanes` threads begin at once to compile what surely is needed.
   Screening(const Sweep& sweep, const TuneOptions& options, const std::vector<PlannedProblem>& problems,
-            const Compiler& compiler, int lanes, DeviceWorker& worker, DeviceRows& rows);
+            CompileLanes::Compile compile, int lanes, DeviceWorker& worker, DeviceRows& rows);
 
   /// Every problem once, in the order given. Rows are written as soon as they are known; the summary's counts
   /// go on.
   Trials run(const PlannedProblem& planned, Progress& progress, TuneSummary& summary);
 
  private:
+  class Attempts;
+
+  const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
+  void search(const PlannedProblem& planned, Attempts& attempts);
 
   const Sweep& sweep_;
   const TuneOptions& options_;
-  const Compiler& compiler_;
+  const PruneRules prune_;
   DeviceWorker& worker_;
   DeviceRows& rows_;
   CompileLanes lanes_;
-  std::size_t task_ = 0;  // the next of the compile tasks
+  std::map<const PlannedProblem*, Builds> builds_;
 };
 
 }  // namespace warptune

@@ -13,6 +13,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     sum.configurations += parts[i].configurations;
     sum.ok += parts[i].ok;
+    sum.pruned += parts[i].pruned;
     sum.known += parts[i].known;
     sum.busy_seconds += parts[i].busy_seconds;
     sum.worker_seconds += parts[i].worker_seconds;
@@ -34,8 +35,10 @@ void print_summary(std::FILE* log, const TuneSummary& summary) {
                w.config.str(), slowed ? fmt::format("  (clocks held down: {})", m.clocks.throttled) : "");
   }
   for (const Problem& p : summary.unsolved) fmt::print(log, "{:<{}}  no winner\n", p.key(), widest);
-  fmt::print(log, "\n{} configurations, {} ok, {} failed, {} ({:.1f} a second)\n", summary.configurations,
-             summary.ok, summary.configurations - summary.ok, clock_text(summary.seconds),
+  const std::string pruned = summary.pruned > 0 ? fmt::format(", {} pruned", summary.pruned) : "";
+  fmt::print(log, "\n{} configurations, {} ok, {} failed{}, {} ({:.1f} a second)\n", summary.configurations,
+             summary.ok, summary.configurations - summary.ok - summary.pruned, pruned,
+             clock_text(summary.seconds),
              static_cast<double>(summary.configurations - summary.known) / summary.seconds);
   if (summary.known > 0)
     fmt::print(log, "{} of them were known from an earlier run (--fresh measures them again)\n",

@@ -14,6 +14,7 @@
 #include "llama/model_problems.h"
 #include "search/strategy.h"
 #include "table.h"
+#include "tune/prune.h"
 #include "tune/yaml_reader.h"
 
 namespace warptune {
@@ -43,7 +44,7 @@ class Loader {
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
-                       "constraint_rows", "strategy", "ops", "models"});
+                       "constraint_rows", "prune", "strategy", "ops", "models"});
     if (root["name"]) read_name(root["name"]);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -59,6 +60,7 @@ class Loader {
     if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
+    if (root["prune"]) read_prune(root["prune"]);
     if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
@@ -109,10 +111,10 @@ class Loader {
     }
   }
 
-  /// A name, or {name: ..., budget: ..., seed: ...}.
+  /// A name, or {name: ..., budget: ..., seed: ..., resources: ...}.
   void read_strategy(const YAML::Node& node) {
     SearchChoice& search = sweep_.search;
-    if (node.IsMap()) yaml_.expect_keys(node, "'strategy'", {"name", "budget", "seed"});
+    if (node.IsMap()) yaml_.expect_keys(node, "'strategy'", {"name", "budget", "seed", "resources"});
     const YAML::Node name = node.IsMap() ? node["name"] : node;
     if (!name) yaml_.fail(node, "'strategy' needs 'name'");
     search.strategy = yaml_.text(name, "'strategy'");
@@ -123,10 +125,18 @@ class Loader {
     if (!node.IsMap()) return;
     if (const YAML::Node budget = node["budget"])
       search.budget = at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
+    if (node["resources"]) search.resources = yaml_.yes(node["resources"], "'resources'");
     if (node["seed"]) {
       const std::int64_t seed = yaml_.whole(node["seed"], "'seed'");
       if (seed < 0) yaml_.fail(node["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
       search.seed = static_cast<std::uint64_t>(seed);
+    }
+  }
+
+  void read_prune(const YAML::Node& node) {
+    for (const YAML::Node& item : yaml_.items(node, "'prune'")) {
+      sweep_.prune.push_back(yaml_.text(item, "a condition of 'prune'"));
+      at(item, [&] { PruneRules({sweep_.prune.back()}); });
     }
   }
 

@@ -34,7 +34,8 @@ struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
-  bool constraint_rows = false;  // a row for each configuration that the constraints exclude
+  bool constraint_rows = false;    // a row for each configuration that the constraints exclude
+  std::vector<std::string> prune;  // conditions on what a compiled configuration takes: it is not run
   SearchChoice search;
   std::vector<SweepItem> items;
 };

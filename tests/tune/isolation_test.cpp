@@ -71,7 +71,8 @@ TEST(IsolationCompile, ALongCompileIsGivenUpAndTheOthersGoOn) {
         while ((*task.config)["block"] == 128 && !let_go) std::this_thread::yield();
         return Resources{.registers = static_cast<int>((*task.config)["block"])};
       },
-      tasks, 1, 8);
+      1, 8);
+  for (const CompileTask& task : tasks) lanes.add(task);
   EXPECT_EQ(lanes.take(0, 10).resources.registers, 64);
   const CompileResult late = lanes.take(1, 0.1);
   EXPECT_EQ(late.kind, CompileResult::Kind::timeout);

@@ -120,6 +120,27 @@ TEST(Sweep, ConstraintRowsAreYesOrNo) {
   EXPECT_EQ(error_of("constraint_rows: 1\n" + rest), "1: 'constraint_rows' is '1'; it must be true or false");
 }
 
+TEST(Sweep, PruneIsConditionsOnResources) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
+  EXPECT_TRUE(load(rest).prune.empty());
+  EXPECT_EQ(load("prune: spill_bytes > 0\n" + rest).prune, std::vector<std::string>{"spill_bytes > 0"});
+  EXPECT_EQ(load("prune: [spill_bytes > 0, occupancy_pct < 5]\n" + rest).prune.size(), 2u);
+  EXPECT_EQ(error_of("prune:\n  - spill_bytes > 0\n  - spills > 0\n" + rest),
+            "3: unknown name 'spills' at position 1 of constraint 'spills > 0'; it may use registers, "
+            "shared_bytes, spill_bytes, occupancy_pct");
+  EXPECT_EQ(error_of("prune: []\n" + rest), "1: 'prune' is an empty list; give at least one");
+  EXPECT_EQ(error_of("prune: {spills: true}\n" + rest), "1: 'prune' must be a list");
+  EXPECT_EQ(error_of("prune: registers >\n" + rest).substr(0, 2), "1:");
+}
+
+TEST(Sweep, AStrategyMayWantResources) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
+  EXPECT_FALSE(load("strategy: guided\n" + rest).search.resources);
+  EXPECT_TRUE(load("strategy: {name: guided, resources: true}\n" + rest).search.resources);
+  EXPECT_EQ(error_of("strategy: {name: guided, resources: yes}\n" + rest),
+            "1: 'resources' is 'yes'; it must be true or false");
+}
+
 TEST(Sweep, CrossesListsAndDropsDuplicates) {
   const Sweep sweep =
       load(with_op("    dtypes: [fp32, bf16]\n    problems:\n      - {tokens: [1, 2], hidden: {from: 8, to: "

@@ -1,0 +1,176 @@
+// What is compiled, pruned and run, with a stub in the place of the compiler and the host as the device.
+#include "tune/screening.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+#include "program.h"
+#include "table.h"
+#include "tune/search_order.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using testing::fresh_folder;
+
+TEST(Prune, SaysWhichConditionHoldsAndWhatIsTaken) {
+  const PruneRules rules({"registers > 128 && occupancy_pct < 20", "spill_bytes > 0"});
+  EXPECT_FALSE(rules.broken({.registers = 255, .occupancy_pct = 25}));
+  EXPECT_EQ(
+      rules.broken({.registers = 255, .shared_bytes = 1024, .spill_bytes = 96, .occupancy_pct = 12.5}),
+      "pruned by 'registers > 128 && occupancy_pct < 20': 255 registers, 96 bytes of spills, 1024 bytes "
+      "of shared memory, occupancy 12.5 %");
+  EXPECT_EQ(rules.broken({.registers = 64, .spill_bytes = 8, .occupancy_pct = 50}),
+            "pruned by 'spill_bytes > 0': 64 registers, 8 bytes of spills, 0 bytes of shared memory, "
+            "occupancy 50 %");
+  EXPECT_FALSE(PruneRules().broken({.spill_bytes = 96}));
+  EXPECT_THROW(PruneRules({"spills > 0"}), InputError);
+}
+
+/// One problem of rms_norm with two configurations of a host variant and eight of a CUDA one, of which the
+/// stub says that they spill, and that block=512 does not compile. None of the eight would run on the host.
+struct Bench8 {
+  explicit Bench8(const std::string& name) : folder(fresh_folder(name)) {
+    const OpEntry& entry = find_op("rms_norm");
+    item = {.entry = &entry,
+            .problem = {"rms_norm", {{"tokens", 8}, {"hidden", 16}}, DType::fp32},
+            .options = {.min_samples = 3, .max_time = 0.002}};
+    sweep.prune = {"spill_bytes > 0"};
+    options.program = WARPTUNE_PROGRAM;
+    options.first_job_seconds = 60;
+    problems = {{.item = &item}};
+    for (const int threads : {1, 2})
+      problems[0].candidates.push_back({&entry.variant("host_threaded"), {{"threads", threads}}});
+    for (int block = 32; block <= 4096; block *= 2)
+      problems[0].candidates.push_back({&entry.variant("naive"), {{"block", block}}});
+  }
+
+  struct Result {
+    Trials trials;
+    TuneSummary summary;
+  };
+
+  Result run() {
+    RowStore store(folder, "sweep", false);
+    DeviceWorker worker(options, "host");
+    worker.know_ceilings(folder / "device.json");
+    const Compiler compiler(KernelSources(), {});
+    DeviceRows rows(compiler, worker.facts(), store);
+    rows.begin(problems);
+    Screening screening(
+        sweep, options, problems,
+        [this](const CompileTask& task) {
+          ++compiled;
+          const auto block = (*task.config)["block"];
+          if (block == 512) throw CompileError("no such block");
+          while (block == hangs_at && !let_go) std::this_thread::yield();
+          return Resources{.registers = 40, .spill_bytes = spills, .occupancy_pct = 50};
+        },
+        2, worker, rows);
+    std::FILE* null = std::fopen("/dev/null", "w");
+    Progress progress(null, 10);
+    Result result;
+    result.trials = screening.run(problems[0], progress, result.summary);
+    std::fclose(null);
+    let_go = true;
+    return result;
+  }
+
+  std::map<std::string, int> counts() const {
+    std::map<std::string, int> found;
+    for (const auto& [name, status] : testing::statuses(read_csv(folder / "sweep.csv"))) ++found[status];
+    return found;
+  }
+
+  fs::path folder;
+  Sweep sweep;
+  SweepItem item;
+  TuneOptions options;
+  std::vector<PlannedProblem> problems;
+  std::int64_t spills = 96, hangs_at = 0;
+  std::atomic<int> compiled = 0;
+  std::atomic<bool> let_go = false;
+};
+
+using Counts = std::map<std::string, int>;
+
+TEST(Screening, WhatIsPrunedHasARowAndIsKnownByTheSameRule) {
+  Bench8 bench("screening_prune");
+  const auto first = bench.run();
+  EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 7}, {"compile_error", 1}}));
+  EXPECT_EQ(bench.compiled, 8);
+  EXPECT_EQ(first.summary.pruned, 7u);
+  EXPECT_EQ(first.summary.known, 0u);
+  EXPECT_EQ(first.summary.ok, 2u);
+  for (const auto& row : read_csv(bench.folder / "sweep.csv"))
+    if (row.at("status") == "constraint") {
+      EXPECT_EQ(row.at("detail"),
+                "pruned by 'spill_bytes > 0': 40 registers, 96 bytes of spills, 0 bytes of shared memory, "
+                "occupancy 50 %");
+      EXPECT_EQ(row.at("spill_bytes"), "96");
+      EXPECT_EQ(row.at("time_us"), "");
+    }
+  const auto again = bench.run();
+  EXPECT_EQ(bench.compiled, 8);
+  EXPECT_EQ(again.summary.known, 10u);
+  EXPECT_EQ(again.summary.pruned, 7u);
+  EXPECT_FALSE(again.trials.any_new);
+  EXPECT_EQ(read_csv(bench.folder / "sweep.csv").size(), 10u);
+  bench.sweep.prune = {"spill_bytes > 64"};  // another rule with the same answer
+  EXPECT_EQ(bench.run().summary.known, 10u);
+  bench.sweep.prune = {"spill_bytes > 128"};  // now they are to be run
+  EXPECT_EQ(bench.run().summary.known, 3u);
+  EXPECT_EQ(bench.compiled, 15);
+}
+
+TEST(Screening, ASearchPrunesWhatItProposes) {
+  Bench8 bench("screening_search");
+  bench.sweep.search = {.strategy = "random", .budget = parse_budget("6")};
+  const auto result = bench.run();
+  EXPECT_EQ(result.summary.configurations, 6u);
+  EXPECT_LE(bench.compiled, 6);
+  EXPECT_EQ(result.summary.pruned + result.summary.ok,
+            result.summary.configurations - static_cast<std::size_t>(bench.counts()["compile_error"]));
+}
+
+TEST(Screening, WithResourcesTheBudgetIsForWhatRuns) {
+  Bench8 bench("screening_resources");
+  bench.sweep.search = {.strategy = "random", .budget = parse_budget("1"), .resources = true};
+  const auto result = bench.run();
+  EXPECT_EQ(bench.compiled, 8);
+  EXPECT_EQ(bench.counts(), (Counts{{"ok", 1}, {"constraint", 7}, {"compile_error", 1}}));
+  EXPECT_EQ(result.summary.configurations, 9u);
+}
+
+TEST(Screening, ASearchGivesUpACompileThatHangs) {
+  Bench8 bench("screening_hang");
+  bench.hangs_at = 64;
+  bench.options.compile_seconds = 0.1;
+  bench.sweep.search = {.strategy = "random", .budget = parse_budget("100%")};
+  bench.run();
+  EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 6}, {"compile_error", 1}, {"timeout", 1}}));
+}
+
+TEST(SearchOrder, BeginsAFewAheadAndSpendsItsBudget) {
+  SearchSpace space;
+  for (int i = 0; i < 10; ++i) space.candidates.push_back({.variant = "v", .config = {{"block", i + 1}}});
+  std::vector<std::size_t> begun;
+  SearchOrder order(space, {.strategy = "exhaustive", .budget = parse_budget("5")}, 3,
+                    [&](std::size_t candidate) { begun.push_back(candidate); });
+  EXPECT_EQ(order.next(), 0u);
+  EXPECT_EQ(begun.size(), 3u);
+  for (std::size_t i = 1; i < 5; ++i) {
+    order.tell(i - 1, 1.0);
+    EXPECT_EQ(order.next(), i);
+  }
+  EXPECT_FALSE(order.next());
+  EXPECT_EQ(begun.size(), 5u);
+}
+
+}  // namespace
+}  // namespace warptune
