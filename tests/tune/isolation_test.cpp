@@ -176,7 +176,7 @@ void gpu_fault(const std::string& name, const std::string& line, const std::stri
   const fs::path folder = fresh_folder(name), sweep = folder / "sweep.yaml";
   std::ofstream(sweep) << "device: cuda:0\nops:\n  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: "
                           "8, hidden: 1024}]\n    variants: [naive: {parameters: {block: [64, 128, 256]}}, "
-                          "vectorized]\n";
+                          "vectorized: {parameters: {block: [128, 256], rows: [1], vec: [4]}}]\n";
   const auto ended = run_shell("WARPTUNE_KERNELS=" + kernels_with(folder, line) + " {} tune " +
                                sweep.string() + " --deadline 4 --out " + folder.string());
   EXPECT_EQ(ended.code, 0) << ended.text;
