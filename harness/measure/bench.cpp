@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "core/error.h"
-#include "measure/clock_watch.h"
 #include "measure/interleave.h"
 #include "measure/sampler.h"
-#include "measure/statistics.h"
+#include "measure/timed_samples.h"
 #include "measure/workbench.h"
 
 namespace warptune {
@@ -20,7 +17,6 @@ namespace {
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
 constexpr int kRepeats = 4;              // of a verified launch
 constexpr double kInterleavedTime = 4;   // times max_time, for each finalist
-constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
 
 void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.max_abs_err =
@@ -29,34 +25,6 @@ void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   if (verdict.ok) return;
   m.status = Status::wrong_result;
   m.detail = fmt::format("{}: {}", when, verdict.detail);
-}
-
-void put_samples(Measurement& m, const Samples& samples, int launches) {
-  m.detail = sentence_of(samples);
-  m.abandoned = samples.stop == Stop::abandoned;
-  if (samples.us.empty()) {
-    m.status = Status::launch_error;
-    return;
-  }
-  std::vector<double> sorted = samples.us;
-  for (double& s : sorted) s /= launches;
-  m.samples_us = sorted;
-  std::ranges::sort(sorted);
-  m.samples = static_cast<int>(sorted.size());
-  m.launches_per_sample = launches;
-  m.time_us = quantile(sorted, 0.5);
-  m.time_us_min = sorted.front();
-  m.time_us_p10 = quantile(sorted, 0.1);
-  m.time_us_p90 = quantile(sorted, 0.9);
-  std::tie(m.ci_low_us, m.ci_high_us) = median_interval(sorted);
-}
-
-Sample timed(Device& device, Replay& replay, ClockWatch& watch, bool flush) {
-  if (flush) device.flush_cache(device.stream());
-  Sample sample{.us = device.time_us(replay)};
-  sample.throttled = watch.throttled();
-  if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
-  return sample;
 }
 
 void check_floor(Measurement& m, double impossible_us) {

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "results/csv.h"
+#include "results/launch_rows.h"
 #include "tune/protocol.h"
 
 namespace warptune {
@@ -53,6 +54,7 @@ class Reader {
           fmt::format("left out: '{}' holds no rows of a sweep or of decode", path.string()));
       return;
     }
+    std::erase_if(rows, is_launch_row);
     to->insert(to->end(), rows.begin(), rows.end());
     read_beside(path.parent_path());
   }

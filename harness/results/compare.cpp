@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "results/csv.h"
+#include "results/launch_rows.h"
 #include "results/rank_test.h"
 #include "results/samples_file.h"
 
@@ -159,6 +160,7 @@ std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv) {
   std::vector<TimedRow> rows;
   try {
     for (const auto& row : read_csv(csv)) {
+      if (is_launch_row(row)) continue;
       TimedRow& timed = rows.emplace_back(TimedRow{.device = row.at("device"),
                                                    .op = row.at("op"),
                                                    .problem = row.at("problem"),

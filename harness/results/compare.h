@@ -58,7 +58,7 @@ struct Comparison {
 Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow>& now,
                    const CompareOptions& options);
 
-/// The rows of a sweep's CSV with the samples beside it. Throws InputError.
+/// The rows of configurations in a sweep's CSV with the samples beside it. Throws InputError.
 std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv);
 
 }  // namespace warptune

@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "results/launch_rows.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -46,7 +47,8 @@ std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
 
 bool is_first_row(const CsvRow& row) {
   const std::string cache = text_of(row, "cache");
-  return (cache == "cold" || cache == "hot") && !text_of(row, "detail").starts_with("finalist");
+  return !is_launch_row(row) && (cache == "cold" || cache == "hot") &&
+         !text_of(row, "detail").starts_with("finalist");
 }
 
 std::string key_of(const CsvRow& row, const std::string& stamp) {

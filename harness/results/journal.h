@@ -20,7 +20,8 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 std::string stamp_of(const std::string& source_hash, const BenchOptions& options);
 
 /// A row that a sweep writes when it first meets a configuration; finalists are measured again into rows
-/// whose detail begins with "finalist", or in cache states that no sweep asks for.
+/// whose detail begins with "finalist", or in cache states that no sweep asks for. Launch floors are of no
+/// configuration.
 bool is_first_row(const CsvRow& row);
 
 /// The hash by which a row is found again: stamp, device, arch, driver, toolkit, problem, variant, config,

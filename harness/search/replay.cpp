@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "results/csv.h"
+#include "results/launch_rows.h"
 #include "search/strategy.h"
 
 namespace warptune {
@@ -79,7 +80,7 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
             fmt::format("{}:1: no column '{}'; this is not the CSV of a sweep", csv.string(), column));
     const auto get = [&](const char* column) { return row.contains(column) ? row.at(column) : ""; };
     const std::string& problem = row.at("problem");
-    if (!std::regex_search(problem, wanted)) continue;
+    if (is_launch_row(row) || !std::regex_search(problem, wanted)) continue;
     const std::string key = problem + (get("cache") == "hot" ? " hot" : "");
     if (!problems.contains(key)) order.push_back(key);
     Collected& c = problems[key];

@@ -1,5 +1,6 @@
 #include "tune/device_rows.h"
 
+#include "results/launch_rows.h"
 #include "tune/compile_lanes.h"
 
 namespace warptune {
@@ -8,6 +9,11 @@ namespace {
 std::string cache_name(const SweepItem& item) {
   return item.options.cache == CacheMode::hot ? "hot" : "cold";
 }
+
+constexpr const char* kGraphNode = "graph_node";
+constexpr const char* kSingleLaunch = "single_launch";
+
+std::string launch_stamp() { return stamp_of("launch floor", {}); }
 
 }  // namespace
 
@@ -21,6 +27,9 @@ void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
     for (const Candidate& c : p.candidates) add(c);
     for (const Excluded& e : p.excluded) add(e.candidate);
   }
+  const std::string launch = launch_problem().key();
+  stamps[stamp_name(launch, "hot", kGraphNode)] = launch_stamp();
+  stamps[stamp_name(launch, "isolated", kSingleLaunch)] = launch_stamp();
   store_.begin(run_.run_id, stamps);
 }
 
@@ -33,16 +42,21 @@ std::string DeviceRows::stamp(const SweepItem& item, const Variant& variant) con
   return stamp_of(source, item.options);
 }
 
-std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
+std::string DeviceRows::key(const Problem& problem, const std::string& variant, const Config& config,
+                            const std::string& cache, const std::string& stamp) const {
   return key_of({{"device", facts_.name},
                  {"arch", facts_.arch},
                  {"driver", facts_.driver},
                  {"toolkit", facts_.toolkit},
-                 {"problem", item.problem.key()},
-                 {"variant", c.variant->name},
-                 {"config", c.config.str()},
-                 {"cache", cache_name(item)}},
-                stamp(item, *c.variant));
+                 {"problem", problem.key()},
+                 {"variant", variant},
+                 {"config", config.str()},
+                 {"cache", cache}},
+                stamp);
+}
+
+std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
+  return key(item.problem, c.variant->name, c.config, cache_name(item), stamp(item, *c.variant));
 }
 
 const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) const {
@@ -53,17 +67,34 @@ const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) 
   return store_.finalist(key(item, c));
 }
 
-void DeviceRows::write(const SweepItem& item, const Candidate& candidate, const Measurement& m,
-                       const char* cache) {
+bool DeviceRows::has_launch_floors() const {
+  return store_.finalist(key(launch_problem(), kGraphNode, {}, "hot", launch_stamp())) &&
+         store_.finalist(key(launch_problem(), kSingleLaunch, {}, "isolated", launch_stamp()));
+}
+
+void DeviceRows::append(const Problem& problem, const std::string& variant, const Config& config,
+                        const std::string& cache, const Cost& cost, const Measurement& measurement) {
   store_.append({.run = run_,
                  .timestamp_utc = timestamp_utc(),
                  .facts = facts_,
-                 .problem = item.problem,
-                 .variant = candidate.variant->name,
-                 .config = candidate.config,
-                 .cache = cache ? cache : cache_name(item),
-                 .cost = item.entry->op.cost(item.problem),
-                 .measurement = m});
+                 .problem = problem,
+                 .variant = variant,
+                 .config = config,
+                 .cache = cache,
+                 .cost = cost,
+                 .measurement = measurement});
+}
+
+void DeviceRows::write(const SweepItem& item, const Candidate& candidate, const Measurement& m,
+                       const char* cache) {
+  append(item.problem, candidate.variant->name, candidate.config, cache ? cache : cache_name(item),
+         item.entry->op.cost(item.problem), m);
+}
+
+void DeviceRows::write(const LaunchFloors& floors) {
+  if (floors.graph_node.samples > 0) append(launch_problem(), kGraphNode, {}, "hot", {}, floors.graph_node);
+  if (floors.single_launch.samples > 0)
+    append(launch_problem(), kSingleLaunch, {}, "isolated", {}, floors.single_launch);
 }
 
 Provenance DeviceRows::provenance() const {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "device/compile.h"
+#include "measure/launch_floor.h"
 #include "results/row_store.h"
 #include "results/wisdom.h"
 #include "tune/plan.h"
@@ -26,10 +27,19 @@ class DeviceRows {
   void write(const SweepItem& item, const Candidate& candidate, const Measurement& measurement,
              const char* cache = nullptr);
 
+  /// Whether an earlier run has the rows of the launch floors.
+  bool has_launch_floors() const;
+  /// A row each of what was measured.
+  void write(const LaunchFloors& floors);
+
   const std::string& run_id() const { return run_.run_id; }
   Provenance provenance() const;
 
  private:
+  void append(const Problem& problem, const std::string& variant, const Config& config,
+              const std::string& cache, const Cost& cost, const Measurement& measurement);
+  std::string key(const Problem& problem, const std::string& variant, const Config& config,
+                  const std::string& cache, const std::string& stamp) const;
   std::string stamp(const SweepItem& item, const Variant& variant) const;
   std::string key(const SweepItem& item, const Candidate& candidate) const;
 

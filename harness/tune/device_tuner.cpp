@@ -26,6 +26,11 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
   rows_.begin(problems_);
 }
 
+void DeviceTuner::record_launch_floors() {
+  if (worker_.facts().backend == Backend::cuda && !rows_.has_launch_floors())
+    rows_.write(worker_.launch_floors());
+}
+
 TuneSummary DeviceTuner::run(int lanes, Progress& progress) {
   Screening screening(sweep_, options_, problems_, compile_with(compiler_, worker_.facts()), lanes, worker_,
                       rows_);

@@ -23,6 +23,8 @@ class DeviceTuner {
               std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
               RowStore& store);
 
+  /// Measures what launching costs, for rows of its own, unless the CSV has them; nothing on the host.
+  void record_launch_floors();
   TuneSummary run(int lanes, Progress& progress);
 
  private:

@@ -40,6 +40,8 @@ void DeviceWorker::know_ceilings(const std::filesystem::path& file) {
   }
 }
 
+LaunchFloors DeviceWorker::launch_floors() { return process_.measure_launch_floors(kCeilingsSeconds); }
+
 Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
   const bool slow = first_ || process_.fresh();
   first_ = false;

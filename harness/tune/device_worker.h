@@ -22,6 +22,8 @@ class DeviceWorker {
   const DeviceFacts& facts() const { return facts_; }
   /// Takes the ceilings from a file, or measures them and writes it.
   void know_ceilings(const std::filesystem::path& file);
+  /// What launching costs; without samples on the host.
+  LaunchFloors launch_floors();
   /// The next job is the first of a problem, and has more time.
   void begin_problem() { first_ = true; }
   /// A worker that cannot be replaced is the job's crash. Throws InputError where the device is gone.

@@ -199,4 +199,12 @@ std::vector<FinalistTimes> finalist_times_of(const Json& json) {
   return times;
 }
 
+Json to_json(const LaunchFloors& floors) {
+  return {{"graph_node", to_json(floors.graph_node)}, {"single_launch", to_json(floors.single_launch)}};
+}
+
+LaunchFloors launch_floors_of(const Json& json) {
+  return {measurement_of(json.at("graph_node")), measurement_of(json.at("single_launch"))};
+}
+
 }  // namespace warptune

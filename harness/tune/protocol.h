@@ -3,14 +3,16 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true where the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
+//           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
-//   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}
+//   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}  {"type":"measure_launch_floors"}
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
 #include <nlohmann/json.hpp>
 
 #include "core/problem.h"
 #include "measure/bench.h"
+#include "measure/launch_floor.h"
 
 namespace warptune {
 
@@ -39,10 +41,12 @@ nlohmann::json to_json(const Measurement& measurement);
 nlohmann::json to_json(const Job& job);
 nlohmann::json to_json(const FinalistsJob& job);
 nlohmann::json to_json(const std::vector<FinalistTimes>& times);
+nlohmann::json to_json(const LaunchFloors& floors);
 DeviceFacts facts_of(const nlohmann::json& json);
 Measurement measurement_of(const nlohmann::json& json);
 Job job_of(const nlohmann::json& json);
 FinalistsJob finalists_job_of(const nlohmann::json& json);
 std::vector<FinalistTimes> finalist_times_of(const nlohmann::json& json);
+LaunchFloors launch_floors_of(const nlohmann::json& json);
 
 }  // namespace warptune

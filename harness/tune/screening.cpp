@@ -22,14 +22,14 @@ Status status_of(CompileResult::Kind kind) {
   }
 }
 
-/// What a strategy may know of a candidate. `resources`: of its code, or null.
-SearchCandidate search_candidate(const Candidate& c, const Resources* resources) {
+/// What a strategy may know of a candidate; without registers its resources are not known.
+SearchCandidate search_candidate(const Candidate& c, const Resources& resources) {
   SearchCandidate candidate{.variant = c.variant->name, .config = c.config};
-  if (!resources || resources->registers == 0) return candidate;
-  candidate.registers = resources->registers;
-  candidate.shared_bytes = static_cast<double>(resources->shared_bytes);
-  candidate.spill_bytes = static_cast<double>(resources->spill_bytes);
-  candidate.occupancy_pct = resources->occupancy_pct;
+  if (resources.registers == 0) return candidate;
+  candidate.registers = resources.registers;
+  candidate.shared_bytes = static_cast<double>(resources.shared_bytes);
+  candidate.spill_bytes = static_cast<double>(resources.spill_bytes);
+  candidate.occupancy_pct = resources.occupancy_pct;
   return candidate;
 }
 
@@ -133,20 +133,13 @@ void Screening::search(const PlannedProblem& planned, Attempts& attempts) {
                         floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem.dtype)};
   std::vector<std::size_t> searched;  // candidates in the space
   for (std::size_t i = 0; i < planned.candidates.size(); ++i) {
-    const Candidate& c = planned.candidates[i];
-    const Resources* resources = nullptr;
-    if (sweep_.search.resources) {
-      const KnownRow* row = known(item, c);
-      const CompileResult* built = row ? nullptr : &builds.take(i);
-      resources = row ? &row->measurement.resources : &built->resources;
-      if (row ? row->measurement.status == Status::constraint
-              : built->kind != CompileResult::Kind::ok ||
-                    (is_compiled(*c.variant) && prune_.broken(*resources))) {
-        attempts.attempt(i, builds);
-        continue;
-      }
+    const auto resources = sweep_.search.resources ? resources_to_run(item, planned.candidates[i], i, builds)
+                                                   : std::optional(Resources{});
+    if (!resources) {
+      attempts.attempt(i, builds);
+      continue;
     }
-    space.candidates.push_back(search_candidate(c, resources));
+    space.candidates.push_back(search_candidate(planned.candidates[i], *resources));
     searched.push_back(i);
   }
   SearchOrder order(std::move(space), sweep_.search, kProposals, [&](std::size_t candidate) {
@@ -167,12 +160,27 @@ const KnownRow* Screening::known(const SweepItem& item, const Candidate& candida
                                                                                                    : nullptr;
 }
 
+/// Why a candidate is not to be run, though it compiles; nothing where it is, or has no kernels of its own.
+std::optional<std::string> Screening::pruned(const Candidate& candidate, const Resources& resources) const {
+  return is_compiled(*candidate.variant) ? prune_.broken(resources) : std::nullopt;
+}
+
+/// What a candidate takes, from its row or its code; nothing where it does not compile or is pruned.
+std::optional<Resources> Screening::resources_to_run(const SweepItem& item, const Candidate& candidate,
+                                                     std::size_t index, Builds& builds) const {
+  if (const KnownRow* row = known(item, candidate))
+    return row->measurement.status == Status::constraint ? std::nullopt
+                                                         : std::optional(row->measurement.resources);
+  const CompileResult& built = builds.take(index);
+  const bool runs = built.kind == CompileResult::Kind::ok && !pruned(candidate, built.resources);
+  return runs ? std::optional(built.resources) : std::nullopt;
+}
+
 Measurement Screening::try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                                double best_us, Deadline& deadline) {
   if (built.kind != CompileResult::Kind::ok) return {.status = status_of(built.kind), .detail = built.detail};
-  if (is_compiled(*candidate.variant))
-    if (const auto why = prune_.broken(built.resources))
-      return {.status = Status::constraint, .detail = *why, .resources = built.resources};
+  if (const auto why = pruned(candidate, built.resources))
+    return {.status = Status::constraint, .detail = *why, .resources = built.resources};
   Measurement m = worker_.measure(
       {item.problem, item.options, candidate.variant->name, candidate.config, best_us}, deadline);
   if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;

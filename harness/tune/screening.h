@@ -2,6 +2,7 @@
 // The first, quick measurement of a problem's configurations: all of them, or those that a strategy asks for.
 #include <map>
 #include <optional>
+#include <string>
 
 #include "tune/builds.h"
 #include "tune/device_rows.h"
@@ -27,6 +28,9 @@ class Screening {
   class Attempts;
 
   const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
+  std::optional<std::string> pruned(const Candidate& candidate, const Resources& resources) const;
+  std::optional<Resources> resources_to_run(const SweepItem& item, const Candidate& candidate,
+                                            std::size_t index, Builds& builds) const;
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
   void search(const PlannedProblem& planned, Attempts& attempts);

@@ -50,11 +50,13 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
   const std::size_t problem_count = problems.size();
   RowStore& store = *fleet.stores.emplace_back(std::make_unique<RowStore>(folder, sweep.name, options.fresh));
+  const std::size_t first = fleet.tuners.size();
   auto shares = deal(std::move(problems), static_cast<int>(workers.size()));
   for (std::size_t i = 0; i < workers.size(); ++i)
     fleet.tuners.push_back(std::make_unique<DeviceTuner>(
         sweep, options, *workers[i], std::move(shares[i]),
         folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)), store));
+  fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
              problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,

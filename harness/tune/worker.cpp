@@ -179,6 +179,8 @@ int run_worker(const std::string& which, int in, int out) {
       const std::string type = message.at("type");
       if (type == "measure_ceilings") {
         lines.write(tagged("facts", to_json(measure_ceilings(*device))));
+      } else if (type == "measure_launch_floors") {
+        lines.write(tagged("launch_floors", to_json(measure_launch_floors(*device))));
       } else if (type == "set_ceilings") {
         device->set_ceilings(facts_of(message));
       } else {

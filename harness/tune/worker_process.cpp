@@ -206,6 +206,11 @@ DeviceFacts WorkerProcess::measure_ceilings(double seconds) {
   return *ceilings_;
 }
 
+LaunchFloors WorkerProcess::measure_launch_floors(double seconds) {
+  send({{"type", "measure_launch_floors"}});
+  return launch_floors_of(expect("launch_floors", seconds));
+}
+
 void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
   ceilings_ = facts;
   if (pid_ < 0) return;

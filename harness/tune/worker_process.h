@@ -23,6 +23,8 @@ class WorkerProcess {
   DeviceFacts start(double seconds);
   /// Measures the ceilings; the facts with them.
   DeviceFacts measure_ceilings(double seconds);
+  /// What launching costs. Throws runtime_error, as measure_ceilings() does.
+  LaunchFloors measure_launch_floors(double seconds);
   /// The ceilings that this worker, and any that replaces it, is to use.
   void set_ceilings(const DeviceFacts& facts);
   /// The result of a job. A worker that takes too long is killed (timeout), one that dies costs the job

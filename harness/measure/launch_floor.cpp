@@ -1,0 +1,41 @@
+#include "measure/launch_floor.h"
+
+#include "harness/args.h"
+#include "measure/timed_samples.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kNodes = 1000;
+constexpr int kMinSamples = 21;
+
+Measurement sampled(Device& device, const Plan& plan, int launches, bool flush) {
+  const SpinArgs nothing{.nanoseconds = 0};
+  const auto replay = device.record([&](Stream stream) {
+    for (int i = 0; i < launches; ++i) plan.launch(&nothing, stream);
+  });
+  device.time_us(*replay);
+  ClockWatch watch(device);
+  const Samples samples =
+      sample_until({.min_samples = kMinSamples}, [&] { return timed(device, *replay, watch, flush); });
+  Measurement m;
+  put_samples(m, samples, launches);
+  m.clocks = watch.summary(samples.throttled > 0);
+  return m;
+}
+
+}  // namespace
+
+LaunchFloors measure_launch_floors(Device& device) {
+  if (device.facts().backend != Backend::cuda) return {};
+  const Variant empty{.name = "empty",
+                      .idea = "launch floor",
+                      .stages = {{"harness/stream.cu", "empty", [](const Problem&, const Config&) {
+                                    return Launch{.grid = {1}, .block = {32}};
+                                  }}}};
+  const auto plan = device.prepare(empty, {.op = "launch", .dims = {}, .dtype = DType::fp32}, {});
+  return {.graph_node = sampled(device, *plan, kNodes, false),
+          .single_launch = sampled(device, *plan, 1, true)};
+}
+
+}  // namespace warptune

@@ -1,0 +1,43 @@
+#include "measure/timed_samples.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <tuple>
+
+#include "measure/statistics.h"
+
+namespace warptune {
+namespace {
+constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
+}  // namespace
+
+Sample timed(Device& device, Replay& replay, ClockWatch& watch, bool flush) {
+  if (flush) device.flush_cache(device.stream());
+  Sample sample{.us = device.time_us(replay)};
+  sample.throttled = watch.throttled();
+  if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
+  return sample;
+}
+
+void put_samples(Measurement& m, const Samples& samples, int launches) {
+  m.detail = sentence_of(samples);
+  m.abandoned = samples.stop == Stop::abandoned;
+  if (samples.us.empty()) {
+    m.status = Status::launch_error;
+    return;
+  }
+  std::vector<double> sorted = samples.us;
+  for (double& s : sorted) s /= launches;
+  m.samples_us = sorted;
+  std::ranges::sort(sorted);
+  m.samples = static_cast<int>(sorted.size());
+  m.launches_per_sample = launches;
+  m.time_us = quantile(sorted, 0.5);
+  m.time_us_min = sorted.front();
+  m.time_us_p10 = quantile(sorted, 0.1);
+  m.time_us_p90 = quantile(sorted, 0.9);
+  std::tie(m.ci_low_us, m.ci_high_us) = median_interval(sorted);
+}
+
+}  // namespace warptune
