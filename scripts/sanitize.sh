@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=${OPS_TEST:-build/tests/ops_test}
 tools=("$@")
 ((${#tools[@]})) || tools=(memcheck racecheck initcheck)
-export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plain WARPTUNE_TEST_VENDOR=0
+export WARPTUNE_TEST_CONFIGS=${WARPTUNE_TEST_CONFIGS:-2} WARPTUNE_POOL=cuda_plain WARPTUNE_TEST_VENDOR=0 WARPTUNE_BANDS=0
 if ! command -v compute-sanitizer >/dev/null; then
   echo "sanitize: compute-sanitizer is not here; it comes with the CUDA Toolkit" >&2
   exit 2

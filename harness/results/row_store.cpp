@@ -25,6 +25,7 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   csv_ = std::make_unique<CsvFile>(path, sweep_columns());
   journal_ = std::make_unique<Journal>(journal);
   samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
+  writer_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
   if (journal_->runs().empty()) return;
   for (const CsvRow& row : read_csv(path)) {
     const auto key = journal_->key(row);
@@ -49,10 +50,39 @@ const KnownRow* RowStore::finalist(const std::string& key) const {
   return it == finalists_.end() ? nullptr : &it->second;
 }
 
-void RowStore::append(const SweepRow& row) {
-  const std::lock_guard lock(mutex_);
-  if (!row.measurement.samples_us.empty()) samples_->append(samples_fields(row));  // first: a row has them
-  csv_->append(fields_of(row));
+void RowStore::append(SweepRow row) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_) std::rethrow_exception(failed_);
+    waiting_.push_back(std::move(row));
+  }
+  changed_.notify_all();
+}
+
+void RowStore::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return waiting_.empty() || failed_; });
+  if (failed_) std::rethrow_exception(failed_);
+}
+
+void RowStore::write_all(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [&] { return !waiting_.empty(); }) && !failed_) {
+    const SweepRow& row = waiting_.front();  // stays where it is while others are added
+    lock.unlock();
+    std::exception_ptr failed;
+    try {
+      if (!row.measurement.samples_us.empty())
+        samples_->append(samples_fields(row));  // first: a row has them
+      csv_->append(fields_of(row));
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    lock.lock();
+    failed_ = failed;
+    if (!failed_) waiting_.pop_front();
+    changed_.notify_all();
+  }
 }
 
 std::string RowStore::note() const {

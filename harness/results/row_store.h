@@ -1,12 +1,15 @@
 #pragma once
 // The rows of one sweep on one kind of device: the CSV, its journal, and what they already hold. Several
-// threads may append.
+// threads may append; a thread of its own writes, so that no device waits for the disk.
+#include <condition_variable>
+#include <deque>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
+#include <thread>
 
 #include "results/csv.h"
 #include "results/journal.h"
@@ -31,8 +34,10 @@ class RowStore {
   const KnownRow* known(const std::string& key) const;
   /// The newest row of its time as a finalist, or nullptr.
   const KnownRow* finalist(const std::string& key) const;
-  /// Its samples go to the file beside.
-  void append(const SweepRow& row);
+  /// Its samples go to the file beside. Throws what went wrong with the rows before.
+  void append(SweepRow row);
+  /// Waits until all rows are on the disk; throws what went wrong with one of them.
+  void flush();
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence where the CSV ended in half a line, which is gone now; else empty.
   std::string note() const;
@@ -41,7 +46,14 @@ class RowStore {
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
   std::map<std::string, KnownRow> known_, finalists_;
+
+  void write_all(const std::stop_token& stop);
+
   std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<SweepRow> waiting_;  // the first is being written
+  std::exception_ptr failed_;     // then nothing more is written
+  std::jthread writer_;           // ends before the rest; writes first what is waiting
 };
 
 /// The newest of FOLDER/<sweep>.csv, <sweep>.2.csv, ... that exists, or the first; `fresh`: the next free

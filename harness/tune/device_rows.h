@@ -32,6 +32,9 @@ class DeviceRows {
   /// A row each of what was measured.
   void write(const LaunchFloors& floors);
 
+  /// Waits until all rows are on the disk; throws what went wrong with one of them.
+  void flush() { store_.flush(); }
+
   const std::string& run_id() const { return run_.run_id; }
   Provenance provenance() const;
 

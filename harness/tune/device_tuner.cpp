@@ -12,13 +12,15 @@ namespace warptune {
 
 DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
                          std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
-                         RowStore& store)
+                         RowStore& store, int lanes)
     : sweep_(sweep),
       options_(options),
       worker_(worker),
       problems_(std::move(problems)),
       compiler_(KernelSources(), default_cache_folder()),
-      rows_(compiler_, worker.facts(), store) {
+      rows_(compiler_, worker.facts(), store),
+      screening_(sweep_, options_, problems_, compile_with(compiler_, worker.facts()), lanes, worker_,
+                 rows_) {
   summary_.csv = store.csv();
   summary_.wisdom = store.csv().parent_path() / "wisdom.json";
   open_wisdom(summary_.wisdom, rows_.provenance());
@@ -31,22 +33,21 @@ void DeviceTuner::record_launch_floors() {
     rows_.write(worker_.launch_floors());
 }
 
-TuneSummary DeviceTuner::run(int lanes, Progress& progress) {
-  Screening screening(sweep_, options_, problems_, compile_with(compiler_, worker_.facts()), lanes, worker_,
-                      rows_);
-  for (const PlannedProblem& p : problems_) solve(p, screening, progress);
+TuneSummary DeviceTuner::run(Progress& progress) {
+  for (const PlannedProblem& p : problems_) solve(p, progress);
+  rows_.flush();
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();
   return std::move(summary_);
 }
 
-void DeviceTuner::solve(const PlannedProblem& planned, Screening& screening, Progress& progress) {
+void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
   const SweepItem& item = *planned.item;
   const std::string key = item.problem.key();
   for (const Excluded& e : planned.excluded)
     if (!rows_.known(item, e.candidate))
       rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
-  Trials trials = screening.run(planned, progress, summary_);
+  Trials trials = screening_.run(planned, progress, summary_);
   // One configuration alone has no rival.
   const auto finalists =
       choose_finalists(trials.measurements, planned.candidates.size() > 1 ? item.finalists : 0);
@@ -93,6 +94,7 @@ void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Ch
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
+  rows_.flush();  // a winner's row is there before it
   put_winner(summary_.wisdom, rows_.provenance(), winner);
 }
 

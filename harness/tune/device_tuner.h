@@ -18,17 +18,18 @@ struct Choice;
 class DeviceTuner {
  public:
   /// What it is to do, the file of its device's facts, and where its rows go; the wisdom lies beside them.
-  /// The ceilings are known after it, and nothing is measured. All references must outlive it.
+  /// The ceilings are known after it, and nothing else is measured; `lanes` threads compile from then on.
+  /// All references must outlive it.
   DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
-              std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
-              RowStore& store);
+              std::vector<PlannedProblem> problems, const std::filesystem::path& device_file, RowStore& store,
+              int lanes);
 
   /// Measures what launching costs, for rows of its own, unless the CSV has them; nothing on the host.
   void record_launch_floors();
-  TuneSummary run(int lanes, Progress& progress);
+  TuneSummary run(Progress& progress);
 
  private:
-  void solve(const PlannedProblem& planned, Screening& screening, Progress& progress);
+  void solve(const PlannedProblem& planned, Progress& progress);
   bool kept(const SweepItem& item) const;
   void remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 
@@ -38,6 +39,7 @@ class DeviceTuner {
   const std::vector<PlannedProblem> problems_;
   const Compiler compiler_;
   DeviceRows rows_;
+  Screening screening_;
   TuneSummary summary_;
 };
 

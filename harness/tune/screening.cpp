@@ -8,8 +8,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kAhead = 64;  // configurations compiled before the worker asks for them
-constexpr int kProposals = 4;       // asked of a strategy before the first is measured
+constexpr std::size_t kAhead = 256;  // configurations compiled before the worker asks for them
+constexpr int kProposals = 4;        // asked of a strategy before the first is measured
 
 Status status_of(CompileResult::Kind kind) {
   switch (kind) {

@@ -37,7 +37,7 @@ struct Fleet {
 
 /// Deals the sweep to the devices of one kind, which are those workers.
 void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
-              const std::vector<DeviceWorker*>& workers) {
+              const std::vector<DeviceWorker*>& workers, int lanes) {
   const DeviceFacts& kind = workers.front()->facts();
   auto problems = keep_shard(plan_sweep(sweep, kind, options.filter), options.shard);
   std::size_t count = 0;
@@ -55,7 +55,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   for (std::size_t i = 0; i < workers.size(); ++i)
     fleet.tuners.push_back(std::make_unique<DeviceTuner>(
         sweep, options, *workers[i], std::move(shares[i]),
-        folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)), store));
+        folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)), store, lanes));
   fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
@@ -68,12 +68,15 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   fleet.workers = start_workers(sweep, options);
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
-  for (const auto& [slug, members] : kinds) writable([&] { add_kind(fleet, sweep, options, members); });
+  const int all_lanes = options.lanes > 0 ? options.lanes : default_lanes();
+  const int lanes = std::max(1, all_lanes / static_cast<int>(fleet.workers.size()));
+  for (const auto& [slug, members] : kinds)
+    writable([&] { add_kind(fleet, sweep, options, members, lanes); });
   return fleet;
 }
 
 /// Runs all tuners at once; the first error is thrown after all have ended.
-std::vector<TuneSummary> run_all(const Fleet& fleet, int lanes, Progress& progress) {
+std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
   std::vector<TuneSummary> summaries(fleet.tuners.size());
   std::vector<std::exception_ptr> errors(fleet.tuners.size());
   {
@@ -81,7 +84,7 @@ std::vector<TuneSummary> run_all(const Fleet& fleet, int lanes, Progress& progre
     for (std::size_t i = 0; i < fleet.tuners.size(); ++i)
       threads.emplace_back([&, i] {
         try {
-          summaries[i] = fleet.tuners[i]->run(lanes, progress);
+          summaries[i] = fleet.tuners[i]->run(progress);
         } catch (...) {
           errors[i] = std::current_exception();
         }
@@ -100,10 +103,8 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   if (sweep.search.searching())
     fmt::print(options.log, "strategy {}: at most {} of them\n", sweep.search.strategy, fleet.most);
   std::fflush(options.log);
-  const int lanes = options.lanes > 0 ? options.lanes : default_lanes();
   Progress progress(options.log, std::max<std::size_t>(fleet.most, 1));
-  TuneSummary summary =
-      added_up(run_all(fleet, std::max(1, lanes / static_cast<int>(fleet.tuners.size())), progress));
+  TuneSummary summary = added_up(run_all(fleet, progress));
   summary.seconds = watch.seconds();
   print_summary(options.log, summary);
   return summary;

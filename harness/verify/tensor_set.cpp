@@ -1,17 +1,24 @@
 #include "verify/tensor_set.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
+#include <string_view>
 
 namespace warptune {
 namespace {
-constexpr std::size_t kBand = 4096;  // a whole page, so that tensors begin as aligned as a model's do
+
+/// A whole page, so that tensors begin as aligned as a model's do. WARPTUNE_BANDS=0: none, so that memcheck,
+/// which knows allocations, sees reads beside a tensor too.
+std::size_t band_bytes() {
+  const char* given = std::getenv("WARPTUNE_BANDS");
+  return given && std::string_view(given) == "0" ? 0 : 4096;
+}
 constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // by the seed: a tiny negative float, NaN
 constexpr int kPoisonByte = 0xff;                     // NaN in every float type, -1 in int32
 }  // namespace
 
 TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const TensorSet* shared)
-    : device_(&device) {
+    : device_(&device), band_bytes_(band_bytes()) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     names_.push_back(specs[i].name);
     bytes_.push_back(specs[i].bytes());
@@ -19,8 +26,8 @@ TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const Te
       buffers_.emplace_back();
       addresses_.push_back(shared->addresses_[i]);
     } else {
-      buffers_.push_back(device.allocate(static_cast<std::size_t>(specs[i].bytes()) + 2 * kBand));
-      addresses_.push_back(buffers_.back().as<std::byte>() + kBand);
+      buffers_.push_back(device.allocate(static_cast<std::size_t>(specs[i].bytes()) + 2 * band_bytes_));
+      addresses_.push_back(buffers_.back().as<std::byte>() + band_bytes_);
     }
   }
 }
@@ -43,9 +50,9 @@ void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t se
 void TensorSet::fill(std::span<const TensorSpec> specs, std::uint64_t seed) {
   band_ = kBandBytes[seed % 2];
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    std::byte* base = static_cast<std::byte*>(addresses_[i]) - kBand;
-    device_->set_bytes(base, band_, kBand, device_->stream());
-    device_->set_bytes(base + kBand + bytes_[i], band_, kBand, device_->stream());
+    std::byte* base = static_cast<std::byte*>(addresses_[i]) - band_bytes_;
+    device_->set_bytes(base, band_, band_bytes_, device_->stream());
+    device_->set_bytes(base + band_bytes_ + bytes_[i], band_, band_bytes_, device_->stream());
     fill_one(i, specs[i], seed);
   }
 }
@@ -69,11 +76,11 @@ std::string TensorSet::name_at(const void* address) const {
 }
 
 std::string TensorSet::broken_fence() const {
-  std::array<unsigned char, kBand> band;
+  std::vector<unsigned char> band(band_bytes_);
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
-    const auto* base = static_cast<const std::byte*>(addresses_[i]) - kBand;
-    for (const std::byte* at : {base, base + kBand + bytes_[i]}) {
-      device_->download(band.data(), at, kBand);
+    const auto* base = static_cast<const std::byte*>(addresses_[i]) - band_bytes_;
+    for (const std::byte* at : {base, base + band_bytes_ + bytes_[i]}) {
+      device_->download(band.data(), at, band.size());
       if (!std::ranges::all_of(band, [&](unsigned char b) { return b == band_; })) return names_[i];
     }
   }

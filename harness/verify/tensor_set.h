@@ -37,6 +37,7 @@ class TensorSet {
   void fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed);
 
   Device* device_;
+  std::size_t band_bytes_;  // before and after each tensor
   std::vector<std::string> names_;
   std::vector<std::int64_t> bytes_;
   std::vector<Buffer> buffers_;  // empty for shared tensors
