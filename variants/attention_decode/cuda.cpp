@@ -36,6 +36,13 @@ const Parameter kCombine{
 /// 27, 33 and 66 make whole waves on 108 and 132 multiprocessors.
 const Parameter kSplits{"splits", {1, 2, 4, 8, 16, 27, 32, 33, 64, 66, 128}, "blocks that share the keys"};
 
+const Parameter kThreadsPerKey{"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"};
+const Parameter kThreadsPerValue{"threads_per_value", {4, 8, 16, 32}, "lanes that share a value"};
+/// The lanes of the keys, or more of them, with one or two 16-byte pieces each.
+const std::string kValueRule =
+    "threads_per_value == threads_per_key || (threads_per_value > threads_per_key && threads_per_value * 16 "
+    "<= head_dim * dtype_bytes && threads_per_value * 32 >= head_dim * dtype_bytes)";
+
 Variant naive() {
   return {
       .name = "naive",
@@ -55,16 +62,17 @@ Variant vectorized() {
       .name = "vectorized",
       .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
-                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
                      {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
                      kPdl},
       .constraints = {"head_dim * dtype_bytes % 16 == 0", "head_dim <= 64 * threads_per_key",
-                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes", kValueRule,
                       "unroll * head_dim * dtype_bytes >= 32 * threads_per_key",
                       "unroll * head_dim * dtype_bytes <= 128 * threads_per_key", "pdl == 0 || arch >= 90"},
       .stages = {{"attention_decode/vectorized.cu",
                   "attention_decode_vectorized<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, "
-                  "{append}, {block}, {threads_per_key}, {unroll}>",
+                  "{append}, {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                   .block = {as_unsigned(c["block"])},
@@ -79,7 +87,8 @@ Variant split_seq() {
       .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
                      kSplits,
-                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
                      {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
                      {"heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"},
                      kPdl,
@@ -88,9 +97,12 @@ Variant split_seq() {
           {
               "head_dim * dtype_bytes % 16 == 0",
               "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+              kValueRule,
               // K bytes in flight per lane: 64 to 128.
               "unroll * head_dim * dtype_bytes >= 64 * threads_per_key",
               "unroll * head_dim * dtype_bytes <= 128 * threads_per_key",
+              "threads_per_value == threads_per_key || unroll * head_dim * dtype_bytes > 64 * "
+              "threads_per_key",
               // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
               "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
               "(q_heads / kv_heads) % heads_per_block == 0",
@@ -111,7 +123,8 @@ Variant split_seq() {
       .stages =
           {{"attention_decode/split_seq.cu",
             "attention_decode_split_seq<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, "
-            "{block}, {splits}, {threads_per_key}, {unroll}, {heads_per_block}, {combine}>",
+            "{block}, {splits}, {threads_per_key}, {threads_per_value}, {unroll}, {heads_per_block}, "
+            "{combine}>",
             [](const Problem& p, const Config& c) {
               return Launch{
                   .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / c["heads_per_block"]),
