@@ -15,11 +15,11 @@ std::int64_t split_workspace(const Problem& p, const Config& c) {
 
 Stage combine_stage() {
   return {.file = "attention_decode/combine.cu",
-          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, 128>",
+          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, {combine_block}>",
           .launch =
               [](const Problem& p, const Config& c) {
                 return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                              .block = {128},
+                              .block = {as_unsigned(c["combine_block"])},
                               .pdl = c["pdl"] != 0};
               },
           .when = [](const Problem&, const Config& c) { return c["splits"] > 1 && c["combine"] == 0; }};
@@ -33,6 +33,9 @@ std::int64_t ring_bytes(const Problem& p, const Config& c) {
 const Parameter kPdl{"pdl", {0, 1}, "programmatic dependent launch"};
 const Parameter kCombine{
     "combine", {0, 1}, "who merges the splits: an extra kernel or the last block", {"kernel", "last_block"}};
+const Parameter kCombineBlock{"combine_block", {128, 512}, "threads per block of the extra kernel"};
+/// More threads only where there are many splits to merge.
+const std::string kCombineBlockRule = "combine_block == 128 || (combine == 0 && splits >= 64)";
 /// 27, 33 and 66 make whole waves on 108 and 132 multiprocessors.
 const Parameter kSplits{"splits", {1, 2, 4, 8, 16, 27, 32, 33, 64, 66, 128}, "blocks that share the keys"};
 
@@ -92,7 +95,8 @@ Variant split_seq() {
                      {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
                      {"heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"},
                      kPdl,
-                     kCombine},
+                     kCombine,
+                     kCombineBlock},
       .constraints =
           {
               "head_dim * dtype_bytes % 16 == 0",
@@ -118,6 +122,7 @@ Variant split_seq() {
               "splits <= 2 || " + threads + " <= 2048 * sms",
               "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
               "combine == 0 || splits > 1",
+              kCombineBlockRule,
               "pdl == 0 || arch >= 90",
           },
       .stages =
@@ -147,7 +152,8 @@ Variant mma() {
                      {"tile", {16, 32, 64}, "keys of a warp's tile"},
                      {"stages", {2, 3, 4}, "tiles of a warp's ring"},
                      kPdl,
-                     kCombine},
+                     kCombine,
+                     kCombineBlock},
       .constraints =
           {
               "append == 0 && k_layout == 0",
@@ -161,6 +167,7 @@ Variant mma() {
               "splits <= 2 || " + rings + " <= 3 * sms * shared_per_block",
               "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
               "combine == 0 || splits > 1",
+              kCombineBlockRule,
               "pdl == 0 || arch >= 90",
           },
       .dtypes = {DType::fp16, DType::bf16},
