@@ -1,6 +1,7 @@
-// Idea: several blocks share a row and read it in 16-byte pieces, all loads of a thread in flight at once.
-// Each block leaves its best key in the row's slot by an atomic maximum; the last one to arrive writes the id
-// and puts slot and counter back to zero.
+// Idea: several blocks share a row and read it in 16-byte pieces, kUnroll loads of a thread in flight at
+// once. Each block leaves its best key in the row's slot by an atomic maximum; the last one to arrive writes
+// the id and puts slot and counter back to zero.
+//
 // Workspace per row: unsigned long long best; unsigned long long arrived.
 #include "argmax/args.h"
 #include "common/dot.cuh"
@@ -10,13 +11,13 @@
 
 namespace warptune {
 
-template <class T, int kVocab, int kBlock, int kBlocksPerRow>
+template <class T, int kVocab, int kBlock, int kBlocksPerRow, int kUnroll>
 __global__ void __launch_bounds__(kBlock) argmax_vectorized(ArgmaxArgs args) {
   using Key = Keys<T, kVocab>;
   using Word = typename Key::Word;
   constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
   constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
-  constexpr int kInFlight = min_of(kSteps, 8);
+  constexpr int kInFlight = min_of(kSteps, kUnroll);
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
   pdl_launch_next();

@@ -1,37 +1,59 @@
 #pragma once
-// Attention on CUDA cores by groups of kLanes lanes: a group takes one key at a time with 16-byte loads,
-// holds q and its part of the output in fp32 registers and its own online softmax, so that the key loop has
-// shuffles but no barrier. kUnroll keys of K and V per group are in flight before the first is used. kHeads
-// query heads share every byte read.
+// Attention on CUDA cores by groups of kLanes lanes: a group takes one key at a time with 16-byte loads and
+// holds q in fp32 registers, so that the key loop has shuffles but no barrier. kUnroll keys of K and V per
+// group are in flight before the first is used. kHeads query heads share every byte read.
+//
+// P.V, with kValueLanes == kLanes: the group that scored a key adds its value, from registers and with an
+// online softmax of its own. Otherwise the warp has one maximum, the weights of its strip of keys pass
+// through shared memory, and groups of kValueLanes lanes take the rows of V: more lanes per row mean fewer
+// partial sums per lane and longer runs of memory per load, whatever suits the keys.
 #include "attention_decode/cache.cuh"
 #include "common/online_softmax.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
 
-template <class T, int kHeadDim, bool kDsx, int kHeads, int kLanes, int kUnroll>
+template <class T, int kHeadDim, bool kDsx, int kHeads, int kLanes, int kValueLanes, int kUnroll>
 struct LaneGroups {
   static constexpr int kX = kVec16<T>;
   static constexpr int kChunks = kHeadDim / kX;  // 16-byte pieces of a row
   static constexpr int kPerLane = ceil_div(kChunks, kLanes);
   static constexpr int kGroups = 32 / kLanes;
+  static constexpr int kStrip = kGroups * kUnroll;  // keys a warp takes at once
+  static constexpr bool kShared = kValueLanes != kLanes;
+  static constexpr int kPerValueLane = ceil_div(kChunks, kValueLanes);
+  static constexpr int kValueGroups = 32 / kValueLanes;
+  static constexpr int kRows = kStrip / kValueGroups;  // of V per value group and strip
   static_assert(kHeadDim % kX == 0 && 32 % kLanes == 0);
+  static_assert(32 % kValueLanes == 0 && kStrip % kValueGroups == 0);
+  static_assert(!kShared || kStrip <= kHeadDim);  // a warp's weights lie where its rows will
 
   float q[kHeads][kPerLane * kX];  // times scale * log2e
-  float out[kHeads][kPerLane * kX];
+  float out[kHeads][kPerValueLane * kX];
   SoftmaxState state[kHeads];
-  int group, part;  // of this lane
+  int group, part;              // of this lane, for keys
+  int value_group, value_part;  // and for values
 
-  __device__ __forceinline__ LaneGroups() : group(threadIdx.x % 32 / kLanes), part(threadIdx.x % kLanes) {
+  __device__ __forceinline__ LaneGroups()
+      : group(threadIdx.x % 32 / kLanes),
+        part(threadIdx.x % kLanes),
+        value_group(threadIdx.x % 32 / kValueLanes),
+        value_part(threadIdx.x % kValueLanes) {
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       state[h] = SoftmaxState::none();
 #pragma unroll
-      for (int i = 0; i < kPerLane * kX; ++i) q[h][i] = out[h][i] = 0.0f;
+      for (int i = 0; i < kPerLane * kX; ++i) q[h][i] = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kPerValueLane * kX; ++i) out[h][i] = 0.0f;
     }
   }
   __device__ __forceinline__ int chunk(int j) const { return part + j * kLanes; }
   __device__ __forceinline__ bool has(int j) const { return kChunks % kLanes == 0 || chunk(j) < kChunks; }
+  __device__ __forceinline__ int value_chunk(int j) const { return value_part + j * kValueLanes; }
+  __device__ __forceinline__ bool has_value(int j) const {
+    return kChunks % kValueLanes == 0 || value_chunk(j) < kChunks;
+  }
 
   /// From kHeads rows of dtype T (global) or float (shared).
   template <class S>
@@ -47,13 +69,14 @@ struct LaneGroups {
         }
   }
 
-  /// Keys [first, end), the kWarps warps of the block taking turns.
+  /// Keys [first, end), the kWarps warps of the block taking turns. `rows`: shared memory as store() takes
+  /// it.
   template <int kWarps>
-  __device__ __forceinline__ void attend(const HeadCache<T, kHeadDim, kDsx>& cache, int first, int end) {
-    constexpr int kStrip = kGroups * kUnroll;
+  __device__ __forceinline__ void attend(const HeadCache<T, kHeadDim, kDsx>& cache, int first, int end,
+                                         float* rows) {
     for (int strip = first + static_cast<int>(threadIdx.x) / 32 * kStrip; strip < end;
          strip += kWarps * kStrip) {
-      Vec<T, kX> k[kUnroll][kPerLane], v[kUnroll][kPerLane];
+      Vec<T, kX> k[kUnroll][kPerLane], v[kRows][kPerValueLane];
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
@@ -61,11 +84,11 @@ struct LaneGroups {
           if (has(j))
             k[u][j] = load_vec_once<kX>(cache.k_at(min_of(key_of(strip, u), end - 1), chunk(j) * kX));
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
+      for (int r = 0; r < kRows; ++r)
 #pragma unroll
-        for (int j = 0; j < kPerLane; ++j)
-          if (has(j))
-            v[u][j] = load_vec_once<kX>(cache.v_at(min_of(key_of(strip, u), end - 1), chunk(j) * kX));
+        for (int j = 0; j < kPerValueLane; ++j)
+          if (has_value(j))
+            v[r][j] = load_vec_once<kX>(cache.v_at(min_of(strip + row_of(r), end - 1), value_chunk(j) * kX));
 
       float score[kHeads][kUnroll] = {};
 #pragma unroll
@@ -90,23 +113,43 @@ struct LaneGroups {
         float max = score[h][0];
 #pragma unroll
         for (int u = 1; u < kUnroll; ++u) max = fmaxf(max, score[h][u]);
+        if constexpr (kShared) max = over_groups<Max, kLanes>(max);
         const float factor = state[h].raise(max);
 #pragma unroll
-        for (int i = 0; i < kPerLane * kX; ++i) out[h][i] *= factor;
+        for (int i = 0; i < kPerValueLane * kX; ++i) out[h][i] *= factor;
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) state[h].sum += score[h][u] = state[h].weight(score[h][u]);
       }
+      if constexpr (kShared) {
+        if (part == 0) {
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
+          for (int h = 0; h < kHeads; ++h)
 #pragma unroll
-        for (int j = 0; j < kPerLane; ++j)
-          if (has(j)) {
-            const auto x = to_float(v[u][j]);
+            for (int u = 0; u < kUnroll; ++u) weight_at(rows, h, u * kGroups + group) = score[h][u];
+        }
+        __syncwarp();
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        float weight[kHeads];
+#pragma unroll
+        for (int h = 0; h < kHeads; ++h) {
+          if constexpr (kShared)
+            weight[h] = weight_at(rows, h, row_of(r));
+          else
+            weight[h] = score[h][r];
+        }
+#pragma unroll
+        for (int j = 0; j < kPerValueLane; ++j)
+          if (has_value(j)) {
+            const auto x = to_float(v[r][j]);
 #pragma unroll
             for (int h = 0; h < kHeads; ++h)
 #pragma unroll
-              for (int i = 0; i < kX; ++i) out[h][j * kX + i] += score[h][u] * x[i];
+              for (int i = 0; i < kX; ++i) out[h][j * kX + i] += weight[h] * x[i];
           }
+      }
+      if constexpr (kShared) __syncwarp();  // the weights are read before the next strip's, or rows, come
     }
   }
 
@@ -121,48 +164,59 @@ struct LaneGroups {
 #pragma unroll
           for (int i = 0; i < kX; ++i) score += q[h][j * kX + i] * k[chunk(j) * kX + i];
       score = warp_reduce<Sum, kLanes>(score);
-      if (group != 0) score = -WARPTUNE_INFINITY;
-      const float factor = state[h].raise(score), weight = state[h].weight(score);
-      state[h].sum += weight;
+      const float factor = state[h].raise(score),
+                  weight = state[h].weight(score);  // the maximum: in all lanes
+      if (group == 0) state[h].sum += weight;
+      const float value_weight = value_group == 0 ? weight : 0.0f;
 #pragma unroll
-      for (int j = 0; j < kPerLane; ++j)
-        if (has(j))
+      for (int j = 0; j < kPerValueLane; ++j)
+        if (has_value(j))
 #pragma unroll
           for (int i = 0; i < kX; ++i)
-            out[h][j * kX + i] = out[h][j * kX + i] * factor + weight * v[chunk(j) * kX + i];
+            out[h][j * kX + i] = out[h][j * kX + i] * factor + value_weight * v[value_chunk(j) * kX + i];
     }
   }
 
-  /// Merges the groups of the warp and puts its result into shared memory: rows [kHeads][kHeadDim], states.
+  /// Merges the groups of each warp and puts its result into shared memory: rows [kWarps][kHeads][kHeadDim],
+  /// states [kWarps][kHeads].
   __device__ __forceinline__ void store(float* rows, SoftmaxState* states) {
+    rows += threadIdx.x / 32 * (kHeads * kHeadDim);
+    states += threadIdx.x / 32 * kHeads;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
-      float max = state[h].max;
-#pragma unroll
-      for (int offset = kLanes; offset < 32; offset *= 2)
-        max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, offset));
+      const float max = over_groups<Max, kLanes>(state[h].max);
       const float factor = state[h].raise(max);
-      float sum = state[h].sum;
-#pragma unroll
-      for (int offset = kLanes; offset < 32; offset *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+      const float sum = over_groups<Sum, kLanes>(state[h].sum);
       if (threadIdx.x % 32 == 0) {
         states[h].max = max;
         states[h].sum = sum;
       }
 #pragma unroll
-      for (int j = 0; j < kPerLane; ++j)
+      for (int j = 0; j < kPerValueLane; ++j)
 #pragma unroll
         for (int i = 0; i < kX; ++i) {
-          float x = out[h][j * kX + i] * factor;
-#pragma unroll
-          for (int offset = kLanes; offset < 32; offset *= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
-          if (group == 0 && has(j)) rows[h * kHeadDim + chunk(j) * kX + i] = x;
+          const float x = over_groups<Sum, kValueLanes>(out[h][j * kX + i] * factor);
+          if (value_group == 0 && has_value(j)) rows[h * kHeadDim + value_chunk(j) * kX + i] = x;
         }
     }
   }
 
  private:
+  /// The weight of key `key` of the strip, where the warp's rows will lie.
+  static __device__ __forceinline__ float& weight_at(float* rows, int h, int key) {
+    return rows[threadIdx.x / 32 * (kHeads * kHeadDim) + h * kStrip + key];
+  }
   __device__ __forceinline__ int key_of(int strip, int u) const { return strip + u * kGroups + group; }
+  /// Row r of V of this lane's value group, within the strip.
+  __device__ __forceinline__ int row_of(int r) const { return r * kValueGroups + value_group; }
+  /// Over the lanes of a warp that have the same place in their groups of kWidth.
+  template <class Op, int kWidth>
+  static __device__ __forceinline__ float over_groups(float x) {
+#pragma unroll
+    for (int offset = kWidth; offset < 32; offset *= 2)
+      x = Op::combine(x, __shfl_xor_sync(0xffffffffu, x, offset));
+    return x;
+  }
 };
 
 }  // namespace warptune

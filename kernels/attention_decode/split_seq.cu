@@ -9,7 +9,7 @@
 namespace warptune {
 
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kDsx, bool kAppend, int kBlock, int kSplits,
-          int kLanes, int kUnroll, int kHeads, bool kLastBlock>
+          int kLanes, int kValueLanes, int kUnroll, int kHeads, bool kLastBlock>
 __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDecodeArgs args) {
   constexpr int kWarps = kBlock / 32, kGroup = kQHeads / kKvHeads;
   static_assert(kGroup % kHeads == 0);
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
   }
 
   const HeadCache<T, kHeadDim, kDsx> cache(args, static_cast<long long>(b) * kKvHeads + first_head / kGroup);
-  LaneGroups<T, kHeadDim, kDsx, kHeads, kLanes, kUnroll> groups;
+  LaneGroups<T, kHeadDim, kDsx, kHeads, kLanes, kValueLanes, kUnroll> groups;
   if constexpr (kAppend) {
     __shared__ __align__(32) NewRows<kHeads, kHeadDim> fresh;
     make_new_rows<T, kQHeads, kKvHeads, kHeadDim, kHeads, kBlock>(args, b, first_head, length - 1, fresh);
@@ -35,13 +35,13 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
     const bool owner = range.end == length;  // of the new key
     if (owner && first_head % kGroup == 0) write_new_row<kBlock>(cache, length - 1, fresh.k, fresh.v);
     groups.load_q(&fresh.q[0][0], args.scale * kLog2e);
-    groups.template attend<kWarps>(cache, range.first, owner ? length - 1 : range.end);
+    groups.template attend<kWarps>(cache, range.first, owner ? length - 1 : range.end, rows);
     if (owner && threadIdx.x < 32) groups.attend_row(fresh.k, fresh.v);
   } else {
     groups.load_q(static_cast<const T*>(args.q) + first_row * kHeadDim, args.scale * kLog2e);
-    groups.template attend<kWarps>(cache, range.first, range.end);
+    groups.template attend<kWarps>(cache, range.first, range.end, rows);
   }
-  groups.store(rows + threadIdx.x / 32 * (kHeads * kHeadDim), states + threadIdx.x / 32 * kHeads);
+  groups.store(rows, states);
   __syncthreads();
 
   if (kSplits == 1 || range.active == 1) {

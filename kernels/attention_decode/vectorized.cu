@@ -9,7 +9,7 @@
 namespace warptune {
 
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kDsx, bool kAppend, int kBlock, int kLanes,
-          int kUnroll>
+          int kValueLanes, int kUnroll>
 __global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionDecodeArgs args) {
   constexpr int kWarps = kBlock / 32, kGroup = kQHeads / kKvHeads;
   __shared__ __align__(16) float rows[kWarps * kHeadDim];
@@ -23,21 +23,21 @@ __global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionD
     return;
   }
   const HeadCache<T, kHeadDim, kDsx> cache(args, static_cast<long long>(b) * kKvHeads + head / kGroup);
-  LaneGroups<T, kHeadDim, kDsx, 1, kLanes, kUnroll> groups;
+  LaneGroups<T, kHeadDim, kDsx, 1, kLanes, kValueLanes, kUnroll> groups;
   if constexpr (kAppend) {
     __shared__ __align__(32) NewRows<1, kHeadDim> fresh;
     make_new_rows<T, kQHeads, kKvHeads, kHeadDim, 1, kBlock>(args, b, head, length - 1, fresh);
     __syncthreads();
     if (head % kGroup == 0) write_new_row<kBlock>(cache, length - 1, fresh.k, fresh.v);
     groups.load_q(&fresh.q[0][0], args.scale * kLog2e);
-    groups.template attend<kWarps>(cache, 0, length - 1);
+    groups.template attend<kWarps>(cache, 0, length - 1, rows);
     if (threadIdx.x < 32) groups.attend_row(fresh.k, fresh.v);
   } else {
     groups.load_q(static_cast<const T*>(args.q) + (static_cast<long long>(b) * kQHeads + head) * kHeadDim,
                   args.scale * kLog2e);
-    groups.template attend<kWarps>(cache, 0, length);
+    groups.template attend<kWarps>(cache, 0, length, rows);
   }
-  groups.store(rows + threadIdx.x / 32 * kHeadDim, states + threadIdx.x / 32);
+  groups.store(rows, states);
   __syncthreads();
   merge_warps<kWarps, 1, kHeadDim, kHeadDim>(rows, states, [&](int, int i, float value, SoftmaxState all) {
     out[i] = from_float<T>(value / all.sum);

@@ -1,5 +1,6 @@
 // Idea: kBlock threads per row; the row is read once with wide loads and stays in registers as floats between
-// maximum, sum and result. A block of one warp needs no barrier. A row that sees nothing gives zeros.
+// maximum, sum and result. A row of one warp needs no barrier, and a block takes kRows of them. A row that
+// sees nothing gives zeros.
 #include "common/fitting.h"
 #include "common/pdl.cuh"
 #include "common/reduce.cuh"
@@ -8,14 +9,18 @@
 
 namespace warptune {
 
-template <class T, int kHeads, int kQueries, int kKeys, int kMasked, int kBlock, int kVecWanted, int kStore>
-__global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
+template <class T, int kHeads, int kQueries, int kKeys, int kMasked, int kBlock, int kRows, int kVecWanted,
+          int kStore>
+__global__ void __launch_bounds__(kBlock* kRows) softmax_vectorized(SoftmaxArgs args) {
   constexpr int kVec = fitting_vec(kVecWanted, kKeys);
   constexpr int kPieces = kKeys / kVec;
   constexpr int kPerThread = ceil_div(kPieces, kBlock);
+  static_assert(kRows == 1 || kBlock == 32);
   pdl_launch_next();
   pdl_wait();
-  const long long row = blockIdx.x;
+  const int thread = kRows == 1 ? threadIdx.x : threadIdx.x % kBlock;
+  const long long row = static_cast<long long>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kBlock);
+  if (kRows > 1 && row >= static_cast<long long>(args.batch) * (kHeads * kQueries)) return;
   const long long mask_row = row / (kHeads * kQueries) * kQueries + row % kQueries;
   const T* x = static_cast<const T*>(args.x) + row * kKeys;
   const T* mask = static_cast<const T*>(args.mask) + mask_row * kKeys;
@@ -24,7 +29,7 @@ __global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
   Vec<T, kVec> in[kPerThread], seen[kPerThread];
 #pragma unroll
   for (int j = 0; j < kPerThread; ++j) {
-    const int piece = threadIdx.x + j * kBlock;
+    const int piece = thread + j * kBlock;
     if (piece < kPieces) {
       in[j] = load_vec_stream<kVec>(x + piece * kVec);
       if constexpr (kMasked) seen[j] = load_vec<kVec>(mask + piece * kVec);  // the heads share it
@@ -34,7 +39,7 @@ __global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
   float most = -WARPTUNE_INFINITY;
 #pragma unroll
   for (int j = 0; j < kPerThread; ++j) {
-    const bool inside = threadIdx.x + j * kBlock < kPieces;
+    const bool inside = thread + j * kBlock < kPieces;
 #pragma unroll
     for (int i = 0; i < kVec; ++i) {
       p[j][i] = -WARPTUNE_INFINITY;
@@ -60,7 +65,7 @@ __global__ void __launch_bounds__(kBlock) softmax_vectorized(SoftmaxArgs args) {
   const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
 #pragma unroll
   for (int j = 0; j < kPerThread; ++j) {
-    const int piece = threadIdx.x + j * kBlock;
+    const int piece = thread + j * kBlock;
     if (piece < kPieces) {
 #pragma unroll
       for (int i = 0; i < kVec; ++i) p[j][i] *= inverse;

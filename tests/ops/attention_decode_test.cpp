@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -128,6 +129,28 @@ TEST(GpuAttentionDecodeBugs, CachesMayHoldMoreThan2To31Elements) {
   check_cuda_variants("attention_decode", dims(70, 32, 32, 128, 8192, {kAppend}), dtypes, 2);
 }
 
+/// The variants that give values other lanes than keys, with all configurations that do so.
+OpEntry own_lanes_for_values() {
+  OpEntry entry = find_op("attention_decode");
+  std::erase_if(entry.variants, [](const Variant& v) {
+    return std::ranges::find(v.parameters, "threads_per_value", &Parameter::name) == v.parameters.end();
+  });
+  for (Variant& v : entry.variants) v.constraints.push_back("threads_per_value != threads_per_key");
+  return entry;
+}
+// Both layouts of K, several heads per block, lanes without a piece (80 and 96), one and two pieces per lane,
+// uneven lengths, the appended key, and sequences shorter and longer than a warp's strip.
+const auto kOwnLanes = ::testing::Values(
+    dims(9, 8, 2, 128, 301, {kUneven}), dims(1, 4, 4, 64, 1000), dims(1, 8, 1, 256, 77),
+    dims(9, 4, 2, 128, 301, {kUneven, kDsx}), dims(2, 4, 2, 80, 150, {kDsx}), dims(2, 6, 2, 96, 150, {kDsx}),
+    dims(1, 2, 2, 64, 1, {kDsx}), dims(6, 8, 2, 128, 200, {kAppend, kBias, kUneven}),
+    dims(6, 4, 2, 96, 65, {kAppend, kUneven, kDsx}), dims(1, 2, 2, 64, 1, {kAppend}));
+class GpuAttentionDecodeOwnLanes : public ::testing::TestWithParam<Dims> {};
+TEST_P(GpuAttentionDecodeOwnLanes, MatchTheReference) {
+  check_cuda_variants(own_lanes_for_values(), GetParam(), kFloats);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeOwnLanes, kOwnLanes, shape_name);
+
 TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   const Op& op = find_op("attention_decode").op;
   EXPECT_THROW(op.problem(dims(1, 3, 2, 64, 1), DType::bf16), InputError);
@@ -157,7 +180,7 @@ TEST(AttentionDecodeOp, SpacesAreOfAReasonableSize) {
       if (v.backend == Backend::host) continue;
       const auto n = Space(v, p, facts).configs().size();
       EXPECT_GE(n, 2u) << p.key() << " " << v.name;
-      EXPECT_LE(n, 300u) << p.key() << " " << v.name;
+      EXPECT_LE(n, 420u) << p.key() << " " << v.name;
     }
   }
 }

@@ -21,11 +21,14 @@ std::vector<Variant> argmax_cuda() {
           .idea = "blocks share a row, 16-byte loads, the last to arrive writes the id",
           .parameters = {block,
                          {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
+                         {"unroll", {4, 8, 16}, "loads in flight per thread"},
                          {"pdl", {0, 1}, "programmatic dependent launch"}},
-          .constraints = {"blocks_per_row * block <= max(vocab, block)", "batch <= 65535",
-                          "pdl == 0 || arch >= 90"},
+          .constraints = {"blocks_per_row * block <= max(vocab, block)",
+                          // More loads in flight only where a thread has them.
+                          "unroll == 4 || unroll / 2 * 16 * block * blocks_per_row < vocab * dtype_bytes",
+                          "batch <= 65535", "pdl == 0 || arch >= 90"},
           .stages = {{"argmax/vectorized.cu",
-                      "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}>",
+                      "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
                                                static_cast<unsigned>(p["batch"])},

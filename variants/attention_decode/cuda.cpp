@@ -15,11 +15,11 @@ std::int64_t split_workspace(const Problem& p, const Config& c) {
 
 Stage combine_stage() {
   return {.file = "attention_decode/combine.cu",
-          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, 128>",
+          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, {combine_block}>",
           .launch =
               [](const Problem& p, const Config& c) {
                 return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                              .block = {128},
+                              .block = {as_unsigned(c["combine_block"])},
                               .pdl = c["pdl"] != 0};
               },
           .when = [](const Problem&, const Config& c) { return c["splits"] > 1 && c["combine"] == 0; }};
@@ -33,8 +33,18 @@ std::int64_t ring_bytes(const Problem& p, const Config& c) {
 const Parameter kPdl{"pdl", {0, 1}, "programmatic dependent launch"};
 const Parameter kCombine{
     "combine", {0, 1}, "who merges the splits: an extra kernel or the last block", {"kernel", "last_block"}};
+const Parameter kCombineBlock{"combine_block", {128, 512}, "threads per block of the extra kernel"};
+/// More threads only where there are many splits to merge.
+const std::string kCombineBlockRule = "combine_block == 128 || (combine == 0 && splits >= 64)";
 /// 27, 33 and 66 make whole waves on 108 and 132 multiprocessors.
 const Parameter kSplits{"splits", {1, 2, 4, 8, 16, 27, 32, 33, 64, 66, 128}, "blocks that share the keys"};
+
+const Parameter kThreadsPerKey{"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"};
+const Parameter kThreadsPerValue{"threads_per_value", {4, 8, 16, 32}, "lanes that share a value"};
+/// The lanes of the keys, or more of them, with one or two 16-byte pieces each.
+const std::string kValueRule =
+    "threads_per_value == threads_per_key || (threads_per_value > threads_per_key && threads_per_value * 16 "
+    "<= head_dim * dtype_bytes && threads_per_value * 32 >= head_dim * dtype_bytes)";
 
 Variant naive() {
   return {
@@ -55,16 +65,17 @@ Variant vectorized() {
       .name = "vectorized",
       .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
-                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
                      {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
                      kPdl},
       .constraints = {"head_dim * dtype_bytes % 16 == 0", "head_dim <= 64 * threads_per_key",
-                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes", kValueRule,
                       "unroll * head_dim * dtype_bytes >= 32 * threads_per_key",
                       "unroll * head_dim * dtype_bytes <= 128 * threads_per_key", "pdl == 0 || arch >= 90"},
       .stages = {{"attention_decode/vectorized.cu",
                   "attention_decode_vectorized<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, "
-                  "{append}, {block}, {threads_per_key}, {unroll}>",
+                  "{append}, {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                   .block = {as_unsigned(c["block"])},
@@ -79,18 +90,23 @@ Variant split_seq() {
       .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
                      kSplits,
-                     {"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
                      {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
                      {"heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"},
                      kPdl,
-                     kCombine},
+                     kCombine,
+                     kCombineBlock},
       .constraints =
           {
               "head_dim * dtype_bytes % 16 == 0",
               "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
+              kValueRule,
               // K bytes in flight per lane: 64 to 128.
               "unroll * head_dim * dtype_bytes >= 64 * threads_per_key",
               "unroll * head_dim * dtype_bytes <= 128 * threads_per_key",
+              "threads_per_value == threads_per_key || unroll * head_dim * dtype_bytes > 64 * "
+              "threads_per_key",
               // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
               "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
               "(q_heads / kv_heads) % heads_per_block == 0",
@@ -106,12 +122,14 @@ Variant split_seq() {
               "splits <= 2 || " + threads + " <= 2048 * sms",
               "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
               "combine == 0 || splits > 1",
+              kCombineBlockRule,
               "pdl == 0 || arch >= 90",
           },
       .stages =
           {{"attention_decode/split_seq.cu",
             "attention_decode_split_seq<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, "
-            "{block}, {splits}, {threads_per_key}, {unroll}, {heads_per_block}, {combine}>",
+            "{block}, {splits}, {threads_per_key}, {threads_per_value}, {unroll}, {heads_per_block}, "
+            "{combine}>",
             [](const Problem& p, const Config& c) {
               return Launch{
                   .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / c["heads_per_block"]),
@@ -134,7 +152,8 @@ Variant mma() {
                      {"tile", {16, 32, 64}, "keys of a warp's tile"},
                      {"stages", {2, 3, 4}, "tiles of a warp's ring"},
                      kPdl,
-                     kCombine},
+                     kCombine,
+                     kCombineBlock},
       .constraints =
           {
               "append == 0 && k_layout == 0",
@@ -148,6 +167,7 @@ Variant mma() {
               "splits <= 2 || " + rings + " <= 3 * sms * shared_per_block",
               "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
               "combine == 0 || splits > 1",
+              kCombineBlockRule,
               "pdl == 0 || arch >= 90",
           },
       .dtypes = {DType::fp16, DType::bf16},

@@ -9,7 +9,8 @@ std::vector<Variant> softmax_cuda() {
     return row_launch(p["batch"] * p["q_heads"] * p["q_len"], c);
   };
   std::vector<std::string> constraints = vec_constraints("kv_len");
-  constraints.insert(constraints.end(), {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len"});
+  constraints.insert(constraints.end(), {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len",
+                                         "rows == 1 || (block == 32 && rows <= batch * q_heads * q_len)"});
   return {
       {
           .name = "naive",
@@ -22,13 +23,18 @@ std::vector<Variant> softmax_cuda() {
           .name = "vectorized",
           .idea = "wide loads, row kept in registers between maximum, sum and result",
           .parameters = {{"block", {32, 64, 128, 256, 512, 1024}, "threads per row"},
+                         {"rows", {1, 2, 4, 8}, "rows per block"},
                          vec_parameter(),
                          store_parameter()},
           .constraints = constraints,
           .stages =
               {{"softmax/vectorized.cu",
-                "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, {vec}, {store}>",
-                launch}},
+                "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, {rows}, {vec}, "
+                "{store}>",
+                [](const Problem& p, const Config& c) {
+                  return Launch{.grid = {blocks_for(p["batch"] * p["q_heads"] * p["q_len"], c["rows"])},
+                                .block = {static_cast<unsigned>(c["block"] * c["rows"])}};
+                }}},
       },
   };
 }
