@@ -66,6 +66,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
 Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   Fleet fleet;
   fleet.workers = start_workers(sweep, options);
+  lock_devices(fleet.workers);
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
   for (const auto& [slug, members] : kinds) writable([&] { add_kind(fleet, sweep, options, members); });
