@@ -47,7 +47,7 @@ inline std::filesystem::path fresh_folder(const std::string& name) {
 inline std::string host_sweep(const std::filesystem::path& folder, const std::string& hidden,
                               const std::string& threads = "[1, 2]") {
   const auto path = folder / "sweep.yaml";
-  std::ofstream(path) << "device: host\nsampling: {min_samples: 3, max_time: 0.002}\nops:\n"
+  std::ofstream(path) << "device: host\nsampling: {min_samples: 6, max_time: 0.002}\nops:\n"
                          "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: "
                       << hidden
                       << "}]\n    variants: [host_naive, host_threaded: {parameters: {threads: " << threads

@@ -13,6 +13,7 @@
 #include "results/run_info.h"
 #include "table.h"
 #include "tune/device_file.h"
+#include "tune/device_lock.h"
 #include "tune/winners_sweep.h"
 
 namespace warptune {
@@ -112,6 +113,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", arguments[1]));
 
     const auto device = open_device(given->device);
+    const DeviceLock lock(device->facts().id);
     const auto file = std::filesystem::path(given->wisdom).parent_path() / "device.json";
     if (const auto stored = load_device_file(file, device->facts())) device->set_ceilings(*stored);
     const DeviceFacts& facts = device->facts();

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "tune/device_file.h"
+#include "tune/device_lock.h"
 
 namespace warptune {
 namespace {
@@ -22,6 +23,7 @@ void print(const Calibration& c) {
   row("read", f.read_gb_per_s, "GB/s");
   row("write", c.write_gb_per_s, "GB/s");
   row("copy (read and written)", f.copy_gb_per_s, "GB/s");
+  row("read from the L2", f.l2_read_gb_per_s, "GB/s");
   row("matrix products, 16-bit", f.matrix_tflop_per_s, "TFLOP/s");
   row("arithmetic, fp32", f.vector_tflop_per_s, "TFLOP/s");
   row("launch of an empty kernel", c.launch_us, "us");
@@ -51,6 +53,7 @@ void add_calibrate(CLI::App& app, int&) {
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command->callback([given] {
     const auto device = open_device(given->device);
+    const DeviceLock lock(device->facts().id);
     const auto file = std::filesystem::path(given->output) / device->facts().slug() / "device.json";
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);

@@ -2,8 +2,10 @@
 #include "tune/profile.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -21,6 +23,14 @@ struct Given {
   std::string target, problem, dtype = "bf16", config, wisdom, device = "auto", tool, output = "profile";
   bool inside = false;
 };
+
+/// A sweep may try other values than a variant lists, so they are no error.
+void note_unlisted(const Variant& variant, const Config& config) {
+  for (const Parameter& p : variant.parameters)
+    if (std::ranges::find(p.values, config[p.name]) == p.values.end())
+      fmt::print(stderr, "warptune: {}={} is none of the values that {} lists ({})\n", p.name, config[p.name],
+                 variant.name, fmt::join(p.values, ", "));
+}
 
 ProfileTarget target_of(const Given& given) {
   const auto slash = given.target.find('/');
@@ -41,6 +51,7 @@ ProfileTarget target_of(const Given& given) {
     target.config = parse_config(variant, winner->config.str());
   } else {
     target.config = parse_config(variant, given.config);
+    if (!given.inside) note_unlisted(variant, target.config);
   }
   return target;
 }

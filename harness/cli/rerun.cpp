@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "measure/statistics.h"
 #include "tune/tune.h"
 #include "tune/winners_sweep.h"
 
@@ -26,8 +27,10 @@ void add_rerun(CLI::App& app, int& exit_code) {
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
-  command->add_option("--min-samples", given->bench.min_samples, "Samples of each winner, at least")
-      ->check(CLI::Range(3, 10000))
+  command
+      ->add_option("--min-samples", given->bench.min_samples,
+                   "Samples of each winner, at least; fewer than 6 give no 95 % interval")
+      ->check(CLI::Range(kFewestForInterval, 10000))
       ->capture_default_str();
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;

@@ -1,12 +1,27 @@
 // warptune tune CONFIG: runs a sweep.
 #include "tune/tune.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "cli/commands.h"
 #include "tune/dry_run.h"
 
 namespace warptune {
+namespace {
+
+/// A number of this range, which NaN is not (CLI::Range lets it pass).
+CLI::Validator within(double low, double high) {
+  return {[=](std::string& text) {
+            double value = 0;
+            const bool number = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
+            return number ? std::string() : fmt::format("'{}' is no number from {} to {}", text, low, high);
+          },
+          fmt::format("NUMBER in [{} - {}]", low, high)};
+}
+
+}  // namespace
 
 void add_tune(CLI::App& app, int& exit_code) {
   auto* command =
@@ -38,17 +53,17 @@ void add_tune(CLI::App& app, int& exit_code) {
   command
       ->add_option("--deadline", given->options.deadline.most_seconds,
                    "Seconds after which any configuration counts as hung; the best so far lowers it")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(within(0.1, 86400))
       ->capture_default_str();
   command
       ->add_option("--first-deadline", given->options.first_job_seconds,
                    "Seconds more for the first configuration of a problem, whose reference is computed then")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(within(0, 86400))
       ->capture_default_str();
   command
       ->add_option("--compile-deadline", given->options.compile_seconds,
                    "Seconds until a configuration that still compiles is given up")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(within(0.1, 86400))
       ->capture_default_str();
   command->add_flag("--fresh", given->options.fresh,
                     "Begin a new CSV (SWEEP.2.csv, ...) instead of going on with the newest");

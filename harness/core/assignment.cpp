@@ -54,6 +54,9 @@ std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view te
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
       throw InputError(fmt::format("'{}' is not of the form name=value", item));
+    const auto given = [&](const auto& pair) { return pair.first == item.substr(0, equals); };
+    if (std::ranges::any_of(pairs, given))
+      throw InputError(fmt::format("'{}' is given twice", item.substr(0, equals)));
     pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
   }

@@ -39,7 +39,7 @@ class Assignment {
   std::vector<Entry> entries_;
 };
 
-/// Splits "a=1,b=x" into pairs; throws InputError where a pair has no '='.
+/// Splits "a=1,b=x" into pairs; throws InputError where a pair has no '=' or a name is given twice.
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text);
 
 }  // namespace warptune

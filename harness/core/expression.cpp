@@ -13,12 +13,45 @@
 
 namespace warptune {
 
+using Binary = double (*)(double, double);
+
 struct Expression::State {
   std::string text;
   std::vector<std::string> names;
   std::vector<double> values;
   mu::Parser parser;
+
+  void prepare(mu::Parser& p, Binary remainder) {
+    p.DefineOprt("%", remainder, mu::prMUL_DIV);
+    p.DefineInfixOprt("!", [](double a) { return a == 0 ? 1.0 : 0.0; });
+    p.DefineConst("true", 1);
+    p.DefineConst("false", 0);
+    for (std::size_t i = 0; i < names.size(); ++i) p.DefineVar(names[i], &values[i]);
+    p.SetExpr(text);
+  }
 };
+
+namespace {
+
+/// The first '=' that is no part of a comparison: muParser would assign there.
+std::size_t assignment_in(const std::string& text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '=') continue;
+    if (i + 1 < text.size() && text[i + 1] == '=')
+      ++i;
+    else if (i == 0 || std::string("<>!").find(text[i - 1]) == std::string::npos)
+      return i;
+  }
+  return std::string::npos;
+}
+
+struct DivisionByZero {};
+
+std::string wrong_at(const std::string& text, std::size_t place, const std::string& why) {
+  return fmt::format("constraint '{}' is wrong at position {}: {}", text, place + 1, why);
+}
+
+}  // namespace
 
 Expression::Expression(std::string text, std::vector<std::string> variables)
     : state_(std::make_unique<State>()) {
@@ -26,25 +59,23 @@ Expression::Expression(std::string text, std::vector<std::string> variables)
   s.text = std::move(text);
   s.names = std::move(variables);
   s.values.assign(s.names.size(), 1.0);
+  if (const auto place = assignment_in(s.text); place != std::string::npos)
+    throw InputError(wrong_at(s.text, place, "'=' assigns; '==' compares"));
   try {
-    s.parser.DefineOprt(
-        "%", [](double a, double b) { return b == 0 ? 1.0 : std::fmod(a, b); }, mu::prMUL_DIV);
-    s.parser.DefineInfixOprt("!", [](double a) { return a == 0 ? 1.0 : 0.0; });
-    s.parser.DefineConst("true", 1);
-    s.parser.DefineConst("false", 0);
-    for (std::size_t i = 0; i < s.names.size(); ++i) s.parser.DefineVar(s.names[i], &s.values[i]);
-    s.parser.SetExpr(s.text);
+    s.prepare(s.parser, [](double a, double b) { return b == 0 ? 1.0 : std::fmod(a, b); });
     s.parser.Eval();
+    if (s.parser.GetNumResults() != 1)
+      throw InputError(wrong_at(s.text, s.text.find(','), "',' separates two constraints"));
   } catch (const mu::Parser::exception_type& e) {
     if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN)
       throw InputError(fmt::format("unknown name '{}' at position {} of constraint '{}'; it may use {}",
                                    e.GetToken(), e.GetPos() + 1, s.text, fmt::join(s.names, ", ")));
     if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError("a constraint is empty");
     // The parser counts some ends of the text beyond it, and repeats the place in its sentence.
-    const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size()) + 1;
+    const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
     std::string why = std::regex_replace(e.GetMsg(), std::regex(R"(( found)? at position \d+\.?)"), "");
     if (!why.empty()) why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-    throw InputError(fmt::format("constraint '{}' is wrong at position {}: {}", s.text, place, why));
+    throw InputError(wrong_at(s.text, place, why));
   }
 }
 
@@ -52,6 +83,19 @@ Expression::~Expression() = default;
 Expression::Expression(Expression&&) noexcept = default;
 Expression& Expression::operator=(Expression&&) noexcept = default;
 const std::string& Expression::text() const { return state_->text; }
+
+bool Expression::takes_remainder_by_zero(const std::vector<double>& values) const {
+  state_->values = values;
+  mu::Parser strict;
+  state_->prepare(strict,
+                  [](double a, double b) { return b == 0 ? throw DivisionByZero() : std::fmod(a, b); });
+  try {
+    strict.Eval();
+  } catch (const DivisionByZero&) {
+    return true;
+  }
+  return false;
+}
 
 double Expression::evaluate(const std::vector<double>& values) const {
   state_->values = values;

@@ -18,6 +18,8 @@ class Expression {
   const std::string& text() const;
   /// The values in the order of the variables given.
   double evaluate(const std::vector<double>& values) const;
+  /// Whether `%` meets a zero on its right there; its value is then 1, so that nothing is divisible by zero.
+  bool takes_remainder_by_zero(const std::vector<double>& values) const;
 
  private:
   struct State;

@@ -10,6 +10,15 @@ namespace warptune {
 
 int DeviceFacts::arch_number() const { return arch.starts_with("sm_") ? std::stoi(arch.substr(3)) : 0; }
 
+void DeviceFacts::set_ceilings(const DeviceFacts& m) {
+  read_gb_per_s = m.read_gb_per_s;
+  copy_gb_per_s = m.copy_gb_per_s;
+  l2_read_gb_per_s = m.l2_read_gb_per_s;
+  matrix_tflop_per_s = m.matrix_tflop_per_s;
+  vector_tflop_per_s = m.vector_tflop_per_s;
+  launch_floor_us = m.launch_floor_us;
+}
+
 std::string DeviceFacts::slug() const {
   std::string text = name.starts_with("NVIDIA ") ? name.substr(7) : name;
   for (char& c : text)

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "core/error.h"
+#include "core/limits.h"
 
 namespace warptune {
 
@@ -39,9 +39,7 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
       throw InputError(fmt::format("op '{}' needs dim '{}' ({})", name, dim.name, dim.doc));
     const std::int64_t value = entry ? entry->value : *dim.fallback;
     if (dim.labels.empty()) {
-      if (value < dim.min)
-        throw InputError(
-            fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", dim.name, name, value, dim.min));
+      check_dim(*this, dim, value);
       p.dims.set(dim.name, value);
     } else {
       if (value < 0 || value >= static_cast<std::int64_t>(dim.labels.size()))
@@ -66,12 +64,7 @@ Problem Op::problem(std::span<const std::pair<std::string, std::string>> given, 
       values.set(key, it - dim->labels.begin());
       continue;
     }
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      throw InputError(
-          fmt::format("dim '{}' of op '{}' is '{}'; it must be a whole number", key, name, text));
-    values.set(key, value);
+    values.set(key, whole_number(text, fmt::format("dim '{}' of op '{}'", key, name)));
   }
   return problem(values, dtype);
 }

@@ -4,10 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
 #include "core/error.h"
 #include "core/expression.h"
+#include "core/limits.h"
 
 namespace warptune {
 
@@ -21,6 +22,13 @@ std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const Parameter& p : variant.parameters) names.push_back(p.name);
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// A label by its index, "1".
+std::optional<std::int64_t> label_index(const Parameter& parameter, const std::string& text) {
+  for (std::size_t i = 0; i < parameter.labels.size(); ++i)
+    if (std::to_string(i) == text) return static_cast<std::int64_t>(i);
+  return std::nullopt;
 }
 
 void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
@@ -62,7 +70,9 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
 
 std::int64_t Space::size() const {
   std::int64_t n = 1;
-  for (const Parameter& p : parameters_) n *= static_cast<std::int64_t>(p.values.size());
+  for (const Parameter& p : parameters_)
+    if (__builtin_mul_overflow(n, static_cast<std::int64_t>(p.values.size()), &n))
+      return std::numeric_limits<std::int64_t>::max();
   return n;
 }
 
@@ -79,13 +89,30 @@ Config Space::at(std::int64_t index) const {
   return config;
 }
 
-std::optional<std::string> Space::broken_constraint(const Config& config) const {
+std::vector<double> Space::values_of(const Config& config) const {
   std::vector<double> values;
   for (const Parameter& p : parameters_) values.push_back(static_cast<double>(config[p.name]));
   values.insert(values.end(), fixed_.begin(), fixed_.end());
-  for (const Expression& e : rules_->expressions)
-    if (e.evaluate(values) == 0) return e.text();
-  return std::nullopt;
+  return values;
+}
+
+const Expression* Space::broken(const std::vector<double>& values) const {
+  const auto& all = rules_->expressions;
+  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return e.evaluate(values) == 0; });
+  return it == all.end() ? nullptr : &*it;
+}
+
+std::optional<std::string> Space::broken_constraint(const Config& config) const {
+  const Expression* rule = broken(values_of(config));
+  return rule ? std::optional(rule->text()) : std::nullopt;
+}
+
+std::string Space::why_excluded(const Config& config) const {
+  const auto values = values_of(config);
+  const Expression* rule = broken(values);
+  if (!rule) return "";
+  return fmt::format("constraint '{}' excludes {}{}", rule->text(), config.empty() ? "it" : config.str(),
+                     rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
 }
 
 std::vector<Config> Space::configs() const {
@@ -105,11 +132,13 @@ Config parse_config(const Variant& variant, std::string_view text) {
     const auto label = std::ranges::find(it->labels, value);
     std::int64_t number = label - it->labels.begin();
     if (label == it->labels.end()) {
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-      if (error != std::errc() || end != value.data() + value.size())
-        throw InputError(fmt::format(
-            "parameter '{}' of variant '{}' is '{}'; it must be a whole number{}", name, variant.name, value,
-            it->labels.empty() ? "" : fmt::format(" or one of {}", fmt::join(it->labels, ", "))));
+      const std::string what = fmt::format("parameter '{}' of variant '{}'", name, variant.name);
+      const auto index =
+          it->labels.empty() ? std::optional(whole_number(value, what)) : label_index(*it, value);
+      if (!index)
+        throw InputError(
+            fmt::format("{} is '{}'; it must be one of {}", what, value, fmt::join(it->labels, ", ")));
+      number = *index;
     }
     set_value(given, *it, number);
   }

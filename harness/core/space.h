@@ -11,6 +11,8 @@
 
 namespace warptune {
 
+class Expression;
+
 /// A parameter's values as a sweep gives them, instead of the variant's own.
 struct Override {
   std::string parameter;
@@ -25,10 +27,12 @@ class Space {
   Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
         std::span<const Override> overrides = {}, std::span<const std::string> constraints = {});
 
-  std::int64_t size() const;  // before constraints
+  std::int64_t size() const;  // before constraints; the largest number where it is larger
   Config at(std::int64_t index) const;
   /// The first constraint that the configuration breaks.
   std::optional<std::string> broken_constraint(const Config& config) const;
+  /// The same as a sentence, with what is odd about it.
+  std::string why_excluded(const Config& config) const;
   /// All configurations that keep every constraint.
   std::vector<Config> configs() const;
 
@@ -37,6 +41,8 @@ class Space {
   std::vector<double>
       fixed_;  // dims and facts, in the order of the expressions' variables after the parameters
   struct Rules;
+  const Expression* broken(const std::vector<double>& values) const;
+  std::vector<double> values_of(const Config& config) const;
   std::shared_ptr<const Rules> rules_;
 };
 

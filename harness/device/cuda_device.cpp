@@ -21,6 +21,15 @@ namespace {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
+/// As nvidia-smi writes it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i)
+    text += fmt::format("{}{:02x}", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                        static_cast<unsigned char>(uuid.bytes[i]));
+  return text;
+}
+
 /// A loaded kernel and how to launch it.
 class Kernel {
  public:
@@ -136,6 +145,7 @@ class CudaDevice : public Device {
     WARPTUNE_CUDA_CHECK(cudaRuntimeGetVersion(&toolkit));
     facts_.backend = Backend::cuda;
     facts_.name = p.name;
+    facts_.id = uuid_text(p.uuid);
     facts_.arch = fmt::format("sm_{}{}{}", p.major, p.minor, p.major >= 9 ? "a" : "");
     facts_.driver = clocks_.driver_version();
     facts_.toolkit = fmt::format("{}.{}", toolkit / 1000, toolkit % 1000 / 10);
@@ -162,13 +172,7 @@ class CudaDevice : public Device {
   }
 
   const DeviceFacts& facts() const override { return facts_; }
-  void set_ceilings(const DeviceFacts& m) override {
-    facts_.read_gb_per_s = m.read_gb_per_s;
-    facts_.copy_gb_per_s = m.copy_gb_per_s;
-    facts_.matrix_tflop_per_s = m.matrix_tflop_per_s;
-    facts_.vector_tflop_per_s = m.vector_tflop_per_s;
-    facts_.launch_floor_us = m.launch_floor_us;
-  }
+  void set_ceilings(const DeviceFacts& measured) override { facts_.set_ceilings(measured); }
 
   Buffer allocate(std::size_t bytes) override {
     return Buffer(pool_->allocate(std::max<std::size_t>(bytes, 1)), bytes,
@@ -233,8 +237,15 @@ class CudaDevice : public Device {
   }
   void flush_cache(Stream stream) override {
     const std::size_t bytes = static_cast<std::size_t>(2 * facts_.l2_bytes);
-    if (!flush_.data()) flush_ = allocate(bytes);
-    set_bytes(flush_.data(), 0, bytes, stream);
+    if (!flush_.data()) {
+      flush_ = allocate(bytes);
+      set_bytes(flush_.data(), 0, bytes, stream);
+    }
+    if (!read_) read_.emplace(own("harness/stream.cu", "stream_read<4>"));
+    const StreamArgs args{
+        .from = flush_.data(), .to = flush_.data(), .chunks = static_cast<long long>(bytes / 16)};
+    const Launch geometry{.grid = {static_cast<unsigned>(4 * facts_.sms)}, .block = {512}};
+    read_->launch(&args, native(stream), &geometry);
   }
 
   std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
@@ -305,7 +316,7 @@ class CudaDevice : public Device {
   std::shared_ptr<MemoryPool> pool_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
-  std::optional<Kernel> spin_;
+  std::optional<Kernel> spin_, read_;
   std::array<std::optional<Kernel>, 4> fill_, count_;
   std::optional<Kernel> checksum_;
   bool persisting_l2_ = false;  // the device can pin lines in its L2

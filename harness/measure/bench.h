@@ -1,5 +1,6 @@
 #pragma once
 // Proves and times the configurations of one problem on one device.
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,13 +33,24 @@ struct FinalistTimes {
   Measurement main, hot, isolated;
 };
 
+/// Measures read, copy, L2 and matrix ceilings and the launch floor of a device (about half a second), and
+/// sets them.
+DeviceFacts measure_ceilings(Device& device);
+using MeasureCeilings = std::function<DeviceFacts(Device&)>;
+/// Measures the ceilings again and keeps the higher of each: a busy device only ever lowers them. Leaves them
+/// where the device has too little free memory to measure.
+void raise_ceilings(Device& device, const MeasureCeilings& measure = measure_ceilings);
+
 class Workbench;
+enum class Timing;
 
 /// Allocates and fills the tensors once, computes the reference once, then tries any number of
 /// configurations.
 class Bench {
  public:
-  Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options);
+  /// `measure`: what measures the ceilings again before a time counts as impossible.
+  Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
+        MeasureCeilings measure = measure_ceilings);
   ~Bench();
   /// Compiles, verifies, times, verifies again on other inputs. Never throws for what the configuration does
   /// wrong: that is the status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the
@@ -49,11 +61,12 @@ class Bench {
   const Problem& problem() const;
 
  private:
-  std::unique_ptr<Workbench> work_;
-};
+  void check_ceilings(Measurement& measurement, Timing timing);
 
-/// Measures read, copy and matrix ceilings and the launch floor of a device (about half a second).
-DeviceFacts measure_ceilings(Device& device);
+  std::unique_ptr<Workbench> work_;
+  const MeasureCeilings measure_;
+  int raised_ = 0;  // how often the ceilings were measured again
+};
 
 /// max(bytes / read bandwidth, flops / rate) in microseconds; 0 where the ceilings are not measured.
 double floor_us(const DeviceFacts& facts, const Cost& cost, DType dtype);

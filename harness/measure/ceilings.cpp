@@ -54,6 +54,19 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
     facts.copy_gb_per_s = std::max(facts.copy_gb_per_s, gb_per_s(median_us(device, *plan, {&copy, 1})));
   }
 
+  // Many rounds in one launch over a quarter of the L2, so that launches and memory are noise.
+  constexpr int kRounds = 64;
+  const std::int64_t resident = facts.l2_bytes / 4 / 16 * 16;
+  const StreamArgs again{.from = from.data(), .to = from.data(), .chunks = resident / 16};
+  for (const int per_sm : {2, 4})
+    for (const char* expression : {"stream_read<4, 64>", "stream_read<8, 64>"}) {
+      const auto plan = device.prepare(kernel("read_l2", "harness/stream.cu", expression), p,
+                                       {{"blocks", per_sm * facts.sms}});
+      const double us = median_us(device, *plan, {&again, 1});
+      facts.l2_read_gb_per_s =
+          std::max(facts.l2_read_gb_per_s, kRounds * static_cast<double>(resident) / us * 1e-3);
+    }
+
   constexpr int kChains = 8, kSteps = 4096;
   const Problem wide{.op = "ceiling", .dims = {{"block", 256}}, .dtype = DType::fp32};
   const std::int64_t blocks = 8 * facts.sms;
@@ -105,18 +118,35 @@ void measure_host(Device& device, DeviceFacts& facts) {
   facts.copy_gb_per_s = 8.0 * static_cast<double>(count) / copy * 1e-3;
 }
 
+/// Whether the memory ceilings would be those of memory: in a small buffer the L2 helps.
+bool can_measure(const Device& device) {
+  return static_cast<std::int64_t>(device.free_bytes()) / 3 > 8 * device.facts().l2_bytes;
+}
+
 }  // namespace
 
 DeviceFacts measure_ceilings(Device& device) {
   DeviceFacts facts = device.facts();
-  facts.read_gb_per_s = facts.copy_gb_per_s = facts.vector_tflop_per_s = facts.matrix_tflop_per_s = 0;
-  facts.launch_floor_us = 0;
+  facts.set_ceilings({});
   if (facts.backend == Backend::cuda)
     measure_cuda(device, facts);
   else
     measure_host(device, facts);
   device.set_ceilings(facts);
   return facts;
+}
+
+void raise_ceilings(Device& device, const MeasureCeilings& measure) {
+  if (!can_measure(device)) return;
+  const DeviceFacts before = device.facts();
+  DeviceFacts facts = measure(device);
+  for (double DeviceFacts::*rate :
+       {&DeviceFacts::read_gb_per_s, &DeviceFacts::copy_gb_per_s, &DeviceFacts::l2_read_gb_per_s,
+        &DeviceFacts::matrix_tflop_per_s, &DeviceFacts::vector_tflop_per_s})
+    facts.*rate = std::max(facts.*rate, before.*rate);
+  if (before.launch_floor_us > 0)
+    facts.launch_floor_us = std::min(facts.launch_floor_us, before.launch_floor_us);
+  device.set_ceilings(facts);
 }
 
 }  // namespace warptune

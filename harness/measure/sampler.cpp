@@ -11,7 +11,7 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kScreened = 6;  // the fewest samples whose range is a 95 % interval of the median
+constexpr std::size_t kFewest = kFewestForInterval;
 constexpr std::size_t kMostSamples = 100'000;
 constexpr int kMostInvalid = 16;
 
@@ -47,7 +47,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
     const std::size_t n = sorted.size();
     const double low = median_interval(sorted).first;
     result.rel_ci = rel_half_width(sorted);
-    if (n >= kScreened && low > rule.best_us) {
+    if (n >= kFewest && low > rule.best_us) {
       result.stop = Stop::abandoned;
       return result;
     }
@@ -68,10 +68,14 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
 std::string sentence_of(const Samples& s) {
   std::string text;
   const auto add = [&](std::string more) { text += (text.empty() ? "" : "; ") + std::move(more); };
-  if (s.stop == Stop::max_time)
+  const bool few = !s.us.empty() && s.us.size() < kFewest;
+  if (s.stop == Stop::max_time && !few)
     add(std::isfinite(s.rel_ci)
             ? fmt::format("stopped at max_time with an interval of {:.1f} %", 100 * s.rel_ci)
             : "stopped at max_time with a median of 0");
+  if (few)
+    add(fmt::format("{}too few samples ({}) for a 95 % interval",
+                    s.stop == Stop::max_time ? "stopped at max_time with " : "", s.us.size()));
   if (s.stop == Stop::abandoned)
     add(fmt::format("{} {} samples: surely slower than the best", kAbandoned, s.us.size()));
   if (s.stop == Stop::no_time) add("no sample is a time");

@@ -34,6 +34,7 @@ std::pair<double, double> median_interval(std::span<const double> sorted) {
 
 double rel_half_width(std::span<const double> sorted) {
   if (sorted.empty()) return NAN;
+  if (sorted.size() < static_cast<std::size_t>(kFewestForInterval)) return INFINITY;
   const auto [low, high] = median_interval(sorted);
   if (low == high) return 0;
   const double median = std::abs(quantile(sorted, 0.5)), half = (high - low) / 2;

@@ -18,6 +18,9 @@ struct Prepared {
   std::vector<Args> args;
 };
 
+/// What is timed: a row as the sweep's cache mode says, or one of a finalist's other times.
+enum class Timing { main, hot, isolated };
+
 class Workbench {
  public:
   Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options);
@@ -56,7 +59,7 @@ class Workbench {
   /// Whether caches must be flushed before a sample, since too many sets would be needed.
   bool flush() const { return flush_; }
   /// Times below this are impossible, microseconds: what cannot come from a cache at the measured rates.
-  double impossible_us() const;
+  double impossible_us(Timing timing) const;
 
  private:
   void reset_outputs();

@@ -34,7 +34,12 @@ void write(const std::filesystem::path& path, const nlohmann::json& json) {
 }  // namespace
 
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
-  write(path, to_json(facts));
+  nlohmann::json json = to_json(facts);
+  std::ifstream in(path);
+  const auto stored = in ? nlohmann::json::parse(in, nullptr, false) : nlohmann::json();
+  if (stored.contains("calibration") && load_device_file(path, facts))
+    json["calibration"] = stored["calibration"];
+  write(path, json);
 }
 
 void save_calibration(const std::filesystem::path& path, const Calibration& c) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "tune/device_file.h"
 
@@ -31,9 +33,10 @@ DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device
     : options_(options), process_(options.program, device), facts_(process_.start(kStartSeconds)) {}
 
 void DeviceWorker::know_ceilings(const std::filesystem::path& file) {
+  file_ = file;
   if (const auto stored = load_device_file(file, facts_)) {
-    process_.set_ceilings(*stored);
-    facts_ = *stored;
+    facts_.set_ceilings(*stored);
+    process_.set_ceilings(facts_);
   } else {
     facts_ = process_.measure_ceilings(kCeilingsSeconds);
     save_device_file(file, facts_);
@@ -41,6 +44,13 @@ void DeviceWorker::know_ceilings(const std::filesystem::path& file) {
 }
 
 LaunchFloors DeviceWorker::launch_floors() { return process_.measure_launch_floors(kCeilingsSeconds); }
+
+void DeviceWorker::keep_raised_ceilings() {
+  const auto raised = process_.take_raised_ceilings();
+  if (!raised) return;
+  facts_ = *raised;
+  save_device_file(file_, facts_);
+}
 
 Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
   const bool slow = first_ || process_.fresh();
@@ -54,6 +64,7 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
   } catch (const std::exception& e) {  // no new worker: the device is gone for now
     m = {.status = Status::crash, .detail = e.what()};
   }
+  keep_raised_ceilings();
   if (!slow) deadline.learn(m, busy.seconds());
   return m;
 }
@@ -61,14 +72,21 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
 std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
   const bool slow = first_ || process_.fresh();
   const Busy busy(*this);
-  return process_.run(job, options_.deadline.most_seconds * static_cast<double>(job.finalists.size()) +
-                               (slow ? options_.first_job_seconds : 0));
+  auto times = process_.run(job, options_.deadline.most_seconds * static_cast<double>(job.finalists.size()) +
+                                     (slow ? options_.first_job_seconds : 0));
+  keep_raised_ceilings();
+  return times;
 }
 
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   const auto add = [&](const std::string& device) {
-    workers.push_back(std::make_unique<DeviceWorker>(options, device));
+    auto worker = std::make_unique<DeviceWorker>(options, device);
+    const auto same = [&](const auto& other) { return other->facts().id == worker->facts().id; };
+    if (!options.may_share && std::ranges::any_of(workers, same))
+      throw InputError(fmt::format("device '{}' is given twice ({} {})", device, worker->facts().name,
+                                   worker->facts().id));
+    workers.push_back(std::move(worker));
   };
   const std::string given = options.device.value_or(sweep.device);
   if (given != "all") {
@@ -76,11 +94,19 @@ std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, con
     return workers;
   }
   try {
-    for (int i = 0;; ++i) add(fmt::format("cuda:{}", i));
-  } catch (const InputError&) {  // no further GPU
+    for (;;) add(fmt::format("cuda:{}", workers.size()));
+  } catch (const InputError& e) {  // no further GPU
+    if (workers.empty())
+      throw InputError(fmt::format("device 'all' means every GPU, and {}; for the CPU say host", e.what()));
   }
-  if (workers.empty()) add("host");
   return workers;
+}
+
+void lock_devices(const std::vector<std::unique_ptr<DeviceWorker>>& workers) {
+  std::vector<DeviceWorker*> ordered;
+  for (const auto& worker : workers) ordered.push_back(worker.get());
+  std::ranges::sort(ordered, {}, [](const DeviceWorker* worker) { return worker->facts().id; });
+  for (DeviceWorker* worker : ordered) worker->lock();
 }
 
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tune/deadline.h"
+#include "tune/device_lock.h"
 #include "tune/stopwatch.h"
 #include "tune/sweep.h"
 #include "tune/tune_options.h"
@@ -20,6 +21,8 @@ class DeviceWorker {
   DeviceWorker(const TuneOptions& options, const std::string& device);
 
   const DeviceFacts& facts() const { return facts_; }
+  /// Waits until no other program times on the device. Nothing may be timed before.
+  void lock() { lock_.emplace(facts_.id); }
   /// Takes the ceilings from a file, or measures them and writes it.
   void know_ceilings(const std::filesystem::path& file);
   /// What launching costs; without samples on the host.
@@ -37,17 +40,22 @@ class DeviceWorker {
 
  private:
   class Busy;
+  void keep_raised_ceilings();
 
   const TuneOptions& options_;
   WorkerProcess process_;
   DeviceFacts facts_;
+  std::optional<DeviceLock> lock_;
+  std::filesystem::path file_;  // of the ceilings
   bool first_ = true;
   double busy_seconds_ = 0;
   std::optional<Stopwatch> first_job_;
 };
 
-/// A worker for each device that the options name, or else the sweep. `all`: every GPU, or the host where
-/// there is none.
+/// A worker for each device that the options name, or else the sweep. `all`: every GPU. Throws InputError
+/// where there is none, and where a device is named twice.
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options);
+/// Locks them all for this program, in an order that lets no two programs wait for each other.
+void lock_devices(const std::vector<std::unique_ptr<DeviceWorker>>& workers);
 
 }  // namespace warptune

@@ -11,6 +11,7 @@ namespace warptune {
 namespace {
 
 constexpr std::int64_t kLargestSpace = 1'000'000;
+constexpr std::size_t kMostCandidates = 2'000'000;  // of a sweep
 
 bool takes(const Variant& variant, DType dtype) {
   return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
@@ -37,8 +38,9 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
   }
   std::vector<PlannedProblem> planned;
   bool any_match = false;
+  std::size_t total = 0;
   for (const SweepItem& item : sweep.items) {
-    PlannedProblem problem{.item = &item, .counts = {}, .candidates = {}, .excluded = {}};
+    PlannedProblem problem{.item = &item, .counts = {}, .candidates = {}, .excluded = {}, .why_none = {}};
     bool fits = false;
     for (const VariantChoice& choice : item.choices) {
       const Variant& variant = *choice.variant;
@@ -57,7 +59,14 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
             problem.excluded.push_back({{&variant, config}, *broken});
       auto configs = space.configs();
       const auto after = static_cast<std::int64_t>(configs.size());
+      if (after == 0 && space.size() > 0 && problem.why_none.empty())
+        problem.why_none = fmt::format("{}: {}/{}: {}", item.where, item.problem.key(), variant.name,
+                                       space.why_excluded(space.at(0)));
       configs = spread(std::move(configs), item.most);
+      total += configs.size() + (sweep.constraint_rows ? static_cast<std::size_t>(space.size() - after) : 0);
+      if (total > kMostCandidates)
+        throw InputError(fmt::format("{}: more than {} configurations up to here; a sweep takes no more",
+                                     item.where, kMostCandidates));
       problem.counts.push_back({&variant, space.size(), after, static_cast<std::int64_t>(configs.size())});
       for (Config& config : configs) problem.candidates.push_back({&variant, std::move(config)});
     }

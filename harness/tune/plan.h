@@ -34,6 +34,7 @@ struct PlannedProblem {
   std::vector<SpaceCount> counts;
   std::vector<Candidate> candidates;  // in canonical order: variants as listed, configurations as in Space
   std::vector<Excluded> excluded;     // only where the sweep wants rows of them
+  std::string why_none;               // where there is no candidate, what excludes the first of them
 };
 
 /// `filter`: a regular expression searched for in "op/variant"; empty for all. Throws InputError for a wrong

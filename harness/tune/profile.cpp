@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/space.h"
 #include "device/compile.h"
 #include "device/profiler_range.h"
 #include "llama/nvtx.h"
@@ -26,6 +27,8 @@ void run_profiled(const ProfileTarget& target) {
   const Variant& variant = entry.variant(target.variant);
   if (variant.backend != device->facts().backend)
     throw InputError(fmt::format("{} does not run on {}", target.name(), device->facts().name));
+  const Space space(variant, target.problem, device->facts());
+  if (const std::string why = space.why_excluded(target.config); !why.empty()) throw InputError(why);
   const Oracle oracle(entry.op, target.problem, 1);
   TensorSet set(*device, oracle.specs());
   set.fill(oracle.specs(), oracle.seed());

@@ -31,6 +31,7 @@ Assignment assignment(const Json& list) {
 Json to_json(const DeviceFacts& f) {
   return {{"backend", f.backend == Backend::cuda ? "cuda" : "host"},
           {"name", f.name},
+          {"id", f.id},
           {"arch", f.arch},
           {"driver", f.driver},
           {"toolkit", f.toolkit},
@@ -43,6 +44,7 @@ Json to_json(const DeviceFacts& f) {
           {"threads_per_sm", f.threads_per_sm},
           {"read_gb_per_s", f.read_gb_per_s},
           {"copy_gb_per_s", f.copy_gb_per_s},
+          {"l2_read_gb_per_s", f.l2_read_gb_per_s},
           {"matrix_tflop_per_s", f.matrix_tflop_per_s},
           {"vector_tflop_per_s", f.vector_tflop_per_s},
           {"launch_floor_us", f.launch_floor_us}};
@@ -51,6 +53,7 @@ Json to_json(const DeviceFacts& f) {
 DeviceFacts facts_of(const Json& json) {
   return {.backend = json.at("backend") == "cuda" ? Backend::cuda : Backend::host,
           .name = json.at("name"),
+          .id = json.value("id", ""),  // older files lack it
           .arch = json.at("arch"),
           .driver = json.at("driver"),
           .toolkit = json.at("toolkit"),
@@ -63,6 +66,7 @@ DeviceFacts facts_of(const Json& json) {
           .threads_per_sm = json.at("threads_per_sm"),
           .read_gb_per_s = json.at("read_gb_per_s"),
           .copy_gb_per_s = json.at("copy_gb_per_s"),
+          .l2_read_gb_per_s = json.value("l2_read_gb_per_s", 0.0),  // older files lack it
           .matrix_tflop_per_s = json.at("matrix_tflop_per_s"),
           .vector_tflop_per_s = json.at("vector_tflop_per_s"),
           .launch_floor_us = json.at("launch_floor_us")};

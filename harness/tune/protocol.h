@@ -3,6 +3,7 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true where the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
+//           both with "ceilings":{facts} where the job had them measured again
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}  {"type":"measure_launch_floors"}

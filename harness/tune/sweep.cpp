@@ -4,14 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <optional>
 #include <regex>
 
 #include "core/error.h"
 #include "core/expression.h"
+#include "core/limits.h"
 #include "llama/model_config.h"
 #include "llama/model_problems.h"
+#include "measure/statistics.h"
 #include "search/strategy.h"
 #include "table.h"
 #include "tune/prune.h"
@@ -22,6 +24,9 @@ namespace {
 
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
+constexpr std::size_t kMostProblems = 10000;
+constexpr double kMostBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
+
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
   std::vector<std::string> names;
@@ -31,6 +36,21 @@ std::vector<std::string> names_of(const Range& range, Name name) {
 
 std::string listed(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Throws InputError for sizes that no memory holds, before they overflow.
+void check_size(const Op& op, const Problem& problem) {
+  const auto too_large = [&](const std::string& what, double bytes) {
+    if (bytes > kMostBytes)
+      throw InputError(
+          fmt::format("{} of {} takes {:.3g} bytes, more than any memory", what, problem.key(), bytes));
+  };
+  too_large("a launch", op.cost(problem).bytes);
+  for (const TensorSpec& spec : op.tensors(problem, 0)) {
+    double bytes = static_cast<double>(size_of(spec.dtype));
+    for (const std::int64_t extent : spec.shape) bytes *= static_cast<double>(extent);
+    too_large(fmt::format("tensor '{}'", spec.name), bytes);
+  }
 }
 
 class Loader {
@@ -94,9 +114,11 @@ class Loader {
 
   void read_device(const YAML::Node& node) {
     sweep_.device = yaml_.text(node, "'device'");
-    static const std::regex good("auto|host|cuda:[0-9]+");
+    static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
     if (!std::regex_match(sweep_.device, good))
-      yaml_.fail(node, fmt::format("'device' is '{}'; it must be auto, host or cuda:N", sweep_.device));
+      yaml_.fail(node,
+                 fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
+                             sweep_.device));
   }
 
   void read_sampling(const YAML::Node& node) {
@@ -105,8 +127,10 @@ class Loader {
     if (node["max_time"]) options_.max_time = yaml_.positive(node["max_time"], "'max_time'");
     if (node["min_samples"]) {
       const std::int64_t n = yaml_.whole(node["min_samples"], "'min_samples'");
-      if (n < 1 || n > 100000)
-        yaml_.fail(node["min_samples"], fmt::format("'min_samples' is {}; it must be 1 to 100000", n));
+      if (n < kFewestForInterval || n > 100000)
+        yaml_.fail(node["min_samples"],
+                   fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)",
+                               n, kFewestForInterval));
       options_.min_samples = static_cast<int>(n);
     }
   }
@@ -215,11 +239,8 @@ class Loader {
     if (!parameter.labels.empty())
       yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name, text,
                                    listed(parameter.labels)));
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      yaml_.fail(node,
-                 fmt::format("parameter '{}' is '{}'; it must be a whole number", parameter.name, text));
+    const std::int64_t value =
+        at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
     const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
     if (value < (zero ? 0 : 1))
       yaml_.fail(node, fmt::format("parameter '{}' is {}; it must be at least {}", parameter.name, value,
@@ -302,6 +323,7 @@ class Loader {
       }
       const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) at(pair.second, [&] { check_value(op, name, value); });
+      if (problems.size() * values.size() > kMostProblems) too_many(pair.second);
       std::vector<Dims> more;
       for (const Dims& dims : problems)
         for (const std::string& value : values) {
@@ -313,6 +335,17 @@ class Loader {
     return problems;
   }
 
+  [[noreturn]] void too_many(const YAML::Node& node) const {
+    yaml_.fail(node, fmt::format("more than {} problems; a sweep takes no more", kMostProblems));
+  }
+
+  /// Of sizes that fit a memory.
+  Problem problem_of(const OpEntry& entry, const Dims& dims, DType dtype) const {
+    Problem problem = entry.op.problem(dims, dtype);
+    check_size(entry.op, problem);
+    return problem;
+  }
+
   /// The value alone, so that its own line is in the message.
   static void check_value(const Op& op, const std::string& name, const std::string& text) {
     const Dim& dim = *op.find_dim(name);
@@ -322,14 +355,7 @@ class Loader {
                                      listed(dim.labels)));
       return;
     }
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      throw InputError(
-          fmt::format("dim '{}' of op '{}' is '{}'; it must be a whole number", name, op.name, text));
-    if (value < dim.min)
-      throw InputError(
-          fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", name, op.name, value, dim.min));
+    check_dim(op, dim, whole_number(text, fmt::format("dim '{}' of op '{}'", name, op.name)));
   }
 
   void read_op(const YAML::Node& node) {
@@ -351,18 +377,17 @@ class Loader {
     for (const YAML::Node& map : node["problems"])
       for (const Dims& dims : crossed(map, entry.op))
         for (const DType dtype : dtypes) {
-          item.problem = at(map, [&] { return entry.op.problem(dims, dtype); });
-          add(item);
+          item.problem = at(map, [&] { return problem_of(entry, dims, dtype); });
+          add(item, map);
         }
   }
 
   std::vector<std::int64_t> counts(const YAML::Node& node, const std::string& what) const {
     std::vector<std::int64_t> values;
     for (const std::string& text : yaml_.values(node, what)) {
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size() || value < 1)
-        yaml_.fail(node, fmt::format("{} is '{}'; it must be a whole number of at least 1", what, text));
+      const std::int64_t value = at(node, [&] { return whole_number(text, what); });
+      if (value < 1 || value > kLargestDim)
+        yaml_.fail(node, fmt::format("{} is {}; it must be 1 to {}", what, value, kLargestDim));
       values.push_back(value);
     }
     return values;
@@ -433,6 +458,7 @@ class Loader {
         for (Problem& problem : problems) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
+          at(node, [&] { check_size(entry.op, problem); });
           SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
           const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
           item.most = node["most"] ? most_of(node["most"]) : most_;
@@ -444,28 +470,30 @@ class Loader {
               return std::regex_match(entry.op.name + "/" + choice.variant->name, pattern);
             });
           });
-          add(std::move(item));
+          add(std::move(item), node);
         }
       }
   }
 
   /// The same problem from two places is solved once, by the variants of both.
-  void add(SweepItem item) {
+  void add(SweepItem item, const YAML::Node& from) {
     item.finalists = finalists_;
-    const auto it = std::ranges::find_if(sweep_.items, [&](const SweepItem& other) {
-      return other.problem == item.problem && other.options.cache == item.options.cache;
-    });
-    if (it == sweep_.items.end()) {
+    const auto [at, is_new] =
+        places_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
+    if (is_new) {
+      if (sweep_.items.size() == kMostProblems) too_many(from);
       sweep_.items.push_back(std::move(item));
       return;
     }
+    auto& choices = sweep_.items[at->second].choices;
     for (VariantChoice& choice : item.choices)
-      if (std::ranges::find(it->choices, choice.variant, &VariantChoice::variant) == it->choices.end())
-        it->choices.push_back(std::move(choice));
+      if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) == choices.end())
+        choices.push_back(std::move(choice));
   }
 
   YamlReader yaml_;
   Sweep sweep_;
+  std::map<std::pair<std::string, CacheMode>, std::size_t> places_;  // of the items
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int most_ = 0, finalists_ = 8;

@@ -45,8 +45,12 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     count += p.candidates.size();
     fleet.most += sweep.search.budget.evaluations(p.candidates.size());
   }
-  if (count == 0 && options.shard.count == 1)
-    throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'", sweep.name, kind.name));
+  if (count == 0 && options.shard.count == 1) {
+    const auto excluded =
+        std::ranges::find_if(problems, [](const PlannedProblem& p) { return !p.why_none.empty(); });
+    throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, kind.name,
+                                 excluded == problems.end() ? "" : "; " + excluded->why_none));
+  }
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
   const std::size_t problem_count = problems.size();
   RowStore& store = *fleet.stores.emplace_back(std::make_unique<RowStore>(folder, sweep.name, options.fresh));
@@ -66,6 +70,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
 Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   Fleet fleet;
   fleet.workers = start_workers(sweep, options);
+  lock_devices(fleet.workers);
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
   const int all_lanes = options.lanes > 0 ? options.lanes : default_lanes();

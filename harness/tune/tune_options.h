@@ -13,13 +13,14 @@ namespace warptune {
 struct TuneOptions {
   std::filesystem::path program = "/proc/self/exe";  // started as `program worker --device X`
   std::optional<std::string> device;                 // instead of the sweep's; a list, or `all`
-  std::optional<std::filesystem::path> output;       // instead of the sweep's
-  std::string filter;                                // regular expression over op/variant
-  int lanes = 0;                                     // compile threads; 0: all but one of the machine
-  Shard shard;                                       // the part of the sweep to do here
-  bool fresh = false;                                // a new CSV, instead of going on with the newest
-  DeadlineRule deadline;                             // of a configuration
-  double compile_seconds = 120;                      // deadline of compiling one
+  bool may_share = false;  // several workers on one device, which disturb each other: for tests
+  std::optional<std::filesystem::path> output;  // instead of the sweep's
+  std::string filter;                           // regular expression over op/variant
+  int lanes = 0;                                // compile threads; 0: all but one of the machine
+  Shard shard;                                  // the part of the sweep to do here
+  bool fresh = false;                           // a new CSV, instead of going on with the newest
+  DeadlineRule deadline;                        // of a configuration
+  double compile_seconds = 120;                 // deadline of compiling one
   double first_job_seconds = 180;  // more, for the first of a problem: inputs and the fp64 reference are made
   std::FILE* log = stdout;         // progress and the table of winners
 };

@@ -150,6 +150,23 @@ Json tagged(const char* type, Json json) {
   return json;
 }
 
+/// An answer, with the ceilings where they were raised since the last one.
+class News {
+ public:
+  explicit News(const Device& device) : device_(device) {}
+  Json with(Json answer) {
+    Json now = to_json(device_.facts());
+    if (now != told_) answer["ceilings"] = now;
+    told_ = std::move(now);
+    return answer;
+  }
+  void told() { told_ = to_json(device_.facts()); }
+
+ private:
+  const Device& device_;
+  Json told_ = to_json(device_.facts());
+};
+
 Json error_of(const std::exception& e, bool input) {
   return {{"type", "error"}, {"input", input}, {"message", e.what()}};
 }
@@ -174,21 +191,24 @@ int run_worker(const std::string& which, int in, int out) {
     device = open_device(which);
     lines.write(tagged("hello", to_json(device->facts())));
     Benches benches(*device);
+    News news(*device);
     while (const auto line = lines.read()) {
       const Json message = Json::parse(*line);
       const std::string type = message.at("type");
       if (type == "measure_ceilings") {
         lines.write(tagged("facts", to_json(measure_ceilings(*device))));
+        news.told();
       } else if (type == "measure_launch_floors") {
         lines.write(tagged("launch_floors", to_json(measure_launch_floors(*device))));
       } else if (type == "set_ceilings") {
         device->set_ceilings(facts_of(message));
+        news.told();
       } else {
         try {
           if (type == "finalists")
-            lines.write(tagged("finalists", to_json(benches.run(finalists_job_of(message)))));
+            lines.write(tagged("finalists", news.with(to_json(benches.run(finalists_job_of(message))))));
           else
-            lines.write(tagged("result", to_json(benches.run(job_of(message)))));
+            lines.write(tagged("result", news.with(to_json(benches.run(job_of(message))))));
         } catch (const std::bad_alloc&) {
           end_after(lines, {.status = Status::resource, .detail = "the memory of the host was used up"});
         } catch (const std::exception& e) {

@@ -219,6 +219,10 @@ void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
   send(json);
 }
 
+void WorkerProcess::take_news(const Json& answer) {
+  if (answer.contains("ceilings")) ceilings_ = raised_ = facts_of(answer.at("ceilings"));
+}
+
 Measurement WorkerProcess::run(const Job& job, double seconds) {
   for (int tries = 1;; ++tries) {
     killed_ = false;
@@ -259,6 +263,7 @@ Measurement WorkerProcess::run_once(const Job& job, double seconds) {
     fresh_ = true;
     return {.status = Status::crash, .detail = json.value("message", "the worker answered something else")};
   }
+  take_news(json);
   if (json.value("lost", false)) {
     stop();
     fresh_ = true;
@@ -272,7 +277,10 @@ std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double se
     fresh_ = killed_ = false;
     Json json;
     const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
-    if (wait == Wait::message && json.value("type", "") == "finalists") return finalist_times_of(json);
+    if (wait == Wait::message && json.value("type", "") == "finalists") {
+      take_news(json);
+      return finalist_times_of(json);
+    }
     fresh_ = true;
     if (wait == Wait::dead) {
       const std::string why = how_it_ended();

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "tune/protocol.h"
 
@@ -34,6 +35,8 @@ class WorkerProcess {
   /// Times finalists. Throws runtime_error with the reason where there is no answer in time, or where the
   /// worker dies or loses its device; the next job starts a new one.
   std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
+  /// The ceilings, where a job raised them since the last call.
+  std::optional<DeviceFacts> take_raised_ceilings() { return std::exchange(raised_, std::nullopt); }
   /// Whether the next job meets a worker that has prepared nothing yet.
   bool fresh() const { return fresh_; }
 
@@ -45,11 +48,12 @@ class WorkerProcess {
   Wait receive(nlohmann::json& json, double seconds);
   nlohmann::json expect(const std::string& type, double seconds);
   std::string how_it_ended();
+  void take_news(const nlohmann::json& answer);
   Measurement run_once(const Job& job, double seconds);
 
   std::filesystem::path program_;
   std::string device_;
-  std::optional<DeviceFacts> ceilings_;
+  std::optional<DeviceFacts> ceilings_, raised_;
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // its input, its answers, its stderr
   bool fresh_ = true;

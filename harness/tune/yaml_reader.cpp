@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/limits.h"
 
 namespace warptune {
 namespace {
@@ -30,11 +30,6 @@ std::size_t edits(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
-}
-
-bool parse_whole(const std::string& text, std::int64_t& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
 }
 
 constexpr std::int64_t kLongestRange = 10000;
@@ -59,7 +54,9 @@ YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   if (!in || std::filesystem::is_directory(path_))
     throw InputError(fmt::format("{}:1: the file cannot be read", path_));
   try {
-    root_ = YAML::Load(text.str());
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
+    if (documents.size() > 1) fail(documents[1], "a second document begins; a file holds one sweep");
+    if (!documents.empty()) root_ = documents.front();
   } catch (const YAML::Exception& e) {
     throw InputError(fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, e.msg));
   }
@@ -80,6 +77,7 @@ void YamlReader::expect_map(const YAML::Node& node, const std::string& what) con
     const std::string key = text(pair.first, "a key");
     if (std::ranges::find(seen, key) != seen.end())
       fail(pair.first, fmt::format("key '{}' of {} is given twice", key, what));
+    if (pair.second.IsNull()) fail(pair.first, fmt::format("key '{}' of {} has no value", key, what));
     seen.push_back(key);
   }
 }
@@ -109,11 +107,12 @@ std::string YamlReader::text(const YAML::Node& node, const std::string& what) co
 }
 
 std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) const {
-  std::int64_t value = 0;
-  if (!node.IsScalar() || !parse_whole(node.Scalar(), value))
-    fail(node, fmt::format("{}{} must be a whole number", what,
-                           node.IsScalar() ? fmt::format(" is '{}'; it", node.Scalar()) : ""));
-  return value;
+  if (!node.IsScalar()) fail(node, fmt::format("{} must be a whole number", what));
+  try {
+    return whole_number(node.Scalar(), what);
+  } catch (const InputError& e) {
+    fail(node, e.what());
+  }
 }
 
 bool YamlReader::yes(const YAML::Node& node, const std::string& what) const {

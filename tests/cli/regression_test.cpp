@@ -40,7 +40,7 @@ class Regression : public ::testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     std::ofstream(folder_ / "base.yaml")
-        << "sampling: {min_samples: 5, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+        << "sampling: {min_samples: 6, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
            "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
     const Result tuned =
         run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());

@@ -51,7 +51,7 @@ TEST(Cli, WisdomIsShownAndExported) {
 TEST(Cli, ReportOfAHostSweep) {
   const fs::path folder = scratch("cli_report");
   std::ofstream(folder / "small.yaml")
-      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+      << "sampling: {min_samples: 6, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: 8}]\n";
   ASSERT_EQ(run(folder, "tune small.yaml --device host --out results"), 0) << text_of(folder / "said");
   ASSERT_EQ(run(folder, "report results -o page.html --title 'A host'"), 0) << text_of(folder / "said");

@@ -38,7 +38,7 @@ Result run(const std::string& arguments, const std::string& streams = "2>&1") {
 std::string sweep_file() {
   const auto path = fs::path(::testing::TempDir()) / "cli.yaml";
   std::ofstream(path)
-      << "sampling: {min_samples: 3, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+      << "sampling: {min_samples: 6, max_time: 0.01}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
          "    problems: [{tokens: 2, hidden: [8, 33]}]\n";
   return path.string();
 }
@@ -86,7 +86,7 @@ TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
                  out = fs::path(::testing::TempDir()) / "excluded_out";
   fs::remove_all(out);
   std::ofstream(yaml)
-      << "constraint_rows: true\nsampling: {min_samples: 3, max_time: 0.01}\nops:\n"
+      << "constraint_rows: true\nsampling: {min_samples: 6, max_time: 0.01}\nops:\n"
          "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 2, hidden: 8}]\n"
          "    variants:\n"
          "      - host_threaded: {parameters: {threads: [1, 2]}, constraints: [threads < 2]}\n";

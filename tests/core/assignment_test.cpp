@@ -49,6 +49,7 @@ TEST(ParsePairs, WrongTextIsNamed) {
   };
   EXPECT_EQ(error("a=1,b"), "'b' is not of the form name=value");
   EXPECT_EQ(error("=1"), "'=1' is not of the form name=value");
+  EXPECT_EQ(error("a=1,b=2,a=3"), "'a' is given twice");
   EXPECT_EQ(error("a=1,,b=2"), "'' is not of the form name=value");
 }
 

@@ -41,6 +41,12 @@ TEST(Expression, Precedence) {
 
 TEST(Expression, ARemainderByZeroBreaksDivisibility) { EXPECT_EQ(value("block % (vec - 8) == 0"), 0); }
 
+TEST(Expression, KnowsARemainderByZero) {
+  const Expression e("vec == 8 || block % (vec - 9) == 0", {"block", "vec"});
+  EXPECT_TRUE(e.takes_remainder_by_zero({256, 9}));
+  EXPECT_FALSE(e.takes_remainder_by_zero({256, 8}));
+}
+
 TEST(Expression, TakesNewValuesEachTime) {
   const Expression e("block * 10 + vec", {"block", "vec"});
   EXPECT_EQ(e.evaluate({1, 2}), 12);
@@ -58,6 +64,12 @@ TEST(Expression, ErrorsPointIntoTheText) {
   EXPECT_EQ(error_of("block 8"), "constraint 'block 8' is wrong at position 7: unexpected value \"8\"");
   EXPECT_EQ(error_of("min(block, vec"),
             "constraint 'min(block, vec' is wrong at position 15: missing parenthesis");
+  EXPECT_EQ(error_of("block = 5"),
+            "constraint 'block = 5' is wrong at position 7: '=' assigns; '==' compares");
+  EXPECT_EQ(error_of("vec <= 8 && (block=5)"),
+            "constraint 'vec <= 8 && (block=5)' is wrong at position 19: '=' assigns; '==' compares");
+  EXPECT_EQ(error_of("vec >= 1, block"),
+            "constraint 'vec >= 1, block' is wrong at position 9: ',' separates two constraints");
   EXPECT_EQ(error_of(""), "a constraint is empty");
 }
 

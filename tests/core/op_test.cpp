@@ -45,6 +45,10 @@ TEST(OpProblem, ErrorsAreOneSentence) {
   EXPECT_EQ(error_of({{"tokens", "0"}}), "dim 'tokens' of op 'scale' is 0; it must be at least 1");
   EXPECT_EQ(error_of({{"tokens", "4"}, {"start", "-1"}}),
             "dim 'start' of op 'scale' is -1; it must be at least 0");
+  EXPECT_EQ(error_of({{"tokens", "99999999999999999999"}}),
+            "dim 'tokens' of op 'scale' is 99999999999999999999, which 64 bits do not hold");
+  EXPECT_EQ(error_of({{"tokens", "4000000000"}}),
+            "dim 'tokens' of op 'scale' is 4000000000; it must be at most 2147483647");
   EXPECT_EQ(error_of({{"tokens", "4x"}}), "dim 'tokens' of op 'scale' is '4x'; it must be a whole number");
   EXPECT_EQ(error_of({{"tokens", "4"}, {"style", "whole"}}),
             "dim 'style' of op 'scale' is 'whole'; it must be one of half, interleaved");

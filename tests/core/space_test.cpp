@@ -96,7 +96,7 @@ TEST(ParseConfig, ErrorsAreOneSentence) {
   EXPECT_EQ(error("block=1.5,vec=1,layout=0"),
             "parameter 'block' of variant 'tiled' is '1.5'; it must be a whole number");
   EXPECT_EQ(error("block=1,vec=1,layout=diagonal"),
-            "parameter 'layout' of variant 'tiled' is 'diagonal'; it must be a whole number or one of rows, "
+            "parameter 'layout' of variant 'tiled' is 'diagonal'; it must be one of rows, "
             "columns");
   EXPECT_EQ(error("block"), "'block' is not of the form name=value");
   EXPECT_EQ(error_of([] { parse_config(Variant{.name = "plain"}, "a=1"); }),

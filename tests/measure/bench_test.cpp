@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/space.h"
 #include "device/compile.h"
+#include "measure/forwarding_device.h"
 #include "rms_norm/args.h"
 #include "table.h"
 
@@ -104,11 +105,125 @@ TEST_F(HostBench, AVariantThatThrowsHasItsStatusAndTheNextOneRuns) {
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::ok);
 }
 
-TEST_F(HostBench, ATimeBelowTheFloorIsNoRecord) {
-  DeviceFacts slow = device->facts();
-  slow.vector_tflop_per_s = 1e-9;  // pretends that the device can do next to nothing
-  device->set_ceilings(slow);
+/// The host as if it were a GPU, whose ceilings can be trusted.
+class TrustedDevice : public testing::ForwardingDevice {
+ public:
+  TrustedDevice() : ForwardingDevice(open_device("host")), facts_(real_->facts()) {
+    facts_.backend = Backend::cuda;
+    facts_.l2_bytes = 1 << 20;
+  }
+  const DeviceFacts& facts() const override { return facts_; }
+  void set_ceilings(const DeviceFacts& measured) override { facts_.set_ceilings(measured); }
+
+ private:
+  DeviceFacts facts_;
+};
+
+/// Pretends to measure that a device does so much arithmetic, and counts how often it was asked.
+MeasureCeilings arithmetic_of(double tflop_per_s, int& asked) {
+  return [=, &asked](Device& device) {
+    ++asked;
+    DeviceFacts facts = device.facts();
+    facts.vector_tflop_per_s = tflop_per_s;
+    device.set_ceilings(facts);
+    return facts;
+  };
+}
+
+TEST(Ceilings, ATimeThatASecondMeasurementAllowsIsRight) {
+  TrustedDevice device;
+  int asked = 0;
+  arithmetic_of(1e-9, asked)(device);  // the device was busy: it seems to do next to nothing
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(100, asked));
+  for (int i = 0; i < 2; ++i) {
+    const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+    EXPECT_EQ(m.status, Status::ok) << m.detail;
+    EXPECT_LT(m.floor_us, 1);
+  }
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(device.facts().vector_tflop_per_s, 100);
+}
+
+TEST(Ceilings, ATimeAboveCeilingsThatStandIsNoRecord) {
+  TrustedDevice device;
+  int asked = 0;
+  arithmetic_of(1e-9, asked)(device);
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(1e-10, asked));
+  for (int i = 0; i < 9; ++i) {
+    const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+    EXPECT_EQ(m.status, Status::too_fast);
+    EXPECT_NE(m.detail.find("ceilings allow"), std::string::npos) << m.detail;
+  }
+  EXPECT_EQ(asked, 4) << "a problem does not measure the ceilings again and again";
+  EXPECT_EQ(device.facts().vector_tflop_per_s, 1e-9) << "the higher one is kept";
+}
+
+/// The ceilings are what a test says, however often they are measured.
+MeasureCeilings as_they_are() {
+  return [](Device& device) { return device.facts(); };
+}
+
+TEST(Ceilings, AHotTimeMustNotBeatTheL2) {
+  TrustedDevice device;
+  DeviceFacts facts = device.facts();
+  facts.l2_read_gb_per_s = 1e-9;
+  device.set_ceilings(facts);
+  BenchOptions hot = quick();
+  hot.cache = CacheMode::hot;
+  Bench bench(device, find_op("rms_norm"), small(), hot, as_they_are());
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
+}
+
+TEST(Ceilings, EachTimeOfAFinalistIsHeldAgainstTheCeilings) {
+  TrustedDevice device;
+  DeviceFacts facts = device.facts();
+  facts.read_gb_per_s = 1e-9;  // nothing of a hot launch comes from memory
+  device.set_ceilings(facts);
+  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
+  const Variant& naive = find_op("rms_norm").variant("host_naive");
+  const FinalistTimes slow_memory = bench.time_interleaved({{&naive, {}}}, 6).front();
+  EXPECT_EQ(slow_memory.main.status, Status::too_fast);
+  EXPECT_EQ(slow_memory.hot.status, Status::ok) << slow_memory.hot.detail;
+  EXPECT_EQ(slow_memory.isolated.status, Status::too_fast);
+  facts.read_gb_per_s = 0;
+  facts.l2_read_gb_per_s = 1e-9;
+  device.set_ceilings(facts);
+  EXPECT_EQ(bench.time_interleaved({{&naive, {}}}, 6).front().hot.status, Status::too_fast);
+}
+
+/// On which every launch takes 2000 us, whatever else the machine does.
+class SteadyDevice : public TrustedDevice {
+ public:
+  double time_us(Replay& replay) override {
+    launches = 0;
+    TrustedDevice::time_us(replay);
+    return 2000.0 * launches;
+  }
+  int launches = 0;
+};
+
+TEST(Ceilings, AFewPercentAboveACeilingAreNoise) {
+  SteadyDevice device;
+  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
+  const Variant counted = spoiled([&](const RmsNormArgs&) { ++device.launches; });
+  const double flops = find_op("rms_norm").op.cost(small()).flops;
+  DeviceFacts facts = device.facts();
+  const auto status_at = [&](double times) {  // where 2000 us are so many times as fast as the ceiling
+    facts.vector_tflop_per_s = flops / (2000 * times) * 1e-6;
+    device.set_ceilings(facts);
+    return bench.run(counted, {}).status;
+  };
+  EXPECT_EQ(status_at(1.02), Status::ok);
+  EXPECT_EQ(status_at(1.06), Status::too_fast);
+}
+
+TEST_F(HostBench, ATimeAboveAHostsCeilingsStaysWithARemark) {
+  DeviceFacts slow = device->facts();
+  slow.vector_tflop_per_s = 1e-9;
+  device->set_ceilings(slow);
+  const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::ok);
+  EXPECT_NE(m.detail.find("ceilings allow"), std::string::npos) << m.detail;
 }
 
 TEST_F(HostBench, AConfigurationThatIsSurelySlowerIsAbandoned) {

@@ -22,7 +22,8 @@ TEST(Calibrate, KernelsCompile) {
 #else
   const Compiler compiler(KernelSources(), default_cache_folder());
   for (const char* arch : {"sm_80", "sm_90a"}) {
-    for (const char* kernel : {"stream_write<4>", "stream_read<4>", "empty", "empty_dependent"})
+    for (const char* kernel :
+         {"stream_write<4>", "stream_read<4>", "stream_read<8, 64>", "empty", "empty_dependent"})
       EXPECT_NO_THROW(compiler.compile("harness/stream.cu", kernel, arch)) << kernel;
     EXPECT_NO_THROW(compiler.compile("harness/fill.cu", "checksum", arch));
   }
@@ -34,6 +35,7 @@ TEST(GpuCalibrate, IsPlausible) {
   const auto device = open_device("cuda:0");
   const Calibration c = calibrate(*device);
   EXPECT_GT(c.write_gb_per_s, 0.5 * c.facts.read_gb_per_s);
+  EXPECT_GT(c.facts.l2_read_gb_per_s, c.facts.read_gb_per_s);
   EXPECT_GT(c.launch_us, 0.5);
   EXPECT_GT(c.graph_node_us, 0.1);
   ASSERT_FALSE(c.rotation.empty());

@@ -59,7 +59,7 @@ TEST(Sampler, ConvergesOnceTheIntervalIsNarrow) {
 
 TEST(Sampler, ZeroIsATimeAndEndsOnTime) {
   Source zeros({0});
-  EXPECT_EQ(sample({.min_samples = 3, .max_time = 100}, zeros).stop, Stop::converged);
+  EXPECT_EQ(sample({.min_samples = 6, .max_time = 100}, zeros).stop, Stop::converged);
   Source mostly({0, 5, 0, 0});
   const Samples s = sample({.min_samples = 3, .max_time = 0.75}, mostly);
   EXPECT_EQ(s.stop, Stop::max_time);
@@ -76,7 +76,7 @@ TEST(Sampler, NanAndInfinityAreNoTimes) {
     EXPECT_EQ(sentence_of(s), "no sample is a time");
   }
   Source some({NAN, 5});
-  EXPECT_EQ(sample({.min_samples = 4, .max_time = 100}, some).us, (std::vector<double>{5, 5, 5, 5}));
+  EXPECT_EQ(sample({.min_samples = 6, .max_time = 100}, some).us, (std::vector<double>(6, 5)));
 }
 
 TEST(Sampler, OddTimesEndAllTheSame) {
@@ -85,9 +85,21 @@ TEST(Sampler, OddTimesEndAllTheSame) {
   EXPECT_EQ(sample({.min_samples = 0, .max_time = 0}, source).us.size(), 1u);
 }
 
-TEST(Sampler, OneSlowSampleNeedsOnlyThree) {
-  Source source({1e6, 2e6});  // a second each
-  EXPECT_EQ(sample({.min_samples = 11, .max_time = 0.2}, source).us.size(), 3u);
+TEST(Sampler, SlowSamplesEndOnTimeAfterThreeAndSayThatTheyAreFew) {
+  for (const std::vector<double>& values : {std::vector<double>{1e6, 2e6}, {1e6}}) {  // a second each
+    Source source(values);
+    const Samples s = sample({.min_samples = 11, .max_time = 0.2}, source);
+    EXPECT_EQ(s.us.size(), 3u);
+    EXPECT_EQ(s.stop, Stop::max_time);
+    EXPECT_EQ(sentence_of(s), "stopped at max_time with too few samples (3) for a 95 % interval");
+  }
+}
+
+TEST(Sampler, FewerThanSixNeverConverge) {
+  Source source({5});
+  const Samples s = sample({.min_samples = 1, .max_time = 100}, source);
+  EXPECT_EQ(s.stop, Stop::converged);
+  EXPECT_EQ(s.us.size(), 6u);
 }
 
 TEST(Sampler, AbandonsWhatIsSurelySlower) {

@@ -36,10 +36,12 @@ TEST(Statistics, MedianIntervalMatchesTheTable) {
 
 TEST(Statistics, RelativeHalfWidthOfKnownAndOddValues) {
   EXPECT_DOUBLE_EQ(rel_half_width(counting(11)), 4.0 / 6.0);  // 2..10 about 6
-  EXPECT_EQ(rel_half_width(std::vector<double>{7}), 0);
-  EXPECT_EQ(rel_half_width(std::vector<double>{0, 0, 0}), 0);
-  EXPECT_EQ(rel_half_width(std::vector<double>{-1, 0, 1}), INFINITY);
-  EXPECT_EQ(rel_half_width(std::vector<double>{1, 2, INFINITY}), INFINITY);
+  EXPECT_EQ(rel_half_width(std::vector<double>(6, 7)), 0);
+  EXPECT_EQ(rel_half_width(std::vector<double>(6, 0)), 0);
+  EXPECT_EQ(rel_half_width(std::vector<double>{-1, -1, 0, 0, 1, 1}), INFINITY);
+  EXPECT_EQ(rel_half_width(std::vector<double>{1, 2, 3, 4, 5, INFINITY}), INFINITY);
+  for (const std::size_t few : {1u, 3u, 5u})
+    EXPECT_EQ(rel_half_width(std::vector<double>(few, 7)), INFINITY) << "no 95 % interval of " << few;
   EXPECT_TRUE(std::isnan(rel_half_width({})));
 }
 

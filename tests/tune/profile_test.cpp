@@ -25,6 +25,13 @@ ProfileTarget host_target() {
 
 TEST(Profile, LaunchesOnTheHost) { EXPECT_NO_THROW(run_profiled(host_target())); }
 
+TEST(Profile, RefusesWhatAConstraintExcludes) {
+  ProfileTarget target = host_target();
+  target.variant = "host_threaded";
+  target.config = {{"threads", 99}};
+  EXPECT_THROW(run_profiled(target), InputError);
+}
+
 TEST(Profile, NamesTheCommands) {
   const ProfileTarget target = host_target();
   EXPECT_EQ(target.name(), "rms_norm/host_naive/" + target.problem.key());

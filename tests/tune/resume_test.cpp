@@ -175,7 +175,7 @@ TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
   const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
   const auto write = [&](const std::string& constraints) {
     std::ofstream(sweep)
-        << "device: host\nconstraint_rows: true\nsampling: {min_samples: 3, max_time: 0.002}\n"
+        << "device: host\nconstraint_rows: true\nsampling: {min_samples: 6, max_time: 0.002}\n"
            "ops:\n  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 8, hidden: 16}]\n"
            "    variants: [host_threaded: {parameters: {threads: [1, 2]}"
         << constraints << "}]\n";

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "device/device.h"
 #include "program.h"
 #include "results/journal.h"
 #include "results/wisdom.h"
+#include "tune/tune.h"
 
 namespace warptune {
 namespace {
@@ -112,10 +114,16 @@ TEST(Shard, MergeRefusesWhatHoldsNoResults) {
 
 TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
   const fs::path folder = fresh_folder("shard_devices");
-  const std::string sweep = host_sweep(folder, "{from: 8, to: 64, step: 8}", "1");
-  const auto ended = run_shell("{} tune " + sweep + " --device host,host --out " + folder.string());
-  EXPECT_EQ(ended.code, 0) << ended.text;
-  EXPECT_NE(ended.text.find("the workers were measuring"), std::string::npos) << ended.text;
+  TuneOptions options;
+  options.program = WARPTUNE_PROGRAM;
+  options.device = "host,host";
+  options.may_share = true;
+  options.output = folder;
+  options.log = std::tmpfile();
+  const TuneSummary summary =
+      tune(load_sweep(host_sweep(folder, "{from: 8, to: 64, step: 8}", "1")), options);
+  std::fclose(options.log);
+  EXPECT_TRUE(summary.unsolved.empty());
   const auto rows = first_rows(read_csv(folder / "host" / "sweep.csv"));
   EXPECT_EQ(statuses(rows).size(), 16u);
   EXPECT_NE(rows.front().at("run_id"), "");
@@ -125,14 +133,24 @@ TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
   EXPECT_EQ(Wisdom::load(folder / "host" / "wisdom.json").winners().size(), 8u);
   EXPECT_TRUE(fs::exists(folder / "host" / "device.json"));
   EXPECT_TRUE(fs::exists(folder / "host" / "device.2.json"));
-  const auto all = run_shell("{} tune " + sweep + " --device all --dry-run");
-  EXPECT_TRUE(all.code == 0 || all.text.find("none of the variants") != std::string::npos) << all.text;
-  EXPECT_EQ(run_shell("{} tune " + sweep + " --device host,cuda:99").code, 2);
+}
+
+TEST(Devices, AreGivenOnceAndAreThere) {
+  const std::string tune = "{} tune " + host_sweep(fresh_folder("shard_given"), "8") + " --dry-run --device ";
+  const auto twice = run_shell(tune + "host,host");
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.text.find("device 'host' is given twice"), std::string::npos) << twice.text;
+  EXPECT_EQ(run_shell(tune + "host,cuda:99").code, 2);
+  if (cuda_device_count() > 0) GTEST_SKIP() << "there is a CUDA device";
+  const auto none = run_shell(tune + "all");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.text.find("no CUDA device was found; for the CPU say host"), std::string::npos) << none.text;
 }
 
 TEST(DevicesGpu, AllGpusShareASweep) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const fs::path folder = fresh_folder("shard_gpus"), sweep = folder / "sweep.yaml";
-  std::ofstream(sweep) << "sampling: {min_samples: 5, max_time: 0.02}\nops:\n  - op: rms_norm\n    dtypes: "
+  std::ofstream(sweep) << "sampling: {min_samples: 6, max_time: 0.02}\nops:\n  - op: rms_norm\n    dtypes: "
                           "fp32\n    problems: [{tokens: [1, 8], hidden: [1024, 2048]}]\n";
   const auto ended = run_shell("{} tune " + sweep.string() + " --device all --out " + folder.string());
   EXPECT_EQ(ended.code, 0) << ended.text;

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "core/space.h"
 #include "tune/plan.h"
 #include "tune/tune.h"
 
@@ -38,7 +39,8 @@ TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_EQ(error_of("name: x\nops: []\n"), "2: 'ops' is an empty list; give at least one");
   EXPECT_EQ(error_of("ops:\n  - op: rms_nrom\n"), "2: unknown op 'rms_nrom'; did you mean 'rms_norm'?");
   EXPECT_EQ(error_of(with_op("")), "2: op 'rms_norm' needs 'problems'");
-  EXPECT_EQ(error_of("device: gpu\nops: []\n"), "1: 'device' is 'gpu'; it must be auto, host or cuda:N");
+  EXPECT_EQ(error_of("device: gpu\nops: []\n"),
+            "1: 'device' is 'gpu'; it must be auto, host, cuda:N, all, or a list with commas");
   EXPECT_EQ(error_of("dtypes: [fp8]\nops: []\n"),
             "1: unknown dtype 'fp8'; known are fp32, fp16, bf16, int32");
   EXPECT_EQ(error_of("cache: warm\nops: []\n"), "1: 'cache' is 'warm'; it must be cold or hot");
@@ -96,6 +98,17 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "dtype_bytes, sms, arch, shared_per_block, block, rows, vec, store, pdl, tokens, hidden"},
       {"constraint_syntax",
        "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},
+      {"few_samples", "3: 'min_samples' is 1; it must be 6 to 100000 (fewer give no 95 % interval)"},
+      {"assignment", "7: constraint 'tokens = 5' is wrong at position 8: '=' assigns; '==' compares"},
+      {"two_documents", "5: a second document begins; a file holds one sweep"},
+      {"no_value", "1: key 'dtypes' of a sweep has no value"},
+      {"huge_number", "4: dim 'tokens' of op 'rms_norm' is 99999999999999999999, which 64 bits do not hold"},
+      {"huge_dim", "5: dim 'hidden' of op 'rms_norm' is 4000000000; it must be at most 2147483647"},
+      {"huge_tensor",
+       "4: a launch of rms_norm[tokens=2000000000,hidden=2000000000,dtype=bf16] takes 1.6e+19 bytes, more "
+       "than "
+       "any memory"},
+      {"many_problems", "5: more than 10000 problems; a sweep takes no more"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
   };
@@ -141,6 +154,14 @@ TEST(Sweep, AStrategyMayWantResources) {
             "1: 'resources' is 'yes'; it must be true or false");
 }
 
+TEST(Sweep, TakesTheDevicesOfTheCommandLine) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
+  for (const std::string device : {"all", "auto", "host", "cuda:1", "cuda:0,cuda:2"})
+    EXPECT_EQ(load("device: " + device + "\n" + rest).device, device);
+  for (const char* wrong : {"cuda", "cuda:0,", "all,host"})
+    EXPECT_NE(error_of(std::string("device: ") + wrong + "\n" + rest), "no error") << wrong;
+}
+
 TEST(Sweep, CrossesListsAndDropsDuplicates) {
   const Sweep sweep =
       load(with_op("    dtypes: [fp32, bf16]\n    problems:\n      - {tokens: [1, 2], hidden: {from: 8, to: "
@@ -171,6 +192,33 @@ TEST(Plan, OverridesConstraintsAndFilter) {
   EXPECT_EQ(plan_sweep(sweep, DeviceFacts{.name = "host"})[0].candidates.size(), 1u);
   EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "linear/"), InputError);
   EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "("), InputError);
+}
+
+TEST(Plan, SaysWhatExcludesAll) {
+  const Sweep sweep =
+      load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    dtypes: fp32\n"
+                   "    variants: [host_naive]\n    constraints: ['hidden % (tokens - 1) == 0']\n"));
+  const auto plan = plan_sweep(sweep, DeviceFacts{.name = "host"});
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(
+      plan[0].why_none,
+      file() +
+          ":5: rms_norm[tokens=1,hidden=8,dtype=fp32]/host_naive: constraint 'hidden % (tokens - 1) == 0' "
+          "excludes it (it divides by zero there)");
+}
+
+TEST(Plan, SpacesTooLargeForAnyMemoryAreRefused) {
+  std::string values;
+  for (int i = 1; i <= 1500; ++i) values += std::to_string(i) + ",";
+  const Sweep sweep =
+      load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants:\n"
+                   "      - vectorized: {parameters: {block: [" +
+                   values + "], rows: [" + values + "], vec: [" + values + "], store: plain, pdl: 0}}\n"));
+  EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a")), InputError);
+  EXPECT_EQ(Space(*sweep.items[0].choices[0].variant, sweep.items[0].problem, known_device("sm_90a"),
+                  sweep.items[0].choices[0].overrides)
+                .size(),
+            1500LL * 1500 * 1500);
 }
 
 TEST(Plan, NamedVariantsMustFitTheDevice) {

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "tune/device_file.h"
+#include "tune/device_worker.h"
 #include "tune/worker_process.h"
 
 namespace warptune {
@@ -66,6 +68,27 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
   EXPECT_THROW(other.run(job, 60), std::runtime_error);
   job.finalists.pop_back();
   EXPECT_EQ(other.run(job, 60).size(), 2u);
+}
+
+TEST_F(Worker, ACeilingThatATimeRefutesIsMeasuredAgainAndSaved) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "raised_device.json";
+  TuneOptions options;
+  options.program = WARPTUNE_PROGRAM;
+  DeviceWorker worker(options, "host");
+  DeviceFacts low = worker.facts();
+  low.read_gb_per_s = 1e-9;  // as if the machine had been busy
+  save_device_file(file, low);
+  worker.know_ceilings(file);
+  EXPECT_EQ(worker.facts().read_gb_per_s, 1e-9);
+  Deadline deadline(options.deadline);
+  const Measurement m = worker.measure({.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
+                                        .options = {.min_samples = 6, .max_time = 0.01},
+                                        .variant = "host_naive",
+                                        .config = {}},
+                                       deadline);
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_GT(worker.facts().read_gb_per_s, 0.1);
+  EXPECT_EQ(load_device_file(file, low)->read_gb_per_s, worker.facts().read_gb_per_s);
 }
 
 }  // namespace

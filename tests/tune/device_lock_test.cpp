@@ -1,0 +1,67 @@
+// Two programs on one device: the second waits, and says so.
+#include "tune/device_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <thread>
+
+namespace warptune {
+namespace {
+
+class Lock : public ::testing::Test {
+ protected:
+  ~Lock() override {
+    std::fclose(log_);
+    std::filesystem::remove(DeviceLock::file_of(id_));
+  }
+  std::string said() {
+    std::fflush(log_);
+    std::rewind(log_);
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), log_));
+    return text;
+  }
+  const std::string id_ = "GPU-test-" + std::to_string(::getpid());
+  std::FILE* log_ = std::tmpfile();
+};
+
+TEST_F(Lock, TheSecondWaitsWithALineUntilTheFirstEnds) {
+  std::optional<DeviceLock> first(std::in_place, id_, log_);
+  EXPECT_EQ(said(), "");
+  std::atomic<bool> held = false;
+  std::thread other([&] {
+    const DeviceLock second(id_, log_);
+    held = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(held);
+  first.reset();
+  other.join();
+  EXPECT_TRUE(held);
+  EXPECT_EQ(said(), "warptune: another warptune uses " + id_ + "; waiting until it has ended\n");
+}
+
+TEST_F(Lock, AProgramThatIsKilledHoldsItNoLonger) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const DeviceLock held(id_, log_);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  const DeviceLock lock(id_, log_);
+  EXPECT_EQ(said(), "");
+}
+
+TEST_F(Lock, OtherDevicesAndTheHostAreFree) {
+  const DeviceLock first(id_, log_), host("host", log_), again("host", log_);
+  EXPECT_EQ(said(), "");
+}
+
+}  // namespace
+}  // namespace warptune
