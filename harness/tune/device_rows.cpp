@@ -1,6 +1,6 @@
 #include "tune/device_rows.h"
 
-#include "tune/compile_lanes.h"
+#include "results/source_hash.h"
 
 namespace warptune {
 namespace {
@@ -24,12 +24,10 @@ void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
   store_.begin(run_.run_id, stamps);
 }
 
-/// What a row of an earlier run depends on besides what it says itself. Variants without kernels of their
-/// own are part of this program.
+/// What a row of an earlier run depends on besides what it says itself.
 std::string DeviceRows::stamp(const SweepItem& item, const Variant& variant) const {
   auto& source = sources_[&variant];
-  if (source.empty())
-    source = is_compiled(variant) ? compiler_.source_hash(variant) : run_.git_commit + " program";
+  if (source.empty()) source = source_hash(compiler_, item.problem.op, variant);
   return stamp_of(source, item.options);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "results/source_hash.h"
 #include "results/wisdom_file.h"
 #include "tune/final_stage.h"
 #include "tune/finalists.h"
@@ -80,7 +81,7 @@ void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Ch
                 .variant = c.variant->name,
                 .config = c.config,
                 .time_us = m.time_us,
-                .source_hash = compiler_.source_hash(*c.variant),
+                .source_hash = source_hash(compiler_, item.problem.op, *c.variant),
                 .run_id = trials.runs[choice.winner],
                 .csv = summary_.csv.filename().string()};
   if (choice.throttled) winner.throttled = m.clocks.throttled;
