@@ -12,7 +12,8 @@ namespace warptune {
 void add_rerun(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("rerun", "Proves and times the winners of a wisdom file, and only them");
   command->footer(
-      "Writes OUT/<device>/<name>.csv as tune does. Exits with 1 where a winner is not right any more.\n"
+      "Writes OUT/<device>/<name>.csv as tune does; winners that the wisdom of OUT has stay as they are.\n"
+      "Exits with 1 where a winner is not right any more.\n"
       "Example:\n"
       "  warptune rerun results/nvidia-h200/wisdom.json --name regress --out out");
   struct Given {
@@ -36,7 +37,9 @@ void add_rerun(CLI::App& app, int& exit_code) {
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
     sweep.device = given->device;
     sweep.output = given->output;
-    exit_code = tune(sweep, {}).unsolved.empty() ? 0 : 1;
+    TuneOptions options;
+    options.add_winners_only = true;  // they met no rivals
+    exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
   });
 }
 

@@ -11,6 +11,9 @@
 #include "core/error.h"
 #include "results/csv.h"
 #include "results/journal.h"
+#include "results/source_hash.h"
+#include "results/staleness.h"
+#include "results/sweep_file.h"
 #include "results/wisdom.h"
 
 namespace warptune {
@@ -63,6 +66,7 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
 
 void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
   const Wisdom wisdom = Wisdom::load(file);
+  static const Compiler compiler(KernelSources(), {});  // hashes sources; compiles nothing
   const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
   if (is_new) return;
   const Provenance &a = it->second.provenance(), &b = wisdom.provenance();
@@ -72,8 +76,9 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
         "measure them again with one driver and toolkit",
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
   for (const Winner& winner : wisdom.winners()) {
-    const Winner* known = it->second.exact(winner.problem);
-    if (!known || winner.time_us < known->time_us) it->second.put(winner);
+    const Winner* known = it->second.held(winner.problem, winner.made_on.device);
+    const auto stale = [&](const Winner& w) { return is_stale(w, a, source_hash(compiler, w)); };
+    if (!known || is_better(winner, stale(winner), *known, stale(*known))) it->second.put(winner);
   }
 }
 

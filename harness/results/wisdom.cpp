@@ -216,6 +216,13 @@ struct Wisdom::Kin {
   int kinship = 3;
 };
 
+const Winner* Wisdom::held(const Problem& problem, const std::string& device) const {
+  if (const auto it = by_problem_.find(problem); it != by_problem_.end())
+    for (const std::size_t i : it->second)
+      if (winners_[i].made_on.device == device) return &winners_[i];
+  return nullptr;
+}
+
 const Winner* Wisdom::exact(const Problem& problem) const {
   const auto it = by_problem_.find(problem);
   return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];

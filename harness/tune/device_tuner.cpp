@@ -54,14 +54,18 @@ void DeviceTuner::solve(const PlannedProblem& planned, Screening& screening, Pro
   }
   const Candidate& c = trials.candidates[choice->winner];
   const Measurement& m = trials.measurements[choice->winner];
-  remember(item, trials, *choice);
+  const auto stays = remember(item, trials, *choice);
   const std::string floor =
       m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
   const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
   const std::string slowed =
       choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
-  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}", key, m.time_us, floor, c.variant->name,
-                              c.config.str(), tied, slowed));
+  const std::string note =
+      stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant, stays->config.str(),
+                          stays->time_us, options_.add_winners_only ? "" : ", which was not tried here")
+            : "";
+  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}{}", key, m.time_us, floor, c.variant->name,
+                              c.config.str(), tied, slowed, note));
   summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
 }
 
@@ -73,8 +77,9 @@ bool DeviceTuner::kept(const SweepItem& item) const {
          });
 }
 
-void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Choice& choice) {
-  if (!kept(item)) return;
+std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials& trials,
+                                            const Choice& choice) {
+  if (!kept(item)) return std::nullopt;
   const Candidate& c = trials.candidates[choice.winner];
   const Measurement& m = trials.measurements[choice.winner];
   Winner winner{.problem = item.problem,
@@ -88,7 +93,15 @@ void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Ch
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
-  put_winner(summary_.wisdom, rows_.provenance(), winner);
+  if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
+  const Contest contest{.tried =
+                            [&](const std::string& variant, const Config& config) {
+                              return std::ranges::any_of(trials.candidates, [&](const Candidate& tried) {
+                                return tried.variant->name == variant && tried.config == config;
+                              });
+                            },
+                        .source_hash = [&](const Winner& old) { return source_hash(compiler_, old); }};
+  return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 
 }  // namespace warptune
