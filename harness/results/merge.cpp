@@ -38,8 +38,7 @@ struct Joined {
 /// Rows of finalists are told apart by all they say.
 std::string identity(const CsvRow& row, const Journal& journal) {
   if (is_first_row(row))
-    if (const auto key = journal.key(row))
-      return *key + (row.at("status") == "constraint" ? " excluded" : "");
+    if (const auto key = journal.key(row)) return *key + ' ' + row.at("status");
   std::string text;
   for (const auto& [column, value] : row) text += value + '\n';
   return text;

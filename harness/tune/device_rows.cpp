@@ -49,7 +49,8 @@ const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) con
 
 const KnownRow* DeviceRows::tried(const SweepItem& item, const Candidate& c) const {
   const KnownRow* row = known(item, c);
-  return row && row->measurement.status != Status::constraint ? row : nullptr;
+  if (!row || row->measurement.status == Status::constraint) return nullptr;
+  return retry_.contains(row->measurement.status) ? nullptr : row;
 }
 
 const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) const {

@@ -19,7 +19,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
       worker_(worker),
       problems_(std::move(problems)),
       compiler_(KernelSources(), default_cache_folder()),
-      rows_(compiler_, worker.facts(), store) {
+      rows_(compiler_, worker.facts(), store, options.retry) {
   summary_.csv = store.csv();
   summary_.wisdom = store.csv().parent_path() / "wisdom.json";
   open_wisdom(summary_.wisdom, rows_.provenance());
