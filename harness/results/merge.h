@@ -1,13 +1,14 @@
 #pragma once
 // Joins what several nodes or devices measured.
-#include <cstdio>
 #include <filesystem>
 #include <vector>
 
 namespace warptune {
 
 struct MergeCounts {
-  std::size_t files = 0, rows = 0, duplicates = 0, winners = 0;
+  std::size_t files = 0, rows = 0;  // of sweeps
+  std::size_t duplicates = 0;       // rows that were dropped, of sweeps
+  std::size_t winners = 0;
 };
 
 /// Joins output folders (OUT/<device>/...) into `out`, which may exist and is then one of them. Rows with the
