@@ -82,7 +82,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       "Every --benchmark_* flag of Google Benchmark works, with '=' before its value. Times are per launch.\n"
       "Exits with 1 where a winner is not right.\n"
       "Examples:\n"
-      "  warptune bench --wisdom results/nvidia-h200/wisdom.json --benchmark_filter=linear\n"
+      "  warptune bench --wisdom results/h200/wisdom.json --benchmark_filter=linear\n"
       "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
@@ -135,7 +135,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     const Sweep sweep = winners_sweep(winners, "bench", options, left_out);
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
     Benches benches(*device);
-    int failed = 0;
+    int failed = 0, registered = 0;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (variant.backend != facts.backend) {
@@ -145,6 +145,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       }
       const std::string config = config_of(item.choices.front()).str();
       const std::string name = item.problem.key() + "/" + variant.name + (config.empty() ? "" : "/" + config);
+      ++registered;
       benchmark::RegisterBenchmark(
           name.c_str(),
           [&, isolated](benchmark::State& state) { run_one(state, benches, item, isolated, failed); })
@@ -152,7 +153,11 @@ void add_bench(CLI::App& app, int& exit_code) {
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond);
     }
-    benchmark::RunSpecifiedBenchmarks();
+    if (registered == 0)
+      throw InputError(fmt::format("no winner of '{}' runs on {}", given->wisdom, facts.name));
+    if (benchmark::RunSpecifiedBenchmarks() == 0)
+      throw InputError(
+          "no winner's benchmark matches --benchmark_filter; its name is PROBLEM/VARIANT/CONFIG");
     benchmark::ClearRegisteredBenchmarks();
     benchmark::Shutdown();
     exit_code = failed ? 1 : 0;

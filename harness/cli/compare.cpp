@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "results/compare_report.h"
+#include "results/writable.h"
 
 namespace warptune {
 namespace {
@@ -32,7 +33,7 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->footer(
       "Exits with 1 where a row is slower, else with 2 where one is missing or none match.\n"
       "Examples:\n"
-      "  warptune compare base/quick.csv results/nvidia-h200/quick.csv\n"
+      "  warptune compare base/h200/quick.csv results/h200/quick.csv\n"
       "  warptune compare base.csv new.csv --min-effect 1% --format markdown -o changes.md");
   struct Given {
     std::string base, now, min_effect = "2%", format = "text", output;
@@ -51,6 +52,7 @@ void add_compare(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("-o,--output", given->output, "Write to this file instead of stdout");
   command->callback([given, &exit_code] {
+    if (!given->output.empty()) expect_writable(given->output);
     given->options.min_effect = fraction_of(given->min_effect);
     const Comparison comparison =
         compare(read_timed_rows(given->base), read_timed_rows(given->now), given->options);

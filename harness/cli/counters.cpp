@@ -132,7 +132,7 @@ void add_counters(CLI::App& app, int& exit_code) {
       "Writes <sweep>.counters.csv beside the wisdom; device, problem, variant, config and run_id are the\n"
       "key into the sweep's CSV. Exits with 1 where a winner could not be read.\n"
       "Example:\n"
-      "  warptune counters --wisdom results/nvidia-h200/wisdom.json --problem 'linear.*tokens=1,'");
+      "  warptune counters --wisdom results/h200/wisdom.json --problem 'linear.*tokens=1,'");
   const auto given = std::make_shared<Given>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
   command->add_option("--problem", given->problem, "Only problems that hold this regular expression");

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "results/writable.h"
 #include "search/strategy.h"
 
 namespace warptune {
@@ -45,7 +46,10 @@ void add_replay(CLI::App& app, int&) {
   command->add_flag("--resources", given->options.resources,
                     "Let strategies know registers and occupancy of all configurations beforehand");
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
-  command->callback([given] { replay(recorded_spaces(given->file, given->problem), given->options); });
+  command->callback([given] {
+    if (!given->options.csv.empty()) expect_writable(given->options.csv);
+    replay(recorded_spaces(given->file, given->problem), given->options);
+  });
 }
 
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "core/error.h"
 #include "report/page.h"
+#include "results/writable.h"
 
 namespace warptune {
 
@@ -27,6 +28,7 @@ void add_report(CLI::App& app, int&) {
   command->add_option("-o,--output", given->output, "The page")->capture_default_str();
   command->add_option("--title", given->title, "Its heading")->capture_default_str();
   command->callback([given] {
+    expect_writable(given->output);
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
     for (const std::string& note : set.notes) fmt::print(stderr, "note: {}\n", note);
     std::ofstream out(given->output);

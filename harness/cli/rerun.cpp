@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <regex>
 
 #include "cli/commands.h"
 #include "measure/statistics.h"
@@ -9,13 +10,23 @@
 #include "tune/winners_sweep.h"
 
 namespace warptune {
+namespace {
+
+std::string names_a_file(const std::string& name) {
+  static const std::regex good("[A-Za-z0-9_-][A-Za-z0-9._-]*");
+  if (std::regex_match(name, good)) return {};
+  return fmt::format("'{}' names no file: letters, digits, '.', '_' and '-' only", name);
+}
+
+}  // namespace
 
 void add_rerun(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("rerun", "Proves and times the winners of a wisdom file, and only them");
   command->footer(
-      "Writes OUT/<device>/<name>.csv as tune does. Exits with 1 where a winner is not right any more.\n"
+      "Writes OUT/<device>/<name>.csv as tune does; winners that the wisdom of OUT has stay as they are.\n"
+      "Exits with 1 where a winner is not right any more.\n"
       "Example:\n"
-      "  warptune rerun results/nvidia-h200/wisdom.json --name regress --out out");
+      "  warptune rerun results/h200/wisdom.json --name regress --out out");
   struct Given {
     std::string wisdom, problem, name = "regress", device = "auto", output = "results";
     BenchOptions bench{.min_samples = 21};
@@ -23,7 +34,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
   const auto given = std::make_shared<Given>();
   command->add_option("WISDOM", given->wisdom, "The winners, a wisdom.json")->required();
   command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
-  command->add_option("--name", given->name, "Name of the CSV")->capture_default_str();
+  command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
@@ -39,7 +50,9 @@ void add_rerun(CLI::App& app, int& exit_code) {
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
     sweep.device = given->device;
     sweep.output = given->output;
-    exit_code = tune(sweep, {}).unsolved.empty() ? 0 : 1;
+    TuneOptions options;
+    options.add_winners_only = true;  // they met no rivals
+    exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
   });
 }
 

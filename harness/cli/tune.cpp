@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "core/error.h"
 #include "tune/dry_run.h"
 
 namespace warptune {
@@ -19,6 +20,18 @@ CLI::Validator within(double low, double high) {
             return number ? std::string() : fmt::format("'{}' is no number from {} to {}", text, low, high);
           },
           fmt::format("NUMBER in [{} - {}]", low, high)};
+}
+
+Status retry_status(const std::string& word) {
+  try {
+    const Status status = parse_status(word);
+    if (status != Status::ok && status != Status::constraint) return status;
+  } catch (const InputError&) {
+  }
+  throw InputError(
+      fmt::format("--retry does not take '{}'; it takes compile_error, resource, launch_error, wrong_result, "
+                  "timeout, crash, too_fast",
+                  word));
 }
 
 }  // namespace
@@ -36,6 +49,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       "  warptune tune configs/quick.yaml --device host --dry-run");
   struct Given {
     std::string config, device, output, shard;
+    std::vector<std::string> retry;
     bool dry_run = false;
     TuneOptions options;
   };
@@ -67,11 +81,16 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--fresh", given->options.fresh,
                     "Begin a new CSV (SWEEP.2.csv, ...) instead of going on with the newest");
+  command
+      ->add_option("--retry", given->retry,
+                   "Measure rows with these statuses again, with commas: timeout, crash, resource, ...")
+      ->delimiter(',');
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
     if (!given->device.empty()) options.device = given->device;
     if (!given->output.empty()) options.output = given->output;
+    for (const std::string& word : given->retry) options.retry.insert(retry_status(word));
     if (!given->shard.empty()) options.shard = parse_shard(given->shard);
     const Sweep sweep = load_sweep(given->config);
     if (given->dry_run)

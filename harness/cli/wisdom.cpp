@@ -8,7 +8,9 @@
 
 #include "cli/commands.h"
 #include "core/error.h"
+#include "results/wisdom_check.h"
 #include "results/wisdom_export.h"
+#include "results/writable.h"
 
 namespace warptune {
 namespace {
@@ -17,8 +19,17 @@ struct Given {
   std::string file, format = "json", output;
 };
 
+void show_wisdom(const std::string& file) {
+  const Wisdom wisdom = Wisdom::load(file);
+  for (const std::string& sentence : unknown_winners(wisdom)) fmt::print(stderr, "warptune: {}\n", sentence);
+  fmt::print("{}", to_table(wisdom));
+}
+
 void export_wisdom(const Given& given) {
+  if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
+  if (const auto unknown = unknown_winners(wisdom); !unknown.empty())
+    throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
   if (given.format == "json") {
     if (given.output.empty())
       fmt::print("{}", wisdom.to_json());
@@ -48,7 +59,7 @@ void add_wisdom(CLI::App& app, int&) {
   const auto given = std::make_shared<Given>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
-  show->callback([given] { fmt::print("{}", to_table(Wisdom::load(given->file))); });
+  show->callback([given] { show_wisdom(given->file); });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");
   save->add_option("WISDOM", given->file, "wisdom.json")->required();
   save->add_option("--format", given->format, "json, or header: a C++17 header without dependencies")

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/space.h"
+#include "results/source_hash.h"
 #include "table.h"
 
 namespace warptune {
@@ -83,7 +84,7 @@ Judgement PlanBook::judged(const Winner& winner) const {
   std::string hash;
   if (const Variant* variant = find_variant(find_op(winner.problem.op), winner.variant)) {
     const auto [it, is_new] = hashes_.try_emplace(variant);
-    if (is_new) it->second = sources_.source_hash(*variant);
+    if (is_new) it->second = source_hash(sources_, winner.problem.op, *variant);
     hash = it->second;
   }
   return judge(winner, {facts.name, facts.arch, facts.driver, facts.toolkit, {}}, hash, options_.stale);

@@ -19,6 +19,8 @@ using Json = nlohmann::json;
 /// Columns of a row that plots use. Texts repeat, so a row holds their index in one list of texts.
 constexpr const char* kTexts[] = {"run_id", "timestamp_utc", "device", "problem",  "variant",
                                   "config", "status",        "cache",  "throttled"};
+constexpr const char* kRole = "role";  // a text too
+constexpr std::string_view kRoles[] = {"first", "finalist", "aside"};
 constexpr const char* kNumbers[] = {"time_us",      "ci_low_us",     "ci_high_us", "pct_floor",
                                     "sm_clock_mhz", "temperature_c", "power_w"};
 
@@ -27,17 +29,22 @@ Json json_number(double value) { return std::isfinite(value) ? Json(value) : Jso
 Json rows_json(const std::vector<CsvRow>& rows) {
   Json texts = Json::array(), table = Json::array();
   std::unordered_map<std::string, std::size_t> index;
-  for (const CsvRow& row : rows) {
+  const auto place_of = [&](const std::string& text) {
+    const auto [it, is_new] = index.try_emplace(text, texts.size());
+    if (is_new) texts.push_back(text);
+    return it->second;
+  };
+  const std::vector<RowRole> roles = roles_of(rows);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     Json line = Json::array();
-    for (const char* column : kTexts) {
-      const auto [it, is_new] = index.try_emplace(field(row, column), texts.size());
-      if (is_new) texts.push_back(it->first);
-      line.push_back(it->second);
-    }
-    for (const char* column : kNumbers) line.push_back(json_number(number(row, column)));
+    for (const char* column : kTexts) line.push_back(place_of(field(rows[i], column)));
+    line.push_back(place_of(std::string(kRoles[static_cast<int>(roles[i])])));
+    for (const char* column : kNumbers) line.push_back(json_number(number(rows[i], column)));
     table.push_back(std::move(line));
   }
-  return {{"text_columns", kTexts}, {"number_columns", kNumbers}, {"texts", texts}, {"table", table}};
+  Json text_columns = kTexts;
+  text_columns.push_back(kRole);
+  return {{"text_columns", text_columns}, {"number_columns", kNumbers}, {"texts", texts}, {"table", table}};
 }
 
 Json devices_json(const std::vector<DeviceFacts>& devices) {

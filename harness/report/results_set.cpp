@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "results/csv.h"
 #include "results/launch_rows.h"
+#include "results/sweep_file.h"
 #include "tune/protocol.h"
 
 namespace warptune {
@@ -36,26 +37,21 @@ class Reader {
  private:
   void read_file(const fs::path& path) {
     if (!seen_.insert(fs::weakly_canonical(path).string()).second) return;
-    std::vector<CsvRow> rows;
-    try {
-      rows = read_csv(path);
-    } catch (const InputError& e) {
-      set_.notes.push_back(fmt::format("left out: {}", e.what()));
-      return;
-    }
-    const auto has = [&](const char* column) { return !rows.empty() && rows.front().contains(column); };
-    std::vector<CsvRow>* to = nullptr;
-    if (has("us_per_token"))
-      to = &set_.decode;
-    else if (has("problem") && has("variant") && has("status") && has("time_us"))
-      to = path.stem().string().find("peers") != std::string::npos ? &set_.peers : &set_.rows;
-    if (!to) {
+    const auto columns = csv_columns(path);
+    const auto add = [](std::vector<CsvRow>& to, const std::vector<CsvRow>& rows) {
+      to.insert(to.end(), rows.begin(), rows.end());
+    };
+    if (std::ranges::find(columns, "us_per_token") != columns.end()) {
+      add(set_.decode, read_csv(path));
+    } else if (looks_like_sweep(columns)) {
+      auto rows = read_sweep(path);
+      std::erase_if(rows, is_launch_row);
+      add(path.stem().string().find("peers") != std::string::npos ? set_.peers : set_.rows, rows);
+    } else {
       set_.notes.push_back(
           fmt::format("left out: '{}' holds no rows of a sweep or of decode", path.string()));
       return;
     }
-    std::erase_if(rows, is_launch_row);
-    to->insert(to->end(), rows.begin(), rows.end());
     read_beside(path.parent_path());
   }
 
@@ -93,6 +89,25 @@ const std::string& field(const CsvRow& row, const std::string& column) {
 double number(const CsvRow& row, const std::string& column) {
   const std::string& text = field(row, column);
   return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
+}
+
+std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows) {
+  const auto problem_of = [](const CsvRow& row) {
+    return std::pair(field(row, "device"), field(row, "problem"));
+  };
+  std::set<std::pair<std::string, std::string>> cold, hot;
+  for (const CsvRow& row : rows)
+    if (is_first_row(row) && field(row, "status") == "ok")
+      (field(row, "cache") == "cold" ? cold : hot).insert(problem_of(row));
+  std::vector<RowRole> roles;
+  for (const CsvRow& row : rows) {
+    const auto problem = problem_of(row);
+    const char* shown = hot.contains(problem) && !cold.contains(problem) ? "hot" : "cold";
+    roles.push_back(field(row, "cache") != shown ? RowRole::aside
+                    : is_first_row(row)          ? RowRole::first
+                                                 : RowRole::finalist);
+  }
+  return roles;
 }
 
 ResultsSet read_results(const std::vector<fs::path>& paths) {

@@ -16,7 +16,6 @@ namespace warptune {
 namespace {
 
 bool is_ok(const CsvRow& row) { return field(row, "status") == "ok" && number(row, "time_us") > 0; }
-bool is_hot(const CsvRow& row) { return field(row, "cache") == "hot"; }
 bool is_naive(const std::string& variant) {
   return variant == "naive" || variant == "host_naive" || variant == "unfused";
 }
@@ -48,10 +47,12 @@ bool same_problem(const Key& a, const Key& b) {
          });
 }
 
+/// Of the rows that are ok and wanted; times of finalists go before first ones.
 const CsvRow* fastest(const std::vector<const CsvRow*>& rows, const auto& wanted) {
+  const auto rank = [](const CsvRow& row) { return std::pair(is_first_row(row), number(row, "time_us")); };
   const CsvRow* best = nullptr;
   for (const CsvRow* row : rows)
-    if (wanted(*row) && (!best || number(*row, "time_us") < number(*best, "time_us"))) best = row;
+    if (is_ok(*row) && wanted(*row) && (!best || rank(*row) < rank(*best))) best = row;
   return best;
 }
 
@@ -65,7 +66,7 @@ const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRo
         continue;
       const std::string config = w.config.str();
       const CsvRow* row = fastest(rows, [&](const CsvRow& r) {
-        return is_ok(r) && field(r, "run_id") == w.run_id && field(r, "variant") == w.variant &&
+        return field(r, "run_id") == w.run_id && field(r, "variant") == w.variant &&
                field(r, "config") == config;
       });
       if (row && (!latest || field(*row, "run_id") > field(*latest, "run_id"))) latest = row;
@@ -74,11 +75,11 @@ const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRo
 }
 
 void add_vendor(Best& best, const std::vector<const CsvRow*>& rows, const ResultsSet& set) {
-  const CsvRow* found =
-      fastest(rows, [](const CsvRow& r) { return is_ok(r) && is_vendor(field(r, "variant")); });
+  const CsvRow* found = fastest(rows, [](const CsvRow& r) { return is_vendor(field(r, "variant")); });
   if (const auto key = parse_key(best.problem))
     for (const CsvRow& peer : set.peers) {
-      if (!is_ok(peer) || field(peer, "device") != best.device) continue;
+      if (!is_ok(peer) || field(peer, "device") != best.device || field(peer, "cache") != best.cache)
+        continue;
       const auto other = parse_key(field(peer, "problem"));
       if (other && same_problem(*key, *other) &&
           (!found || number(peer, "time_us") < number(*found, "time_us")))
@@ -93,7 +94,10 @@ void add_vendor(Best& best, const std::vector<const CsvRow*>& rows, const Result
 std::vector<Best> winners_of(const ResultsSet& set) {
   std::vector<std::pair<std::string, std::string>> order;  // device, problem
   std::map<std::pair<std::string, std::string>, std::vector<const CsvRow*>> groups;
-  for (const CsvRow& row : set.rows) {
+  const std::vector<RowRole> roles = roles_of(set.rows);
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    if (roles[i] == RowRole::aside) continue;
+    const CsvRow& row = set.rows[i];
     auto& group = groups[{field(row, "device"), field(row, "problem")}];
     if (group.empty()) order.emplace_back(field(row, "device"), field(row, "problem"));
     group.push_back(&row);
@@ -101,22 +105,20 @@ std::vector<Best> winners_of(const ResultsSet& set) {
   std::vector<Best> winners;
   for (const auto& key : order) {
     const auto& rows = groups[key];
-    const bool any_cold = std::ranges::any_of(rows, [](const CsvRow* r) { return is_ok(*r) && !is_hot(*r); });
-    const auto counts = [&](const CsvRow& r) { return is_ok(r) && is_hot(r) != any_cold; };
     const CsvRow* won = row_of_wisdom(set, rows);
     const bool by_wisdom = won != nullptr;
     std::string latest;  // ids begin with the time
     for (const CsvRow* r : rows)
-      if (counts(*r)) latest = std::max(latest, field(*r, "run_id"));
-    if (!won) won = fastest(rows, [&](const CsvRow& r) { return counts(r) && field(r, "run_id") == latest; });
+      if (is_ok(*r)) latest = std::max(latest, field(*r, "run_id"));
+    if (!won) won = fastest(rows, [&](const CsvRow& r) { return field(r, "run_id") == latest; });
     if (!won) continue;
-    const CsvRow* naive =
-        fastest(rows, [&](const CsvRow& r) { return counts(r) && is_naive(field(r, "variant")); });
+    const CsvRow* naive = fastest(rows, [](const CsvRow& r) { return is_naive(field(r, "variant")); });
     Best& best = winners.emplace_back(Best{.device = key.first,
                                            .op = field(*won, "op"),
                                            .problem = key.second,
                                            .variant = field(*won, "variant"),
                                            .config = field(*won, "config"),
+                                           .cache = field(*won, "cache"),
                                            .run_id = field(*won, "run_id"),
                                            .throttled = field(*won, "throttled"),
                                            .time_us = number(*won, "time_us"),

@@ -9,14 +9,15 @@ namespace warptune {
 
 /// The winner of a problem on a device; times in microseconds, NaN where there is none.
 struct Best {
-  std::string device, op, problem, variant, config, run_id, throttled;
+  std::string device, op, problem, variant, config, cache, run_id, throttled;
   double time_us, floor_us, pct_floor, bytes, flops;
   double naive_us, vendor_us;
   std::string vendor;      // "cublaslt", or the peer's name
   bool by_wisdom = false;  // else the fastest row
 };
 /// In the order in which problems first come up. The wisdom's winner where its row is here, else the fastest
-/// ok row of the problem's latest run, cold before hot.
+/// ok row of the problem's latest run. Rows taken aside (RowRole) have no part; a finalist's last time
+/// counts.
 std::vector<Best> winners_of(const ResultsSet& set);
 
 /// One role of a decode step; `us` is one launch, NaN where no winner is near.

@@ -6,11 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "core/error.h"
-#include "results/csv.h"
 #include "results/launch_rows.h"
 #include "results/rank_test.h"
 #include "results/samples_file.h"
+#include "results/sweep_file.h"
 
 namespace warptune {
 namespace {
@@ -92,8 +91,10 @@ void judge(std::vector<RowChange*>& rows, const CompareOptions& options) {
       row.p = adjusted[i];
       different = row.p <= options.alpha;
     }
-    row.change = different ? change : Change::same;
-    if (!different && change != Change::same && row.note.empty()) row.note = "medians differ, samples do not";
+    row.change = different || change == Change::same ? change : Change::ambiguous;
+    if (row.change == Change::ambiguous)
+      row.note +=
+          fmt::format("{}the medians differ, the samples not beyond chance", row.note.empty() ? "" : "; ");
   }
 }
 
@@ -158,25 +159,21 @@ Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow
 std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv) {
   const auto samples = read_samples(samples_path(csv));
   std::vector<TimedRow> rows;
-  try {
-    for (const auto& row : read_csv(csv)) {
-      if (is_launch_row(row)) continue;
-      TimedRow& timed = rows.emplace_back(TimedRow{.device = row.at("device"),
-                                                   .op = row.at("op"),
-                                                   .problem = row.at("problem"),
-                                                   .variant = row.at("variant"),
-                                                   .config = row.at("config"),
-                                                   .cache = row.at("cache"),
-                                                   .status = row.at("status"),
-                                                   .time_us = value_of(row, "time_us"),
-                                                   .ci_low_us = value_of(row, "ci_low_us"),
-                                                   .ci_high_us = value_of(row, "ci_high_us"),
-                                                   .sm_clock_mhz = value_of(row, "sm_clock_mhz"),
-                                                   .throttled = row.at("throttled")});
-      if (const auto it = samples.find(samples_key(row)); it != samples.end()) timed.samples = it->second;
-    }
-  } catch (const std::out_of_range&) {
-    throw InputError(fmt::format("{}:1: this is not the CSV of a sweep; columns are missing", csv.string()));
+  for (const CsvRow& row : read_sweep(csv)) {
+    if (is_launch_row(row)) continue;
+    TimedRow& timed = rows.emplace_back(TimedRow{.device = row.at("device"),
+                                                 .op = row.at("op"),
+                                                 .problem = row.at("problem"),
+                                                 .variant = row.at("variant"),
+                                                 .config = row.at("config"),
+                                                 .cache = row.at("cache"),
+                                                 .status = row.at("status"),
+                                                 .time_us = value_of(row, "time_us"),
+                                                 .ci_low_us = value_of(row, "ci_low_us"),
+                                                 .ci_high_us = value_of(row, "ci_high_us"),
+                                                 .sm_clock_mhz = value_of(row, "sm_clock_mhz"),
+                                                 .throttled = row.at("throttled")});
+    if (const auto it = samples.find(samples_key(row)); it != samples.end()) timed.samples = it->second;
   }
   return rows;
 }

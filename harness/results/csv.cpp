@@ -189,7 +189,8 @@ void write_csv(const fs::path& path, const std::vector<std::string>& columns,
                                          error ? ": " + error.message() : std::string()));
 }
 
-std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {
+void for_each_row(const fs::path& path,
+                  const std::function<void(int, std::map<std::string, std::string>)>& f) {
   if (!fs::is_regular_file(path)) throw InputError(fmt::format("'{}' is not a file", path.string()));
   const std::string text = read_text(path);
   std::size_t end = 0;
@@ -199,15 +200,20 @@ std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {
   if (end < text.size())
     throw InputError(fmt::format("{}:{}: the last line is cut off", path.string(),
                                  1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
-  std::vector<std::map<std::string, std::string>> rows;
   for (std::size_t i = 1; i < records.size(); ++i) {
     const auto& fields = records[i].fields;
     if (fields.size() != columns.size())
       throw InputError(fmt::format("{}:{}: {} fields where the header has {}", path.string(), records[i].line,
                                    fields.size(), columns.size()));
-    auto& row = rows.emplace_back();
+    std::map<std::string, std::string> row;
     for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
+    f(records[i].line, std::move(row));
   }
+}
+
+std::vector<std::map<std::string, std::string>> read_csv(const fs::path& path) {
+  std::vector<std::map<std::string, std::string>> rows;
+  for_each_row(path, [&](int, auto row) { rows.push_back(std::move(row)); });
   return rows;
 }
 

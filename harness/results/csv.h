@@ -1,6 +1,7 @@
 #pragma once
 // Append-only CSV: a row is on the disk before append() returns.
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,7 +29,11 @@ class CsvFile {
   int file_ = -1;
 };
 
-/// The rows of a CSV by column name. Throws InputError with file and line.
+/// Calls f(line, row) for the rows of a CSV in order, the fields by column name. Throws InputError with file
+/// and line.
+void for_each_row(const std::filesystem::path& path,
+                  const std::function<void(int, std::map<std::string, std::string>)>& f);
+/// All rows at once.
 std::vector<std::map<std::string, std::string>> read_csv(const std::filesystem::path& path);
 /// The names in the first line of a CSV; empty where it has none. Throws InputError where there is no file.
 std::vector<std::string> csv_columns(const std::filesystem::path& path);

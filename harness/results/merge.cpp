@@ -11,7 +11,11 @@
 #include "core/error.h"
 #include "results/csv.h"
 #include "results/journal.h"
+#include "results/source_hash.h"
+#include "results/staleness.h"
+#include "results/sweep_file.h"
 #include "results/wisdom.h"
+#include "results/writable.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -35,8 +39,7 @@ struct Joined {
 /// Rows of finalists are told apart by all they say.
 std::string identity(const CsvRow& row, const Journal& journal) {
   if (is_first_row(row))
-    if (const auto key = journal.key(row))
-      return *key + (row.at("status") == "constraint" ? " excluded" : "");
+    if (const auto key = journal.key(row)) return *key + ' ' + row.at("status");
   std::string text;
   for (const auto& [column, value] : row) text += value + '\n';
   return text;
@@ -44,7 +47,7 @@ std::string identity(const CsvRow& row, const Journal& journal) {
 
 void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   const auto columns = csv_columns(file);
-  if (std::ranges::find(columns, "run_id") == columns.end()) return;  // not of a sweep
+  if (std::ranges::find(columns, "run_id") == columns.end()) return;  // neither rows nor samples
   Table& table = joined.tables[name];
   if (table.columns.empty()) table.columns = columns;
   if (table.columns != columns)
@@ -52,16 +55,18 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   fs::path beside = file;
   beside.replace_extension(".journal");
   const Journal journal = Journal::read(beside);
-  for (CsvRow& row : read_csv(file)) {
+  const bool sweep = looks_like_sweep(columns);
+  for (CsvRow& row : sweep ? read_sweep(file) : read_csv(file)) {
     if (table.keys.insert(identity(row, journal)).second)
       table.rows.push_back(std::move(row));
-    else
+    else if (sweep)
       ++joined.duplicates;
   }
   table.runs.insert(journal.runs().begin(), journal.runs().end());
 }
 
 void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
+  static const Compiler compiler(KernelSources(), {});  // hashes sources; compiles nothing
   const Wisdom wisdom = Wisdom::load(file);
   const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
   if (is_new) return;
@@ -72,8 +77,9 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
         "measure them again with one driver and toolkit",
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
   for (const Winner& winner : wisdom.winners()) {
-    const Winner* known = it->second.exact(winner.problem);
-    if (!known || winner.time_us < known->time_us) it->second.put(winner);
+    const Winner* known = it->second.held(winner.problem, winner.made_on.device);
+    const auto stale = [&](const Winner& w) { return is_stale(w, a, source_hash(compiler, w)); };
+    if (!known || is_better(winner, stale(winner), *known, stale(*known))) it->second.put(winner);
   }
 }
 
@@ -101,6 +107,7 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
   std::vector<fs::path> folders = inputs;
   for (const fs::path& folder : folders)
     if (!fs::is_directory(folder)) throw InputError(fmt::format("'{}' is not a folder", folder.string()));
+  expect_writable(out);
   std::error_code error;
   if (fs::is_directory(out) &&
       std::ranges::none_of(folders, [&](const fs::path& f) { return fs::equivalent(f, out, error); }))
@@ -110,6 +117,8 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
 
+  for (const auto& [name, table] : joined.tables) expect_writable((out / name).parent_path());
+  for (const auto& [name, wisdom] : joined.wisdoms) expect_writable((out / name).parent_path());
   MergeCounts counts{.duplicates = joined.duplicates};
   for (const auto& [name, table] : joined.tables) {
     const fs::path path = out / name;
@@ -124,6 +133,7 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
         if (!journal.runs().contains(run)) journal.add(run, stamps);
     }
     write_csv(path, table.columns, table.rows);
+    if (!looks_like_sweep(table.columns)) continue;
     ++counts.files;
     counts.rows += table.rows.size();
   }

@@ -1,18 +1,20 @@
 #pragma once
 // Joins what several nodes or devices measured.
-#include <cstdio>
 #include <filesystem>
 #include <vector>
 
 namespace warptune {
 
 struct MergeCounts {
-  std::size_t files = 0, rows = 0, duplicates = 0, winners = 0;
+  std::size_t files = 0, rows = 0;  // of sweeps
+  std::size_t duplicates = 0;       // rows that were dropped, of sweeps
+  std::size_t winners = 0;
 };
 
 /// Joins output folders (OUT/<device>/...) into `out`, which may exist and is then one of them. Rows with the
-/// same key are kept once, the first; without a key, rows that are equal. Of two winners of a problem the
-/// faster stays, with its provenance. Throws InputError before anything is written.
+/// same key and status are kept once, the first; without a key, rows that are equal. Of two winners of a
+/// problem a fresh one stays before a stale one, else the faster (is_better(), results/staleness.h), with its
+/// provenance and ties. Throws InputError before anything is written.
 MergeCounts merge_results(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& out);
 
 }  // namespace warptune

@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
 #include "results/samples_file.h"
+#include "results/sweep_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Which of two rows of a configuration counts; of equals the later.
+int rank(const Measurement& m) { return m.status == Status::ok ? 2 : m.status == Status::constraint ? 0 : 1; }
+
+}  // namespace
 
 fs::path rows_path(const fs::path& folder, const std::string& sweep, bool fresh) {
   fs::path newest = folder / (sweep + ".csv");
@@ -26,15 +33,14 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   journal_ = std::make_unique<Journal>(journal);
   samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
   writer_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
-  if (journal_->runs().empty()) return;
-  for (const CsvRow& row : read_csv(path)) {
+  for (const CsvRow& row : read_sweep(path)) {
     const auto key = journal_->key(row);
     if (!key) continue;
     KnownRow found{row.at("run_id"), measurement_of_row(row)};
     if (!is_first_row(row)) {
       finalists_.insert_or_assign(*key, std::move(found));
     } else if (const auto it = known_.find(*key);
-               it == known_.end() || it->second.measurement.status == Status::constraint) {
+               it == known_.end() || rank(found.measurement) >= rank(it->second.measurement)) {
       known_.insert_or_assign(*key, std::move(found));
     }
   }

@@ -30,7 +30,8 @@ class RowStore {
 
   /// Must come before the run's first row.
   void begin(const std::string& run_id, const Stamps& stamps) { journal_->add(run_id, stamps); }
-  /// The first row that tried it or says that it is excluded; nullptr where no row has this key.
+  /// Of the rows with this key that tried it or say that it is excluded: the last that is ok, or the last
+  /// that tried it, or the last; nullptr where there is none.
   const KnownRow* known(const std::string& key) const;
   /// The newest row of its time as a finalist, or nullptr.
   const KnownRow* finalist(const std::string& key) const;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cmath>
 
 #include "core/error.h"
 #include "results/csv.h"
@@ -48,21 +49,21 @@ std::string samples_key(const std::map<std::string, std::string>& row) {
 std::map<std::string, std::vector<double>> read_samples(const fs::path& path) {
   std::map<std::string, std::vector<double>> samples;
   if (!fs::exists(path)) return samples;
-  for (const auto& row : read_csv(path)) {
-    if (!row.contains("samples_us"))
-      throw InputError(fmt::format("{}:1: no column 'samples_us'", path.string()));
+  if (csv_columns(path) != samples_columns())
+    throw InputError(fmt::format("{}:1: other columns than those of samples", path.string()));
+  for_each_row(path, [&](int line, const auto& row) {
     std::vector<double>& values = samples[samples_key(row)];
     values.clear();  // a row that was measured again in the same run replaces the one before
     const std::string& text = row.at("samples_us");
     for (const char *at = text.data(), *end = at + text.size(); at < end;) {
       double value = 0;
       const auto [next, error] = std::from_chars(at, end, value);
-      if (error != std::errc())
-        throw InputError(fmt::format("'{}': '{}' are not samples", path.string(), text));
+      if (error != std::errc() || !(std::isfinite(value) && value > 0) || (next != end && *next != ' '))
+        throw InputError(fmt::format("{}:{}: '{}' are not samples", path.string(), line, text));
       values.push_back(value);
       at = next == end ? end : next + 1;
     }
-  }
+  });
   return samples;
 }
 

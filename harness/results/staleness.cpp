@@ -38,4 +38,12 @@ Judgement judge(const Winner& winner, const Provenance& here, const std::string&
   return judgement;
 }
 
+bool is_stale(const Winner& winner, const Provenance& here, const std::string& source_hash) {
+  return judge(winner, here, source_hash).use != Use::yes;
+}
+
+bool is_better(const Winner& second, bool second_stale, const Winner& first, bool first_stale) {
+  return second_stale != first_stale ? first_stale : second.time_us < first.time_us;
+}
+
 }  // namespace warptune

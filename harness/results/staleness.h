@@ -19,7 +19,7 @@ struct Judgement {
 /// refuse: a winner tuned on other kernel sources is not taken; use: it is, with a warning.
 enum class StaleSources { refuse, use };
 
-/// The rules, in full:
+/// The rules of use, in full:
 ///   other architecture                          refused
 ///   other sources of the variant's kernels      refused, or warned where `stale` says so
 ///   other device of the same architecture       warned
@@ -28,5 +28,12 @@ enum class StaleSources { refuse, use };
 /// `source_hash`: of the winner's variant as it is now, or empty where there is no such variant any more.
 Judgement judge(const Winner& winner, const Provenance& here, const std::string& source_hash,
                 StaleSources stale = StaleSources::refuse);
+
+/// Whether anything has changed since that judge() has a rule for.
+bool is_stale(const Winner& winner, const Provenance& here, const std::string& source_hash);
+
+/// Of two winners of a problem and a device that come from separate choices, whether the second is to be
+/// kept: a fresh one goes before a stale one, else the faster before the slower.
+bool is_better(const Winner& second, bool second_stale, const Winner& first, bool first_stale);
 
 }  // namespace warptune

@@ -30,13 +30,43 @@ Json to_json(const Assignment& values) {
   return json;
 }
 
-Assignment assignment(const Json& json) {
+/// A field of an object. Throws InputError that names it where it is missing or of another type.
+const Json& field(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name)) throw InputError(fmt::format("'{}' is missing", name));
+  return json[name];
+}
+[[noreturn]] void refuse(const char* name, const Json& value, const char* wanted) {
+  throw InputError(fmt::format("'{}' is {}; it must be {}", name, value.dump(), wanted));
+}
+std::string text(const Json& json, const char* name) {
+  const Json& value = field(json, name);
+  if (!value.is_string()) refuse(name, value, "a text");
+  return value;
+}
+double time_of(const Json& json) {
+  const Json& value = field(json, "time_us");
+  if (!value.is_number() || !(value.get<double>() > 0)) refuse("time_us", value, "a time, more than 0");
+  return value;
+}
+const Json& list(const Json& json, const char* name) {
+  const Json& value = field(json, name);
+  if (!value.is_array()) refuse(name, value, "a list");
+  return value;
+}
+
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::min();
+
+/// Dims or the values of parameters, none of them less than `least`.
+Assignment assignment(const Json& json, const char* name, std::int64_t least = kAny) {
+  const Json& object = field(json, name);
+  if (!object.is_object()) refuse(name, object, "an object of names and whole numbers");
   Assignment values;
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_object())
-      values.set(name, value.at("value").get<std::int64_t>(), value.at("label").get<std::string>());
-    else
-      values.set(name, value.get<std::int64_t>());
+  for (const auto& [key, value] : object.items()) {
+    const bool labelled = value.is_object() && value.contains("value") && value.contains("label");
+    const Json& number = labelled ? value["value"] : value;
+    if (!number.is_number_integer() || number.get<std::int64_t>() < least)
+      refuse(key.c_str(), value, least == kAny ? "a whole number" : "a whole number, at least 0");
+    values.set(key, number.get<std::int64_t>(), labelled ? text(value, "label") : "");
   }
   return values;
 }
@@ -52,8 +82,8 @@ Json to_json(const std::vector<TiedConfig>& tied) {
 std::vector<TiedConfig> tied_of(const Json& winner) {
   std::vector<TiedConfig> tied;
   if (winner.contains("tied"))
-    for (const Json& t : winner["tied"])
-      tied.push_back({t.at("variant"), assignment(t.at("config")), t.at("time_us")});
+    for (const Json& t : list(winner, "tied"))
+      tied.push_back({text(t, "variant"), assignment(t, "config"), time_of(t)});
   return tied;
 }
 
@@ -66,25 +96,25 @@ Json to_json(const Provenance& p) {
 }
 
 Provenance provenance_of(const Json& json) {
-  return {.device = json.at("device"),
-          .arch = json.at("arch"),
-          .driver = json.at("driver"),
-          .toolkit = json.at("toolkit"),
-          .git_commit = json.at("git_commit")};
+  return {.device = text(json, "device"),
+          .arch = text(json, "arch"),
+          .driver = text(json, "driver"),
+          .toolkit = text(json, "toolkit"),
+          .git_commit = text(json, "git_commit")};
 }
 
 Winner winner_of(const Json& json) {
-  return {.problem = {.op = json.at("op"),
-                      .dims = assignment(json.at("dims")),
-                      .dtype = parse_dtype(json.at("dtype").get<std::string>())},
-          .variant = json.at("variant"),
-          .config = assignment(json.at("config")),
-          .time_us = json.at("time_us"),
-          .source_hash = json.at("source_hash"),
-          .run_id = json.at("run_id"),
-          .csv = json.at("csv"),
+  return {.problem = {.op = text(json, "op"),
+                      .dims = assignment(json, "dims", 0),
+                      .dtype = parse_dtype(text(json, "dtype"))},
+          .variant = text(json, "variant"),
+          .config = assignment(json, "config"),
+          .time_us = time_of(json),
+          .source_hash = text(json, "source_hash"),
+          .run_id = text(json, "run_id"),
+          .csv = text(json, "csv"),
           .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
-          .throttled = json.value("throttled", ""),
+          .throttled = json.contains("throttled") ? text(json, "throttled") : "",
           .tied = tied_of(json)};
 }
 
@@ -100,14 +130,16 @@ Wisdom Wisdom::load(const fs::path& path) {
     throw InputError(fmt::format("the wisdom file '{}' has schema {}; this program reads schema {}",
                                  path.string(), json.contains("schema") ? json["schema"].dump() : "none",
                                  kSchema));
+  std::string where;
   try {
     Wisdom wisdom(provenance_of(json));
-    for (const Json& winner : json.at("winners")) wisdom.put(winner_of(winner));
+    for (const Json& winner : list(json, "winners")) {
+      where = fmt::format("winner {}: ", wisdom.winners().size() + 1);
+      wisdom.put(winner_of(winner));
+    }
     return wisdom;
   } catch (const InputError& e) {
-    throw InputError(fmt::format("the wisdom file '{}' is wrong: {}", path.string(), e.what()));
-  } catch (const Json::exception& e) {
-    throw InputError(fmt::format("the wisdom file '{}' is wrong: {}", path.string(), e.what()));
+    throw InputError(fmt::format("the wisdom file '{}' is wrong: {}{}", path.string(), where, e.what()));
   }
 }
 
@@ -215,6 +247,13 @@ struct Wisdom::Kin {
   const Winner* winner = nullptr;
   int kinship = 3;
 };
+
+const Winner* Wisdom::held(const Problem& problem, const std::string& device) const {
+  if (const auto it = by_problem_.find(problem); it != by_problem_.end())
+    for (const std::size_t i : it->second)
+      if (winners_[i].made_on.device == device) return &winners_[i];
+  return nullptr;
+}
 
 const Winner* Wisdom::exact(const Problem& problem) const {
   const auto it = by_problem_.find(problem);

@@ -49,6 +49,8 @@ class Wisdom {
   const std::vector<Winner>& winners() const { return winners_; }
   /// Adds a winner, or replaces that of the same problem and device.
   void put(Winner winner);
+  /// The winner of exactly this problem made on this device, or nullptr.
+  const Winner* held(const Problem& problem, const std::string& device) const;
   /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
   /// The winner of the nearest problem of the same op, dtype, labels and shape: only dims that say how much

@@ -5,9 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
+
+#include "results/staleness.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -44,11 +48,29 @@ Wisdom reread(const fs::path& path, const Provenance& provenance) {
 
 }  // namespace
 
-void put_winner(const fs::path& path, const Provenance& provenance, const Winner& winner) {
+std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, Winner winner,
+                                 const Contest& contest) {
   const Lock lock(path);
-  Wisdom wisdom = reread(path, provenance);
+  Wisdom wisdom = reread(path, here);
+  if (const Winner* old = wisdom.held(winner.problem, here.device);
+      old && !is_stale(*old, here, contest.source_hash(*old))) {
+    if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) return *old;
+    if (winner.variant == old->variant && winner.config == old->config)
+      std::ranges::copy_if(old->tied, std::back_inserter(winner.tied),
+                           [&](const TiedConfig& t) { return !contest.tried(t.variant, t.config); });
+  }
+  wisdom.put(std::move(winner));
+  wisdom.save(path);
+  return std::nullopt;
+}
+
+std::optional<Winner> add_winner(const fs::path& path, const Provenance& here, const Winner& winner) {
+  const Lock lock(path);
+  Wisdom wisdom = reread(path, here);
+  if (const Winner* old = wisdom.held(winner.problem, here.device)) return *old;
   wisdom.put(winner);
   wisdom.save(path);
+  return std::nullopt;
 }
 
 void open_wisdom(const fs::path& path, const Provenance& provenance) {

@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "results/csv.h"
 #include "results/launch_rows.h"
+#include "results/sweep_file.h"
 #include "search/strategy.h"
 
 namespace warptune {
@@ -65,7 +66,6 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
   } catch (const std::regex_error&) {
     throw InputError(fmt::format("--problem '{}' is not a regular expression", pattern));
   }
-  const auto rows = read_csv(csv);
   std::vector<std::string> order;
   struct Collected {
     RecordedSpace recorded;
@@ -73,25 +73,21 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
     std::map<std::string, std::vector<std::string>> labels;
   };
   std::map<std::string, Collected> problems;
-  for (const auto& row : rows) {
-    for (const char* column : {"problem", "variant", "config", "status", "time_us"})
-      if (!row.contains(column))
-        throw InputError(
-            fmt::format("{}:1: no column '{}'; this is not the CSV of a sweep", csv.string(), column));
-    const auto get = [&](const char* column) { return row.contains(column) ? row.at(column) : ""; };
+  for (const CsvRow& row : read_sweep(csv)) {
+    if (!is_first_row(row)) continue;
     const std::string& problem = row.at("problem");
     if (is_launch_row(row) || !std::regex_search(problem, wanted)) continue;
-    const std::string key = problem + (get("cache") == "hot" ? " hot" : "");
+    const std::string key = problem + (row.at("cache") == "hot" ? " hot" : "");
     if (!problems.contains(key)) order.push_back(key);
     Collected& c = problems[key];
     c.recorded.problem = key;
     SearchCandidate candidate{.variant = row.at("variant"), .config = config_of(row.at("config"), c.labels)};
-    candidate.registers = number(get("registers"));
-    candidate.shared_bytes = number(get("shared_bytes"));
-    candidate.spill_bytes = number(get("spill_bytes"));
-    candidate.occupancy_pct = number(get("occupancy_pct"));
+    candidate.registers = number(row.at("registers"));
+    candidate.shared_bytes = number(row.at("shared_bytes"));
+    candidate.spill_bytes = number(row.at("spill_bytes"));
+    candidate.occupancy_pct = number(row.at("occupancy_pct"));
     const double time = row.at("status") == "ok" ? number(row.at("time_us")).value_or(INFINITY) : INFINITY;
-    if (const auto floor = number(get("floor_us"))) c.recorded.space.floor_us = *floor;
+    if (const auto floor = number(row.at("floor_us"))) c.recorded.space.floor_us = *floor;
     const auto [it, fresh] =
         c.at.emplace(row.at("variant") + " " + row.at("config"), c.recorded.times_us.size());
     if (fresh) {

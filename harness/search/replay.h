@@ -17,7 +17,8 @@ struct RecordedSpace {
 };
 
 /// The problems of a sweep's CSV whose key holds `pattern` (a regular expression) and that have at least one
-/// time. A configuration recorded twice counts as its last row. Throws InputError.
+/// time. A configuration recorded twice counts as its last row; the times of finalists, taken again, do not
+/// count: a strategy is told first times. Throws InputError.
 std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern);
 
 struct ReplayOptions {

@@ -2,6 +2,7 @@
 
 #include "results/launch_rows.h"
 #include "tune/compile_lanes.h"
+#include "results/source_hash.h"
 
 namespace warptune {
 namespace {
@@ -33,12 +34,10 @@ void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
   store_.begin(run_.run_id, stamps);
 }
 
-/// What a row of an earlier run depends on besides what it says itself. Variants without kernels of their
-/// own are part of this program.
+/// What a row of an earlier run depends on besides what it says itself.
 std::string DeviceRows::stamp(const SweepItem& item, const Variant& variant) const {
   auto& source = sources_[&variant];
-  if (source.empty())
-    source = is_compiled(variant) ? compiler_.source_hash(variant) : run_.git_commit + " program";
+  if (source.empty()) source = source_hash(compiler_, item.problem.op, variant);
   return stamp_of(source, item.options);
 }
 
@@ -60,7 +59,8 @@ std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
 }
 
 const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) const {
-  return store_.known(key(item, c));
+  const KnownRow* row = store_.known(key(item, c));
+  return row && retry_.contains(row->measurement.status) ? nullptr : row;
 }
 
 const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) const {

@@ -1,7 +1,9 @@
 #pragma once
 // The rows that one run writes for one device: their keys, and what earlier runs have of them.
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "device/compile.h"
 #include "measure/launch_floor.h"
@@ -13,9 +15,10 @@ namespace warptune {
 
 class DeviceRows {
  public:
-  /// All three must outlive it. Nothing is written yet.
-  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store)
-      : compiler_(compiler), facts_(facts), store_(store) {}
+  /// The first three must outlive it. Nothing is written yet. A row with a status of `retry` is as if it were
+  /// not there.
+  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store, std::set<Status> retry = {})
+      : compiler_(compiler), facts_(facts), store_(store), retry_(std::move(retry)) {}
 
   /// Must come before the first row.
   void begin(const std::vector<PlannedProblem>& problems);
@@ -49,6 +52,7 @@ class DeviceRows {
   const Compiler& compiler_;
   const DeviceFacts& facts_;
   RowStore& store_;
+  const std::set<Status> retry_;
   const RunInfo run_ = new_run();
   mutable std::map<const Variant*, std::string> sources_;  // hashes
 };

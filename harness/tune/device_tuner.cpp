@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "results/source_hash.h"
 #include "results/wisdom_file.h"
 #include "tune/final_stage.h"
 #include "tune/finalists.h"
@@ -18,7 +19,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
       worker_(worker),
       problems_(std::move(problems)),
       compiler_(KernelSources(), default_cache_folder()),
-      rows_(compiler_, worker.facts(), store),
+      rows_(compiler_, worker.facts(), store, options.retry),
       screening_(sweep_, options_, problems_, compile_with(compiler_, worker.facts()), lanes, worker_,
                  rows_) {
   summary_.csv = store.csv();
@@ -60,14 +61,18 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
   }
   const Candidate& c = trials.candidates[choice->winner];
   const Measurement& m = trials.measurements[choice->winner];
-  remember(item, trials, *choice);
+  const auto stays = remember(item, trials, *choice);
   const std::string floor =
       m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
   const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
   const std::string slowed =
       choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
-  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}", key, m.time_us, floor, c.variant->name,
-                              c.config.str(), tied, slowed));
+  const std::string note =
+      stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant, stays->config.str(),
+                          stays->time_us, options_.add_winners_only ? "" : ", which was not tried here")
+            : "";
+  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}{}", key, m.time_us, floor, c.variant->name,
+                              c.config.str(), tied, slowed, note));
   summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
 }
 
@@ -79,15 +84,16 @@ bool DeviceTuner::kept(const SweepItem& item) const {
          });
 }
 
-void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Choice& choice) {
-  if (!kept(item)) return;
+std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials& trials,
+                                            const Choice& choice) {
+  if (!kept(item)) return std::nullopt;
   const Candidate& c = trials.candidates[choice.winner];
   const Measurement& m = trials.measurements[choice.winner];
   Winner winner{.problem = item.problem,
                 .variant = c.variant->name,
                 .config = c.config,
                 .time_us = m.time_us,
-                .source_hash = compiler_.source_hash(*c.variant),
+                .source_hash = source_hash(compiler_, item.problem.op, *c.variant),
                 .run_id = trials.runs[choice.winner],
                 .csv = summary_.csv.filename().string()};
   if (choice.throttled) winner.throttled = m.clocks.throttled;
@@ -95,7 +101,15 @@ void DeviceTuner::remember(const SweepItem& item, const Trials& trials, const Ch
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
   rows_.flush();  // a winner's row is there before it
-  put_winner(summary_.wisdom, rows_.provenance(), winner);
+  if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
+  const Contest contest{.tried =
+                            [&](const std::string& variant, const Config& config) {
+                              return std::ranges::any_of(trials.candidates, [&](const Candidate& tried) {
+                                return tried.variant->name == variant && tried.config == config;
+                              });
+                            },
+                        .source_hash = [&](const Winner& old) { return source_hash(compiler_, old); }};
+  return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 
 }  // namespace warptune

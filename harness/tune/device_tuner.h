@@ -2,6 +2,7 @@
 // Solves problems on one device: screening, finalists, choice, wisdom.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tune/device_rows.h"
@@ -31,7 +32,8 @@ class DeviceTuner {
  private:
   void solve(const PlannedProblem& planned, Progress& progress);
   bool kept(const SweepItem& item) const;
-  void remember(const SweepItem& item, const Trials& trials, const Choice& choice);
+  /// Puts the choice into the wisdom; returns the winner that stays there instead, if any.
+  std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 
   const Sweep& sweep_;
   const TuneOptions& options_;

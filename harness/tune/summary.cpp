@@ -41,8 +41,9 @@ void print_summary(std::FILE* log, const TuneSummary& summary) {
              clock_text(summary.seconds),
              static_cast<double>(summary.configurations - summary.known) / summary.seconds);
   if (summary.known > 0)
-    fmt::print(log, "{} of them were known from an earlier run (--fresh measures them again)\n",
-               summary.known);
+    fmt::print(
+        log, "{} of them were known from an earlier run (--fresh measures them again, --retry failed ones)\n",
+        summary.known);
   if (summary.worker_seconds > 0)
     fmt::print(log, "the workers were measuring {:.0f} % of the time since their first jobs\n",
                100 * summary.busy_seconds / summary.worker_seconds);

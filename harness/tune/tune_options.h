@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "measure/measurement.h"
 #include "tune/deadline.h"
 #include "tune/shard.h"
 
@@ -19,6 +21,8 @@ struct TuneOptions {
   int lanes = 0;                                // compile threads; 0: all but one of the machine
   Shard shard;                                  // the part of the sweep to do here
   bool fresh = false;                           // a new CSV, instead of going on with the newest
+  bool add_winners_only = false;                // whatever was measured, no winner is replaced
+  std::set<Status> retry;                       // rows with one of these are measured again
   DeadlineRule deadline;                        // of a configuration
   double compile_seconds = 120;                 // deadline of compiling one
   double first_job_seconds = 180;  // more, for the first of a problem: inputs and the fp64 reference are made

@@ -76,6 +76,11 @@ TEST_F(Regression, WinnersRunAgainAndCompare) {
   // The sweep holds more than its winners.
   EXPECT_EQ(run("compare " + csv_.string() + " " + now.string() + " --min-effect 0.9 > /dev/null").code, 2);
   EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
+  const Result evil =
+      run("rerun " + wisdom_.string() + " --device host --name ../evil --out " + folder_.string() + " 2>&1");
+  EXPECT_EQ(evil.code, 2);
+  EXPECT_NE(evil.text.find("'../evil' names no file"), std::string::npos) << evil.text;
+  EXPECT_FALSE(fs::exists(folder_ / "evil.csv"));
 }
 
 TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
@@ -104,6 +109,16 @@ TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --cache lukewarm > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
+  const std::string bench = "bench --wisdom " + wisdom_.string() + " --device host ";
+  const Result unmatched = run(bench + "--benchmark_filter=nothing 2>&1");
+  EXPECT_EQ(unmatched.code, 2);
+  EXPECT_NE(unmatched.text.find("no winner's benchmark matches"), std::string::npos) << unmatched.text;
+  EXPECT_EQ(run(bench + "--problem nothing > /dev/null 2>&1").code, 2);
+  EXPECT_EQ(run(bench + "--benchmark_list_tests > /dev/null 2>&1").code, 0);
+  const Result elsewhere =
+      run("bench --wisdom " SOURCE_ROOT "/results/h200/wisdom.json --problem argmax --device host 2>&1");
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_NE(elsewhere.text.find("runs on host"), std::string::npos) << elsewhere.text;
 }
 
 /// Google Benchmark's own tool, as Debian's libbenchmark-tools and python3-scipy bring it, or this command.

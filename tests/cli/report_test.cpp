@@ -36,16 +36,37 @@ fs::path scratch(const std::string& name) {
 TEST(Cli, WisdomIsShownAndExported) {
   const fs::path folder = scratch("cli_wisdom");
   Wisdom wisdom({"NVIDIA H200", "sm_90a", "580", "13.0", "abc"});
-  wisdom.put({{"argmax", {{"batch", 1}}, DType::fp16}, "naive", {{"block", 64}}, 3, "", "", ""});
+  wisdom.put(
+      {{"argmax", {{"batch", 1}, {"vocab", 9}}, DType::fp16}, "naive", {{"block", 64}}, 3, "", "", ""});
   wisdom.save(folder / "wisdom.json");
   EXPECT_EQ(run(folder, "wisdom show wisdom.json"), 0);
-  EXPECT_NE(text_of(folder / "said").find("argmax[batch=1,dtype=fp16]"), std::string::npos);
+  EXPECT_NE(text_of(folder / "said").find("argmax[batch=1,vocab=9,dtype=fp16]"), std::string::npos);
   EXPECT_EQ(run(folder, "wisdom export wisdom.json --format header -o w.h"), 0);
   EXPECT_NE(text_of(folder / "w.h").find("namespace warptune_wisdom"), std::string::npos);
   EXPECT_EQ(run(folder, "wisdom export wisdom.json"), 0);
   EXPECT_EQ(text_of(folder / "said"), text_of(folder / "wisdom.json"));
   EXPECT_EQ(run(folder, "wisdom show none.json"), 2);
   EXPECT_EQ(run(folder, "wisdom export wisdom.json --format xml"), 2);
+  EXPECT_EQ(run(folder, "wisdom export wisdom.json -o /proc/no/w.json"), 2);
+  EXPECT_EQ(run(folder, "wisdom export wisdom.json -o /proc/no/w.h --format header"), 2);
+}
+
+TEST(Cli, AWinnerThatTheProgramDoesNotKnowIsShownWithAWarningAndNotExported) {
+  const fs::path folder = scratch("cli_unknown_wisdom");
+  const auto sentence = [&](const Problem& problem, const std::string& variant, const std::string& part) {
+    Wisdom wisdom({"NVIDIA H200", "sm_90a", "580", "13.0", "abc"});
+    wisdom.put({problem, variant, {}, 3, "", "", ""});
+    wisdom.save(folder / "wisdom.json");
+    EXPECT_EQ(run(folder, "wisdom show wisdom.json"), 0);
+    EXPECT_NE(text_of(folder / "said").find(part), std::string::npos) << text_of(folder / "said");
+    EXPECT_EQ(run(folder, "wisdom export wisdom.json --format header"), 2);
+    EXPECT_NE(text_of(folder / "said").find(part), std::string::npos) << text_of(folder / "said");
+  };
+  sentence({"argmin", {{"batch", 1}}, DType::fp16}, "naive", "unknown op 'argmin'");
+  sentence({"argmax", {{"batch", 1}}, DType::fp16}, "naive", "vocab");
+  sentence({"argmax", {{"batch", 1}, {"vocab", 9}}, DType::fp16}, "nave", "'nave'");
+  EXPECT_EQ(run(folder, "wisdom export " SOURCE_ROOT "/results/h200/wisdom.json"), 0)
+      << text_of(folder / "said");
 }
 
 TEST(Cli, ReportOfAHostSweep) {
@@ -60,6 +81,10 @@ TEST(Cli, ReportOfAHostSweep) {
   EXPECT_NE(page.find("rms_norm[tokens=2,hidden=8,dtype=fp32]"), std::string::npos);
   EXPECT_EQ(run(folder, "report nothing.csv"), 2);
   EXPECT_EQ(run(folder, "report results -o no/such/folder/page.html"), 2);
+  EXPECT_EQ(run(folder, "report results -o /proc/no/page.html"), 2);
+  EXPECT_EQ(run(folder, "replay results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
+  EXPECT_EQ(text_of(folder / "said").find("configurations"), std::string::npos) << "said before the work";
+  EXPECT_EQ(run(folder, "merge results -o /proc/no"), 2);
 }
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "core/error.h"
 #include "llama/model_problems.h"
 #include "llama/prompts.h"
 #include "llama/sampling.h"
+#include "results/source_hash.h"
 #include "table.h"
 
 namespace warptune {
@@ -24,16 +26,16 @@ struct Heard {
   }
 };
 
+std::string sources_of(const Winner& winner) { return source_hash(Compiler(KernelSources(), {}), winner); }
+
 /// As if tuned here and now.
 Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1,
-                 const std::string& source_hash = "library") {
+                 std::optional<std::string> hash = {}) {
   const DeviceFacts& facts = open_device("host")->facts();
   Wisdom wisdom({facts.name, facts.arch, facts.driver, facts.toolkit, "abc"});
-  wisdom.put({.problem = problem,
-              .variant = variant,
-              .config = std::move(config),
-              .time_us = us,
-              .source_hash = source_hash});
+  Winner winner{.problem = problem, .variant = variant, .config = std::move(config), .time_us = us};
+  winner.source_hash = hash ? *hash : sources_of(winner);
+  wisdom.put(winner);
   return wisdom;
 }
 
@@ -98,7 +100,9 @@ TEST(PlanBook, AnotherToolkitIsSaidOnce) {
   const DeviceFacts& facts = device->facts();
   Wisdom wisdom({facts.name, facts.arch, facts.driver, "9.2", "abc"});
   for (const int tokens : {4, 8})
-    wisdom.put({.problem = norm(tokens), .variant = "host_naive", .source_hash = "library"});
+    wisdom.put({.problem = norm(tokens),
+                .variant = "host_naive",
+                .source_hash = sources_of({.problem = norm(tokens), .variant = "host_naive"})});
   Heard heard;
   PlanBook book(*device, {.wisdom = wisdom, .has_wisdom = true, .tell = heard.ear()});
   EXPECT_EQ(book.get(norm(4))->variant, "host_naive");

@@ -56,6 +56,13 @@ Values row(const std::string& run, const std::string& problem, const std::string
           {"throttled", us > 20 ? "sw_power_cap" : "none"}};
 }
 
+/// One of the times of a finalist.
+Values finalist(Values row, const std::string& cache) {
+  row["cache"] = cache;
+  row["detail"] = "finalist";
+  return row;
+}
+
 /// A folder with two runs of two problems, ceilings, wisdom, a decode run and a peer.
 fs::path sample_results() {
   const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -66,11 +73,22 @@ fs::path sample_results() {
   put(row("20260101T000000Z-1", kNorm, "vectorized", "block=64,vec=4", 2.5));
   put(row("20260102T000000Z-2", kNorm, "naive", "block=64", 24.051));
   put(row("20260102T000000Z-2", kNorm, "vectorized", "block=64,vec=4", 2.25));
-  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=128,vec=4", 1.6875));
+  put(row("20260102T000000Z-2", kNorm, "vectorized", "block=128,vec=4", 1.71875));
   put(row("20260102T000000Z-2", kNorm, "vectorized", "block=128,vec=8", 1.625));
   put(row("20260102T000000Z-2", kNorm, "vectorized", "block=256,vec=8", 0.1, "wrong_result"));
   put(row("20260102T000000Z-2", kLinear, "gemv_ring", "warps=4,rows=2", 8.125));
   put(row("20260102T000000Z-2", kLinear, "cublaslt", "algo=0", 12.375));
+  const auto finalists = [&](const std::string& problem, const std::string& variant,
+                             const std::string& config, double cold, double hot, double isolated) {
+    const std::string run = "20260102T000000Z-2";
+    put(finalist(row(run, problem, variant, config, cold), "cold"));
+    put(finalist(row(run, problem, variant, config, hot), "hot"));
+    put(finalist(row(run, problem, variant, config, isolated), "isolated"));
+  };
+  finalists(kNorm, "vectorized", "block=128,vec=4", 1.6875, 0.875, 3.5);
+  finalists(kNorm, "vectorized", "block=128,vec=8", 1.65625, 0.75, 3.75);
+  finalists(kLinear, "gemv_ring", "warps=4,rows=2", 8.125, 4.5, 10);
+  finalists(kLinear, "cublaslt", "algo=0", 12.25, 5.25, 14);
   put(row("20260102T000000Z-2", "argmax[batch=1,vocab=9,dtype=bf16]", "naive", "", 1, "crash"));
   CsvFile peers(folder / "torch_peers.csv", sweep_columns());
   append(peers, sweep_columns(),
@@ -111,12 +129,28 @@ TEST(Report, WinnersAreTheWisdomsElseTheFastest) {
   ASSERT_EQ(winners.size(), 2u) << "argmax has no row that is ok";
   EXPECT_EQ(winners[0].config, "block=128,vec=4") << "tied with the fastest, and named by the wisdom";
   EXPECT_TRUE(winners[0].by_wisdom);
+  EXPECT_EQ(winners[0].time_us, 1.6875) << "cold, as a finalist: neither hot nor isolated nor its first time";
   EXPECT_EQ(winners[0].naive_us, 24.051);
   EXPECT_TRUE(std::isnan(winners[0].vendor_us));
   EXPECT_EQ(winners[1].variant, "gemv_ring");
   EXPECT_FALSE(winners[1].by_wisdom);
+  EXPECT_EQ(winners[1].time_us, 8.125);
   EXPECT_EQ(winners[1].vendor, "torch_linear") << "faster than cublaslt; it does not name the dim 'bias'";
   EXPECT_EQ(winners[1].vendor_us, 11.5);
+}
+
+TEST(Report, AProblemTimedHotAloneIsShownHot) {
+  const fs::path folder = sample_results();
+  const std::string problem = "softmax[rows=1,dtype=bf16]", run = "20260103T000000Z-4";
+  CsvFile csv(folder / "hot.csv", sweep_columns());
+  Values first = row(run, problem, "naive", "", 2);
+  first["cache"] = "hot";
+  append(csv, sweep_columns(), first);
+  append(csv, sweep_columns(), finalist(row(run, problem, "naive", "", 2.5), "hot"));
+  append(csv, sweep_columns(), finalist(row(run, problem, "naive", "", 1.5), "isolated"));
+  const auto winners = winners_of(read_results({folder / "hot.csv"}));
+  ASSERT_EQ(winners.size(), 1u);
+  EXPECT_EQ(winners[0].time_us, 2.5);
 }
 
 TEST(Report, AStepIsItsWinnersTimesTheirLaunches) {
@@ -168,7 +202,7 @@ TEST(Report, ThePageHoldsAllAndNeedsNoNetwork) {
   EXPECT_EQ(html.find("http:", name + 1), std::string::npos);
   const auto open = html.find("id=\"data\">") + 10;
   const auto data = nlohmann::json::parse(html.substr(open, html.find("</script>", open) - open));
-  EXPECT_EQ(data["rows"]["table"].size(), 9u);
+  EXPECT_EQ(data["rows"]["table"].size(), 21u);
   EXPECT_EQ(data["winners"].size(), 2u);
 }
 
@@ -223,8 +257,8 @@ TEST(Report, RendersInABrowserWithoutAnError) {
                            "Least time over block and vec; the best is 1.625",  // heat map
                            ">1.688</text>",                                     // a cell of it
                            "20260102T000000Z-2: 4 timed, best 1.625",           // the search
-                           "2.5 → 1.625 µs", "-35.0 %",                         // runs
-                           "1 of 7 rows were measured while the clocks were held down (sw_power_cap)",
+                           "2.5 → 1.656 µs", "-33.8 %",                         // runs
+                           "1 of 19 rows were measured while the clocks were held down (sw_power_cap)",
                            "One step took 3640 µs; its floor is 2894 µs.", "output projection: gemv_ring"})
     expect_text(shown, text);
 }

@@ -172,13 +172,31 @@ TEST(Compare, FallsBackToIntervals) {
   EXPECT_TRUE(std::isnan(c.rows[0].p));
   EXPECT_EQ(c.rows[0].note, "no samples kept: intervals compared");
   now.ci_low_us = 99;
+  EXPECT_EQ(compare({base}, {now}, {}).rows[0].change, Change::ambiguous)
+      << "by 5 %, and the intervals overlap";
+  now.time_us = 101;
   EXPECT_EQ(compare({base}, {now}, {}).rows[0].change, Change::same);
   // Three samples can never be significant: their ranges decide.
   c = compare({row_of("a", {100, 101, 102})}, {row_of("a", {104, 105, 106})}, {});
   EXPECT_EQ(c.rows[0].change, Change::slower);
   EXPECT_NE(c.rows[0].note.find("too few for a rank test"), std::string::npos);
   EXPECT_EQ(compare({row_of("a", {100, 101, 105})}, {row_of("a", {104, 105, 106})}, {}).rows[0].change,
-            Change::same);
+            Change::ambiguous);
+}
+
+TEST(Compare, ALargeChangeThatChanceMayExplainIsAmbiguous) {
+  // Most of one run's samples are fast, the other run's are spread: the medians are far apart.
+  std::vector<double> base, now;
+  for (int i = 0; i < 11; ++i) {
+    base.push_back(i < 6 ? 100 + i : 10 + i);
+    now.push_back(i < 6 ? 10 + i : 100 + i);
+  }
+  const Comparison c = compare({row_of("a", base)}, {row_of("a", now)}, {});
+  EXPECT_LT(c.rows[0].effect, -0.8);
+  EXPECT_GT(c.rows[0].p, 0.05);
+  EXPECT_EQ(c.rows[0].change, Change::ambiguous);
+  EXPECT_EQ(c.rows[0].note, "the medians differ, the samples not beyond chance");
+  EXPECT_EQ(c.exit_code(), 0);
 }
 
 TEST(Compare, TheLastGoodRowOfAKeyCounts) {

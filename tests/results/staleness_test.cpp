@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace warptune {
@@ -106,7 +107,10 @@ TEST(WisdomLookup, DimsAreHeldAgainstEachOtherByName) {
   EXPECT_EQ(wisdom.find(prefill(4096, 1, 64), kHere).winner, nullptr) << "head_dim is no dim of work";
 }
 
-TEST(WisdomLookup, TakesAboutAMicrosecond) {
+TEST(WisdomLookup, TakesLessThanAMicrosecond) {
+#ifndef NDEBUG
+  GTEST_SKIP() << "a build without optimization";
+#endif
   Wisdom wisdom(kHere);
   std::vector<Problem> problems;
   for (int i = 0; i < 1000; ++i) {
@@ -115,16 +119,18 @@ TEST(WisdomLookup, TakesAboutAMicrosecond) {
     problems.push_back(p);
   }
   using Clock = std::chrono::steady_clock;
-  double best_us = 1e9;  // of several rounds: the machine may be busy
-  for (int round = 0; round < 20; ++round) {
-    const auto start = Clock::now();
-    int found = 0;
-    for (const Problem& p : problems) found += wisdom.find(p, kHere).exact;
-    const std::chrono::duration<double, std::micro> took = Clock::now() - start;
-    ASSERT_EQ(found, 1000);
-    best_us = std::min(best_us, took.count() / 1000);
-  }
-  EXPECT_LT(best_us, 5.0) << "bench_wisdom_lookup shows well below 1 us";
+  constexpr int kAtOnce = 10;  // so that reading the clock does not count
+  std::vector<double> us;
+  int found = 0;
+  for (int round = 0; round < 20; ++round)
+    for (std::size_t i = 0; i < problems.size(); i += kAtOnce) {
+      const auto start = Clock::now();
+      for (std::size_t k = i; k < i + kAtOnce; ++k) found += wisdom.find(problems[k], kHere).exact;
+      us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count() / kAtOnce);
+    }
+  EXPECT_EQ(found, 20 * 1000);
+  std::ranges::nth_element(us, us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2));
+  EXPECT_LT(us[us.size() / 2], 1.0) << "the median of " << us.size() << " tens of lookups";
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 namespace warptune {
 namespace {
 
+const Provenance kHere{"NVIDIA H200", "sm_90a", "580", "13.0", "abc"};
+
 Winner attention(std::int64_t batch, std::int64_t context, const char* style = "sd") {
   Problem p{"attention_decode", {{"batch", batch}, {"context", context}}, DType::bf16};
   p.dims.set("k_layout", std::string(style) == "sd" ? 0 : 1, style);
@@ -81,6 +83,26 @@ TEST(Wisdom, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(message(R"({"schema": 9})"),
             "the wisdom file '" + path.string() + "' has schema 9; this program reads schema 1");
   EXPECT_THROW(Wisdom::load("/no/such/wisdom.json"), InputError);
+
+  const auto said = [&](const std::string& from, const std::string& to) {
+    std::string text = Wisdom(kHere).to_json();
+    const std::string winner =
+        R"({"op": "argmax", "dims": {"batch": 1, "vocab": 9}, "dtype": "bf16", "variant": "naive",
+            "config": {"block": 64}, "time_us": 2.5, "source_hash": "", "run_id": "", "csv": ""})";
+    text.replace(text.find("[]"), 2, '[' + winner + ']');
+    if (!from.empty()) text.replace(text.find(from), from.size(), to);
+    const std::string all = message(text), head = "the wisdom file '" + path.string() + "' is wrong: ";
+    return all.starts_with(head) ? all.substr(head.size()) : all;
+  };
+  EXPECT_EQ(said("", ""), "no error");
+  EXPECT_EQ(said("2.5", "\"fast\""), "winner 1: 'time_us' is \"fast\"; it must be a time, more than 0");
+  EXPECT_EQ(said("2.5", "-1"), "winner 1: 'time_us' is -1; it must be a time, more than 0");
+  EXPECT_EQ(said("\"batch\": 1", "\"batch\": -1"),
+            "winner 1: 'batch' is -1; it must be a whole number, at least 0");
+  EXPECT_EQ(said("{\"block\": 64}", "7"),
+            "winner 1: 'config' is 7; it must be an object of names and whole numbers");
+  EXPECT_EQ(said("\"op\"", "\"on\""), "winner 1: 'op' is missing");
+  EXPECT_EQ(said("\"NVIDIA H200\"", "7"), "'device' is 7; it must be a text");
 }
 
 }  // namespace

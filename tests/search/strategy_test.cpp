@@ -94,20 +94,5 @@ TEST(Budget, Forms) {
     EXPECT_THROW(parse_budget(wrong), InputError) << wrong;
 }
 
-TEST(Replay, ReadsASweep) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "replay.csv";
-  std::ofstream(path) << "problem,variant,config,status,time_us,cache\n"
-                         "p[n=1],a,\"block=64,mode=x\",ok,4,cold\n"
-                         "p[n=1],a,\"block=128,mode=y\",crash,,cold\n"
-                         "p[n=1],a,\"block=64,mode=x\",ok,2,cold\n"
-                         "q[n=1],a,block=64,timeout,,cold\n";
-  const auto spaces = recorded_spaces(path, "");
-  ASSERT_EQ(spaces.size(), 1u);
-  EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));
-  EXPECT_EQ(spaces[0].best_us, 2);
-  EXPECT_EQ(convergence(spaces[0], "exhaustive", 0, 2, 1), (std::vector<double>{1, 1}));
-  EXPECT_THROW(recorded_spaces(path, "nothing"), InputError);
-}
-
 }  // namespace
 }  // namespace warptune

@@ -192,6 +192,76 @@ TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
   EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
 }
 
+TEST(Resume, FailuresOfTheMomentAreRetriedOnDemand) {
+  const fs::path folder = fresh_folder("resume_retry"), csv = folder / "host" / "sweep.csv";
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  ::setenv("WARPTUNE_WORKER_FAULT", "abort:threads=2", 1);
+  run_shell(tune);
+  ::unsetenv("WARPTUNE_WORKER_FAULT");
+  const auto found = [&] {
+    std::vector<std::string> list;
+    for (const auto& row : first_rows(read_csv(csv)))
+      if (row.at("config") == "threads=2") list.push_back(row.at("status"));
+    return list;
+  };
+  using Statuses = std::vector<std::string>;
+  EXPECT_EQ(found(), Statuses{"crash"});
+  EXPECT_EQ(run_shell(tune + " --retry timeout,resource").code, 0);
+  EXPECT_EQ(found(), Statuses{"crash"}) << "remembered";
+  const auto retried = run_shell(tune + " --retry timeout,crash");
+  EXPECT_EQ(retried.code, 0) << retried.text;
+  EXPECT_NE(retried.text.find("2 of them were known"), std::string::npos) << retried.text;
+  EXPECT_EQ(found(), (Statuses{"crash", "ok"}));
+  EXPECT_NE(run_shell(tune + " --retry crash").text.find("3 of them were known"), std::string::npos)
+      << "the row that is ok counts now";
+  const auto merged = run_shell("{} merge " + folder.string() + " -o " + (folder / "all").string());
+  EXPECT_EQ(merged.code, 0) << merged.text;
+  EXPECT_EQ(read_csv(folder / "all" / "host" / "sweep.csv"), read_csv(csv)) << "both rows are kept";
+  for (const char* wrong : {"timeouts", "ok", "constraint", "timeout,slow", "Crash"}) {
+    const auto refused = run_shell(tune + " --retry " + wrong);
+    EXPECT_EQ(refused.code, 2) << wrong << refused.text;
+  }
+}
+
+TEST(Resume, APartOfASweepDoesNotMakeTheWisdomWorse) {
+  const fs::path folder = fresh_folder("resume_part"), wisdom = folder / "host" / "wisdom.json";
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  const Wisdom before = Wisdom::load(wisdom);
+  Winner fast = before.winners().at(0);
+  fast.variant = "host_threaded";
+  fast.config = {{"threads", 1}};
+  fast.time_us = 1e-3;
+  fast.tied = {{"host_threaded", {{"threads", 2}}, 1e-3}};
+  const auto source = [&](const Wisdom& of) { return of.winners().at(0).source_hash; };
+  Wisdom better(before.provenance());
+  better.put(fast);
+  better.save(wisdom);
+  const auto part = run_shell(tune + " --filter host_naive");
+  EXPECT_EQ(part.code, 0) << part.text;
+  EXPECT_NE(part.text.find("the wisdom keeps host_threaded threads=1"), std::string::npos) << part.text;
+  EXPECT_EQ(Wisdom::load(wisdom).to_json(), better.to_json());
+  EXPECT_EQ(source(Wisdom::load(wisdom)), source(before));
+  const auto again = run_shell("{} rerun " + wisdom.string() + " --device host --out " + folder.string());
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_EQ(Wisdom::load(wisdom).to_json(), better.to_json());
+  ASSERT_EQ(run_shell(tune).code, 0);  // it takes part in the choice
+  EXPECT_GT(Wisdom::load(wisdom).winners().at(0).time_us, 1e-3);
+}
+
+TEST(Resume, AFileOfAnotherSchemaIsRefused) {
+  const fs::path folder = fresh_folder("resume_schema"), csv = folder / "host" / "sweep.csv";
+  const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
+  ASSERT_EQ(run_shell(tune).code, 0);
+  auto rows = read_csv(csv);
+  rows[1]["schema"] = "2";
+  write_csv(csv, sweep_columns(), rows);
+  const auto refused = run_shell(tune);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.text.find("sweep.csv:3: schema '2'; this program reads schema 1"), std::string::npos)
+      << refused.text;
+}
+
 TEST(Resume, FinalistsAreNotFirstRows) {
   EXPECT_TRUE(is_first_row({{"cache", "cold"}, {"detail", ""}}));
   EXPECT_TRUE(is_first_row({{"cache", "hot"}, {"detail", "no result within 5 seconds"}}));

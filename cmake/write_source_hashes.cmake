@@ -1,0 +1,31 @@
+# Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/common.
+# Untouched where unchanged.
+function(hash_of result)
+  set(text "")
+  foreach(folder ${ARGN})
+    file(GLOB files RELATIVE ${ROOT} ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.h)
+    list(SORT files)
+    foreach(file ${files})
+      file(SHA256 ${ROOT}/${file} hash)
+      string(APPEND text "${file} ${hash}\n")
+    endforeach()
+  endforeach()
+  string(SHA256 hash "${text}")
+  set(${result} ${hash} PARENT_SCOPE)
+endfunction()
+
+file(GLOB ops RELATIVE ${ROOT} ${ROOT}/*/op.cpp)
+list(SORT ops)
+set(table "")
+foreach(file ${ops})
+  get_filename_component(op ${file} DIRECTORY)
+  hash_of(hash ${op} common)
+  string(APPEND table "    {\"${op}\", \"${hash}\"},\n")
+endforeach()
+file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT "#pragma once
+#include <string_view>
+#include <utility>
+
+inline constexpr std::pair<std::string_view, std::string_view> kVariantSources[] = {
+@table@};
+")

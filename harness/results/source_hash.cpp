@@ -1,0 +1,32 @@
+#include "results/source_hash.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/hash.h"
+#include "library.h"
+#include "source_hashes.h"
+#include "table.h"
+
+namespace warptune {
+
+std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant) {
+  if (!variant.stages.empty()) return compiler.source_hash(variant);
+  const auto sources =
+      std::ranges::find(kVariantSources, op, &std::pair<std::string_view, std::string_view>::first);
+  std::string text(sources == std::end(kVariantSources) ? std::string_view() : sources->second);
+  if (variant.vendor) text += ' ' + vendor_library();
+  return fmt::format("{:016x}", stable_hash(text));
+}
+
+std::string source_hash(const Compiler& compiler, const Winner& winner) {
+  for (const OpEntry& entry : all_ops()) {
+    if (entry.op.name != winner.problem.op) continue;
+    const auto it = std::ranges::find(entry.variants, winner.variant, &Variant::name);
+    if (it != entry.variants.end()) return source_hash(compiler, winner.problem.op, *it);
+  }
+  return {};
+}
+
+}  // namespace warptune

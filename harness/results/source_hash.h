@@ -1,0 +1,18 @@
+#pragma once
+// What the time of a variant depends on that can be edited: its sources, by which rows and winners are known
+// to be of the variant as it is now.
+#include <string>
+
+#include "core/variant.h"
+#include "device/compile.h"
+#include "results/wisdom.h"
+
+namespace warptune {
+
+/// 16 hex digits: of its kernels with all they include; of a variant without kernels, the C++ files of its op
+/// and of variants/common, and the version of the vendor's library where it calls that.
+std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant);
+/// Of the variant that a winner names, as it is now; empty where there is none any more.
+std::string source_hash(const Compiler& compiler, const Winner& winner);
+
+}  // namespace warptune

@@ -1,0 +1,18 @@
+#pragma once
+// Reading the CSV of a sweep, strictly: what every command that takes one reads it with.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "results/journal.h"
+
+namespace warptune {
+
+/// Whether columns are those of a sweep in this schema or another, and not of some other table.
+bool looks_like_sweep(const std::vector<std::string>& columns);
+
+/// Its rows. Throws InputError with file and line where it has another schema or other columns, a status or
+/// cache state that is no such word, a field that must be a number and is none, or an ok row without a time.
+std::vector<CsvRow> read_sweep(const std::filesystem::path& csv);
+
+}  // namespace warptune

@@ -1,0 +1,114 @@
+#include "results/wisdom_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "results/staleness.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+const Provenance kHere{"NVIDIA H200", "sm_90a", "580.159.04", "13.0", "abc"};
+const Problem kProblem{"rms_norm", {{"tokens", 1}, {"hidden", 4096}}, DType::bf16};
+
+Winner winner(const std::string& variant, double us, std::vector<TiedConfig> tied = {}) {
+  return {.problem = kProblem,
+          .variant = variant,
+          .config = {{"block", 64}},
+          .time_us = us,
+          .source_hash = "now",
+          .tied = std::move(tied)};
+}
+
+/// A new run in which these variants were tried.
+Contest tried(std::vector<std::string> variants, const std::string& hash = "now") {
+  return {.tried = [=](const std::string& variant,
+                       const Config&) { return std::ranges::count(variants, variant) > 0; },
+          .source_hash = [=](const Winner&) { return hash; }};
+}
+
+class Replacement : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove(path_);
+    put_winner(path_, kHere, winner("fast", 39.1, {{"rival", {{"block", 64}}, 39.2}}),
+               tried({"fast", "rival"}));
+  }
+  Winner now() const {
+    const Wisdom wisdom = Wisdom::load(path_);
+    EXPECT_EQ(wisdom.winners().size(), 1u);
+    return wisdom.winners().front();
+  }
+  const fs::path path_ = fs::path(::testing::TempDir()) / "replacement.json";
+};
+
+TEST_F(Replacement, AChoiceWithoutTheWinnerDoesNotMakeItWorse) {
+  const auto stays = put_winner(path_, kHere, winner("host_naive", 140), tried({"host_naive"}));
+  ASSERT_TRUE(stays);
+  EXPECT_EQ(stays->variant, "fast");
+  EXPECT_EQ(now().variant, "fast");
+  EXPECT_EQ(now().tied.size(), 1u);
+}
+
+TEST_F(Replacement, AFasterOneWins) {
+  EXPECT_FALSE(put_winner(path_, kHere, winner("faster", 30), tried({"faster"})));
+  EXPECT_EQ(now().variant, "faster");
+  EXPECT_TRUE(now().tied.empty());
+}
+
+TEST_F(Replacement, AChoiceThatTheWinnerTookPartInCounts) {
+  EXPECT_FALSE(put_winner(path_, kHere, winner("other", 45), tried({"fast", "other"})));
+  EXPECT_EQ(now().time_us, 45);
+}
+
+TEST_F(Replacement, AStaleOneGivesWay) {
+  EXPECT_FALSE(put_winner(path_, kHere, winner("other", 140), tried({"other"}, "edited since")));
+  EXPECT_EQ(now().variant, "other");
+  Provenance here = kHere;
+  here.driver = "600.1";
+  EXPECT_FALSE(put_winner(path_, here, winner("third", 150), tried({"third"})));
+  EXPECT_EQ(now().variant, "third");
+  here.toolkit = "14.0";
+  EXPECT_FALSE(put_winner(path_, here, winner("fourth", 160), tried({"fourth"})));
+  EXPECT_EQ(now().variant, "fourth");
+}
+
+TEST_F(Replacement, TheSameAgainKeepsTheTiesThatWereNotTried) {
+  EXPECT_FALSE(put_winner(path_, kHere, winner("fast", 40), tried({"fast"})));
+  EXPECT_EQ(now().time_us, 40);
+  ASSERT_EQ(now().tied.size(), 1u);
+  EXPECT_EQ(now().tied[0].variant, "rival");
+  EXPECT_FALSE(put_winner(path_, kHere, winner("fast", 39), tried({"fast", "rival"})));
+  EXPECT_TRUE(now().tied.empty()) << "the rival was tried and is not tied any more";
+}
+
+TEST_F(Replacement, OneWithoutRivalsReplacesNothing) {
+  EXPECT_TRUE(add_winner(path_, kHere, winner("fast", 30)));
+  EXPECT_EQ(now().time_us, 39.1);
+  EXPECT_EQ(now().tied.size(), 1u);
+  Winner other = winner("fast", 30);
+  other.problem.dims.set("tokens", 2);
+  EXPECT_FALSE(add_winner(path_, kHere, other));
+  EXPECT_EQ(Wisdom::load(path_).winners().size(), 2u);
+}
+
+TEST_F(Replacement, OtherDevicesKeepTheirs) {
+  Provenance here = kHere;
+  here.device = "NVIDIA H100";
+  EXPECT_FALSE(put_winner(path_, here, winner("other", 140), tried({"other"})));
+  EXPECT_EQ(Wisdom::load(path_).winners().size(), 2u);
+}
+
+TEST(Staleness, OfSeparateChoicesTheFreshThenTheFasterIsKept) {
+  const Winner fast = winner("fast", 1), slow = winner("slow", 2);
+  EXPECT_TRUE(is_better(fast, false, slow, false));
+  EXPECT_FALSE(is_better(slow, false, fast, false));
+  EXPECT_TRUE(is_better(slow, false, fast, true));
+  EXPECT_FALSE(is_better(fast, true, slow, false));
+  EXPECT_TRUE(is_better(fast, true, slow, true));
+}
+
+}  // namespace
+}  // namespace warptune

@@ -1,0 +1,49 @@
+#include "search/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "sweep_rows.h"
+
+namespace warptune {
+namespace {
+using testing::Fields;
+using testing::sweep_fields;
+using testing::write_sweep;
+
+Fields row(const std::string& problem, const std::string& config, const std::string& us,
+           const std::string& status = "ok") {
+  return sweep_fields(
+      {{"problem", problem}, {"variant", "a"}, {"config", config}, {"time_us", us}, {"status", status}});
+}
+
+TEST(Replay, ReadsASweep) {
+  const auto path = write_sweep(
+      "replay.csv", {row("p[n=1]", "block=64,mode=x", "4"), row("p[n=1]", "block=128,mode=y", "", "crash"),
+                     row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
+  const auto spaces = recorded_spaces(path, "");
+  ASSERT_EQ(spaces.size(), 1u);
+  EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));
+  EXPECT_EQ(spaces[0].best_us, 2);
+  EXPECT_EQ(convergence(spaces[0], "exhaustive", 0, 2, 1), (std::vector<double>{1, 1}));
+  EXPECT_THROW(recorded_spaces(path, "nothing"), InputError);
+}
+
+TEST(Replay, TimesOfFinalistsAreNoPartOfTheSpace) {
+  std::vector<Fields> rows = {row("p[n=1]", "block=64", "4"), row("p[n=1]", "block=128", "5")};
+  for (const auto& [cache, us] : Fields{{"cold", "4.5"}, {"hot", "1"}, {"isolated", "9"}})
+    rows.push_back(sweep_fields({{"problem", "p[n=1]"},
+                                 {"variant", "a"},
+                                 {"config", "block=64"},
+                                 {"time_us", us},
+                                 {"cache", cache},
+                                 {"detail", "finalist"}}));
+  const auto spaces = recorded_spaces(write_sweep("replay_finalists.csv", rows), "");
+  ASSERT_EQ(spaces.size(), 1u) << "hot rows of finalists are no space of their own";
+  EXPECT_EQ(spaces[0].times_us, (std::vector<double>{4, 5}));
+}
+
+}  // namespace
+}  // namespace warptune
