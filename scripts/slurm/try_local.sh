@@ -55,7 +55,7 @@ sinfo || { tail -5 "$work"/*.log; exit 1; }
 
 cat > "$work/sweep.yaml" << YAML
 device: host
-sampling: {min_samples: 3, max_seconds: 0.01}
+sampling: {min_samples: 3, max_time: 0.01}
 ops:
   - op: rms_norm
     dtypes: fp32
