@@ -92,6 +92,21 @@ TEST(Cli, InspectOfNothingIsBadInput) {
   EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
 }
 
+TEST(Cli, IdleThreadsSleepUnlessTheUserSaysElse) {
+  const auto waits = [](const std::string& environment) {
+    std::FILE* pipe = ::popen(("env -u GOMP_SPINCOUNT " + environment +
+                               " OMP_DISPLAY_ENV=verbose " WARPTUNE_PROGRAM " --version 2>&1")
+                                  .c_str(),
+                              "r");
+    std::string text;
+    for (char c; std::fread(&c, 1, 1, pipe) == 1;) text += c;
+    EXPECT_EQ(::pclose(pipe), 0) << text;
+    return text.find("GOMP_SPINCOUNT = '0'") != std::string::npos;
+  };
+  EXPECT_TRUE(waits("-u OMP_WAIT_POLICY"));
+  EXPECT_FALSE(waits("OMP_WAIT_POLICY=active"));
+}
+
 TEST(Cli, DryRunCountsOnly) {
   const Result result = run("tune " + sweep_file() + " --device host --dry-run --filter host_naive");
   EXPECT_EQ(result.code, 0) << result.text;
