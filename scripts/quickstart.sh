@@ -38,8 +38,8 @@ folder=$(dirname "$wisdom")
 
 model=tests/data/golden/gqa
 echo "quickstart: decoding $model from the winners, checked against its golden"
-"$program" decode --model "$model" --dtype fp32 --wisdom "$wisdom" --check "$model/golden.safetensors" \
-  --csv "$folder/decode.csv"
+"$program" decode --model "$model" --dtype fp32 --out "$out" --wisdom "$wisdom" --require-tuned \
+  --check "$model/golden.safetensors"
 
 echo "quickstart: done"
 echo "  one row per configuration: $folder/quick.csv"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "cli/commands.h"
@@ -58,6 +59,9 @@ void add_calibrate(CLI::App& app, int&) {
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
     if (error) throw InputError(fmt::format("'{}': {}", file.parent_path().string(), error.message()));
+    // Before measuring, which takes seconds. Appending changes no file that is there.
+    if (!std::ofstream(file, std::ios::app))
+      throw InputError(fmt::format("'{}' cannot be written", file.string()));
     const Calibration calibration = calibrate(*device);
     save_calibration(file, calibration);
     print(calibration);

@@ -4,12 +4,16 @@
 
 namespace warptune {
 
+/// All of them.
+void add_commands(CLI::App& app, int& exit_code);
+
 void add_devices(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_tune(CLI::App& app, int& exit_code);
 void add_calibrate(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_merge(CLI::App& app, int& exit_code);
+void add_decode(CLI::App& app, int& exit_code);
 void add_wisdom(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_compare(CLI::App& app, int& exit_code);

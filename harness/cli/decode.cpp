@@ -1,7 +1,6 @@
 // warptune decode: a LLaMA assembled from tuned plans, run, checked and timed.
-#include "cli/decode.h"
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/commands.h"
 #include "core/error.h"
 #include "llama/decode_report.h"
 #include "llama/golden.h"
@@ -16,6 +16,7 @@
 #include "measure/bench.h"
 #include "results/csv.h"
 #include "results/run_info.h"
+#include "tune/device_file.h"
 
 namespace warptune {
 namespace {
@@ -34,6 +35,7 @@ struct DecodeOptions {
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0;
+  bool require_tuned = false;
 };
 
 void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
@@ -47,10 +49,9 @@ ModelConfig model_of(const DecodeOptions& o) {
 
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
   if (o.dtype.empty()) return facts.backend == Backend::cuda ? DType::bf16 : DType::fp32;
-  const DType dtype = parse_dtype(o.dtype);
-  if (!is_float(dtype))
+  if (o.dtype != "fp32" && o.dtype != "fp16" && o.dtype != "bf16")
     throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", o.dtype));
-  return dtype;
+  return parse_dtype(o.dtype);
 }
 
 std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConfig& config) {
@@ -65,7 +66,7 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
     return prompts;
   }
   const std::vector<int> lengths = o.prompt_lens.empty() ? std::vector{32} : o.prompt_lens;
-  return random_prompts(std::max({o.batch, 1, static_cast<int>(lengths.size())}), lengths, config.vocab,
+  return random_prompts(o.batch > 0 ? o.batch : static_cast<int>(lengths.size()), lengths, config.vocab,
                         o.seed);
 }
 
@@ -140,6 +141,22 @@ std::unique_ptr<CsvFile> open_csv(const fs::path& path) {
   }
 }
 
+/// Sets the ceilings of the device: the stored ones where there are any, else measured now. Returns where
+/// they come from, in words.
+std::string set_ceilings(Device& device, const fs::path& stored) {
+  if (const auto facts = load_device_file(stored, device.facts())) {
+    device.set_ceilings(*facts);
+    return fmt::format("{:.1f} GB/s of {}", facts->read_gb_per_s, stored.string());
+  }
+  try {
+    device.set_ceilings(measure_ceilings(device));
+  } catch (const ResourceError& e) {
+    note(fmt::format("the read bandwidth is not measured: {}", e.what()));
+  }
+  return fmt::format("{:.1f} GB/s measured now: there is no {} of this device and driver",
+                     device.facts().read_gb_per_s, stored.string());
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   const Sampling sampling = parse_sampling(o.sampling);
@@ -152,7 +169,7 @@ int run(const DecodeOptions& o) {
   const auto csv = open_csv(path);
 
   const auto prompts = golden ? golden->prompts : prompts_of(o, config);
-  const int steps = golden ? golden->steps() : std::max(o.steps, o.check_baseline);
+  const int steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline);
   std::size_t longest = 0;
   for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
   const int prompt_len = static_cast<int>(longest);
@@ -179,12 +196,13 @@ int run(const DecodeOptions& o) {
 
   DecodeReport report{.model = config.name,
                       .dtype = std::string(name_of(dtype)),
-                      .plan_set = book.plan_set(),
                       .batch = options.batch,
                       .prompt_len = prompt_len,
                       .steps = steps,
                       .graph = options.graph};
   report.prefill_us = generate(model, prompts, steps);
+  model.step_calls(context);
+  book.require_overrides();
   print_tokens(model.transcript());
   report.device_memory_mib = used_mib(*device, free_at_start);
 
@@ -204,19 +222,22 @@ int run(const DecodeOptions& o) {
 
   report.step = time_step(model, context);
   report.ops = time_ops(model, context);
-  try {
-    device->set_ceilings(measure_ceilings(*device));
-    if (const double rate = device->facts().read_gb_per_s; rate > 0)
-      report.floor_us = step_bytes(config, dtype, options.batch, context) / rate * 1e-3;
-  } catch (const ResourceError& e) {
-    note(fmt::format("the read bandwidth is not measured: {}", e.what()));
-  }
+  report.plan_set = book.plan_set();
+  report.plan_sources = book.plan_sources();
+  report.ceiling_from = set_ceilings(*device, fs::path(o.out) / device->facts().slug() / "device.json");
+  if (const double rate = device->facts().read_gb_per_s; rate > 0)
+    report.floor_us = step_bytes(config, dtype, options.batch, context) / rate * 1e-3;
   fmt::print("\n{}", to_text(report));
 
   const RunInfo info = new_run();
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   fmt::print("row appended to {}\n", path.string());
   if (!ok) fmt::print(stderr, "warptune: the check failed\n");
+  if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
+    fmt::print(stderr, "warptune: {} plans are not of the wisdom: {}\n", untuned.size(),
+               fmt::join(untuned, ", "));
+    ok = false;
+  }
   return ok ? 0 : 1;
 }
 
@@ -235,24 +256,28 @@ void add_decode(CLI::App& app, int& exit_code) {
                 "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
                 "tinyllama-1.1b")
       ->excludes(folder);
-  c->add_option("--random-weights", o->seed,
-                "seed of the preset's weights and of random prompts (default 1)");
+  c->add_option("--random-weights", o->seed, "seed of the preset's weights and of random prompts (default 1)")
+      ->excludes(folder);
   c->add_option("--device", o->device, "auto, host or cuda:N (default auto)");
   c->add_option("--dtype", o->dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
-  c->add_option("--batch", o->batch, "sequences (default: as many as there are prompts)")
-      ->check(CLI::Range(1, 4096));
+  auto* batch = c->add_option("--batch", o->batch,
+                              "sequences (default: as many as there are prompts; more repeat them in turn)")
+                    ->check(CLI::Range(1, 4096));
   auto* ids = c->add_option("--prompt-ids", o->prompt_file, "file of token ids, one prompt per line");
-  c->add_option("--prompt-len", o->prompt_lens,
-                "length of random prompts; a list is taken in turn (default 32)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
-      ->excludes(ids);
-  c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
-      ->check(CLI::Range(0, 1 << 20));
+  auto* lengths = c->add_option("--prompt-len", o->prompt_lens,
+                                "length of random prompts; a list is taken in turn (default 32)")
+                      ->delimiter(',')
+                      ->check(CLI::Range(1, 1 << 20))
+                      ->excludes(ids);
+  auto* steps = c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
+                    ->check(CLI::Range(0, 1 << 20));
   c->add_option("--context", o->context,
                 "KV length at which a step is timed (default: that of the last step)")
       ->check(CLI::Range(1, 1 << 20));
-  c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  auto* wisdom = c->add_option("--wisdom", o->wisdom,
+                               "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  auto* require = c->add_flag("--require-tuned", o->require_tuned,
+                              "exit 1 where a plan is neither of the wisdom nor an override");
   c->add_option("--stale-wisdom", o->stale_wisdom,
                 "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
       ->check(CLI::IsMember({"refuse", "use"}));
@@ -260,7 +285,9 @@ void add_decode(CLI::App& app, int& exit_code) {
                 "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
       ->allow_extra_args(false);
   c->add_option("--baseline", o->baseline, "naive: the plainest variant of every op")
-      ->check(CLI::IsMember({"naive"}));
+      ->check(CLI::IsMember({"naive"}))
+      ->excludes(wisdom)
+      ->excludes(require);
   c->add_option("--graph", o->graph, "on: steps are replays of CUDA graphs (default); off: single launches")
       ->check(CLI::IsMember({"on", "off"}));
   c->add_option(
@@ -271,7 +298,11 @@ void add_decode(CLI::App& app, int& exit_code) {
   c->add_option("--sampling", o->sampling,
                 "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
   c->add_option("--check", o->golden,
-                "golden.safetensors: run its prompts, compare logits and tokens, exit 1");
+                "golden.safetensors: run its prompts and steps, compare logits and tokens, exit 1")
+      ->excludes(batch)
+      ->excludes(ids)
+      ->excludes(lengths)
+      ->excludes(steps);
   c->add_option("--check-baseline", o->check_baseline,
                 "compare N teacher-forced steps with the naive plans, exit 1 where they differ")
       ->check(CLI::Range(1, 1 << 20));

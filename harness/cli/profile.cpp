@@ -77,7 +77,8 @@ void add_profile(CLI::App& app, int&) {
       "Examples:\n"
       "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 --config "
       "block=256,rows=1,vec=8,store=plain,pdl=0\n"
-      "  warptune profile linear/gemv --problem tokens=1,in=4096,out=4096 --from-wisdom wisdom.json --run "
+      "  warptune profile linear/gemv_split_k --problem tokens=1,in=4096,out=4096 --from-wisdom wisdom.json "
+      "--run "
       "ncu");
   const auto given = std::make_shared<Given>();
   command->add_option("OP/VARIANT", given->target, "What to launch")->required();

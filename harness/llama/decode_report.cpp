@@ -127,8 +127,9 @@ std::string to_text(const DecodeReport& r) {
   std::ranges::sort(order, std::greater<>());
   text += "share of each op:";
   for (const auto& [us, op] : order) text += fmt::format(" {} {:.1f}%", op, 100 * us / sum);
-  text += fmt::format("\n\n{} {} batch {} context {}, plans: {}, graph {}\n", r.model, r.dtype, r.batch,
-                      r.step.context, r.plan_set, r.graph ? "on" : "off");
+  text += fmt::format(
+      "\n\n{} {} batch {} context {}, plans: {}{}, graph {}\n", r.model, r.dtype, r.batch, r.step.context,
+      r.plan_set, r.plan_sources.empty() ? "" : fmt::format(" ({})", r.plan_sources), r.graph ? "on" : "off");
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
@@ -137,7 +138,10 @@ std::string to_text(const DecodeReport& r) {
   text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f}% of it\n", sum,
                       100 * r.step.us / sum);
   if (r.floor_us > 0)
-    text += fmt::format("byte floor          {:12.1f} us, {:.1f}% reached\n", r.floor_us, r.pct_floor());
+    text += fmt::format(
+        "byte floor          {:12.1f} us, {:.1f}% reached{}{}\n", r.floor_us, r.pct_floor(),
+        r.pct_floor() > 100 ? " (above the measured ceiling: the working set fits the cache)" : "",
+        r.ceiling_from.empty() ? "" : fmt::format("; {}", r.ceiling_from));
   else
     text += "byte floor                   n/a (the read bandwidth is not measured)\n";
   text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);

@@ -30,6 +30,8 @@ double step_bytes(const ModelConfig& config, DType dtype, int batch, int context
 
 struct DecodeReport {
   std::string model, dtype, plan_set, check;
+  std::string plan_sources;  // how many plans are tuned and how many not, in words; may be empty
+  std::string ceiling_from;  // where the read bandwidth of the floor comes from, in words
   int batch = 0, prompt_len = 0, steps = 0;
   bool graph = true;
   StepTime step;

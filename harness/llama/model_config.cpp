@@ -16,14 +16,20 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kMostInt = std::numeric_limits<int>::max();
+// Far above any model, and small enough that no product of them overflows.
+constexpr int kMostWidth = 1 << 24, kMostHeads = 1 << 16, kMostHeadDim = 1 << 12, kMostLayers = 1 << 16;
+
 /// Typed access to the keys of one JSON object; wrong types are one sentence.
 class Reader {
  public:
   Reader(const Json& object, std::string origin) : object_(object), origin_(std::move(origin)) {}
 
   bool has(const char* key) const { return object_.contains(key) && !object_.at(key).is_null(); }
-  int whole(const char* key) const { return to_int(need(key), key, 1); }
-  int whole(const char* key, int fallback) const { return has(key) ? whole(key) : fallback; }
+  int whole(const char* key, int most = kMostInt) const { return to_int(need(key), key, 1, most); }
+  int whole_or(const char* key, int fallback, int most = kMostInt) const {
+    return has(key) ? whole(key, most) : fallback;
+  }
   double number(const char* key) const {
     const Json& value = need(key);
     if (!value.is_number() || value.get<double>() <= 0) fail(key, "a number above 0");
@@ -44,8 +50,8 @@ class Reader {
     std::vector<int> result;
     if (!has(key)) return result;
     const Json& value = object_.at(key);
-    if (!value.is_array()) return {to_int(value, key, 0)};
-    for (const Json& id : value) result.push_back(to_int(id, key, 0));
+    if (!value.is_array()) return {to_int(value, key, 0, kMostInt)};
+    for (const Json& id : value) result.push_back(to_int(id, key, 0, kMostInt));
     return result;
   }
   Reader object(const char* key) const {
@@ -64,24 +70,32 @@ class Reader {
     if (!has(key)) throw InputError(fmt::format("{}: key '{}' is missing", origin_, key));
     return object_.at(key);
   }
-  int to_int(const Json& value, const char* key, int min) const {
-    if (!value.is_number_integer() || value.get<double>() < min ||
-        value.get<double>() > std::numeric_limits<int>::max())
-      fail(key, fmt::format("a whole number of at least {}", min));
+  int to_int(const Json& value, const char* key, int least, int most) const {
+    if (!value.is_number_integer() || value.get<double>() < least || value.get<double>() > most)
+      fail(key, fmt::format("a whole number from {} to {}", least, most));
     return value.get<int>();
   }
   const Json& object_;
   std::string origin_;
 };
 
+void expect_whole_rotation(const Reader& in) {
+  if (in.number("partial_rotary_factor", 1) != 1)
+    in.fail("partial_rotary_factor", "1: whole heads are rotated");
+}
+
 /// rope_theta and rope_scaling of transformers 4, or the one object rope_parameters of transformers 5.
 RopeScaling read_rope(const Reader& config, int max_position) {
   RopeScaling rope;
   rope.original_max_position = max_position;
   rope.theta = config.number("rope_theta", 10000);
+  if (config.has("rope_parameters") && config.has("rope_scaling"))
+    throw InputError(fmt::format(
+        "{}: both 'rope_parameters' and 'rope_scaling' are given; it must be one of them", config.origin()));
   const char* key = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!config.has(key)) return rope;
   const Reader scaling = config.object(key);
+  expect_whole_rotation(scaling);
   rope.theta = scaling.number("rope_theta", rope.theta);
   const char* type_key = scaling.has("rope_type") ? "rope_type" : "type";
   const std::string type = scaling.has(type_key) ? scaling.text(type_key) : "default";
@@ -142,23 +156,25 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
   if (in.has("model_type") && in.text("model_type") != "llama") in.fail("model_type", "llama");
   if (in.has("hidden_act") && in.text("hidden_act") != "silu") in.fail("hidden_act", "silu");
   if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");
+  if (in.has("sliding_window")) in.fail("sliding_window", "null: every token attends to all before it");
+  expect_whole_rotation(in);
   if (in.has("quantization_config"))
     throw InputError(fmt::format("{}: quantised checkpoints are not read", origin));
 
   ModelConfig c;
-  c.hidden = in.whole("hidden_size");
-  c.intermediate = in.whole("intermediate_size");
-  c.layers = in.whole("num_hidden_layers");
-  c.q_heads = in.whole("num_attention_heads");
-  c.kv_heads = in.whole("num_key_value_heads", c.q_heads);
+  c.hidden = in.whole("hidden_size", kMostWidth);
+  c.intermediate = in.whole("intermediate_size", kMostWidth);
+  c.layers = in.whole("num_hidden_layers", kMostLayers);
+  c.q_heads = in.whole("num_attention_heads", kMostHeads);
+  c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMostHeads);
   if (c.q_heads % c.kv_heads != 0)
     in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
   if (!in.has("head_dim") && c.hidden % c.q_heads != 0)
     in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
-  c.head_dim = in.whole("head_dim", std::max(c.hidden / c.q_heads, 1));
+  c.head_dim = in.whole_or("head_dim", std::max(c.hidden / c.q_heads, 1), kMostHeadDim);
   if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", origin, c.head_dim));
-  c.vocab = in.whole("vocab_size");
-  c.max_position = in.whole("max_position_embeddings", 2048);
+  c.vocab = in.whole("vocab_size", kMostWidth);
+  c.max_position = in.whole_or("max_position_embeddings", 2048);
   c.rms_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));
   c.rope = read_rope(in, c.max_position);
   c.tied_embeddings = in.flag("tie_word_embeddings", false);

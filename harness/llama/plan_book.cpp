@@ -43,6 +43,10 @@ std::uint32_t hash_of(const std::string& text) {
   return hash;
 }
 
+std::string elsewhere(const Variant& variant) {
+  return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
+}
+
 const Variant* find_variant(const OpEntry& entry, const std::string& name) {
   const auto it = std::ranges::find(entry.variants, name, &Variant::name);
   return it == entry.variants.end() ? nullptr : &*it;
@@ -59,6 +63,16 @@ PlanOverride parse_plan_override(const std::string& text) {
   const Variant& variant = find_op(parsed.op).variant(parsed.variant);
   if (colon != std::string::npos) parsed.config = parse_config(variant, text.substr(colon + 1));
   return parsed;
+}
+
+std::string PlanOverride::str() const {
+  const std::string name = fmt::format("{}={}", op, variant);
+  return config ? fmt::format("{}:{}", name, config->str()) : name;
+}
+
+void PlanBook::refuse(std::size_t index, const Problem& problem, const std::string& why) {
+  refused_because_.try_emplace(index, fmt::format("{}: {}", problem.key(), why));
+  tell(problem, "the override is not taken: " + why);
 }
 
 void PlanBook::tell(const Problem& problem, const std::string& what) {
@@ -100,34 +114,35 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
   const OpEntry& entry = find_op(problem.op);
   const DeviceFacts& facts = device_.facts();
   std::vector<Choice> list;
-  const auto add = [&](const Variant& variant, const Config& config) -> std::optional<std::string> {
-    if (!runs_on(variant, problem, facts.backend))
-      return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
+  const auto add = [&](const Variant& variant, const Config& config, PlanSource source,
+                       std::size_t index = 0) -> std::optional<std::string> {
+    if (!runs_on(variant, problem, facts.backend)) return elsewhere(variant);
     for (const Parameter& p : variant.parameters)
       if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
     if (auto broken = Space(variant, problem, facts).broken_constraint(config))
       return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
-    list.push_back({&variant, config});
+    list.push_back({&variant, config, source, index});
     return std::nullopt;
   };
-  const auto add_middle = [&](const Variant& variant) {
-    if (!runs_on(variant, problem, facts.backend)) return false;
+  const auto add_middle = [&](const Variant& variant, PlanSource source,
+                              std::size_t index = 0) -> std::optional<std::string> {
+    if (!runs_on(variant, problem, facts.backend)) return elsewhere(variant);
     const auto configs = Space(variant, problem, facts).configs();
-    if (!configs.empty()) list.push_back({&variant, configs[configs.size() / 2]});
-    return !configs.empty();
+    if (configs.empty()) return fmt::format("'{}' has no configuration for it", variant.name);
+    list.push_back({&variant, configs[configs.size() / 2], source, index});
+    return std::nullopt;
   };
 
   const auto [tuned, exact] = match(problem);
-  for (const PlanOverride& o : options_.overrides) {
+  for (std::size_t i = 0; i < options_.overrides.size(); ++i) {
+    const PlanOverride& o = options_.overrides[i];
     if (o.op != problem.op) continue;
     const Variant& variant = entry.variant(o.variant);
     const bool tuned_one = tuned && tuned->variant == o.variant && judged(*tuned).use != Use::refused;
-    if (o.config || tuned_one) {
-      if (const auto why = add(variant, o.config ? *o.config : tuned->config))
-        tell(problem, "the override is not taken: " + *why);
-    } else if (!add_middle(variant)) {
-      tell(problem, fmt::format("the override is not taken: '{}' has no configuration for it", o.variant));
-    }
+    const auto why = o.config || tuned_one
+                         ? add(variant, o.config ? *o.config : tuned->config, PlanSource::overridden, i)
+                         : add_middle(variant, PlanSource::overridden, i);
+    if (why) refuse(i, problem, *why);
   }
   if (tuned && list.empty()) {
     const Variant* variant = find_variant(entry, tuned->variant);
@@ -137,7 +152,7 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
     if (judgement.use == Use::refused)
       why = fmt::format("{}", fmt::join(judgement.refusals, "; "));
     else if (variant)
-      why = add(*variant, tuned->config);
+      why = add(*variant, tuned->config, exact ? PlanSource::tuned : PlanSource::nearest);
     if (why) {
       tell(problem, "the wisdom is not taken: " + *why);
     } else {
@@ -150,10 +165,10 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
   }
   if (!options_.naive)
     for (const std::string& name : preferences(problem))
-      if (const Variant* variant = find_variant(entry, name)) add_middle(*variant);
+      if (const Variant* variant = find_variant(entry, name)) add_middle(*variant, PlanSource::fallback);
   for (const bool naive : {true, false})
     for (const Variant& variant : entry.variants)
-      if (is_naive(variant) == naive) add_middle(variant);
+      if (is_naive(variant) == naive) add_middle(variant, PlanSource::fallback);
   return list;
 }
 
@@ -175,12 +190,20 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     } catch (const ResourceError& e) {
       why = e.what();
       tell(problem, fmt::format("'{}' with {} is not taken: {}", entry->variant, entry->config.str(), why));
+      if (choice.source == PlanSource::overridden) refused_because_.try_emplace(choice.override_index, why);
       continue;
     }
+    if (choice.source == PlanSource::overridden) used_overrides_.insert(choice.override_index);
+    if (!quiet) made_[key] = choice.source;
     entries_[key] = entry;
     return entry;
   }
   throw InputError(fmt::format("{}: {}", key, why));
+}
+
+std::size_t PlanBook::count(PlanSource source) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(made_, [&](const auto& made) { return made.second == source; }));
 }
 
 std::string PlanBook::plan_set() const {
@@ -191,7 +214,40 @@ std::string PlanBook::plan_set() const {
     return fmt::format("overrides-{:08x}", hash_of(text));
   }
   if (options_.naive) return "naive";
-  return options_.has_wisdom ? "tuned" : "default";
+  const std::size_t tuned = count(PlanSource::tuned) + count(PlanSource::nearest);
+  if (tuned == 0) return "default";
+  return tuned == made_.size() ? "tuned" : fmt::format("tuned-{}-of-{}", tuned, made_.size());
+}
+
+std::string PlanBook::plan_sources() const {
+  std::vector<std::string> parts;
+  const auto add = [&](PlanSource source, const char* what) {
+    if (const std::size_t n = count(source)) parts.push_back(fmt::format("{} {}", n, what));
+  };
+  add(PlanSource::overridden, "by override");
+  add(PlanSource::tuned, "tuned");
+  add(PlanSource::nearest, "by the nearest tuned problem");
+  add(PlanSource::fallback, options_.naive ? "naive" : "by default");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<std::string> PlanBook::untuned() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, source] : made_)
+    if (source == PlanSource::fallback) keys.push_back(key);
+  return keys;
+}
+
+void PlanBook::require_overrides() const {
+  for (std::size_t i = 0; i < options_.overrides.size(); ++i) {
+    if (used_overrides_.contains(i)) continue;
+    const auto refused = refused_because_.find(i);
+    throw InputError(
+        fmt::format("--variant {} is never taken: {}", options_.overrides[i].str(),
+                    refused != refused_because_.end()
+                        ? refused->second
+                        : fmt::format("no '{}' of this run is left to it", options_.overrides[i].op)));
+  }
 }
 
 }  // namespace warptune

@@ -19,10 +19,15 @@ namespace warptune {
 /// "op=variant" or "op=variant:block=256,vec=8".
 struct PlanOverride {
   std::string op, variant;
-  std::optional<Config> config;
+  std::optional<Config> config = {};
+  /// As it was given.
+  std::string str() const;
 };
 /// Throws InputError for an unknown op, variant or parameter.
 PlanOverride parse_plan_override(const std::string& text);
+
+/// Where a plan comes from. `nearest`: from the winner of the nearest tuned problem.
+enum class PlanSource { overridden, tuned, nearest, fallback };
 
 /// A plan with the memory it works in. Launches of one entry must follow each other on one stream.
 struct PlanEntry {
@@ -50,17 +55,28 @@ class PlanBook {
   std::shared_ptr<const PlanEntry> get(const Problem& problem, bool quiet = false);
   /// The time of the winner that get() would take from the wisdom, if any.
   std::optional<double> expected_us(const Problem& problem) const;
-  /// "tuned", "naive", "default" or "overrides-" and a hash.
+  /// What the plans made so far are, quiet ones aside: "tuned" where all come from the wisdom, "tuned-7-of-9"
+  /// where some do, "default" where none does; "naive"; or "overrides-" and a hash of the overrides.
   std::string plan_set() const;
+  /// How many there are of each source: "9 tuned, 2 by the nearest tuned problem, 1 default".
+  std::string plan_sources() const;
+  /// Keys of the problems whose plan is neither tuned nor an override.
+  std::vector<std::string> untuned() const;
+  /// Throws InputError where no plan made so far took one of the overrides.
+  void require_overrides() const;
 
  private:
   struct Choice {
     const Variant* variant;
     Config config;
+    PlanSource source;
+    std::size_t override_index = 0;
   };
   std::vector<Choice> choices(const Problem& problem, bool quiet);
   Wisdom::Match match(const Problem& problem) const;
   Judgement judged(const Winner& winner) const;
+  std::size_t count(PlanSource source) const;
+  void refuse(std::size_t override_index, const Problem& problem, const std::string& why);
   void tell(const Problem& problem, const std::string& what);
   void tell_once(const std::string& what);
 
@@ -70,6 +86,9 @@ class PlanBook {
   mutable std::map<const Variant*, std::string> hashes_;
   std::map<std::string, std::weak_ptr<const PlanEntry>> entries_;
   std::set<std::string> told_;
+  std::map<std::string, PlanSource> made_;              // by the key of the problem, quiet ones aside
+  std::set<std::size_t> used_overrides_;                // by their places in the options
+  std::map<std::size_t, std::string> refused_because_;  // the first reason
 };
 
 }  // namespace warptune

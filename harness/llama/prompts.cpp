@@ -31,7 +31,10 @@ std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file) {
       prompt.push_back(id);
       at = next;
     }
-    if (!prompt.empty()) prompts.push_back(std::move(prompt));
+    if (prompt.empty())
+      throw InputError(
+          fmt::format("{}:{}: the line is empty; a prompt needs at least one token", file.string(), number));
+    prompts.push_back(std::move(prompt));
   }
   if (prompts.empty()) throw InputError(fmt::format("{}: there is no prompt in it", file.string()));
   return prompts;

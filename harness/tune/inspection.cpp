@@ -131,6 +131,11 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
           tasks.push_back({c.variant, &problem->item->problem, &c.config});
           names.push_back(problem->item->entry->op.name + "/" + c.variant->name);
         }
+    if (tasks.empty())
+      throw InputError(fmt::format(
+          "nothing of this sweep{} is compiled for {}: neither library calls nor host "
+          "variants are, nor what the constraints exclude",
+          options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), facts.arch));
     std::vector<std::string> order;
     std::map<std::string, Row> rows;
     std::map<std::string, std::set<std::string>> kernels;

@@ -55,7 +55,7 @@ void check_size(const Op& op, const Problem& problem) {
 
 class Loader {
  public:
-  explicit Loader(const std::filesystem::path& path) : yaml_(path.string()) {
+  explicit Loader(const std::filesystem::path& path) : yaml_(path.string()), folder_(path.parent_path()) {
     sweep_.name = path.stem().string();
   }
 
@@ -406,19 +406,28 @@ class Loader {
     return patterns;
   }
 
+  /// A preset, or the checkpoint in a folder, relative to the file of the sweep.
+  ModelConfig model_of(const YAML::Node& node, const std::string& name) const {
+    const auto presets = preset_names();
+    if (std::ranges::find(presets, name) != presets.end()) return preset(name);
+    const std::filesystem::path folder = folder_ / name;
+    if (std::filesystem::is_directory(folder))
+      return at(node, [&] { return read_model_config(folder / "config.json"); });
+    const std::string hint = near_miss(name, presets);
+    yaml_.fail(node, fmt::format("unknown model '{}'{}", name,
+                                 hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
+                                                            "with a config.json",
+                                                            listed(presets))
+                                              : hint));
+  }
+
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(
         node, "an item of 'models'",
         {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip", "most"});
     if (!node["model"]) yaml_.fail(node, "an item of 'models' needs 'model'");
     const std::string name = yaml_.text(node["model"], "'model'");
-    const auto presets = preset_names();
-    if (std::ranges::find(presets, name) == presets.end()) {
-      const std::string hint = near_miss(name, presets);
-      yaml_.fail(node["model"], fmt::format("unknown model '{}'{}", name,
-                                            hint.empty() ? "; known are " + listed(presets) : hint));
-    }
-    const ModelConfig& model = preset(name);
+    const ModelConfig model = model_of(node["model"], name);
     if (!node["context"] && !node["prompt_len"])
       yaml_.fail(node,
                  fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", name));
@@ -492,6 +501,7 @@ class Loader {
   }
 
   YamlReader yaml_;
+  std::filesystem::path folder_;
   Sweep sweep_;
   std::map<std::pair<std::string, CacheMode>, std::size_t> places_;  // of the items
   BenchOptions options_;

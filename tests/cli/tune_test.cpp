@@ -74,6 +74,39 @@ TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
   EXPECT_EQ(fs::last_write_time(file), before);
 }
 
+TEST(Cli, CalibrateSaysFirstThatItCannotWrite) {
+  const fs::path out = fs::path(::testing::TempDir()) / "calibrate_nowhere";
+  fs::remove_all(out);
+  fs::create_directories(out / "host" / "device.json");  // a folder where the file should be
+  const Result result = run("calibrate --device host --out " + out.string());
+  EXPECT_EQ(result.code, 2) << result.text;
+  EXPECT_NE(result.text.find("device.json' cannot be written"), std::string::npos) << result.text;
+  EXPECT_EQ(result.text.find("GB/s"), std::string::npos) << "it measured: " << result.text;
+}
+
+TEST(Cli, InspectOfNothingIsBadInput) {
+  const fs::path sweep = fs::path(::testing::TempDir()) / "library.yaml";
+  std::ofstream(sweep) << "ops:\n  - {op: linear, problems: [{tokens: 1, in: 64, out: 64}]}\n";
+  const Result result = run("inspect " + sweep.string() + " --arch sm_90a --filter cublas");
+  EXPECT_EQ(result.code, 2) << result.text;
+  EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
+}
+
+TEST(Cli, IdleThreadsSleepUnlessTheUserSaysElse) {
+  const auto waits = [](const std::string& environment) {
+    std::FILE* pipe = ::popen(("env -u GOMP_SPINCOUNT " + environment +
+                               " OMP_DISPLAY_ENV=verbose " WARPTUNE_PROGRAM " --version 2>&1")
+                                  .c_str(),
+                              "r");
+    std::string text;
+    for (char c; std::fread(&c, 1, 1, pipe) == 1;) text += c;
+    EXPECT_EQ(::pclose(pipe), 0) << text;
+    return text.find("GOMP_SPINCOUNT = '0'") != std::string::npos;
+  };
+  EXPECT_TRUE(waits("-u OMP_WAIT_POLICY"));
+  EXPECT_FALSE(waits("OMP_WAIT_POLICY=active"));
+}
+
 TEST(Cli, DryRunCountsOnly) {
   const Result result = run("tune " + sweep_file() + " --device host --dry-run --filter host_naive");
   EXPECT_EQ(result.code, 0) << result.text;

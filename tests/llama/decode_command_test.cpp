@@ -28,8 +28,10 @@ class DecodeCommand : public ::testing::Test {
 
   /// The exit code; what was printed goes to `output_`.
   int run(const std::string& arguments) {
-    const std::string command = std::string(WARPTUNE_PROGRAM) + " decode --device host --out " +
-                                folder_.string() + " " + arguments + " 2>&1";
+    return program("decode --device host --out " + folder_.string() + " " + arguments);
+  }
+  int program(const std::string& arguments) {
+    const std::string command = std::string(WARPTUNE_PROGRAM) + " " + arguments + " 2>&1";
     output_.clear();
     FILE* pipe = ::popen(command.c_str(), "r");
     char buffer[4096];
@@ -75,17 +77,55 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
 }
 
+TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
+  const std::string sweep = (folder_ / "golden.yaml").string();
+  std::ofstream(sweep)
+      << "device: host\ncache: hot\nfinalists: 1\nsampling: {min_samples: 3, max_time: 0.001}\nmodels:\n"
+         "  - {model: "
+      << golden("gqa") << ", dtypes: fp32, batch: 3, context: [64, 128], prompt_len: 27, most: 1}\n";
+  const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
+  EXPECT_EQ(run(check + " --require-tuned"), 1) << "no wisdom yet\n" << output_;
+  EXPECT_NE(output_.find("plans are not of the wisdom: "), std::string::npos) << output_;
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default");
+
+  ASSERT_EQ(program("tune " + sweep + " --out " + folder_.string()), 0) << output_;
+  ASSERT_EQ(run(check + " --require-tuned"), 0) << output_;
+  const auto row = read_csv(folder_ / "host" / "decode.csv").back();
+  EXPECT_EQ(row.at("plan_set"), "tuned");
+  EXPECT_EQ(row.at("check"), "pass");
+  EXPECT_EQ(output_.find("default"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the ceilings of the sweep hold";
+
+  // Of another shape the wisdom knows some ops only.
+  ASSERT_EQ(run("--model " + golden("mha") + " --prompt-len 3 --steps 2"), 0) << output_;
+  EXPECT_TRUE(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set").starts_with("tuned-"))
+      << output_;
+}
+
 TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
   fs::copy(golden("mha"), folder_ / "cut");
   fs::resize_file(folder_ / "cut" / "model.safetensors", 400'000);
-  const std::string mha = "--model " + golden("mha");
+  std::ofstream(folder_ / "gap.txt") << "5 6\n\n7\n";
+  const std::string mha = "--model " + golden("mha"),
+                    check = mha + " --check " + golden("mha") + "/golden.safetensors";
   const std::pair<std::string, const char*> cases[] = {
       {"", "--model DIR or --preset"},
       {"--preset llama9", "the presets are"},
       {"--model /nowhere", "cannot be read"},
       {"--model " + (folder_ / "cut").string(), "truncated"},
       {"--preset llama2-13b --batch 4000 --prompt-len 4000", "MiB free"},
-      {mha + " --dtype int32", "fp32, fp16 or bf16"},
+      {mha + " --dtype int32", "--dtype is 'int32'; it must be fp32, fp16 or bf16"},
+      {mha + " --dtype fp8", "--dtype is 'fp8'; it must be fp32, fp16 or bf16"},
+      {mha + " --variant rms_norm=vectorized", "--variant rms_norm=vectorized is never taken"},
+      {mha + " --variant rms_norm=host_threaded:threads=4096", "breaks"},
+      {mha + " --variant softmax=host_naive", "no 'softmax' of this run"},
+      {mha + " --random-weights 3", "--model excludes --random-weights"},
+      {mha + " --baseline naive --require-tuned", "--require-tuned excludes --baseline"},
+      {mha + " --prompt-ids " + (folder_ / "gap.txt").string(), "gap.txt:2: the line is empty"},
+      {check + " --batch 7", "--batch excludes --check"},
+      {check + " --prompt-len 5", "--prompt-len excludes --check"},
+      {check + " --prompt-ids x", "--prompt-ids excludes --check"},
+      {check + " --steps 2", "--steps excludes --check"},
       {mha + " --sampling best", "name=value"},
       {mha + " --variant linear=fastest", "no variant"},
       {mha + " --wisdom /nowhere", "cannot be read"},

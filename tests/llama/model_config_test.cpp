@@ -79,6 +79,22 @@ TEST(ModelConfig, WrongConfigsAreOneSentence) {
   expect_error("{" + kSmall + R"(, "rope_scaling": 3})", "an object");
   expect_error("{" + kSmall + R"(, "vocab_size": 99999999999})", "whole number");
   expect_error("{" + kSmall + R"(, "rms_norm_eps": -1})", "above 0");
+  expect_error(R"({"hidden_size": 4000000000000})",
+               "'hidden_size' is 4000000000000; it must be a whole number from 1 to 16777216");
+  expect_error("{" + kSmall + R"(, "head_dim": 100000})", "a whole number from 1 to 4096");
+}
+
+TEST(ModelConfig, WhatWouldChangeTheAnswerIsRefused) {
+  const std::string linear = R"({"type": "linear", "factor": 2})";
+  expect_error("{" + kSmall + R"(, "rope_scaling": )" + linear + R"(, "rope_parameters": )" + linear + "}",
+               "both 'rope_parameters' and 'rope_scaling'");
+  expect_error("{" + kSmall + R"(, "partial_rotary_factor": 0.5})", "whole heads are rotated");
+  expect_error(
+      "{" + kSmall + R"(, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}})",
+      "whole heads are rotated");
+  expect_error("{" + kSmall + R"(, "sliding_window": 4096})", "'sliding_window' is 4096; it must be null");
+  EXPECT_EQ(parse(R"("partial_rotary_factor": 1.0, "sliding_window": null, "rope_scaling": null)").hidden,
+            64);
 }
 
 TEST(ModelConfig, Presets) {

@@ -124,6 +124,55 @@ TEST(PlanBook, OverridesAndNaive) {
     EXPECT_THROW(parse_plan_override(text), InputError) << text;
 }
 
+TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
+  const auto device = open_device("host");
+  const Wisdom wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}});
+  const Problem other =
+      find_op("swiglu").op.problem(Assignment{{"tokens", 4}, {"intermediate", 64}}, DType::fp32);
+  PlanBook book(*device, {.wisdom = wisdom, .has_wisdom = true});
+  EXPECT_EQ(book.plan_set(), "default") << "no plan is made yet";
+  book.get(norm(4));
+  book.get(norm(6));
+  EXPECT_EQ(book.plan_set(), "tuned");
+  EXPECT_TRUE(book.untuned().empty());
+  book.get(other);
+  EXPECT_EQ(book.plan_set(), "tuned-2-of-3");
+  EXPECT_EQ(book.plan_sources(), "1 tuned, 1 by the nearest tuned problem, 1 by default");
+  EXPECT_EQ(book.untuned(), std::vector{other.key()});
+
+  PlanBook quiet(*device, {.wisdom = wisdom, .has_wisdom = true});
+  quiet.get(norm(4));
+  quiet.get(other, true);
+  EXPECT_EQ(quiet.plan_set(), "tuned") << "what is too small for a remark does not count";
+
+  PlanBook refused(
+      *device, {.wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef"), .has_wisdom = true});
+  refused.get(norm(4));
+  EXPECT_EQ(refused.plan_set(), "default");
+}
+
+TEST(PlanBook, AnOverrideThatNoPlanTookIsAnError) {
+  const auto device = open_device("host");
+  const auto error_of = [&](const std::string& text) -> std::string {
+    PlanBook book(*device, {.overrides = {parse_plan_override(text)}});
+    book.get(norm(4));
+    try {
+      book.require_overrides();
+      return "no error";
+    } catch (const InputError& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(error_of("rms_norm=host_threaded:threads=1"), "no error");
+  EXPECT_EQ(
+      error_of("rms_norm=vectorized"),
+      "--variant rms_norm=vectorized is never taken: rms_norm[tokens=4,hidden=64,dtype=fp32]: 'vectorized' "
+      "does not run on this device or with this dtype");
+  EXPECT_NE(error_of("rms_norm=host_threaded:threads=4096").find("breaks"), std::string::npos);
+  EXPECT_EQ(error_of("softmax=host_naive"),
+            "--variant softmax=host_naive is never taken: no 'softmax' of this run is left to it");
+}
+
 TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
   const std::vector<std::int64_t> contexts = {256, 4096};
   const auto problems = decode_problems(preset("llama2-7b"), DType::bf16, 1, contexts);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -109,6 +110,9 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "than "
        "any memory"},
       {"many_problems", "5: more than 10000 problems; a sweep takes no more"},
+      {"unknown_model",
+       "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
+       "tinyllama-1.1b, or a folder beside this file with a config.json"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
   };
@@ -176,6 +180,20 @@ TEST(Sweep, ModelsExpandToTheirProblems) {
   const Sweep sweep = load("models: [{model: llama2-7b, context: 256, ops: [rms_norm]}]\n");
   ASSERT_FALSE(sweep.items.empty());
   EXPECT_EQ(sweep.items[0].problem["hidden"], 4096);
+}
+
+TEST(Sweep, AModelMayBeAFolderBesideTheFile) {
+  const std::filesystem::path golden = std::filesystem::path(TEST_DATA) / "golden" / "gqa";
+  const Sweep sweep =
+      load("models: [{model: " + golden.string() + ", dtypes: fp32, context: 64, ops: [rms_norm]}]\n");
+  ASSERT_EQ(sweep.items.size(), 1u);
+  EXPECT_EQ(sweep.items[0].problem.key(), "rms_norm[tokens=1,hidden=64,dtype=fp32]");
+  const std::filesystem::path quick = std::filesystem::path(SOURCE_ROOT) / "configs" / "quick.yaml";
+  EXPECT_TRUE(std::ranges::any_of(load_sweep(quick).items, [](const SweepItem& item) {
+    return item.problem.key() == "linear[tokens=3,in=64,out=1024,bias=no,dtype=fp32]";
+  })) << "quickstart decodes the golden; its problems must be swept";
+  const std::string folder = ::testing::TempDir();
+  EXPECT_EQ(error_of("models: [{model: " + folder + ", context: 64}]\n").substr(0, 3), "1: ");
 }
 
 TEST(Plan, OverridesConstraintsAndFilter) {
