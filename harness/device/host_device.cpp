@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "core/error.h"
@@ -23,6 +24,17 @@ std::uint64_t scramble(std::uint64_t word, std::uint64_t place) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
+}
+
+/// What one core can use of the last level: the kernel's word ("32768K"), since the C library tells the sum
+/// over a package on some machines; 32 MiB where neither knows.
+std::int64_t last_level_cache_bytes() {
+  std::ifstream in("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  std::int64_t size = 0;
+  char unit = 0;
+  if (in >> size >> unit && size > 0 && (unit == 'K' || unit == 'M')) return size << (unit == 'K' ? 10 : 20);
+  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return cache > 0 ? cache : 32 << 20;
 }
 
 class HostPlan : public Plan {
@@ -54,8 +66,7 @@ class HostDevice : public Device {
     facts_.name = facts_.id = "host";
     facts_.arch = system.machine;
     facts_.sms = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    facts_.l2_bytes = cache > 0 ? cache : 32 << 20;
+    facts_.l2_bytes = last_level_cache_bytes();
     facts_.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
   }
 

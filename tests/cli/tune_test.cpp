@@ -168,8 +168,7 @@ TEST(Cli, BadInputIsOneSentence) {
   expect_bad_input("decode", "--model DIR or --preset NAME");
   expect_bad_input("decode --preset llama9", "unknown model 'llama9'; the presets are llama2-7b");
   expect_bad_input("decode --model /no/such", "/no/such/config.json cannot be read");
-  const std::string decode =
-      "decode --device host --steps 1 --out " + ::testing::TempDir() + " --model " + golden;
+  const std::string decode = "decode --device host --out " + ::testing::TempDir() + " --model " + golden;
   expect_bad_input(decode + " --check /no/golden", "/no/golden cannot be read");
   expect_bad_input(decode + " --wisdom /no/wisdom.json", "'/no/wisdom.json' cannot be read");
   expect_bad_input(decode + " --csv /proc/no/decode.csv", "'/proc/no' cannot be made");
