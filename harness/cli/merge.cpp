@@ -11,7 +11,7 @@ namespace warptune {
 
 void add_merge(CLI::App& app, int&) {
   auto* command =
-      app.add_subcommand("merge", "Joins result folders: rows by key, the faster winner of each problem");
+      app.add_subcommand("merge", "Joins result folders: rows by key, the better winner of each problem");
   command->footer(
       "OUT may exist; what it holds is kept and joined with the rest.\n"
       "Example:\n  warptune merge results/shard-1 results/shard-2 -o results/all");

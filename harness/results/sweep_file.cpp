@@ -60,7 +60,7 @@ std::string fault_of(const std::vector<std::string>& columns) {
                        [&](const std::string& name) { return !among(columns, name); });
   std::ranges::copy_if(columns, std::back_inserter(unknown),
                        [&](const std::string& name) { return !among(sweep_columns(), name); });
-  if (missing.size() == sweep_columns().size()) return "this is not the CSV of a sweep";
+  if (!looks_like_sweep(columns)) return "this is not the CSV of a sweep";
   if (!missing.empty())
     return fmt::format("a sweep's CSV of schema 1 has the column{} {}, which {} missing",
                        missing.size() > 1 ? "s" : "", fmt::join(missing, ", "),

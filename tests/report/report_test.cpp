@@ -175,6 +175,12 @@ TEST(Report, BadInputIsOneSentence) {
   fs::create_directories(folder);
   std::ofstream(folder / "other.csv") << "a,b\n1,2\n";
   EXPECT_THROW(read_results({folder}), InputError);
+  const fs::path results = sample_results();
+  Values other = row("20260103T000000Z-4", kNorm, "naive", "", 2);
+  other["schema"] = "2";
+  CsvFile csv(results / "other.csv", sweep_columns());
+  append(csv, sweep_columns(), other);
+  EXPECT_THROW(read_results({results}), InputError) << "not left out";
 }
 
 std::string without_breaks(std::string html) {
