@@ -2,8 +2,8 @@
 # Follows docs/adding-a-variant.md to the letter in a copy of the tree, and checks what comes out.
 # usage: adding_a_variant_test.sh SOURCE SCRATCH CUDA(0|1)
 #
-# A code block whose fence reads "LANGUAGE FILE" is that file; `LANGUAGE FILE after "LINE"` is inserted after the
-# first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. SCRATCH is kept, so that the
+# A code block whose fence reads "LANGUAGE FILE" is that file; `LANGUAGE FILE after "LINE"` (or before) is inserted
+# after (before) the first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. SCRATCH is kept, so that the
 # next run builds only what changed.
 set -euo pipefail
 source=$(realpath "$1") scratch=$2 cuda=$3
@@ -31,11 +31,12 @@ awk -v folder="$blocks" '
   /^```/ { inside = 0; close(name ".text"); next }
   inside { print > (name ".text") }' "$source/docs/adding-a-variant.md"
 
-insert_after() { # FILE LINE TEXT-FILE
-  grep -qxF -- "$2" "$1" || die "$1 has no line '$2'"
-  awk -v line="$2" -v text="$3" '
-    { print }
-    $0 == line && !done { while ((getline more < text) > 0) print more; done = 1 }' "$1" >"$1.new"
+insert() { # FILE after|before LINE TEXT-FILE
+  grep -qxF -- "$3" "$1" || die "$1 has no line '$3'"
+  awk -v side="$2" -v line="$3" -v text="$4" '
+    side == "after" { print }
+    $0 == line && !done { while ((getline more < text) > 0) print more; done = 1 }
+    side == "before" { print }' "$1" >"$1.new"
   mv "$1.new" "$1"
 }
 
@@ -43,8 +44,8 @@ for info in "$blocks"/*.info; do
   text=${info%.info}.text
   read -r language file rest <"$info" || true
   [[ $language == sh || -z ${file-} ]] && continue
-  if [[ ${rest-} =~ ^after\ \"(.*)\"$ ]]; then
-    insert_after "$stage/$file" "${BASH_REMATCH[1]}" "$text"
+  if [[ ${rest-} =~ ^(after|before)\ \"(.*)\"$ ]]; then
+    insert "$stage/$file" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$text"
   else
     [[ ! -e $stage/$file ]] || die "$file exists already"
     mkdir -p "$(dirname "$stage/$file")"

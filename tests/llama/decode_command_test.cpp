@@ -80,7 +80,7 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
 TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
   const std::string sweep = (folder_ / "golden.yaml").string();
   std::ofstream(sweep)
-      << "device: host\ncache: hot\nfinalists: 1\nsampling: {min_samples: 3, max_time: 0.001}\nmodels:\n"
+      << "device: host\ncache: hot\nfinalists: 1\nsampling: {min_samples: 6, max_time: 0.001}\nmodels:\n"
          "  - {model: "
       << golden("gqa") << ", dtypes: fp32, batch: 3, context: [64, 128], prompt_len: 27, most: 1}\n";
   const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
