@@ -35,10 +35,14 @@ std::vector<TimedRow> one_per_key(const std::vector<TimedRow>& rows) {
 
 bool held_down(const TimedRow& row) { return !row.throttled.empty() && row.throttled != "none"; }
 
-/// Why the two times may not be held against each other; empty where they may.
+/// Why the two times may not be held against each other; empty where they may. Clocks that were held down for
+/// the same reason in both, as under a power cap, may be, where they were the same.
 std::string unlike(const TimedRow& base, const TimedRow& now, double max_clock_change) {
-  if (held_down(base)) return fmt::format("the clocks of the base were held down ({})", base.throttled);
-  if (held_down(now)) return fmt::format("the clocks of the new row were held down ({})", now.throttled);
+  const bool both = base.throttled == now.throttled;
+  if (held_down(base) && !both)
+    return fmt::format("the clocks of the base were held down ({})", base.throttled);
+  if (held_down(now) && !both)
+    return fmt::format("the clocks of the new row were held down ({})", now.throttled);
   const double change = now.sm_clock_mhz / base.sm_clock_mhz - 1;
   if (std::abs(change) > max_clock_change)
     return fmt::format("the SM clock was {:.0f} MHz and is {:.0f} MHz", base.sm_clock_mhz, now.sm_clock_mhz);

@@ -120,6 +120,7 @@ TEST(Compare, GivesEachVerdict) {
   hot.throttled = "sw_thermal";
   both("clocks", row_of("", around(100)), slow);
   both("held", row_of("", around(100)), hot);
+  both("capped", hot, hot);
   TimedRow wrong = row_of("", around(100));
   wrong.status = "wrong_result";
   both("wrong", row_of("", around(100)), wrong);
@@ -131,13 +132,13 @@ TEST(Compare, GivesEachVerdict) {
   const Comparison c = compare(base, now, {});
   std::map<std::string, Change> changes;
   for (const RowChange& row : c.rows) changes[row.row().config] = row.change;
-  const std::map<std::string, Change> expected = {{"slower", Change::slower},  {"faster", Change::faster},
-                                                  {"same", Change::same},      {"small", Change::same},
-                                                  {"held", Change::ambiguous}, {"clocks", Change::ambiguous},
-                                                  {"wrong", Change::missing},  {"mended", Change::fresh},
-                                                  {"gone", Change::missing},   {"new", Change::fresh}};
+  const std::map<std::string, Change> expected = {
+      {"slower", Change::slower}, {"faster", Change::faster},  {"same", Change::same},
+      {"small", Change::same},    {"held", Change::ambiguous}, {"clocks", Change::ambiguous},
+      {"capped", Change::same},   {"wrong", Change::missing},  {"mended", Change::fresh},
+      {"gone", Change::missing},  {"new", Change::fresh}};
   EXPECT_EQ(changes, expected);
-  EXPECT_EQ(c.matched, 6u);
+  EXPECT_EQ(c.matched, 7u);
   EXPECT_EQ(c.rows.front().change, Change::slower);
   EXPECT_NEAR(c.rows.front().effect, 0.03, 1e-3);
   EXPECT_EQ(c.exit_code(), 1);
