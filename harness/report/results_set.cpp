@@ -25,7 +25,9 @@ class Reader {
     if (fs::is_directory(path)) {
       std::vector<fs::path> found;
       for (const auto& entry : fs::recursive_directory_iterator(path))
-        if (entry.is_regular_file() && entry.path().extension() == ".csv") found.push_back(entry.path());
+        if (const fs::path& file = entry.path();
+            entry.is_regular_file() && file.extension() == ".csv" && file.stem().extension() != ".samples")
+          found.push_back(file);
       std::ranges::sort(found);
       for (const fs::path& csv : found) read_file(csv);
     } else {
