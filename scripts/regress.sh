@@ -13,10 +13,11 @@ fail() { echo "regress: $1" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 measure() {  # the winners of wisdom $1; prints the folder of their rows
-  "$warptune" rerun "$1" --problem "${PROBLEM:-}" --device "$device" --name regress --out "$work" >&2 || true  # compare names the missing
-  local rows=("$work"/*/regress.csv)
-  [ -f "${rows[0]}" ] || fail "the winners of $1 could not be measured"
-  dirname "${rows[0]}"
+  "$warptune" rerun "$1" --problem "${PROBLEM:-}" --device "$device" --name regress --out "$work" >&2 ||
+    true  # compare names the missing
+  local found=("$work"/*/regress.csv)
+  [ -f "${found[0]}" ] || fail "the winners of $1 could not be measured"
+  dirname "${found[0]}"
 }
 if [ "${1:-}" = --record ]; then
   [ -f "${2:-}" ] || fail "--record needs a wisdom file"

@@ -7,7 +7,7 @@
 # measured. Takes about ten minutes on an H200; each step alone stays below three.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
-out=$root/out/evidence program=${WARPTUNE_PROGRAM:-$root/build/warptune} tests=$root/build/tests without='' device=auto
+out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} tests=$root/build/tests without='' device=auto
 wisdom=$root/results/h200/wisdom.json only="spin_ladder ncu_agreement aa_study busy nvtx profile regress"
 while (($#)); do
   case $1 in

@@ -10,14 +10,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("WARPTUNE_PROGRAM", str(ROOT / "build" / "warptune"))
+PROGRAM = os.environ.get("WARPTUNE", str(ROOT / "build" / "warptune"))
 WISDOM = str(ROOT / "results" / "h200" / "wisdom.json")
 
 
 def parser(doc, wisdom=True):
     """A parser with --program, --out, --device and, where wanted, --wisdom."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--program", default=PROGRAM, help="warptune (%(default)s; $WARPTUNE_PROGRAM)")
+    made.add_argument("--program", default=PROGRAM, help="warptune (%(default)s; $WARPTUNE)")
     made.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "evidence", help="folder of the CSV")
     made.add_argument("--device", default="auto")
     if wisdom:

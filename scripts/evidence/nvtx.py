@@ -30,7 +30,7 @@ def main():
                 path = evidence.rerun(program, given.wisdom, given.problem, f"{build}{number}", pathlib.Path(work),
                                       given.device)
                 for row in evidence.rows_of(path):
-                    if row["status"] == "ok":
+                    if row["status"] == "ok" and row["op"] != "launch":
                         both = times.setdefault((row["problem"], row["variant"]), {"with": [], "without": []})
                         both[build].append(float(row["time_us"]))
     lines = []

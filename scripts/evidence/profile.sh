@@ -7,7 +7,7 @@
 # counters.csv is what `warptune counters` wrote. Takes about a minute on an H200.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-out=$root/out/evidence program=${WARPTUNE_PROGRAM:-$root/build/warptune} wisdom=$root/results/h200/wisdom.json device=auto
+out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} wisdom=$root/results/h200/wisdom.json device=auto
 while (($#)); do
   case $1 in
     --out) out=$2 ;; --program) program=$2 ;; --wisdom) wisdom=$2 ;; --device) device=$2 ;;
@@ -49,14 +49,16 @@ print(next((re.split("[<(]", row["Kernel Name"])[0] for row in csv.DictReader(li
     "${session[@]}" --run nsys -o "$report" > "$report.nsys.log" 2>&1 && [ -s "$report.nsys-rep" ] && nsys=yes
   fi
   echo "$target,$kernels,\"$kernel\",$range,$source,$nsys" >> "$out/profile.csv"
-  if [[ $kernels != 1 || ($kernel != *${target%%/*}* && $kernel != *${target##*/}*) ]]; then
+  if [[ $kernels != 1 || $range != yes || $source != yes ||
+        ($kernel != *${target%%/*}* && $kernel != *${target##*/}*) ]]; then
     failed=1
-    echo "profile: $target: $kernels kernels, the first is $kernel" >&2
+    echo "profile: $target: $kernels kernels, the first is $kernel; range: $range, source: $source" >&2
     tail -n 5 "$report.log" >&2
   fi
 done <<< "$targets"
 
-pattern='^(rms_norm.tokens=1,hidden=4096|linear.tokens=1,in=4096,out=4096,|attention_decode.batch=1,q_heads=32,kv_heads=32,head_dim=128,context=4096,.*append=no)'
+pattern='^(rms_norm.tokens=1,hidden=4096|linear.tokens=1,in=4096,out=4096,'
+pattern+='|attention_decode.batch=1,q_heads=32,kv_heads=32,head_dim=128,context=4096,.*append=no)'
 "$program" counters --wisdom "$work/wisdom.json" --problem "$pattern" --device "$device" > "$work/counters.log" 2>&1 ||
   { failed=1; tail -n 5 "$work/counters.log" >&2; }
 first=1
