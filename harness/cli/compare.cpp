@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/validators.h"
 #include "core/error.h"
 #include "results/compare_report.h"
 #include "results/writable.h"
@@ -45,7 +46,7 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_option("--min-effect", given->min_effect, "Smaller changes of the median are SAME")
       ->capture_default_str();
   command->add_option("--alpha", given->options.alpha, "Chance of any false alarm over all rows")
-      ->check(CLI::Range(1e-9, 0.5))
+      ->check(within(1e-9, 0.5))
       ->capture_default_str();
   command->add_option("--format", given->format, "text, markdown or json")
       ->check(CLI::IsMember({"text", "markdown", "json"}))

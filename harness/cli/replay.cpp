@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/validators.h"
 #include "results/writable.h"
 #include "search/strategy.h"
 
@@ -37,7 +38,7 @@ void add_replay(CLI::App& app, int&) {
         if (!text.empty() && text.back() == '%') text.pop_back();
         return text;
       })
-      ->check(CLI::Range(0.1, 100.0))
+      ->check(within(0.1, 100.0))
       ->capture_default_str();
   command->add_option("--problem", given->problem, "Only problems whose key holds this regular expression");
   command->add_option("--ahead", given->options.ahead, "Proposals asked for at once, as compile lanes do")

@@ -6,21 +6,12 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/validators.h"
 #include "core/error.h"
 #include "tune/dry_run.h"
 
 namespace warptune {
 namespace {
-
-/// A number of this range, which NaN is not (CLI::Range lets it pass).
-CLI::Validator within(double low, double high) {
-  return {[=](std::string& text) {
-            double value = 0;
-            const bool number = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
-            return number ? std::string() : fmt::format("'{}' is no number from {} to {}", text, low, high);
-          },
-          fmt::format("NUMBER in [{} - {}]", low, high)};
-}
 
 Status retry_status(const std::string& word) {
   try {

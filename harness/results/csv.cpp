@@ -110,6 +110,18 @@ class Lock {
   int file_;
 };
 
+/// What is cut off a torn file is half a row. Where a quote that does not close swallows the rows after it,
+/// as an editor may leave one, they must not go with it.
+void refuse_more_than_a_line(const fs::path& path, const std::vector<Record>& records,
+                             const std::string& text, std::size_t end) {
+  if (records.size() < 2) return;
+  const std::string next_row = '\n' + quoted(records.back().fields.front()) + ',';
+  if (text.find(next_row, end) == std::string::npos) return;
+  throw InputError(
+      fmt::format("{}:{}: a row begins here that does not end, though others follow; a quote too many?",
+                  path.string(), 1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
+}
+
 }  // namespace
 
 CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
@@ -133,6 +145,7 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
       throw InputError(fmt::format(
           "{}:1: this CSV has other columns than this program writes; move it away or choose another output",
           path_.string()));
+    refuse_more_than_a_line(path_, records, text, end);
     cut_bytes_ = text.size() - end;
     if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
       throw std::runtime_error(fmt::format("'{}' ends in half a line that cannot be cut off: {}",

@@ -10,6 +10,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr std::size_t kMostWaiting = 8;  // rows that a kill may lose, to be measured again
+
 /// Which of two rows of a configuration counts; of equals the later.
 int rank(const Measurement& m) { return m.status == Status::ok ? 2 : m.status == Status::constraint ? 0 : 1; }
 
@@ -58,7 +60,8 @@ const KnownRow* RowStore::finalist(const std::string& key) const {
 
 void RowStore::append(SweepRow row) {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_.size() < kMostWaiting || failed_; });
     if (failed_) std::rethrow_exception(failed_);
     waiting_.push_back(std::move(row));
   }

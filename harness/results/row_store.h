@@ -35,7 +35,8 @@ class RowStore {
   const KnownRow* known(const std::string& key) const;
   /// The newest row of its time as a finalist, or nullptr.
   const KnownRow* finalist(const std::string& key) const;
-  /// Its samples go to the file beside. Throws what went wrong with the rows before.
+  /// Its samples go to the file beside. Waits where the disk is several rows behind.
+  /// Throws what went wrong with the rows before.
   void append(SweepRow row);
   /// Waits until all rows are on the disk; throws what went wrong with one of them.
   void flush();

@@ -10,10 +10,18 @@
 #include "tune/finalists.h"
 
 namespace warptune {
+namespace {
+
+/// A failure that another time may not bring: it says nothing against a winner of before.
+bool of_the_moment(Status status) {
+  return status == Status::crash || status == Status::timeout || status == Status::resource ||
+         status == Status::launch_error;
+}
+
+}  // namespace
 
 DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
-                         std::vector<PlannedProblem> problems, const std::filesystem::path& device_file,
-                         RowStore& store, int lanes)
+                         std::vector<PlannedProblem> problems, RowStore& store, int lanes)
     : sweep_(sweep),
       options_(options),
       worker_(worker),
@@ -25,6 +33,9 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
   summary_.csv = store.csv();
   summary_.wisdom = store.csv().parent_path() / "wisdom.json";
   open_wisdom(summary_.wisdom, rows_.provenance());
+}
+
+void DeviceTuner::prepare(const std::filesystem::path& device_file) {
   worker_.know_ceilings(device_file);
   rows_.begin(problems_);
 }
@@ -69,7 +80,7 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
       choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
   const std::string note =
       stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant, stays->config.str(),
-                          stays->time_us, options_.add_winners_only ? "" : ", which was not tried here")
+                          stays->time_us, options_.add_winners_only ? "" : ", which was not timed here")
             : "";
   progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}{}", key, m.time_us, floor, c.variant->name,
                               c.config.str(), tied, slowed, note));
@@ -102,12 +113,13 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
   rows_.flush();  // a winner's row is there before it
   if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
-  const Contest contest{.tried =
-                            [&](const std::string& variant, const Config& config) {
-                              return std::ranges::any_of(trials.candidates, [&](const Candidate& tried) {
-                                return tried.variant->name == variant && tried.config == config;
-                              });
-                            },
+  const auto tried = [&](const std::string& variant, const Config& config) {
+    for (std::size_t i = 0; i < trials.candidates.size(); ++i)
+      if (trials.candidates[i].variant->name == variant && trials.candidates[i].config == config)
+        return !of_the_moment(trials.measurements[i].status);
+    return false;
+  };
+  const Contest contest{.tried = tried,
                         .source_hash = [&](const Winner& old) { return source_hash(compiler_, old); }};
   return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }

@@ -18,12 +18,13 @@ struct Choice;
 
 class DeviceTuner {
  public:
-  /// What it is to do, the file of its device's facts, and where its rows go; the wisdom lies beside them.
-  /// The ceilings are known after it, and nothing else is measured; `lanes` threads compile from then on.
-  /// All references must outlive it.
+  /// What it is to do and where its rows go; the wisdom lies beside them. Nothing is measured; `lanes`
+  /// threads compile from then on. All references must outlive it.
   DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
-              std::vector<PlannedProblem> problems, const std::filesystem::path& device_file, RowStore& store,
-              int lanes);
+              std::vector<PlannedProblem> problems, RowStore& store, int lanes);
+
+  /// Takes the ceilings from the file of its device's facts, or measures them and writes it.
+  void prepare(const std::filesystem::path& device_file);
 
   /// Measures what launching costs, for rows of its own, unless the CSV has them; nothing on the host.
   void record_launch_floors();

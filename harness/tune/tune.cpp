@@ -53,13 +53,16 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   }
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
   const std::size_t problem_count = problems.size();
-  RowStore& store = *fleet.stores.emplace_back(std::make_unique<RowStore>(folder, sweep.name, options.fresh));
+  RowStore& store = *fleet.stores.emplace_back(
+      writable([&] { return std::make_unique<RowStore>(folder, sweep.name, options.fresh); }));
   const std::size_t first = fleet.tuners.size();
   auto shares = deal(std::move(problems), static_cast<int>(workers.size()));
-  for (std::size_t i = 0; i < workers.size(); ++i)
-    fleet.tuners.push_back(std::make_unique<DeviceTuner>(
-        sweep, options, *workers[i], std::move(shares[i]),
-        folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)), store, lanes));
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    fleet.tuners.push_back(writable([&] {
+      return std::make_unique<DeviceTuner>(sweep, options, *workers[i], std::move(shares[i]), store, lanes);
+    }));
+    fleet.tuners.back()->prepare(folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)));
+  }
   fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
@@ -75,8 +78,7 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
   const int all_lanes = options.lanes > 0 ? options.lanes : default_lanes();
   const int lanes = std::max(1, all_lanes / static_cast<int>(fleet.workers.size()));
-  for (const auto& [slug, members] : kinds)
-    writable([&] { add_kind(fleet, sweep, options, members, lanes); });
+  for (const auto& [slug, members] : kinds) add_kind(fleet, sweep, options, members, lanes);
   return fleet;
 }
 

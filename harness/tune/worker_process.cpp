@@ -201,9 +201,15 @@ DeviceFacts WorkerProcess::start(double seconds) {
 }
 
 DeviceFacts WorkerProcess::measure_ceilings(double seconds) {
-  send({{"type", "measure_ceilings"}});
-  ceilings_ = facts_of(expect("facts", seconds));
-  return *ceilings_;
+  for (int tries = 1;; ++tries) try {
+      if (pid_ < 0) start(kStartSeconds);
+      killed_ = false;
+      send({{"type", "measure_ceilings"}});
+      ceilings_ = facts_of(expect("facts", seconds));
+      return *ceilings_;
+    } catch (const std::exception&) {
+      if (!killed_ || tries == kTries) throw;
+    }
 }
 
 LaunchFloors WorkerProcess::measure_launch_floors(double seconds) {

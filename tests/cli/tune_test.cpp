@@ -163,6 +163,7 @@ TEST(Cli, BadInputIsOneSentence) {
   expect_bad_input("tune " + sweep + " --device cuda:99", "cuda:99");
   expect_bad_input("tune " + sweep + " --device host --out /proc/no", "'/proc/no/host' cannot be made");
   expect_bad_input("tune " + sweep + " --device host --filter linear/", "--filter 'linear/'");
+  expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is no number from 1e-09 to 0.5");
   expect_bad_input("list variants no_such_op", "no_such_op");
   expect_bad_input("inspect " + sweep + " --arch sm_12", "unknown architecture 'sm_12'");
   expect_bad_input("decode", "--model DIR or --preset NAME");

@@ -41,6 +41,19 @@ TEST(Csv, CutsATornLineOff) {
   EXPECT_EQ(text_of(path), "a,b\n1,2\n5,\n");
 }
 
+TEST(Csv, CutsNoRowsOffBehindAStrayQuote) {
+  const fs::path path = fresh_file("stray.csv");
+  const std::string text = "a,b\n1,x\n1,\"y\n1,z\n1,w\n";
+  std::ofstream(path) << text;
+  try {
+    CsvFile(path, {"a", "b"});
+    FAIL() << "took it for half a row";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("stray.csv:3: "), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(text_of(path), text);
+}
+
 TEST(Csv, RefusesAnotherHeader) {
   const fs::path path = fresh_file("header.csv");
   std::ofstream(path) << "a,c\n";

@@ -8,6 +8,7 @@
 #include "device/compile.h"
 #include "device/device.h"
 #include "program.h"
+#include "results/wisdom.h"
 #include "table.h"
 #include "tune/compile_lanes.h"
 #include "tune/deadline.h"
@@ -57,6 +58,24 @@ INSTANTIATE_TEST_SUITE_P(Faults, Isolation,
                                            Fault{"memory", "resource", "the memory of the host was used up"},
                                            Fault{"throw", "launch_error", "the device is lost"}),
                          [](const auto& info) { return std::string(info.param.kind); });
+
+TEST(IsolationWisdom, AFailureOfTheMomentUnseatsNoWinner) {
+  const fs::path folder = fresh_folder("isolation_winner");
+  const std::string sweep = host_sweep(folder, "64", "[1]"), out = " --fresh --out " + folder.string();
+  ASSERT_EQ(run_shell("{} tune " + sweep + " --filter host_threaded" + out).code, 0);
+  const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().front().variant; };
+  ASSERT_EQ(winner(), "host_threaded");
+  // So fast that no other wins by time.
+  Wisdom wisdom = Wisdom::load(folder / "host" / "wisdom.json");
+  Winner fast = wisdom.winners().front();
+  fast.time_us = 1e-3;
+  wisdom.put(fast);
+  wisdom.save(folder / "host" / "wisdom.json");
+  const auto ended = run_shell("WARPTUNE_WORKER_FAULT=segv:threads=1 {} tune " + sweep + out);
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_NE(ended.text.find("the wisdom keeps host_threaded"), std::string::npos) << ended.text;
+  EXPECT_EQ(winner(), "host_threaded");
+}
 
 TEST(IsolationCompile, ALongCompileIsGivenUpAndTheOthersGoOn) {
   const Variant& variant = find_op("rms_norm").variant("naive");
