@@ -190,7 +190,8 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     } catch (const ResourceError& e) {
       why = e.what();
       tell(problem, fmt::format("'{}' with {} is not taken: {}", entry->variant, entry->config.str(), why));
-      if (choice.source == PlanSource::overridden) refused_because_.try_emplace(choice.override_index, why);
+      if (choice.source == PlanSource::overridden)
+        refused_because_.try_emplace(choice.override_index, fmt::format("{}: {}", key, why));
       continue;
     }
     if (choice.source == PlanSource::overridden) used_overrides_.insert(choice.override_index);
