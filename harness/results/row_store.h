@@ -33,8 +33,8 @@ class RowStore {
   /// Of the rows with this key that tried it or say that it is excluded: the last that is ok, or the last
   /// that tried it, or the last; nullptr where there is none.
   const KnownRow* known(const std::string& key) const;
-  /// The newest row of its time as a finalist, or nullptr.
-  const KnownRow* finalist(const std::string& key) const;
+  /// The newest row that is not a configuration's first, or nullptr: a finalist's time, a launch floor.
+  const KnownRow* later(const std::string& key) const;
   /// Its samples go to the file beside. Throws what went wrong with the rows before.
   void append(SweepRow row);
   /// Waits until all rows are on the disk; throws what went wrong with one of them.
@@ -46,7 +46,7 @@ class RowStore {
  private:
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_, finalists_;
+  std::map<std::string, KnownRow> known_, later_;
 
   void write_all(const std::stop_token& stop);
 

@@ -6,7 +6,7 @@
 
 #include "results/source_hash.h"
 #include "results/wisdom_file.h"
-#include "tune/final_stage.h"
+#include "tune/time_finalists.h"
 #include "tune/finalists.h"
 
 namespace warptune {
