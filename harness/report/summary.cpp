@@ -1,12 +1,9 @@
 #include "report/summary.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
-#include <tuple>
 
 #include "core/error.h"
 #include "core/variant.h"

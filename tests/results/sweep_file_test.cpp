@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "results/samples_file.h"
 #include "sweep_rows.h"

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
-#include <set>
 #include <thread>
 
 #include "core/error.h"

@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/space.h"
 #include "tune/plan.h"
-#include "tune/tune.h"
 
 namespace warptune {
 namespace {
