@@ -1,7 +1,8 @@
 #pragma once
 // Rows of a sweep's CSV, made up.
+#include <gtest/gtest.h>
+
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>

@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/space.h"
 #include "results/run_info.h"
-#include "table.h"
 #include "tune/device_file.h"
 #include "tune/device_lock.h"
 #include "tune/winners_sweep.h"

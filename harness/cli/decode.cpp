@@ -17,6 +17,7 @@
 #include "results/csv.h"
 #include "results/run_info.h"
 #include "tune/device_file.h"
+#include "tune/device_lock.h"
 
 namespace warptune {
 namespace {
@@ -162,6 +163,7 @@ int run(const DecodeOptions& o) {
   const Sampling sampling = parse_sampling(o.sampling);
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
   const auto device = open_device(o.device);
+  const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const std::size_t free_at_start = device->free_bytes();
   const fs::path path =

@@ -1,32 +1,11 @@
 // warptune: benchmarks and autotunes the kernels of LLaMA inference. Exit codes: 0 ok, 1 a check failed,
 // 2 bad input.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <string_view>
 
 #include "cli/commands.h"
+#include "cli/openmp.h"
 #include "core/error.h"
 #include "results/run_info.h"
-
-namespace {
-
-/// Lets OpenMP's idle threads sleep: where others load the machine, threads that spin cost each parallel loop
-/// a time slice (220 ms instead of 0.1 for a token of a small model on two busy cores; an idle machine loses
-/// about 5 us per loop). OpenMP reads its environment when the program is loaded, hence the second start.
-/// What the user set holds; a profiler watches the process that it started.
-void wait_passively(int argc, char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  if (argc > 1 && std::string_view(argv[1]) == "profile") return;
-  ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  std::error_code error;
-  ::execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(),
-          argv);  // returns where it cannot: then they spin
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   using namespace warptune;

@@ -47,35 +47,34 @@ std::size_t assignment_in(const std::string& text) {
 
 struct DivisionByZero {};
 
-std::string wrong_at(const std::string& text, std::size_t place, const std::string& why) {
-  return fmt::format("constraint '{}' is wrong at position {}: {}", text, place + 1, why);
-}
-
 }  // namespace
 
-Expression::Expression(std::string text, std::vector<std::string> variables)
+Expression::Expression(std::string text, std::vector<std::string> variables, std::string_view kind)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.text = std::move(text);
   s.names = std::move(variables);
   s.values.assign(s.names.size(), 1.0);
+  const auto wrong_at = [&](std::size_t place, std::string_view why) {
+    return InputError(fmt::format("{} '{}' is wrong at position {}: {}", kind, s.text, place + 1, why));
+  };
   if (const auto place = assignment_in(s.text); place != std::string::npos)
-    throw InputError(wrong_at(s.text, place, "'=' assigns; '==' compares"));
+    throw wrong_at(place, "'=' assigns; '==' compares");
   try {
     s.prepare(s.parser, [](double a, double b) { return b == 0 ? 1.0 : std::fmod(a, b); });
     s.parser.Eval();
     if (s.parser.GetNumResults() != 1)
-      throw InputError(wrong_at(s.text, s.text.find(','), "',' separates two constraints"));
+      throw wrong_at(s.text.find(','), fmt::format("',' separates two {}s", kind));
   } catch (const mu::Parser::exception_type& e) {
     if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN)
-      throw InputError(fmt::format("unknown name '{}' at position {} of constraint '{}'; it may use {}",
-                                   e.GetToken(), e.GetPos() + 1, s.text, fmt::join(s.names, ", ")));
-    if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError("a constraint is empty");
+      throw InputError(fmt::format("unknown name '{}' at position {} of {} '{}'; it may use {}", e.GetToken(),
+                                   e.GetPos() + 1, kind, s.text, fmt::join(s.names, ", ")));
+    if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError(fmt::format("a {} is empty", kind));
     // The parser counts some ends of the text beyond it, and repeats the place in its sentence.
     const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
     std::string why = std::regex_replace(e.GetMsg(), std::regex(R"(( found)? at position \d+\.?)"), "");
     if (!why.empty()) why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-    throw InputError(wrong_at(s.text, place, why));
+    throw wrong_at(place, why);
   }
 }
 

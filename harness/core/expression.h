@@ -1,8 +1,9 @@
 #pragma once
-// Constraint expressions over dims, parameters and device facts, evaluated by muParser. Besides its own
-// operators and functions they know `%`, `!` and the constants `true` and `false`.
+// Constraints over dims, parameters and device facts, and other conditions, evaluated by muParser. Besides
+// its own operators and functions they know `%`, `!` and the constants `true` and `false`.
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace warptune {
@@ -10,7 +11,8 @@ namespace warptune {
 class Expression {
  public:
   /// Throws InputError that points at the offending place of the text, or names an unknown variable.
-  Expression(std::string text, std::vector<std::string> variables);
+  /// `kind`: what the user knows the text as, for that sentence.
+  Expression(std::string text, std::vector<std::string> variables, std::string_view kind = "constraint");
   ~Expression();
   Expression(Expression&&) noexcept;
   Expression& operator=(Expression&&) noexcept;

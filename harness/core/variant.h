@@ -3,6 +3,7 @@
 // runs, times and proves it.
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/facts.h"
@@ -60,6 +61,11 @@ struct Variant {
   /// Scratch memory in bytes; zeroed once when allocated, and the variant must leave counters in it at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
 };
+
+/// Whether a variant of this name is the plainest way to do its op, which others are held against.
+constexpr bool is_naive(std::string_view variant) {
+  return variant == "naive" || variant == "host_naive" || variant == "unfused";
+}
 
 /// An op with everything that implements it.
 struct OpEntry {

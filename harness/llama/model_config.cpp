@@ -159,7 +159,7 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
   if (in.has("sliding_window")) in.fail("sliding_window", "null: every token attends to all before it");
   expect_whole_rotation(in);
   if (in.has("quantization_config"))
-    throw InputError(fmt::format("{}: quantised checkpoints are not read", origin));
+    throw InputError(fmt::format("{}: quantized checkpoints are not read", origin));
 
   ModelConfig c;
   c.hidden = in.whole("hidden_size", kMostWidth);

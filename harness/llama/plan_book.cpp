@@ -26,10 +26,6 @@ bool runs_on(const Variant& variant, const Problem& problem, Backend backend) {
          (variant.dtypes.empty() || std::ranges::find(variant.dtypes, problem.dtype) != variant.dtypes.end());
 }
 
-bool is_naive(const Variant& variant) {
-  return variant.name == "naive" || variant.name == "host_naive" || variant.name == "unfused";
-}
-
 /// Uneven lengths change what a plan meets, not how it is built: they share the wisdom of even ones.
 Problem even(Problem problem) {
   if (problem.dims.has("uneven")) problem.dims.set("uneven", 0, "no");
@@ -168,7 +164,7 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
       if (const Variant* variant = find_variant(entry, name)) add_middle(*variant, PlanSource::fallback);
   for (const bool naive : {true, false})
     for (const Variant& variant : entry.variants)
-      if (is_naive(variant) == naive) add_middle(variant, PlanSource::fallback);
+      if (is_naive(variant.name) == naive) add_middle(variant, PlanSource::fallback);
   return list;
 }
 
@@ -190,7 +186,8 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     } catch (const ResourceError& e) {
       why = e.what();
       tell(problem, fmt::format("'{}' with {} is not taken: {}", entry->variant, entry->config.str(), why));
-      if (choice.source == PlanSource::overridden) refused_because_.try_emplace(choice.override_index, why);
+      if (choice.source == PlanSource::overridden)
+        refused_because_.try_emplace(choice.override_index, fmt::format("{}: {}", key, why));
       continue;
     }
     if (choice.source == PlanSource::overridden) used_overrides_.insert(choice.override_index);

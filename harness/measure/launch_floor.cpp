@@ -33,7 +33,7 @@ LaunchFloors measure_launch_floors(Device& device) {
                       .stages = {{"harness/stream.cu", "empty", [](const Problem&, const Config&) {
                                     return Launch{.grid = {1}, .block = {32}};
                                   }}}};
-  const auto plan = device.prepare(empty, {.op = "launch", .dims = {}, .dtype = DType::fp32}, {});
+  const auto plan = device.prepare(empty, launch_problem(), {});
   return {.graph_node = sampled(device, *plan, kNodes, false),
           .single_launch = sampled(device, *plan, 1, true)};
 }

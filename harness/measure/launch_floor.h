@@ -1,9 +1,20 @@
 #pragma once
 // What launching costs, whatever the kernel does: the time of an empty one, sampled as rows of a sweep are.
+#include <string>
+#include <string_view>
+
+#include "core/problem.h"
 #include "device/device.h"
 #include "measure/measurement.h"
 
 namespace warptune {
+
+inline constexpr std::string_view kLaunchOp = "launch";
+
+/// What is launched, one empty block: "launch[blocks=1,threads=32,dtype=fp32]".
+inline Problem launch_problem() {
+  return {.op = std::string(kLaunchOp), .dims = {{"blocks", 1}, {"threads", 32}}, .dtype = DType::fp32};
+}
 
 struct LaunchFloors {
   Measurement graph_node;     // one of many in a graph, as in cold and hot rows

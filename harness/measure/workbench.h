@@ -2,7 +2,6 @@
 // The tensors and references of one problem on one device, and what every candidate is held against.
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/variant.h"
@@ -58,7 +57,8 @@ class Workbench {
   Cost cost() const { return entry_.op.cost(problem_); }
   /// Whether caches must be flushed before a sample, since too many sets would be needed.
   bool flush() const { return flush_; }
-  /// Times below this are impossible, microseconds: what cannot come from a cache at the measured rates.
+  /// Times below this are impossible, microseconds: neither memory nor the L2 delivers so fast, with a
+  /// margin.
   double impossible_us(Timing timing) const;
 
  private:

@@ -1,14 +1,12 @@
 #include "report/summary.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
-#include <tuple>
 
 #include "core/error.h"
+#include "core/variant.h"
 #include "llama/model_problems.h"
 #include "table.h"
 
@@ -16,9 +14,6 @@ namespace warptune {
 namespace {
 
 bool is_ok(const CsvRow& row) { return field(row, "status") == "ok" && number(row, "time_us") > 0; }
-bool is_naive(const std::string& variant) {
-  return variant == "naive" || variant == "host_naive" || variant == "unfused";
-}
 bool is_vendor(const std::string& variant) { return variant.starts_with("cublas") || variant == "cudnn"; }
 
 /// "rms_norm[tokens=1,dtype=bf16]" as its op and its dims.

@@ -1,7 +1,6 @@
 #pragma once
 // Which rows of a sweep became faster or slower since another one. docs/regression.md explains the rules.
 #include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 

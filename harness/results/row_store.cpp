@@ -40,7 +40,7 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
     if (!key) continue;
     KnownRow found{row.at("run_id"), measurement_of_row(row)};
     if (!is_first_row(row)) {
-      finalists_.insert_or_assign(*key, std::move(found));
+      later_.insert_or_assign(*key, std::move(found));
     } else if (const auto it = known_.find(*key);
                it == known_.end() || rank(found.measurement) >= rank(it->second.measurement)) {
       known_.insert_or_assign(*key, std::move(found));
@@ -53,9 +53,9 @@ const KnownRow* RowStore::known(const std::string& key) const {
   return it == known_.end() ? nullptr : &it->second;
 }
 
-const KnownRow* RowStore::finalist(const std::string& key) const {
-  const auto it = finalists_.find(key);
-  return it == finalists_.end() ? nullptr : &it->second;
+const KnownRow* RowStore::later(const std::string& key) const {
+  const auto it = later_.find(key);
+  return it == later_.end() ? nullptr : &it->second;
 }
 
 void RowStore::append(SweepRow row) {

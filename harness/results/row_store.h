@@ -33,8 +33,8 @@ class RowStore {
   /// Of the rows with this key that tried it or say that it is excluded: the last that is ok, or the last
   /// that tried it, or the last; nullptr where there is none.
   const KnownRow* known(const std::string& key) const;
-  /// The newest row of its time as a finalist, or nullptr.
-  const KnownRow* finalist(const std::string& key) const;
+  /// The newest row that is not a configuration's first, or nullptr: a finalist's time, a launch floor.
+  const KnownRow* later(const std::string& key) const;
   /// Its samples go to the file beside. Waits where the disk is several rows behind.
   /// Throws what went wrong with the rows before.
   void append(SweepRow row);
@@ -47,7 +47,7 @@ class RowStore {
  private:
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_, finalists_;
+  std::map<std::string, KnownRow> known_, later_;
 
   void write_all(const std::stop_token& stop);
 

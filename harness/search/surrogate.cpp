@@ -4,7 +4,6 @@
 // tried least has a turn of its own, since a few bad starts say little of a narrow valley.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "search/gaussian_process.h"
 #include "search/shuffled.h"

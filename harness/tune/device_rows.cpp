@@ -64,12 +64,12 @@ const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) con
 }
 
 const KnownRow* DeviceRows::finalist(const SweepItem& item, const Candidate& c) const {
-  return store_.finalist(key(item, c));
+  return store_.later(key(item, c));
 }
 
 bool DeviceRows::has_launch_floors() const {
-  return store_.finalist(key(launch_problem(), kGraphNode, {}, "hot", launch_stamp())) &&
-         store_.finalist(key(launch_problem(), kSingleLaunch, {}, "isolated", launch_stamp()));
+  return store_.later(key(launch_problem(), kGraphNode, {}, "hot", launch_stamp())) &&
+         store_.later(key(launch_problem(), kSingleLaunch, {}, "isolated", launch_stamp()));
 }
 
 void DeviceRows::append(const Problem& problem, const std::string& variant, const Config& config,

@@ -6,8 +6,8 @@
 
 #include "results/source_hash.h"
 #include "results/wisdom_file.h"
-#include "tune/final_stage.h"
 #include "tune/finalists.h"
+#include "tune/time_finalists.h"
 
 namespace warptune {
 namespace {

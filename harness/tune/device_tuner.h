@@ -1,7 +1,6 @@
 #pragma once
 // Solves problems on one device: screening, finalists, choice, wisdom.
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <vector>
 

@@ -1,6 +1,5 @@
 #pragma once
 // What a sweep means on a device: the configurations to try, problem by problem.
-#include <optional>
 #include <string>
 #include <vector>
 

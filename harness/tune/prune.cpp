@@ -7,7 +7,8 @@ namespace warptune {
 PruneRules::PruneRules(const std::vector<std::string>& conditions) {
   for (const std::string& condition : conditions)
     conditions_.emplace_back(
-        condition, std::vector<std::string>{"registers", "shared_bytes", "spill_bytes", "occupancy_pct"});
+        condition, std::vector<std::string>{"registers", "shared_bytes", "spill_bytes", "occupancy_pct"},
+        "prune condition");
 }
 
 std::optional<std::string> PruneRules::broken(const Resources& r) const {

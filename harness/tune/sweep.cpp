@@ -1,22 +1,19 @@
 #include "tune/sweep.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <regex>
 
 #include "core/error.h"
 #include "core/expression.h"
 #include "core/limits.h"
-#include "llama/model_config.h"
-#include "llama/model_problems.h"
 #include "measure/statistics.h"
 #include "search/strategy.h"
 #include "table.h"
 #include "tune/prune.h"
+#include "tune/sweep_models.h"
 #include "tune/yaml_reader.h"
 
 namespace warptune {
@@ -32,10 +29,6 @@ std::vector<std::string> names_of(const Range& range, Name name) {
   std::vector<std::string> names;
   for (const auto& item : range) names.push_back(item.*name);
   return names;
-}
-
-std::string listed(const std::vector<std::string>& names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Throws InputError for sizes that no memory holds, before they overflow.
@@ -95,15 +88,6 @@ class Loader {
   }
 
  private:
-  template <class F>
-  auto at(const YAML::Node& node, F&& body) const {
-    try {
-      return body();
-    } catch (const InputError& e) {
-      yaml_.fail(node, e.what());
-    }
-  }
-
   void read_name(const YAML::Node& node) {
     sweep_.name = yaml_.text(node, "'name'");
     static const std::regex good("[A-Za-z0-9._-]+");
@@ -148,7 +132,7 @@ class Loader {
     if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
     if (!node.IsMap()) return;
     if (const YAML::Node budget = node["budget"])
-      search.budget = at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
+      search.budget = yaml_.at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
     if (node["resources"]) search.resources = yaml_.yes(node["resources"], "'resources'");
     if (node["seed"]) {
       const std::int64_t seed = yaml_.whole(node["seed"], "'seed'");
@@ -160,7 +144,7 @@ class Loader {
   void read_prune(const YAML::Node& node) {
     for (const YAML::Node& item : yaml_.items(node, "'prune'")) {
       sweep_.prune.push_back(yaml_.text(item, "a condition of 'prune'"));
-      at(item, [&] { PruneRules({sweep_.prune.back()}); });
+      yaml_.at(item, [&] { PruneRules({sweep_.prune.back()}); });
     }
   }
 
@@ -240,7 +224,7 @@ class Loader {
       yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name, text,
                                    listed(parameter.labels)));
     const std::int64_t value =
-        at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
+        yaml_.at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
     const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
     if (value < (zero ? 0 : 1))
       yaml_.fail(node, fmt::format("parameter '{}' is {}; it must be at least {}", parameter.name, value,
@@ -322,7 +306,7 @@ class Loader {
                                                                           : near_miss(name, known)));
       }
       const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
-      for (const std::string& value : values) at(pair.second, [&] { check_value(op, name, value); });
+      for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
       if (problems.size() * values.size() > kMostProblems) too_many(pair.second);
       std::vector<Dims> more;
       for (const Dims& dims : problems)
@@ -377,66 +361,17 @@ class Loader {
     for (const YAML::Node& map : node["problems"])
       for (const Dims& dims : crossed(map, entry.op))
         for (const DType dtype : dtypes) {
-          item.problem = at(map, [&] { return problem_of(entry, dims, dtype); });
+          item.problem = yaml_.at(map, [&] { return problem_of(entry, dims, dtype); });
           add(item, map);
         }
-  }
-
-  std::vector<std::int64_t> counts(const YAML::Node& node, const std::string& what) const {
-    std::vector<std::int64_t> values;
-    for (const std::string& text : yaml_.values(node, what)) {
-      const std::int64_t value = at(node, [&] { return whole_number(text, what); });
-      if (value < 1 || value > kLargestDim)
-        yaml_.fail(node, fmt::format("{} is {}; it must be 1 to {}", what, value, kLargestDim));
-      values.push_back(value);
-    }
-    return values;
-  }
-
-  std::vector<std::regex> skipped(const YAML::Node& node) const {
-    std::vector<std::regex> patterns;
-    for (const YAML::Node& item : yaml_.items(node, "'skip'")) {
-      const std::string text = yaml_.text(item, "a pattern of 'skip'");
-      try {
-        patterns.emplace_back(text);
-      } catch (const std::regex_error&) {
-        yaml_.fail(item, fmt::format("'{}' is not a regular expression over op/variant", text));
-      }
-    }
-    return patterns;
-  }
-
-  /// A preset, or the checkpoint in a folder, relative to the file of the sweep.
-  ModelConfig model_of(const YAML::Node& node, const std::string& name) const {
-    const auto presets = preset_names();
-    if (std::ranges::find(presets, name) != presets.end()) return preset(name);
-    const std::filesystem::path folder = folder_ / name;
-    if (std::filesystem::is_directory(folder))
-      return at(node, [&] { return read_model_config(folder / "config.json"); });
-    const std::string hint = near_miss(name, presets);
-    yaml_.fail(node, fmt::format("unknown model '{}'{}", name,
-                                 hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
-                                                            "with a config.json",
-                                                            listed(presets))
-                                              : hint));
   }
 
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(
         node, "an item of 'models'",
         {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip", "most"});
-    if (!node["model"]) yaml_.fail(node, "an item of 'models' needs 'model'");
-    const std::string name = yaml_.text(node["model"], "'model'");
-    const ModelConfig model = model_of(node["model"], name);
-    if (!node["context"] && !node["prompt_len"])
-      yaml_.fail(node,
-                 fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", name));
+    const ModelItem model = read_model_item(yaml_, node, folder_);
     const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
-    const auto batches = node["batch"] ? counts(node["batch"], "'batch'") : std::vector<std::int64_t>{1};
-    const auto contexts =
-        node["context"] ? counts(node["context"], "'context'") : std::vector<std::int64_t>{};
-    const auto prompts =
-        node["prompt_len"] ? counts(node["prompt_len"], "'prompt_len'") : std::vector<std::int64_t>{};
 
     BenchOptions options = options_;
     if (node["cache"]) options.cache = cache_of(node["cache"]);
@@ -452,22 +387,14 @@ class Loader {
         named.emplace_back(&entry, read_variants(pair.second, entry));
       }
     }
-    const auto skip = node["skip"] ? skipped(node["skip"]) : std::vector<std::regex>{};
+    const auto skip = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<std::regex>{};
 
     for (const DType dtype : dtypes)
-      for (const std::int64_t batch : batches) {
-        std::vector<Problem> problems;
-        const auto append = [&](std::vector<Problem> more) {
-          problems.insert(problems.end(), more.begin(), more.end());
-        };
-        at(node, [&] {
-          if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts));
-          if (!prompts.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompts));
-        });
-        for (Problem& problem : problems) {
+      for (const std::int64_t batch : model.batches)
+        for (Problem& problem : yaml_.at(node, [&] { return model.problems(dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
-          at(node, [&] { check_size(entry.op, problem); });
+          yaml_.at(node, [&] { check_size(entry.op, problem); });
           SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
           const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
           item.most = node["most"] ? most_of(node["most"]) : most_;
@@ -481,7 +408,6 @@ class Loader {
           });
           add(std::move(item), node);
         }
-      }
   }
 
   /// The same problem from two places is solved once, by the variants of both.

@@ -1,6 +1,5 @@
 #pragma once
 // The winners of a wisdom file as a sweep of their own: one configuration per problem.
-#include <regex>
 #include <string>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <sstream>
 
-#include "core/error.h"
 #include "core/limits.h"
 
 namespace warptune {
@@ -45,6 +44,10 @@ std::string near_miss(std::string_view given, std::span<const std::string> known
       best = &name;
     }
   return best ? fmt::format("; did you mean '{}'?", *best) : "";
+}
+
+std::string listed(std::span<const std::string> names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 YamlReader::YamlReader(std::string path) : path_(std::move(path)) {

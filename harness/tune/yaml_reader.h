@@ -8,10 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
+
 namespace warptune {
 
 /// "; did you mean 'vec'?" where a known name is close to the given one, else "".
 std::string near_miss(std::string_view given, std::span<const std::string> known);
+
+/// "a, b, c", or "none".
+std::string listed(std::span<const std::string> names);
 
 class YamlReader {
  public:
@@ -22,6 +27,15 @@ class YamlReader {
   /// "FILE:LINE" of a node.
   std::string where(const YAML::Node& node) const;
   [[noreturn]] void fail(const YAML::Node& node, const std::string& sentence) const;
+  /// What `body` returns; its InputError gets the place of the node.
+  template <class F>
+  auto at(const YAML::Node& node, F&& body) const {
+    try {
+      return body();
+    } catch (const InputError& e) {
+      fail(node, e.what());
+    }
+  }
 
   /// Checks that a node is a map with only these keys, none twice. `what`: "an op", for the sentence.
   void expect_keys(const YAML::Node& map, const std::string& what,

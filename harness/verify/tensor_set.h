@@ -1,7 +1,6 @@
 #pragma once
 // The tensors of a problem on a device: filled, poisoned, fenced.
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

@@ -9,6 +9,7 @@
 #include "llama/model_problems.h"
 #include "llama/prompts.h"
 #include "llama/sampling.h"
+#include "measure/forwarding_device.h"
 #include "results/source_hash.h"
 #include "table.h"
 
@@ -171,6 +172,31 @@ TEST(PlanBook, AnOverrideThatNoPlanTookIsAnError) {
   EXPECT_NE(error_of("rms_norm=host_threaded:threads=4096").find("breaks"), std::string::npos);
   EXPECT_EQ(error_of("softmax=host_naive"),
             "--variant softmax=host_naive is never taken: no 'softmax' of this run is left to it");
+}
+
+/// Has not the memory for one of the variants.
+class SmallDevice : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
+                                const Config& config) override {
+    if (variant.name == "host_threaded") throw ResourceError("no memory");
+    return real_->prepare(variant, problem, config);
+  }
+};
+
+TEST(PlanBook, AnOverrideThatTheDeviceCannotHoldIsAnErrorWithItsProblem) {
+  SmallDevice device(open_device("host"));
+  PlanBook book(device, {.overrides = {parse_plan_override("rms_norm=host_threaded:threads=1")}});
+  EXPECT_NE(book.get(norm(4))->variant, "host_threaded");
+  try {
+    book.require_overrides();
+    ADD_FAILURE() << "no error";
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(),
+                 "--variant rms_norm=host_threaded:threads=1 is never taken: "
+                 "rms_norm[tokens=4,hidden=64,dtype=fp32]: no memory");
+  }
 }
 
 TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {

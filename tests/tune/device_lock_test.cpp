@@ -1,13 +1,15 @@
 // Two programs on one device: the second waits, and says so.
 #include "tune/device_lock.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
+#include <csignal>
 #include <optional>
 #include <thread>
 
@@ -48,11 +50,24 @@ TEST_F(Lock, TheSecondWaitsWithALineUntilTheFirstEnds) {
 }
 
 TEST_F(Lock, AProgramThatIsKilledHoldsItNoLonger) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
   if (child == 0) {
     const DeviceLock held(id_, log_);
-    ::kill(::getpid(), SIGKILL);
+    if (::write(ends[1], "x", 1) == 1) ::sleep(60);
+    ::_exit(1);
   }
+  ::close(ends[1]);
+  char byte = 0;
+  ASSERT_EQ(::read(ends[0], &byte, 1), 1) << "the child ended before it held the lock";
+  ::close(ends[0]);
+  const int file = ::open(DeviceLock::file_of(id_).c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_GE(file, 0);
+  EXPECT_NE(::flock(file, LOCK_EX | LOCK_NB), 0) << "the child does not hold it";
+  ::close(file);
+  ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   const DeviceLock lock(id_, log_);
   EXPECT_EQ(said(), "");

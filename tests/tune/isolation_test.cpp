@@ -212,15 +212,15 @@ void gpu_fault(const std::string& name, const std::string& line, const std::stri
   EXPECT_GT(good, 3);
 }
 
-TEST(IsolationGpu, EndlessKernel) {
+TEST(GpuIsolation, EndlessKernel) {
   gpu_fault("isolation_gpu_loop", "if constexpr (kBlock == 128) for (;;) __nanosleep(1000);", "timeout");
 }
 
-TEST(IsolationGpu, IllegalAddress) {
+TEST(GpuIsolation, IllegalAddress) {
   gpu_fault("isolation_gpu_segv", "if constexpr (kBlock == 128) *(volatile int*)8 = 1;", "launch_error");
 }
 
-TEST(IsolationGpu, Trap) {
+TEST(GpuIsolation, Trap) {
   gpu_fault("isolation_gpu_trap", "if constexpr (kBlock == 128) __trap();", "launch_error");
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "core/error.h"
 #include "device/device.h"
 #include "program.h"
@@ -75,7 +77,7 @@ TEST(LaunchRows, AHostSweepHasNone) {
   for (const auto& row : read_csv(folder / "host" / "sweep.csv")) EXPECT_FALSE(is_launch_row(row));
 }
 
-TEST(LaunchRowsGpu, ASweepBeginsWithThemOnce) {
+TEST(GpuLaunchRows, ASweepBeginsWithThemOnce) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const fs::path folder = fresh_folder("launch_rows_gpu"), sweep = folder / "sweep.yaml";
   std::ofstream(sweep)

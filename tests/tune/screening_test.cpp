@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
-#include <set>
 #include <thread>
 
 #include "core/error.h"
@@ -34,8 +32,8 @@ TEST(Prune, SaysWhichConditionHoldsAndWhatIsTaken) {
 
 /// One problem of rms_norm with two configurations of a host variant and eight of a CUDA one, of which the
 /// stub says that they spill, and that block=512 does not compile. None of the eight would run on the host.
-struct Bench8 {
-  explicit Bench8(const std::string& name) : folder(fresh_folder(name)) {
+struct TenCandidates {
+  explicit TenCandidates(const std::string& name) : folder(fresh_folder(name)) {
     const OpEntry& entry = find_op("rms_norm");
     item = {.entry = &entry,
             .problem = {"rms_norm", {{"tokens", 8}, {"hidden", 16}}, DType::fp32},
@@ -100,7 +98,7 @@ struct Bench8 {
 using Counts = std::map<std::string, int>;
 
 TEST(Screening, WhatIsPrunedHasARowAndIsKnownByTheSameRule) {
-  Bench8 bench("screening_prune");
+  TenCandidates bench("screening_prune");
   const auto first = bench.run();
   EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 7}, {"compile_error", 1}}));
   EXPECT_EQ(bench.compiled, 8);
@@ -129,7 +127,7 @@ TEST(Screening, WhatIsPrunedHasARowAndIsKnownByTheSameRule) {
 }
 
 TEST(Screening, ASearchPrunesWhatItProposes) {
-  Bench8 bench("screening_search");
+  TenCandidates bench("screening_search");
   bench.sweep.search = {.strategy = "random", .budget = parse_budget("6")};
   const auto result = bench.run();
   EXPECT_EQ(result.summary.configurations, 6u);
@@ -139,7 +137,7 @@ TEST(Screening, ASearchPrunesWhatItProposes) {
 }
 
 TEST(Screening, WithResourcesTheBudgetIsForWhatRuns) {
-  Bench8 bench("screening_resources");
+  TenCandidates bench("screening_resources");
   bench.sweep.search = {.strategy = "random", .budget = parse_budget("1"), .resources = true};
   const auto result = bench.run();
   EXPECT_EQ(bench.compiled, 8);
@@ -148,7 +146,7 @@ TEST(Screening, WithResourcesTheBudgetIsForWhatRuns) {
 }
 
 TEST(Screening, ASearchGivesUpACompileThatHangs) {
-  Bench8 bench("screening_hang");
+  TenCandidates bench("screening_hang");
   bench.hangs_at = 64;
   bench.options.compile_seconds = 0.1;
   bench.sweep.search = {.strategy = "random", .budget = parse_budget("100%")};

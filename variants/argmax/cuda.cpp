@@ -1,5 +1,6 @@
 // How argmax runs on the GPU: an index of ideas in rising difficulty.
 #include "argmax/argmax.h"
+#include "common/streaming.h"
 
 namespace warptune {
 
@@ -22,7 +23,7 @@ std::vector<Variant> argmax_cuda() {
           .parameters = {block,
                          {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
                          {"unroll", {4, 8, 16}, "loads in flight per thread"},
-                         {"pdl", {0, 1}, "programmatic dependent launch"}},
+                         pdl_parameter()},
           .constraints = {"blocks_per_row * block <= max(vocab, block)",
                           // More loads in flight only where a thread has them.
                           "unroll == 4 || unroll / 2 * 16 * block * blocks_per_row < vocab * dtype_bytes",

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "attention_decode/attention_decode.h"
+#include "common/streaming.h"
 
 namespace warptune {
 namespace {
@@ -29,7 +30,7 @@ std::vector<Variant> attention_decode_bulk() {
                      {"keys", {8, 16}, "keys per chunk"},
                      {"stages", {2, 3, 4}, "chunks in a warp's ring"},
                      {"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}},
-                     {"pdl", {0, 1}, "programmatic dependent launch"}},
+                     pdl_parameter()},
       .constraints =
           {"arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
 

@@ -1,5 +1,6 @@
 // How attention_decode runs on the GPU: an index of ideas in rising difficulty.
 #include "attention_decode/attention_decode.h"
+#include "common/streaming.h"
 
 namespace warptune {
 namespace {
@@ -30,7 +31,7 @@ std::int64_t ring_bytes(const Problem& p, const Config& c) {
   return c["warps"] * c["stages"] * 2 * c["tile"] * (2 * p["head_dim"] + 16);
 }
 
-const Parameter kPdl{"pdl", {0, 1}, "programmatic dependent launch"};
+const Parameter kPdl = pdl_parameter();
 const Parameter kCombine{
     "combine", {0, 1}, "who merges the splits: an extra kernel or the last block", {"kernel", "last_block"}};
 const Parameter kCombineBlock{"combine_block", {128, 512}, "threads per block of the extra kernel"};

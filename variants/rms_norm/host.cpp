@@ -9,7 +9,7 @@ namespace warptune {
 namespace {
 
 template <class T>
-void normalise_row(const RmsNormArgs& a, std::int64_t hidden, std::int64_t token) {
+void normalize_row(const RmsNormArgs& a, std::int64_t hidden, std::int64_t token) {
   const T* x = static_cast<const T*>(a.x) + token * hidden;
   const T* weight = static_cast<const T*>(a.weight);
   T* y = static_cast<T*>(a.y) + token * hidden;
@@ -24,7 +24,7 @@ HostFunction run(const Problem& p, int threads) {
   return [=, hidden = p["hidden"], dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const RmsNormArgs*>(raw);
     with_float_dtype(dtype, [&]<class T>() {
-      parallel_for(a.tokens, threads, [&](std::int64_t token) { normalise_row<T>(a, hidden, token); });
+      parallel_for(a.tokens, threads, [&](std::int64_t token) { normalize_row<T>(a, hidden, token); });
     });
   };
 }

@@ -1,4 +1,5 @@
 // How rope_append runs on the GPU: an index of ideas in rising difficulty.
+#include "common/streaming.h"
 #include "rope_append/rope_append.h"
 
 namespace warptune {
@@ -28,7 +29,7 @@ std::vector<Variant> rope_append_cuda() {
                          {"vec", {4, 8}, "elements per access"},
                          {"heads", {1, 2, 4, 8}, "heads per thread"},
                          {"stream", {0, 1}, "loads and stores that leave the caches first"},
-                         {"pdl", {0, 1}, "programmatic dependent launch"}},
+                         pdl_parameter()},
           .constraints = {"vec * dtype_bytes <= 16", "heads <= q_heads + 2 * kv_heads || heads == 1",
                           "pdl == 0 || arch >= 90"},
           .stages = {{"rope_append/vectorized.cu",

@@ -1,4 +1,5 @@
 // How top_k runs on the GPU: an index of ideas in rising difficulty.
+#include "common/streaming.h"
 #include "top_k/top_k.h"
 
 namespace warptune {
@@ -26,7 +27,7 @@ std::vector<Variant> top_k_cuda() {
           .idea = "blocks share a row and keep their k largest, the last to arrive merges and draws",
           .parameters = {{"block", {128, 256, 512}, "threads per block"},
                          {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
-                         {"pdl", {0, 1}, "programmatic dependent launch"}},
+                         pdl_parameter()},
           // The keys of a block, and the candidates of all blocks, must fit the registers of one block.
           .constraints =
               {"vocab * dtype_bytes <= 64 * block * blocks_per_row || vocab * dtype_bytes > 524288",

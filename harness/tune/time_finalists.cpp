@@ -1,4 +1,4 @@
-#include "tune/final_stage.h"
+#include "tune/time_finalists.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,81 @@
+#include "tune/sweep_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/limits.h"
+#include "llama/model_problems.h"
+
+namespace warptune {
+namespace {
+
+/// The whole numbers of a key, or `otherwise` where it is not given.
+std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node, const char* key,
+                                 std::vector<std::int64_t> otherwise = {}) {
+  if (!node[key]) return otherwise;
+  const std::string what = fmt::format("'{}'", key);
+  std::vector<std::int64_t> values;
+  for (const std::string& text : yaml.values(node[key], what)) {
+    const std::int64_t value = yaml.at(node[key], [&] { return whole_number(text, what); });
+    if (value < 1 || value > kLargestDim)
+      yaml.fail(node[key], fmt::format("{} is {}; it must be 1 to {}", what, value, kLargestDim));
+    values.push_back(value);
+  }
+  return values;
+}
+
+ModelConfig model_of(const YamlReader& yaml, const YAML::Node& node, const std::string& name,
+                     const std::filesystem::path& below) {
+  const auto presets = preset_names();
+  if (std::ranges::find(presets, name) != presets.end()) return preset(name);
+  const std::filesystem::path folder = below / name;
+  if (std::filesystem::is_directory(folder))
+    return yaml.at(node, [&] { return read_model_config(folder / "config.json"); });
+  const std::string hint = near_miss(name, presets);
+  yaml.fail(node, fmt::format("unknown model '{}'{}", name,
+                              hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
+                                                         "with a config.json",
+                                                         listed(presets))
+                                           : hint));
+}
+
+}  // namespace
+
+std::vector<Problem> ModelItem::problems(DType dtype, std::int64_t batch) const {
+  std::vector<Problem> all;
+  const auto append = [&](const std::vector<Problem>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts));
+  if (!prompt_lens.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompt_lens));
+  return all;
+}
+
+ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
+                          const std::filesystem::path& folder) {
+  if (!node["model"]) yaml.fail(node, "an item of 'models' needs 'model'");
+  const std::string name = yaml.text(node["model"], "'model'");
+  const ModelConfig model = model_of(yaml, node["model"], name, folder);
+  if (!node["context"] && !node["prompt_len"])
+    yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", name));
+  return {.model = model,
+          .batches = counts(yaml, node, "batch", {1}),
+          .contexts = counts(yaml, node, "context"),
+          .prompt_lens = counts(yaml, node, "prompt_len")};
+}
+
+std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& node) {
+  std::vector<std::regex> patterns;
+  for (const YAML::Node& item : yaml.items(node, "'skip'")) {
+    const std::string text = yaml.text(item, "a pattern of 'skip'");
+    try {
+      patterns.emplace_back(text);
+    } catch (const std::regex_error&) {
+      yaml.fail(item, fmt::format("'{}' is not a regular expression over op/variant", text));
+    }
+  }
+  return patterns;
+}
+
+}  // namespace warptune

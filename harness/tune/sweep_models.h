@@ -1,0 +1,29 @@
+#pragma once
+// The items of a sweep's 'models': each stands for the problems that a model solves.
+#include <filesystem>
+#include <regex>
+#include <vector>
+
+#include "core/problem.h"
+#include "llama/model_config.h"
+#include "tune/yaml_reader.h"
+
+namespace warptune {
+
+struct ModelItem {
+  ModelConfig model;
+  std::vector<std::int64_t> batches, contexts, prompt_lens;
+
+  /// Of the decode step at each context and the prefill of each length.
+  std::vector<Problem> problems(DType dtype, std::int64_t batch) const;
+};
+
+/// A model that is no preset is a checkpoint below `folder`, that of the sweep's file. Throws InputError with
+/// file and line.
+ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
+                          const std::filesystem::path& folder);
+
+/// The patterns of 'skip', over "op/variant". Throws InputError with file and line.
+std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& node);
+
+}  // namespace warptune
