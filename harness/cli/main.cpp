@@ -2,6 +2,9 @@
 // 2 bad input.
 #include <fmt/format.h>
 
+#include <cstdio>
+#include <stdexcept>
+
 #include "cli/commands.h"
 #include "cli/openmp.h"
 #include "core/error.h"
@@ -30,6 +33,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "warptune: {}; --help shows what there is\n", e.what());
       return 2;
     }
+    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+      throw std::runtime_error("what it prints cannot be written: is the disk full?");
     return exit_code;
   } catch (const InputError& e) {
     fmt::print(stderr, "warptune: {}\n", e.what());

@@ -11,10 +11,12 @@ namespace warptune {
 void wait_passively(int argc, char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
   if (argc > 1 && std::string_view(argv[1]) == "profile") return;
-  ::setenv("OMP_WAIT_POLICY", "passive", 1);
   std::error_code error;
-  ::execv(std::filesystem::read_symlink("/proc/self/exe", error).c_str(),
-          argv);  // returns where it cannot: then they spin
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (program.filename().string().starts_with("ld-"))
+    return;  // the dynamic loader, told to load this program
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+  ::execv(program.c_str(), argv);  // returns where it cannot: then they spin
 }
 
 }  // namespace warptune

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <regex>
 
 #include "cli/commands.h"
 #include "measure/statistics.h"
+#include "results/sweep_name.h"
 #include "tune/tune.h"
 #include "tune/winners_sweep.h"
 
@@ -13,9 +13,8 @@ namespace warptune {
 namespace {
 
 std::string names_a_file(const std::string& name) {
-  static const std::regex good("[A-Za-z0-9_-][A-Za-z0-9._-]*");
-  if (std::regex_match(name, good)) return {};
-  return fmt::format("'{}' names no file: letters, digits, '.', '_' and '-' only", name);
+  const std::string fault = fault_of_sweep_name(name);
+  return fault.empty() ? fault : fmt::format("'{}' cannot name the CSV: {}", name, fault);
 }
 
 }  // namespace

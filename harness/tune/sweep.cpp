@@ -10,6 +10,7 @@
 #include "core/expression.h"
 #include "core/limits.h"
 #include "measure/statistics.h"
+#include "results/sweep_name.h"
 #include "search/strategy.h"
 #include "table.h"
 #include "tune/prune.h"
@@ -58,7 +59,7 @@ class Loader {
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
                        "constraint_rows", "prune", "strategy", "ops", "models"});
-    if (root["name"]) read_name(root["name"]);
+    read_name(root);
     if (root["device"]) read_device(root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
     if (root["seed"]) {
@@ -88,12 +89,11 @@ class Loader {
   }
 
  private:
-  void read_name(const YAML::Node& node) {
-    sweep_.name = yaml_.text(node, "'name'");
-    static const std::regex good("[A-Za-z0-9._-]+");
-    if (!std::regex_match(sweep_.name, good))
-      yaml_.fail(node, fmt::format("'name' is '{}'; it names a file: letters, digits, '.', '_' and '-' only",
-                                   sweep_.name));
+  void read_name(const YAML::Node& root) {
+    const YAML::Node named = root["name"];
+    if (named) sweep_.name = yaml_.text(named, "'name'");
+    if (const std::string fault = fault_of_sweep_name(sweep_.name); !fault.empty())
+      yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", sweep_.name, fault));
   }
 
   void read_device(const YAML::Node& node) {

@@ -79,7 +79,7 @@ TEST_F(Regression, WinnersRunAgainAndCompare) {
   const Result evil =
       run("rerun " + wisdom_.string() + " --device host --name ../evil --out " + folder_.string() + " 2>&1");
   EXPECT_EQ(evil.code, 2);
-  EXPECT_NE(evil.text.find("'../evil' names no file"), std::string::npos) << evil.text;
+  EXPECT_NE(evil.text.find("'../evil' cannot name the CSV"), std::string::npos) << evil.text;
   EXPECT_FALSE(fs::exists(folder_ / "evil.csv"));
 }
 

@@ -151,6 +151,8 @@ void expect_bad_input(const std::string& arguments, const std::string& part) {
   EXPECT_NE(sentences.find(part), std::string::npos) << result.text;
 }
 
+TEST(Cli, WhatCannotBePrintedIsAnError) { EXPECT_EQ(run("list ops", "> /dev/full 2> /dev/null").code, 1); }
+
 TEST(Cli, BadInputIsOneSentence) {
   const std::string sweep = sweep_file(), golden = std::string(TEST_DATA) + "/golden/gqa";
   const fs::path bad = fs::path(TEST_DATA) / "bad_yaml" / "unknown_key.yaml";
@@ -163,6 +165,8 @@ TEST(Cli, BadInputIsOneSentence) {
   expect_bad_input("tune " + sweep + " --device cuda:99", "cuda:99");
   expect_bad_input("tune " + sweep + " --device host --out /proc/no", "'/proc/no/host' cannot be made");
   expect_bad_input("tune " + sweep + " --device host --filter linear/", "--filter 'linear/'");
+  for (const char* name : {"../evil", "regress.2", "x.samples", "decode", "my_peers"})
+    expect_bad_input(std::string("rerun wisdom.json --name ") + name, "cannot name the CSV");
   expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is no number from 1e-09 to 0.5");
   expect_bad_input("list variants no_such_op", "no_such_op");
   expect_bad_input("inspect " + sweep + " --arch sm_12", "unknown architecture 'sm_12'");
