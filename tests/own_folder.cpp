@@ -1,0 +1,32 @@
+// A temporary folder for each process of tests, removed at its end: tests that run side by side, also of
+// several checkouts, do not write to each other's files.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+class OwnFolder {
+ public:
+  OwnFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "warptune-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) return;
+    path_ = name;
+    ::setenv("TEST_TMPDIR", (name + '/').c_str(), 1);  // what testing::TempDir() returns
+  }
+  ~OwnFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
+const OwnFolder own_folder;
+
+}  // namespace
