@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -35,20 +36,18 @@ bool takes(const Variant& variant, DType dtype) {
 }
 
 /// Fills the cubin cache on all cores, so that the checks only load.
-void compile_ahead(const DeviceFacts& facts, const OpEntry& entry, const Problem& problem, int most_configs) {
+void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> configs) {
   const Compiler compiler(KernelSources(), default_cache_folder());
-  for (const Variant& variant : entry.variants) {
-    if (variant.stages.empty() || !takes(variant, problem.dtype)) continue;
-    const auto configs = spread(Space(variant, problem, facts).configs(), most_configs);
-    parallel_for(static_cast<std::int64_t>(configs.size()),
-                 static_cast<int>(std::thread::hardware_concurrency()), [&](std::int64_t i) {
-                   try {
-                     inspect(compiler, variant, problem, configs[static_cast<std::size_t>(i)], facts);
-                   } catch (const std::exception&) {
-                     // the check that follows meets the same error and reports it
-                   }
-                 });
-  }
+  parallel_for(static_cast<std::int64_t>(configs.size()),
+               static_cast<int>(std::thread::hardware_concurrency()), [&](std::int64_t i) {
+                 const auto& [variant, problem, config] = configs[static_cast<std::size_t>(i)];
+                 if (variant->stages.empty()) return;
+                 try {
+                   inspect(compiler, *variant, problem, config, facts);
+                 } catch (const std::exception&) {
+                   // the check that follows meets the same error and reports it
+                 }
+               });
 }
 
 /// Prepares a configuration, launches it twice and compares each time.
@@ -81,20 +80,22 @@ void check_config(Device& device, const OpEntry& entry, const Problem& problem, 
 
 void check_variants(Device& device, const OpEntry& entry, const Problem& problem, int most_configs) {
   const Oracle oracle(entry.op, problem, 7, 4e8);
-  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), entry, problem, most_configs);
+  std::vector<ChosenConfig> chosen;
   for (const Variant& variant : entry.variants) {
     if (variant.backend != device.facts().backend || !takes(variant, problem.dtype)) continue;
-    const auto configs = spread(Space(variant, problem, device.facts()).configs(), most_configs);
-    for (const Config& config : configs) check_config(device, entry, problem, oracle, variant, config);
+    for (const Config& config : spread(Space(variant, problem, device.facts()).configs(), most_configs))
+      chosen.push_back({&variant, problem, config});
   }
+  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), chosen);
+  for (const ChosenConfig& c : chosen) check_config(device, entry, problem, oracle, *c.variant, c.config);
 }
 
 }  // namespace
 
-std::vector<CoveringConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
-                                             DType dtype, const DeviceFacts& facts,
-                                             std::vector<std::string>& missing) {
-  std::vector<CoveringConfig> chosen;
+std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
+                                           DType dtype, const DeviceFacts& facts,
+                                           std::vector<std::string>& missing) {
+  std::vector<ChosenConfig> chosen;
   for (const Variant& variant : entry.variants) {
     if (variant.backend != facts.backend || !takes(variant, dtype)) continue;
     std::set<std::pair<std::string, std::int64_t>> open;
@@ -117,9 +118,13 @@ std::vector<CoveringConfig> covering_configs(const OpEntry& entry, const std::ve
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
   const auto device = open_device("cuda:0");
   std::vector<std::string> missing;  // another test looks at them
-  for (const auto& [variant, problem, config] :
-       covering_configs(entry, problems, dtype, device->facts(), missing))
-    check_config(*device, entry, problem, Oracle(entry.op, problem, 7, 4e7), *variant, config);
+  const auto configs = covering_configs(entry, problems, dtype, device->facts(), missing);
+  compile_ahead(device->facts(), configs);
+  std::map<std::string, Oracle> oracles;
+  for (const auto& [variant, problem, config] : configs) {
+    const Oracle& oracle = oracles.try_emplace(problem.key(), entry.op, problem, 7, 4e7).first->second;
+    check_config(*device, entry, problem, oracle, *variant, config);
+  }
 }
 
 std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {

@@ -39,17 +39,17 @@ OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> tensors);
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                     int most_configs = 4);
 
-/// A configuration that holds a parameter's value which none before it holds.
-struct CoveringConfig {
+/// A configuration of a variant, for a problem.
+struct ChosenConfig {
   const Variant* variant;
   Problem problem;
   Config config;
 };
 /// Few configurations that together hold every value of every parameter of the variants of a device;
 /// `missing` gets the values that no problem admits.
-std::vector<CoveringConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
-                                             DType dtype, const DeviceFacts& facts,
-                                             std::vector<std::string>& missing);
+std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
+                                           DType dtype, const DeviceFacts& facts,
+                                           std::vector<std::string>& missing);
 /// Compares them with the reference on the GPU.
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype);
 

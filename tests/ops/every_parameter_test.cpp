@@ -81,10 +81,15 @@ TEST(EveryParameter, HasAProblemForEachOfItsValues) {
   }
 }
 
-TEST(GpuEveryParameter, MatchesTheReferenceWithEachOfItsValues) {
+class EveryParameterOf : public ::testing::TestWithParam<Coverage> {};
+
+TEST_P(EveryParameterOf, MatchesTheReferenceWithEachOfItsValues) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  for (const Coverage& c : coverage()) check_covering_configs(find_op(c.op), c.problems, c.dtype);
+  const Coverage& c = GetParam();
+  check_covering_configs(find_op(c.op), c.problems, c.dtype);
 }
+INSTANTIATE_TEST_SUITE_P(Gpu, EveryParameterOf, ::testing::ValuesIn(coverage()),
+                         [](const auto& info) { return info.param.op; });
 
 }  // namespace
 }  // namespace warptune::testing
