@@ -28,17 +28,17 @@ std::int64_t Assignment::get(std::string_view name, std::int64_t fallback) const
   return entry ? entry->value : fallback;
 }
 
-void Assignment::set(std::string_view name, std::int64_t value, std::string label) {
+void Assignment::set(std::string_view name, std::int64_t value, std::string label, bool unsaid) {
   const auto it = std::ranges::find(entries_, name, &Entry::name);
   if (it == entries_.end())
-    entries_.push_back({std::string(name), value, std::move(label)});
+    entries_.push_back({std::string(name), value, std::move(label), unsaid});
   else
-    *it = {std::string(name), value, std::move(label)};
+    *it = {std::string(name), value, std::move(label), unsaid};
 }
 
 std::string Assignment::str() const {
   std::string text;
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : said()) {
     if (!text.empty()) text += ',';
     text += entry.label.empty() ? fmt::format("{}={}", entry.name, entry.value)
                                 : fmt::format("{}={}", entry.name, entry.label);

@@ -18,6 +18,7 @@ struct Dim {
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
   std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
   std::int64_t min = 1;
+  bool optional = false;  // a feature: a problem's key says it only where it is not the fallback
 };
 
 /// Compulsory traffic (every needed byte once) and arithmetic of a problem.

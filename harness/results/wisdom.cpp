@@ -21,7 +21,7 @@ constexpr int kSchema = 1;
 /// {"tokens": 1, "style": {"value": 1, "label": "interleaved"}}
 Json to_json(const Assignment& values) {
   Json json = Json::object();
-  for (const auto& entry : values) {
+  for (const auto& entry : values.said()) {
     if (entry.label.empty())
       json[entry.name] = entry.value;
     else
@@ -197,7 +197,7 @@ Problem shape_of(Problem problem) {
 std::size_t Wisdom::Hash::operator()(const Problem& problem) const {
   const std::hash<std::string_view> text;
   std::size_t hash = text(problem.op) + static_cast<std::size_t>(problem.dtype);
-  for (const auto& dim : problem.dims)  // the op fixes the names of its dims
+  for (const auto& dim : problem.dims.said())  // the op fixes the names of its dims
     hash = (hash ^ static_cast<std::size_t>(dim.value)) * 0x9e3779b97f4a7c15u + (hash >> 29);
   return hash;
 }
@@ -229,8 +229,9 @@ int kinship_of(const Winner& winner, const Provenance& here) {
 /// Sum over dims of |log2(a / b)| for problems of one shape; infinite where one is out of bounds.
 double distance(const Problem& a, const Problem& b) {
   double sum = 0;
-  auto other = b.dims.begin();
-  for (const auto& dim : a.dims) {
+  auto others = b.dims.said();
+  auto other = others.begin();
+  for (const auto& dim : a.dims.said()) {
     const std::int64_t value = (other++)->value;
     if (value == dim.value) continue;
     if (value <= 0 || dim.value <= 0) return kFar;

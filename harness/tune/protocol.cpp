@@ -11,10 +11,10 @@ namespace {
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 double number(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
 
-/// A list of [name, value, label], in order.
+/// A list of [name, value, label, unsaid], in order.
 Json list_of(const Assignment& values) {
   Json list = Json::array();
-  for (const auto& entry : values) list.push_back({entry.name, entry.value, entry.label});
+  for (const auto& entry : values) list.push_back({entry.name, entry.value, entry.label, entry.unsaid});
   return list;
 }
 
@@ -22,7 +22,7 @@ Assignment assignment(const Json& list) {
   Assignment values;
   for (const Json& entry : list)
     values.set(entry.at(0).get<std::string>(), entry.at(1).get<std::int64_t>(),
-               entry.at(2).get<std::string>());
+               entry.at(2).get<std::string>(), entry.at(3).get<bool>());
   return values;
 }
 
