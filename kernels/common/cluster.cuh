@@ -1,6 +1,7 @@
 #pragma once
 // Thread block clusters (sm_90): blocks that run together and read each other's shared memory.
 #include "common/async_copy.cuh"
+#include "common/vec.cuh"
 
 namespace warptune {
 
@@ -20,6 +21,22 @@ __device__ __forceinline__ float cluster_load(const float* shared, unsigned rank
                : "=r"(address)
                : "r"(shared_address(shared)), "r"(rank));
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
+#endif
+  return x;
+}
+
+/// The same for four floats, 16-byte aligned.
+__device__ __forceinline__ Vec<float, 4> cluster_load4(const float* shared, unsigned rank) {
+  Vec<float, 4> x{};
+#if __CUDA_ARCH__ >= 900
+  unsigned address;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(address)
+               : "r"(shared_address(shared)), "r"(rank));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(address)
+               : "memory");
 #endif
   return x;
 }
