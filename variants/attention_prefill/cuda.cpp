@@ -4,6 +4,10 @@
 namespace warptune {
 
 std::vector<Variant> attention_prefill_cuda() {
+  const std::string no_features =
+      "causal < 2 && (head_dim_v == 0 || head_dim_v == head_dim) && window == 0 && score_bias == 0 && "
+      "dropout == 0 "
+      "&& kv_layout == 0 && page_size == 0 && q_stride == 0 && lse == 0";
   const std::string heads = "{q_heads}, {kv_heads}, {head_dim}";
   const auto per_tile = [](std::int64_t columns, const Problem& p, const Config& c) {
     const auto tile = static_cast<unsigned>(c["tile"]);
@@ -17,7 +21,7 @@ std::vector<Variant> attention_prefill_cuda() {
           .idea = "scores, softmax and P.V as three kernels, scores in memory",
           .parameters = {{"tile", {8, 16, 32}, "queries and keys per block"},
                          {"block", {64, 128, 256, 512}, "threads per softmax row"}},
-          .constraints = {"batch * q_heads * q_len * kv_len <= 4e9"},
+          .constraints = {"batch * q_heads * q_len * kv_len <= 4e9", no_features},
           .stages = {{"attention_prefill/unfused_scores.cu",
                       "attention_prefill_scores<{dtype}, " + heads + ", {q_len}, {kv_len}, {tile}>",
                       [=](const Problem& p, const Config& c) { return per_tile(p["kv_len"], p, c); }},
@@ -43,7 +47,7 @@ std::vector<Variant> attention_prefill_cuda() {
                          {"tile_n", {16, 32, 64}, "keys per step"},
                          {"block", {64, 128, 256}, "threads per block"}},
           .constraints =
-              {"tile_m * 16 >= block", "tile_m * 16 / block * (head_dim + 15 + tile_n) <= 2048",
+              {no_features, "tile_m * 16 >= block", "tile_m * 16 / block * (head_dim + 15 + tile_n) <= 2048",
                "4 * ((tile_m + tile_n) * (head_dim + 4) + tile_m * (tile_n + 1)) <= shared_per_block"},
           .stages = {{"attention_prefill/tiled.cu",
                       "attention_prefill_tiled<{dtype}, " + heads +
@@ -66,7 +70,7 @@ std::vector<Variant> attention_prefill_cuda() {
                          {"warps", {4, 8}, "warps per block, 16 or 32 queries each"},
                          {"stages", {1, 2, 3}, "key and value tiles in shared memory"},
                          {"head_first", {0, 1}, "neighbouring blocks: 0 tiles of one head, 1 heads"}},
-          .constraints = {"head_dim % 16 == 0", "head_dim <= 256", "tile_m >= 16 * warps",
+          .constraints = {no_features, "head_dim % 16 == 0", "head_dim <= 256", "tile_m >= 16 * warps",
                           "tile_m / warps / 16 * (tile_n + head_dim) <= 384",
                           "(tile_m + 2 * stages * tile_n) * head_dim * 2 <= shared_per_block"},
           .dtypes = {DType::fp16, DType::bf16},
