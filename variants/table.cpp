@@ -11,6 +11,7 @@
 #include "attention_decode/attention_decode.h"
 #include "attention_prefill/attention_prefill.h"
 #include "causal_mask/causal_mask.h"
+#include "core/brief.h"
 #include "core/error.h"
 #include "embedding/embedding.h"
 #include "linear/linear.h"
@@ -62,7 +63,7 @@ const OpEntry& find_op(std::string_view name) {
   if (it != ops.end()) return *it;
   std::vector<std::string> known;
   for (const OpEntry& e : ops) known.push_back(e.op.name);
-  throw InputError(fmt::format("unknown op '{}'; known are {}", name, fmt::join(known, ", ")));
+  throw InputError(fmt::format("unknown op '{}'; known are {}", brief(name), fmt::join(known, ", ")));
 }
 
 }  // namespace warptune
