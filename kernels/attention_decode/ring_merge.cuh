@@ -13,43 +13,36 @@ struct alignas(16) RingPartials {
   SoftmaxState states[kParts][kHeads];  // maximum in base-2 units, kNoScore where a part had no key
 };
 
-/// What the merge needs: the partials of the warps, those of the block, and weights.
+/// What the merge needs: the partials of the warps and those of the block.
 template <int kWarps, int kHeads, int kHeadDim, int kSplits>
 struct RingMerge {
   static constexpr int kBlock = kWarps * 32, kColumns = kHeads * kHeadDim / 4;
-  static constexpr int kMost = max_of(kWarps, kSplits);
 
   RingPartials<kWarps, kHeads, kHeadDim> warps;
   RingPartials<1, kHeads, kHeadDim> block;
-  float weights[kMost][kHeads];
-  alignas(16) float sums[kCombineFloats<kBlock>];  // of combine_splits
+  float weights[kHeads * kSplits];  // of combine_splits, as are the sums
+  alignas(16) float sums[kCombineFloats<kBlock>];
 
-  /// Weights of n parts, whose states `state(part, head)` gives, for head threadIdx.x / 32 and every kWarps
-  /// further ones: relative to their common maximum; returns maximum and sum to `put(head, state)`.
-  template <class State, class Put>
-  __device__ __forceinline__ void weigh(int n, State state, Put put) {
-    const int lane = threadIdx.x % 32;
-    for (int head = threadIdx.x / 32; head < kHeads; head += kWarps) {
-      const SoftmaxState mine = lane < n ? state(lane, head) : SoftmaxState::none();
-      const float max = warp_reduce<Max>(mine.max);
-      const float weight = exp2_fast(mine.max - max);
-      if (lane < n) weights[lane][head] = weight;
-      const float sum = warp_reduce<Sum>(weight * mine.sum);
-      if (lane == 0) put(head, SoftmaxState{max, sum});
-    }
-  }
-
-  /// Element group `column` (4 elements) of the weighted sum over n parts.
-  template <int kParts, class Load>
-  __device__ __forceinline__ Vec<float, 4> add(int column, Load load) const {
+  /// Elements [4 * column, 4 * column + 4) of the merged rows of kParts parts, unnormalised, and the state
+  /// over all of them. `state(part, head)`, `row(part, column)`: what a part left.
+  template <int kParts, class State, class Row>
+  static __device__ __forceinline__ Vec<float, 4> merge(int column, State state, Row row, SoftmaxState& all) {
     const int head = column / (kHeadDim / 4);
+    SoftmaxState states[kParts];
+    all = SoftmaxState::none();
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      states[part] = state(part, head);
+      all.max = fmaxf(all.max, states[part].max);
+    }
     Vec<float, 4> sum = {};
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      const Vec<float, 4> row = load(part, column);
-      const float weight = weights[part][head];
+      const float weight = all.weight(states[part].max);
+      const Vec<float, 4> x = row(part, column);
+      all.sum = fmaf(weight, states[part].sum, all.sum);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) sum[i] = fmaf(weight, row[i], sum[i]);
+      for (int i = 0; i < 4; ++i) sum[i] = fmaf(weight, x[i], sum[i]);
     }
     return sum;
   }
@@ -58,55 +51,52 @@ struct RingMerge {
   /// All threads call, after a barrier; for a sequence without keys nobody does.
   template <class T, int kQHeads, bool kCluster>
   __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row, T* out) {
-    static_assert(kWarps <= 32);
     const int split = blockIdx.x;
-    weigh(
-        kWarps, [&](int part, int head) { return warps.states[part][head]; },
-        [&](int head, SoftmaxState all) { block.states[0][head] = all; });
-    __syncthreads();
-    const auto of_warp = [&](int part, int column) {
-      return load_vec<4>(&warps.rows[part][0][0] + column * 4);
+    const auto of_warps = [&](int column, SoftmaxState& all) {
+      return merge<kWarps>(
+          column, [&](int part, int head) { return warps.states[part][head]; },
+          [&](int part, int at) { return load_vec<4>(&warps.rows[part][0][0] + at * 4); }, all);
     };
     const auto store = [&](int column, Vec<float, 4> x, float sum) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) x[i] /= sum;
       store_vec<4>(out + column * 4, from_float<T>(x));
     };
-    if constexpr (kSplits == 1) {
-      for (int column = threadIdx.x; column < kColumns; column += kBlock)
-        store(column, add<kWarps>(column, of_warp), block.states[0][column / (kHeadDim / 4)].sum);
-    } else if constexpr (kCluster) {
-      static_assert(kSplits <= 32);
-      for (int column = threadIdx.x; column < kColumns; column += kBlock)
-        store_vec<4>(&block.rows[0][0][0] + column * 4, add<kWarps>(column, of_warp));
-      cluster_barrier();
-      weigh(
-          kSplits,
-          [&](int part, int head) {
-            return SoftmaxState{cluster_load(&block.states[0][head].max, part),
-                                cluster_load(&block.states[0][head].sum, part)};
-          },
-          [&](int head, SoftmaxState all) { warps.states[0][head] = all; });
-      __syncthreads();
-      for (int column = split * kBlock + threadIdx.x; column < kColumns; column += kSplits * kBlock)
-        store(
-            column,
-            add<kSplits>(
-                column, [&](int part, int at) { return cluster_load4(&block.rows[0][0][0] + at * 4, part); }),
-            warps.states[0][column / (kHeadDim / 4)].sum);
-      cluster_barrier();  // no block ends while another reads it
-    } else {
-      const SplitWorkspace<kQHeads, kHeadDim, kSplits> workspace(args);
-      for (int column = threadIdx.x; column < kColumns; column += kBlock) {
-        const int head = column / (kHeadDim / 4);
+    const SplitWorkspace<kQHeads, kHeadDim, kSplits> workspace(args);
+    for (int column = threadIdx.x; column < kColumns; column += kBlock) {
+      SoftmaxState all;
+      const Vec<float, 4> x = of_warps(column, all);
+      const int head = column / (kHeadDim / 4);
+      const bool first = column % (kHeadDim / 4) == 0;
+      if constexpr (kSplits == 1) {
+        store(column, x, all.sum);
+      } else if constexpr (kCluster) {
+        store_vec<4>(&block.rows[0][0][0] + column * 4, x);
+        if (first) block.states[0][head] = all;
+      } else {
         const long long piece = (first_row + head) * kSplits + split;
-        store_vec<4>(workspace.rows + piece * kHeadDim + column % (kHeadDim / 4) * 4,
-                     add<kWarps>(column, of_warp));
-        if (column % (kHeadDim / 4) == 0) workspace.states[piece] = block.states[0][head];
+        store_vec<4>(workspace.rows + piece * kHeadDim + column % (kHeadDim / 4) * 4, x);
+        if (first) workspace.states[piece] = all;
       }
+    }
+    if constexpr (kSplits > 1 && kCluster) {
+      cluster_barrier();
+      for (int column = split * kBlock + threadIdx.x; column < kColumns; column += kSplits * kBlock) {
+        SoftmaxState all;
+        const Vec<float, 4> x = merge<kSplits>(
+            column,
+            [&](int part, int head) { return cluster_load<SoftmaxState>(&block.states[0][head], part); },
+            [&](int part, int at) {
+              return cluster_load<Vec<float, 4>>(&block.rows[0][0][0] + at * 4, part);
+            },
+            all);
+        store(column, x, all.sum);
+      }
+      cluster_barrier();  // no block ends while another reads it
+    } else if constexpr (kSplits > 1) {
       if (last_to_arrive(workspace.arrivals + first_row, kSplits))
         combine_splits<T, kQHeads, kHeadDim, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out,
-                                                                      &weights[0][0], sums);
+                                                                      weights, sums);
     }
   }
 };

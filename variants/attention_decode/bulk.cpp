@@ -18,7 +18,7 @@ struct Rings {
     const std::int64_t slots = c["warps"] * c["stages"], row = 4 * (p["head_dim"] + 2);
     const std::int64_t rings = slots * slot_bytes + ceil_div(slots * 8, 16) * 16;
     const std::int64_t append = p["append"] ? slot_bytes + 4 * (heads + 1) * p["head_dim"] : 0;
-    const std::int64_t weights = 4 * heads * std::max(c["warps"], c["splits"]), sums = 16 * 32 * c["warps"];
+    const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
     return std::max(rings + append, (c["warps"] + 1) * heads * row + weights + sums + 48);  // 48: alignment
   }
   std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
@@ -61,7 +61,7 @@ const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_bloc
 /// The partial results of the warps fit into shared memory.
 std::string merge_rule(const std::string& heads) {
   return "4 * " + heads +
-         " * ((warps + 1) * (head_dim + 2) + max(warps, splits)) + 512 * warps <= shared_per_block - 1024";
+         " * ((warps + 1) * (head_dim + 2) + splits) + 512 * warps <= shared_per_block - 1024";
 }
 
 Variant split_ring() {
@@ -78,6 +78,7 @@ Variant split_ring() {
                      pdl_parameter()},
       .constraints =
           {"arch >= 90", "k_layout == 0", "warps <= 8 || keys == 8",
+           "warps * heads_per_block * head_dim <= 4096",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
@@ -115,7 +116,7 @@ Variant mma_ring() {
                      pdl_parameter()},
       .constraints =
           {"arch >= 90", "k_layout == 0", "head_dim % 64 == 0 && head_dim <= 256", "q_heads <= 16 * kv_heads",
-           "warps <= 8 || keys <= 32",
+           "warps <= 8 || (keys <= 32 && q_heads <= 8 * kv_heads)",
            rings + " + 8 * warps * stages + append * (" + slot +
                " + 4 * (q_heads / kv_heads + 2) * head_dim) "
                "<= shared_per_block - 1024",
