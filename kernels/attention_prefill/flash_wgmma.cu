@@ -158,176 +158,184 @@ struct FlashWgmma {
     });
   }
 
-  /// What a consumer's thread holds: rows lane / 4 and lane / 4 + 8 of its warp's 16.
-  struct State {
+  /// A warpgroup that computes: queries 64 * nth and on of each item. A thread holds parts of two rows, lane
+  /// / 4 and lane / 4 + 8 of its warp's 16.
+  struct Consumer {
+    const AttentionPrefillArgs& args;
+    Shared& shared;
+    const int nth, lane, row, my_turn, next_turn;
+    const unsigned q, k, v;
+    const float scale;
+    Ring k_ring, v_ring;
+    unsigned q_parity = 0;
     float s[kTileN / 2], o[kHeadDim / 2];
     unsigned p[kTileN / 16][4];
     float row_max[2], row_sum[2];
-  };
+    float shrink[2];  // what o is yet to be multiplied with
+    int seen[2];      // keys that a row sees, counted from this thread's first key of the tile
 
-  /// s = q . k^T, not waited for.
-  static __device__ __forceinline__ void issue_scores(State& x, unsigned q, unsigned k) {
-    const unsigned long long a = wgmma_swizzled(q), b = wgmma_swizzled(k);
-    wgmma_hold(x.s);
-    wgmma_begin();
-#pragma unroll
-    for (int kk = 0; kk < kHeadDim / 16; ++kk)
-      wgmma<T, kTileN>(x.s, wgmma_advance(a, kk / 4 * kPartM + kk % 4 * 32),
-                       wgmma_advance(b, kk / 4 * kPartN + kk % 4 * 32), kk > 0);
-    wgmma_commit();
-  }
-  /// o += p . v, not waited for.
-  static __device__ __forceinline__ void issue_output(State& x, unsigned v) {
-    const unsigned long long b = wgmma_swizzled(v, kPartN);
-    wgmma_hold(x.o);
-    wgmma_hold(x.p);
-    wgmma_begin();
-#pragma unroll
-    for (int kk = 0; kk < kTileN / 16; ++kk)
-      wgmma<T, kHeadDim>(x.o, x.p[kk], wgmma_advance(b, kk * 2048), true);
-    wgmma_commit();
-  }
+    __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Shared& shared, int nth)
+        : args(args),
+          shared(shared),
+          nth(nth),
+          lane(threadIdx.x % 32),
+          row(nth * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4),
+          my_turn(1 + nth),
+          next_turn(1 + (nth + 1) % kConsumers),
+          q(shared_address(shared.q) + nth * 64 * 128),
+          k(shared_address(shared.k)),
+          v(shared_address(shared.v)),
+          scale(args.scale * kLog2e) {}
 
-  /// Scores become probabilities; maxima and sums go on; `shrink` is what o is to be multiplied with.
-  /// With kMask, keys from `seen` on (counted from this thread's first) are out.
-  template <bool kMask>
-  static __device__ __forceinline__ void soften(State& x, float (&shrink)[2], float scale,
-                                                const int (&seen)[2]) {
-    wgmma_hold(x.s);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if constexpr (kMask) {
-#pragma unroll
-        for (int i = 0; i < kTileN / 4; ++i)
-          if (i / 2 * 8 + i % 2 >= seen[r]) x.s[i / 2 * 4 + r * 2 + i % 2] = -WARPTUNE_INFINITY;
-      }
-      float most[2] = {x.row_max[r], x.row_max[r]};
-#pragma unroll
-      for (int i = 0; i < kTileN / 4; ++i) most[i % 2] = fmaxf(most[i % 2], x.s[i / 2 * 4 + r * 2 + i % 2]);
-      most[0] = fmaxf(most[0], most[1]);
-      most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 1));
-      most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 2));
-      // a row that saw no key yet has no maximum
-      const float offset = kMask && most[0] == -WARPTUNE_INFINITY ? 0.0f : most[0] * scale;
-      shrink[r] = exp2_fast(fmaf(x.row_max[r], scale, -offset));
-      x.row_max[r] = most[0];
-      float sum[2] = {x.row_sum[r] * shrink[r], 0};
-#pragma unroll
-      for (int i = 0; i < kTileN / 4; ++i) {
-        float& score = x.s[i / 2 * 4 + r * 2 + i % 2];
-        score = exp2_fast(fmaf(score, scale, -offset));
-        sum[i % 2] += score;
-      }
-      x.row_sum[r] = sum[0] + sum[1];
-    }
-  }
-  static __device__ __forceinline__ void pack_probabilities(State& x) {
-#pragma unroll
-    for (int i = 0; i < kTileN / 4; ++i) x.p[i / 4][i % 4] = pack2<T>(x.s[2 * i], x.s[2 * i + 1]);
-  }
-  static __device__ __forceinline__ void rescale(State& x, const float (&shrink)[2]) {
-#pragma unroll
-    for (int i = 0; i < kHeadDim / 2; ++i) x.o[i] *= shrink[i / 2 % 2];
-  }
-
-  /// A warpgroup: queries 64 * nth and on of each item.
-  static __device__ __forceinline__ void compute(const AttentionPrefillArgs& args, Shared& shared, int nth) {
-    const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
-    const float scale = args.scale * kLog2e;
-    const unsigned q = shared_address(shared.q) + nth * 64 * 128, k = shared_address(shared.k),
-                   v = shared_address(shared.v);
-    Barriers& b = shared.barriers;
-    Ring k_ring, v_ring;
-    unsigned q_parity = 0;
-    const auto release = [&](BulkBarrier* barrier) {
+    __device__ __forceinline__ void release(BulkBarrier* barrier) const {
       __syncwarp();
       if (lane == 0) barrier_arrive(barrier);
-    };
-    const int my_turn = 1 + nth, next_turn = 1 + (nth + 1) % kConsumers;
-    if (kTurns && nth == kConsumers - 1) named_barrier_arrive(next_turn, 256);
+    }
+    __device__ __forceinline__ void wait_for_keys() const {
+      bulk_wait(&shared.barriers.k_full[k_ring.stage], k_ring.parity);
+    }
+    __device__ __forceinline__ void wait_for_values() const {
+      bulk_wait(&shared.barriers.v_full[v_ring.stage], v_ring.parity);
+    }
+    __device__ __forceinline__ void release_keys() {
+      release(&shared.barriers.k_empty[k_ring.stage]);
+      k_ring.advance();
+    }
+    __device__ __forceinline__ void release_values() {
+      release(&shared.barriers.v_empty[v_ring.stage]);
+      v_ring.advance();
+    }
 
-    for_all_work(args, [&](const Item& work) {
-      const int row = nth * 64 + warp * 16 + lane / 4;  // and 8 further
-      State x;
+    /// s = q . k^T, not waited for.
+    __device__ __forceinline__ void issue_scores() {
+      const unsigned long long a = wgmma_swizzled(q), b = wgmma_swizzled(k + k_ring.stage * kTileBytes);
+      wgmma_hold(s);
+      wgmma_begin();
 #pragma unroll
-      for (int i = 0; i < kHeadDim / 2; ++i) x.o[i] = 0;
+      for (int kk = 0; kk < kHeadDim / 16; ++kk)
+        wgmma<T, kTileN>(s, wgmma_advance(a, kk / 4 * kPartM + kk % 4 * 32),
+                         wgmma_advance(b, kk / 4 * kPartN + kk % 4 * 32), kk > 0);
+      wgmma_commit();
+    }
+    /// o += p . v, not waited for.
+    __device__ __forceinline__ void issue_output() {
+      const unsigned long long b = wgmma_swizzled(v + v_ring.stage * kTileBytes, kPartN);
+      wgmma_hold(o);
+      wgmma_hold(p);
+      wgmma_begin();
 #pragma unroll
-      for (int r = 0; r < 2; ++r) x.row_max[r] = -WARPTUNE_INFINITY, x.row_sum[r] = 0;
-      float shrink[2];
-      // Keys that each row sees, counted from this thread's first key of the tile.
-      int seen[2];
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        seen[r] = visible_keys<kCausal>(work.sequence, work.first_row + row + 8 * r) -
-                  (work.tiles - 1) * kTileN - lane % 4 * 2;
+      for (int kk = 0; kk < kTileN / 16; ++kk)
+        wgmma<T, kHeadDim>(o, p[kk], wgmma_advance(b, kk * 2048), true);
+      wgmma_commit();
+    }
 
-      if (work.tiles > 0) {
-        bulk_wait(&b.q_full, q_parity);
-        bulk_wait(&b.k_full[k_ring.stage], k_ring.parity);
-        issue_scores(x, q, k + k_ring.stage * kTileBytes);
-        wgmma_wait<0>();
-        release(&b.k_empty[k_ring.stage]);
-        k_ring.advance();
-        soften<true>(x, shrink, scale, seen);
-        pack_probabilities(x);
-
-        // Values past the last key may be anything, and 0 * NaN is NaN.
-        const int valid = work.sequence.kv_len - (work.tiles - 1) * kTileN;
-        if (valid < kTileN) {
-          bulk_wait(&b.v_full[v_ring.stage], v_ring.parity);
-          for (int i = thread; i < kParts * (kTileN - valid) * 8; i += 128) {
-            const int part = i / ((kTileN - valid) * 8), piece = i - part * (kTileN - valid) * 8;
-            *reinterpret_cast<uint4*>(shared.v[v_ring.stage] + part * kPartN + valid * 128 + piece * 16) =
-                make_uint4(0, 0, 0, 0);
-          }
-          wgmma_publish();
-          named_barrier_sync(1 + kConsumers + nth, 128);
+    /// Scores become probabilities; maxima and sums go on.
+    template <bool kMask>
+    __device__ __forceinline__ void soften() {
+      wgmma_hold(s);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        if constexpr (kMask) {
+#pragma unroll
+          for (int i = 0; i < kTileN / 4; ++i)
+            if (i / 2 * 8 + i % 2 >= seen[r]) s[i / 2 * 4 + r * 2 + i % 2] = -WARPTUNE_INFINITY;
         }
+        float most[2] = {row_max[r], row_max[r]};
+#pragma unroll
+        for (int i = 0; i < kTileN / 4; ++i) most[i % 2] = fmaxf(most[i % 2], s[i / 2 * 4 + r * 2 + i % 2]);
+        most[0] = fmaxf(most[0], most[1]);
+        most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 1));
+        most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 2));
+        // a row that saw no key yet has no maximum
+        const float offset = kMask && most[0] == -WARPTUNE_INFINITY ? 0.0f : most[0] * scale;
+        shrink[r] = exp2_fast(fmaf(row_max[r], scale, -offset));
+        row_max[r] = most[0];
+        float sum[2] = {row_sum[r] * shrink[r], 0};
+#pragma unroll
+        for (int i = 0; i < kTileN / 4; ++i) {
+          float& score = s[i / 2 * 4 + r * 2 + i % 2];
+          score = exp2_fast(fmaf(score, scale, -offset));
+          sum[i % 2] += score;
+        }
+        row_sum[r] = sum[0] + sum[1];
       }
+      wgmma_hold(s);
+    }
+    __device__ __forceinline__ void pack_probabilities() {
+#pragma unroll
+      for (int i = 0; i < kTileN / 4; ++i) p[i / 4][i % 4] = pack2<T>(s[2 * i], s[2 * i + 1]);
+    }
+    __device__ __forceinline__ void rescale() {
+#pragma unroll
+      for (int i = 0; i < kHeadDim / 2; ++i) o[i] *= shrink[i / 2 % 2];
+    }
 
+    /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
+    __device__ __forceinline__ void clear_values_past(int valid) {
+      if (valid >= kTileN) return;
+      wait_for_values();
+      const int pieces = (kTileN - valid) * 8;
+      for (int i = threadIdx.x % 128; i < kParts * pieces; i += 128) {
+        const int part = i / pieces, piece = i - part * pieces;
+        *reinterpret_cast<uint4*>(shared.v[v_ring.stage] + part * kPartN + valid * 128 + piece * 16) =
+            make_uint4(0, 0, 0, 0);
+      }
+      wgmma_publish();
+      named_barrier_sync(1 + kConsumers + nth, 128);
+    }
+
+    /// The scores of a tile and the output of the one before it. The keys are there; `more`: another follows.
+    template <bool kMask>
+    __device__ __forceinline__ void step(bool more) {
+      if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
+      if constexpr (kTurns) named_barrier_sync(my_turn, 256);
+      issue_scores();
+      wait_for_values();
+      issue_output();
+      if constexpr (kTurns) named_barrier_arrive(next_turn, 256);
+      wgmma_wait<1>();
+      release_keys();
+      soften<kMask>();
+      if (more)
+        wait_for_keys();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
+      wgmma_wait<0>();
+      wgmma_hold(o);
+      wgmma_hold(p);
+      release_values();
+      rescale();
+      pack_probabilities();
+    }
+
+    __device__ __forceinline__ void attend(const Item& work) {
+      bulk_wait(&shared.barriers.q_full, q_parity);
+      wait_for_keys();
+      issue_scores();
+      wgmma_wait<0>();
+      release_keys();
+      soften<true>();
+      pack_probabilities();
+      clear_values_past(work.sequence.kv_len - (work.tiles - 1) * kTileN);
+
+      if (work.tiles > 1) wait_for_keys();
       int tile = 1;
-      const auto step = [&]<bool kMask>() {
-        if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
-        if constexpr (kTurns) named_barrier_sync(my_turn, 256);
-        issue_scores(x, q, k + k_ring.stage * kTileBytes);
-        bulk_wait(&b.v_full[v_ring.stage], v_ring.parity);
-        issue_output(x, v + v_ring.stage * kTileBytes);
-        if constexpr (kTurns) named_barrier_arrive(next_turn, 256);
-        wgmma_wait<1>();
-        release(&b.k_empty[k_ring.stage]);
-        k_ring.advance();
-        soften<kMask>(x, shrink, scale, seen);
-        wgmma_hold(x.s);
-        // The branch also keeps the compiler from moving the softmax past the wait for P.V.
-        if (tile + 1 < work.tiles) bulk_wait(&b.k_full[k_ring.stage], k_ring.parity);
-        wgmma_wait<0>();
-        wgmma_hold(x.o);
-        wgmma_hold(x.p);
-        release(&b.v_empty[v_ring.stage]);
-        v_ring.advance();
-        rescale(x, shrink);
-        pack_probabilities(x);
-      };
-      if (work.tiles > 1) bulk_wait(&b.k_full[k_ring.stage], k_ring.parity);
-      for (; tile < work.masked; ++tile) step.template operator()<true>();
-      for (; tile < work.tiles; ++tile) step.template operator()<false>();
+      for (; tile < work.masked; ++tile) step<true>(tile + 1 < work.tiles);
+      for (; tile < work.tiles; ++tile) step<false>(tile + 1 < work.tiles);
+      release(&shared.barriers.q_empty);
+      q_parity ^= 1;
 
-      if (work.tiles > 0) {
-        release(&b.q_empty);
-        q_parity ^= 1;
-        bulk_wait(&b.v_full[v_ring.stage], v_ring.parity);
-        issue_output(x, v + v_ring.stage * kTileBytes);
-        wgmma_wait<0>();
-        wgmma_hold(x.o);
-        release(&b.v_empty[v_ring.stage]);
-        v_ring.advance();
-      }
+      wait_for_values();
+      issue_output();
+      wgmma_wait<0>();
+      wgmma_hold(o);
+      release_values();
+    }
 
+    __device__ __forceinline__ void store(const Item& work) const {
       T* const out = static_cast<T*>(args.out) + (work.sequence.first + work.first_row) * kQStride +
                      work.head * kHeadDim;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float sum = x.row_sum[r];
+        float sum = row_sum[r];
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
@@ -336,8 +344,8 @@ struct FlashWgmma {
           unsigned piece[4];
 #pragma unroll
           for (int i = 0; i < 4; ++i)
-            piece[i] = first + i < kHeadDim / 8 ? pack2<T>(x.o[(first + i) * 4 + r * 2] * inverse,
-                                                           x.o[(first + i) * 4 + r * 2 + 1] * inverse)
+            piece[i] = first + i < kHeadDim / 8 ? pack2<T>(o[(first + i) * 4 + r * 2] * inverse,
+                                                           o[(first + i) * 4 + r * 2 + 1] * inverse)
                                                 : 0;
           transpose_quad(piece);
           const int chunk = first + lane % 4;
@@ -346,9 +354,25 @@ struct FlashWgmma {
                 make_uint4(piece[0], piece[1], piece[2], piece[3]);
         }
       }
-    });
-    if (kTurns && nth == 0) named_barrier_sync(my_turn, 256);  // the last arrival
-  }
+    }
+
+    __device__ __forceinline__ void run() {
+      if (kTurns && nth == kConsumers - 1) named_barrier_arrive(next_turn, 256);
+      for_all_work(args, [&](const Item& work) {
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 2; ++i) o[i] = 0;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          row_max[r] = -WARPTUNE_INFINITY, row_sum[r] = 0;
+          seen[r] = visible_keys<kCausal>(work.sequence, work.first_row + row + 8 * r) -
+                    (work.tiles - 1) * kTileN - lane % 4 * 2;
+        }
+        if (work.tiles > 0) attend(work);
+        store(work);
+      });
+      if (kTurns && nth == 0) named_barrier_sync(my_turn, 256);  // the last arrival
+    }
+  };
 
   static __device__ __forceinline__ void run(const AttentionPrefillArgs& args, const TensorMap& k_map,
                                              const TensorMap& v_map, unsigned char* memory) {
@@ -377,7 +401,7 @@ struct FlashWgmma {
         fetch_keys(args, k_map, v_map, shared);
     } else {
       if constexpr (kConsumers > 1) take_registers<kConsumers == 2 ? 240 : 160>();
-      compute(args, shared, group - 1);
+      Consumer(args, shared, group - 1).run();
     }
   }
 };
