@@ -30,6 +30,20 @@ __device__ __forceinline__ void tensor_copy(void* shared, const TensorMap& map, 
 #endif
 }
 
+/// The same for what is read once: first to leave the L2.
+__device__ __forceinline__ void tensor_copy_once(void* shared, const TensorMap& map, int x, int y, int z,
+                                                 BulkBarrier* barrier) {
+#if __CUDA_ARCH__ >= 900
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "l"(policy)
+      : "memory");
+#endif
+}
+
 /// As bulk_barrier_init(), for a phase of `arrivals`.
 __device__ __forceinline__ void barrier_init(BulkBarrier* barrier, unsigned arrivals) {
 #if __CUDA_ARCH__ >= 900
