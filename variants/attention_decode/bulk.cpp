@@ -32,7 +32,7 @@ std::vector<Variant> attention_decode_bulk() {
                      {"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}},
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
+          {kPlainDecode, "arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
 
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
