@@ -116,16 +116,19 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
   return chosen;
 }
 
-void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
-  const auto device = open_device("cuda:0");
-  std::vector<std::string> missing;  // another test looks at them
-  const auto configs = covering_configs(entry, problems, dtype, device->facts(), missing);
-  compile_ahead(device->facts(), configs);
+void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs) {
+  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), configs);
   std::map<std::string, Oracle> oracles;
   for (const auto& [variant, problem, config] : configs) {
     const Oracle& oracle = oracles.try_emplace(problem.key(), entry.op, problem, 7, 4e7).first->second;
-    check_config(*device, entry, problem, oracle, *variant, config);
+    check_config(device, entry, problem, oracle, *variant, config);
   }
+}
+
+void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
+  const auto device = open_device("cuda:0");
+  std::vector<std::string> missing;  // another test looks at them
+  check_configs(*device, entry, covering_configs(entry, problems, dtype, device->facts(), missing));
 }
 
 std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {

@@ -9,6 +9,10 @@
 
 #include "table.h"
 
+namespace warptune {
+class Device;
+}
+
 namespace warptune::testing {
 
 using Dims = std::vector<std::pair<std::string, std::string>>;
@@ -55,7 +59,9 @@ struct ChosenConfig {
 std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
                                            DType dtype, const DeviceFacts& facts,
                                            std::vector<std::string>& missing);
-/// Compares them with the reference on the GPU.
+/// Compares configurations with the reference on a device, where they compile ahead on all cores.
+void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs);
+/// Compares those that cover the variants with the reference on the GPU.
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype);
 
 inline constexpr DType kFloats[] = {DType::fp32, DType::fp16, DType::bf16};

@@ -1,6 +1,8 @@
 #include "core/dtype.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/brief.h"
 #include "core/error.h"
@@ -14,10 +16,9 @@ struct Row {
   double epsilon;
 };
 constexpr Row kTable[] = {
-    {DType::fp32, 4, "fp32", "float", 0x1p-23},
-    {DType::fp16, 2, "fp16", "warptune::fp16", 0x1p-10},
-    {DType::bf16, 2, "bf16", "warptune::bf16", 0x1p-7},
-    {DType::int32, 4, "int32", "int", 0},
+    {DType::fp32, 4, "fp32", "float", 0x1p-23},         {DType::fp16, 2, "fp16", "warptune::fp16", 0x1p-10},
+    {DType::bf16, 2, "bf16", "warptune::bf16", 0x1p-7}, {DType::int32, 4, "int32", "int", 0},
+    {DType::int8, 1, "int8", "signed char", 0},         {DType::fp8, 1, "fp8", "warptune::fp8", 0x1p-3},
 };
 const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }
 }  // namespace
@@ -25,11 +26,11 @@ const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }
 std::size_t size_of(DType dtype) { return row(dtype).bytes; }
 std::string_view name_of(DType dtype) { return row(dtype).name; }
 std::string_view kernel_type(DType dtype) { return row(dtype).kernel; }
-bool is_float(DType dtype) { return dtype != DType::int32; }
+bool is_float(DType dtype) { return dtype != DType::int32 && dtype != DType::int8; }
 double epsilon_of(DType dtype) { return row(dtype).epsilon; }
 
 DType parse_dtype(std::string_view name) {
-  for (const Row& r : kTable)
+  for (const Row& r : std::span(kTable).first(4))
     if (r.name == name) return r.dtype;
   throw InputError("unknown dtype '" + brief(name) + "'; known are fp32, fp16, bf16, int32");
 }
@@ -45,7 +46,9 @@ double load(DType dtype, const void* data, std::int64_t i) {
 
 void store(DType dtype, void* data, std::int64_t i, double value) {
   with_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>)
+    if constexpr (std::is_same_v<T, std::int8_t>)
+      static_cast<T*>(data)[i] = static_cast<T>(std::clamp(std::nearbyint(value), -127.0, 127.0));
+    else if constexpr (std::is_integral_v<T>)
       static_cast<T*>(data)[i] = static_cast<T>(std::llround(value));
     else
       static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
@@ -57,5 +60,13 @@ double round_to(DType dtype, double value) {
   store(dtype, bits, 0, value);
   return load(dtype, bits, 0);
 }
+
+double rounding_error(DType dtype, double value) {
+  if (dtype == DType::int8) return 0.5;
+  if (dtype == DType::fp8) return std::max(0x1p-4 * std::abs(value), 0x1p-10);
+  return 0;
+}
+
+int poison_byte(DType dtype) { return dtype == DType::int8 ? 0x80 : 0xff; }
 
 }  // namespace warptune

@@ -9,9 +9,11 @@
 
 namespace warptune {
 
-enum class DType { fp32, fp16, bf16, int32 };
+/// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are how tensors are stored; no
+/// problem is computed in them.
+enum class DType { fp32, fp16, bf16, int32, int8, fp8 };
 
-/// Host values of the 16-bit floats: stored as bits, computed as float, rounded to nearest even.
+/// Host values of the narrow floats: stored as bits, computed as float, rounded to nearest even.
 using fp16 = _Float16;
 struct bf16 {
   std::uint16_t bits = 0;
@@ -23,12 +25,33 @@ struct bf16 {
   }
   operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
+/// What is too large becomes the largest, 448. Source: Micikevicius et al., "FP8 Formats for Deep Learning",
+/// 2022.
+struct fp8 {
+  std::uint8_t bits = 0;
+  fp8() = default;
+  fp8(float value) {
+    const auto u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
+    std::uint32_t e = (magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20;  // 3 bits of mantissa kept,
+    e = (e < (120u << 3) + 0x7eu ? e : (120u << 3) + 0x7eu) - (120u << 3);      // and the other bias
+    if (magnitude < 0x3c800000u)  // below 2^-6: steps of 2^-9, put into the last bits of a float
+      e = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) & 0xfu;
+    if (magnitude > 0x7f800000u) e = 0x7fu;  // NaN
+    bits = static_cast<std::uint8_t>(u >> 31 << 7 | e);
+  }
+  operator float() const {
+    const std::uint32_t magnitude = bits & 0x7fu, sign = static_cast<std::uint32_t>(bits >> 7) << 31;
+    const float value = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+    return std::bit_cast<float>(magnitude == 0x7f ? 0x7fc00000u | sign
+                                                  : std::bit_cast<std::uint32_t>(value) | sign);
+  }
+};
 
 std::size_t size_of(DType dtype);
-std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32"
+std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32", "int8", "fp8"
 std::string_view kernel_type(DType dtype);  // the type's name in kernels/common/numeric.cuh
 bool is_float(DType dtype);
-/// Throws InputError naming the known dtypes.
+/// The dtype of a problem; throws InputError naming the known ones.
 DType parse_dtype(std::string_view name);
 
 /// Calls f.template operator()<T>() with the host type of a dtype.
@@ -41,6 +64,10 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
       return std::forward<F>(f).template operator()<bf16>();
     case DType::int32:
       return std::forward<F>(f).template operator()<std::int32_t>();
+    case DType::int8:
+      return std::forward<F>(f).template operator()<std::int8_t>();
+    case DType::fp8:
+      return std::forward<F>(f).template operator()<fp8>();
     case DType::fp32:
       break;
   }
@@ -64,7 +91,12 @@ decltype(auto) with_float_dtype(DType dtype, F&& f) {
 double load(DType dtype, const void* data, std::int64_t i);
 void store(DType dtype, void* data, std::int64_t i, double value);
 double round_to(DType dtype, double value);
-/// The distance from 1 to the next value: 2^-23, 2^-10, 2^-7.
+/// The distance from 1 to the next value: 2^-23, 2^-10, 2^-7; 2^-3 of fp8.
 double epsilon_of(DType dtype);
+/// How far from a value its rounding to an 8-bit dtype may be; 0 for the others, whose tolerances hold it.
+double rounding_error(DType dtype, double value);
+/// The byte that unwritten outputs hold: NaN in every float, -1 in int32, and in int8 -128, which no op
+/// writes, as quantised values are symmetric.
+int poison_byte(DType dtype);
 
 }  // namespace warptune

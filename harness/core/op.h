@@ -27,7 +27,8 @@ struct Cost {
   double flops = 0;
 };
 
-/// How far a right answer may be from the fp64 reference. Integers are compared exactly.
+/// How far a right answer may be from the fp64 reference. int32 is compared exactly; of 8-bit outputs, whose
+/// references are not rounded, what exceeds their rounding counts.
 struct Tolerance {
   double rel_l2 = 0;   // ||out - ref|| <= rel_l2 * ||ref||
   double max_rel = 0;  // max |out - ref| <= max_rel * max |ref|

@@ -22,7 +22,7 @@ struct TensorSpec {
   std::vector<std::int64_t> shape;
   Role role = Role::input;
   CacheState cache = CacheState::cold;
-  float scale = 1.0f;  // random floats are uniform in [-scale, scale)
+  float scale = 1.0f;  // random values are uniform in [-scale, scale)
   std::vector<std::int32_t>
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
   std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype

@@ -338,7 +338,7 @@ class CudaDevice : public Device {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::optional<Kernel> spin_, read_;
-  std::array<std::optional<Kernel>, 4> fill_, count_;
+  std::array<std::optional<Kernel>, 6> fill_, count_;
   std::optional<Kernel> checksum_;
   bool persisting_l2_ = false;  // the device can pin lines in its L2
   Buffer counter_, flush_;

@@ -108,7 +108,7 @@ class Device {
 
   /// Elements i of [0, count): random_value(seed, i, scale), rounded to dtype.
   virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;
-  /// How many of `count` elements are NaN (floats) or equal the poison (int32).
+  /// How many of `count` elements are NaN (floats) or equal the poison (integers).
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
   /// A number of each region that any change of its bytes changes (but for one case in 2^64).
   virtual std::vector<std::uint64_t> checksums(std::span<const Region> regions) = 0;

@@ -29,6 +29,9 @@ CUtensorMapDataType type_of(DType dtype) {
       return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::int32:
       return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::int8:
+    case DType::fp8:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     default:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   }

@@ -126,7 +126,7 @@ Verdict Oracle::compare(const TensorSet& set) const {
           return fmt::format("'{}'[{}] is {}, should be {}", spec.name,
                              run.first + static_cast<std::int64_t>(i), got[i], want);
         };
-        if (!is_float(spec.dtype)) {
+        if (spec.dtype == DType::int32) {
           if (got[i] != want && std::ranges::find(run.also, got[i]) == run.also.end()) {
             verdict.max_abs_err = std::abs(got[i] - want);
             verdict.detail = where();
@@ -140,7 +140,7 @@ Verdict Oracle::compare(const TensorSet& set) const {
           verdict.detail = where();
           return verdict;
         }
-        const double error = std::abs(got[i] - want);
+        const double error = std::max(0.0, std::abs(got[i] - want) - rounding_error(spec.dtype, want));
         s.error2 += error * error;
         s.ref2 += want * want;
         s.max_ref = std::max(s.max_ref, std::abs(want));

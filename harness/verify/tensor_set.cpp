@@ -14,7 +14,6 @@ std::size_t band_bytes() {
   return given && std::string_view(given) == "0" ? 0 : 4096;
 }
 constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // by the seed: a tiny negative float, NaN
-constexpr int kPoisonByte = 0xff;                     // NaN in every float type, -1 in int32
 }  // namespace
 
 TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const TensorSet* shared)
@@ -34,7 +33,7 @@ TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const Te
 
 void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed) {
   if (spec.role == Role::output)
-    device_->set_bytes(addresses_[i], kPoisonByte, static_cast<std::size_t>(bytes_[i]), device_->stream());
+    device_->set_bytes(addresses_[i], poison_byte(spec.dtype), static_cast<std::size_t>(bytes_[i]), device_->stream());
   else if (!spec.values.empty())
     device_->upload(addresses_[i], spec.values.data(), static_cast<std::size_t>(bytes_[i]),
                     device_->stream());

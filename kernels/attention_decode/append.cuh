@@ -1,63 +1,88 @@
 #pragma once
 // The fused step before attention: the new rows of q, k, v from one fused qkv row, bias added, q and k
-// rotated (half-split RoPE), k and v rounded as the cache holds them.
+// rotated (half-split RoPE), k and v rounded, or quantised, as the cache holds them.
 #include "attention_decode/cache.cuh"
+#include "common/reduce.cuh"
 
 namespace warptune {
 
-/// The new rows a block works with, fp32.
+/// The new rows a block works with; of quantised caches the codes of k and v, and the scales of the rows.
 template <int kHeads, int kHeadDim>
 struct NewRows {
   float q[kHeads][kHeadDim];
-  float k[kHeadDim];
-  float v[kHeadDim];
+  float kv[2][kHeadDim];
+  float scales[2];
 };
 
+/// Turns row `which` (0: k, 1: v) into codes. One warp.
+template <class P, int kHeads>
+__device__ __forceinline__ void quantize_row(const KvCache<P>& cache, int which,
+                                             NewRows<kHeads, P::kHeadDim>& rows) {
+  using C = typename P::C;
+  float* row = rows.kv[which];
+  float scale = which == 0 ? cache.head_k_scale() : cache.head_v_scale();
+  if constexpr (P::kRowScales) {
+    float largest = 0.0f;
+    for (int i = threadIdx.x % 32; i < P::kHeadDim; i += 32) largest = fmaxf(largest, fabsf(row[i]));
+    scale = warp_reduce<Max>(largest) / (is_same<C, signed char> ? 127.0f : 448.0f);
+  }
+  const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+  for (int i = threadIdx.x % 32; i < P::kHeadDim; i += 32) row[i] = to_float(from_float<C>(row[i] * inverse));
+  rows.scales[which] = P::kRowScales ? scale : 1.0f;
+}
+
 /// Fills `rows` (shared) for kHeads query heads from first_head on. A barrier must follow.
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kHeads, int kBlock>
-__device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, int b, int first_head,
-                                              int position, NewRows<kHeads, kHeadDim>& rows) {
-  constexpr int kHalf = kHeadDim / 2, kRows = kQHeads + 2 * kKvHeads;
-  const int kv_head = first_head / (kQHeads / kKvHeads);
-  const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * kHeadDim;
+template <class P, int kHeads, int kBlock>
+__device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
+                                              int first_head, int position,
+                                              NewRows<kHeads, P::kHeadDim>& rows) {
+  using T = typename P::T;
+  constexpr int kHalf = P::kHeadDim / 2, kRows = P::kQHeads + 2 * P::kKvHeads;
+  const int kv_head = first_head / P::kGroup;
+  const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * P::kHeadDim;
   const T* bias = static_cast<const T*>(args.bias);
   for (int item = threadIdx.x; item < (kHeads + 2) * kHalf; item += kBlock) {
-    const int row = item / kHalf, i = item % kHalf;
-    const bool is_q = row < kHeads, is_k = row == kHeads;
-    const int from = (is_q   ? first_head + row
-                      : is_k ? kQHeads + kv_head
-                             : kQHeads + kKvHeads + kv_head) *
-                         kHeadDim +
-                     i;
+    const int row = item / kHalf, i = item % kHalf, which = row - kHeads;  // 0: k, 1: v, below: q
+    const int from =
+        (which < 0 ? first_head + row : P::kQHeads + which * P::kKvHeads + kv_head) * P::kHeadDim + i;
     float low = to_float(qkv[from]), high = to_float(qkv[from + kHalf]);
     if (bias) {
       low += to_float(bias[from]);
       high += to_float(bias[from + kHalf]);
     }
-    if (is_q || is_k) {
+    if (which < 1) {
       float sine, cosine;
       sincosf(__fmul_rn(static_cast<float>(position), args.inv_freq[i]), &sine, &cosine);
       const float x = low;
       low = x * cosine - high * sine;
       high = high * cosine + x * sine;
     }
-    if (!is_q) {
+    if (which >= 0) {
       low = to_float(from_float<T>(low));
       high = to_float(from_float<T>(high));
     }
-    float* to = is_q ? rows.q[row] : is_k ? rows.k : rows.v;
+    float* to = which < 0 ? rows.q[row] : rows.kv[which];
     to[i] = low;
     to[i + kHalf] = high;
+  }
+  if constexpr (P::kQuantized) {
+    __syncthreads();
+    for (int which = threadIdx.x / 32; which < 2; which += kBlock / 32) quantize_row<P>(cache, which, rows);
   }
 }
 
 /// Writes the new k and v at `position`. One block per KV head may do so.
-template <int kBlock, class T, int kHeadDim, bool kDsx>
-__device__ __forceinline__ void write_new_row(const HeadCache<T, kHeadDim, kDsx>& cache, int position,
-                                              const float* k, const float* v) {
-  for (int i = threadIdx.x; i < kHeadDim; i += kBlock) {
-    *cache.k_at(position, i) = from_float<T>(k[i]);
-    *cache.v_at(position, i) = from_float<T>(v[i]);
+template <int kBlock, class P, int kHeads>
+__device__ __forceinline__ void write_new_row(const KvCache<P>& cache, int position,
+                                              const NewRows<kHeads, P::kHeadDim>& rows) {
+  const long long row = cache.row(position);
+  for (int i = threadIdx.x; i < P::kHeadDim; i += kBlock) {
+    *cache.k_at(row, i) = from_float<typename P::C>(rows.kv[0][i]);
+    *cache.v_at(row, i) = from_float<typename P::C>(rows.kv[1][i]);
+  }
+  if (P::kRowScales && threadIdx.x == 0) {
+    cache.k_scales[row] = rows.scales[0];
+    cache.v_scales[row] = rows.scales[1];
   }
 }
 

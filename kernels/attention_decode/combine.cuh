@@ -2,24 +2,28 @@
 // Splits of the keys of a sequence, and how their results become one. A split that holds keys leaves, per
 // query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
 // head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
-#include "attention_decode/args.h"
-#include "common/online_softmax.cuh"
+#include "attention_decode/output.cuh"
 #include "common/reduce.cuh"
-#include "common/vec.cuh"
 
 namespace warptune {
 
-/// Keys [first, end) of one split. The keys per split follow the length at run time, in steps of 16, so that
-/// one launch geometry serves every length; `active` splits hold keys, the ones after them none.
+/// Keys [first, end) of one split; `active` splits hold keys, the ones after them none.
 struct SplitRange {
   int first, end, active;
 };
+/// The keys per split are given (kKeys), or follow their number at run time, in steps of 16, so that one
+/// launch geometry serves every length.
+template <int kSplits, int kKeys = 0>
+__device__ __forceinline__ SplitRange split_range(int begin, int length, int split) {
+  const int count = length - begin;
+  const int keys = kKeys ? kKeys : max_of(16, ceil_div(ceil_div(count, kSplits), 16) * 16);
+  const long long first = begin + static_cast<long long>(split) * keys;
+  const int from = first < length ? static_cast<int>(first) : length;
+  return {from, length - from < keys ? length : from + keys, ceil_div(count, keys)};
+}
 template <int kSplits>
 __device__ __forceinline__ SplitRange split_range(int length, int split) {
-  const int keys = max_of(16, ceil_div(ceil_div(length, kSplits), 16) * 16);
-  const long long first = static_cast<long long>(split) * keys;
-  const int from = first < length ? static_cast<int>(first) : length;
-  return {from, length - from < keys ? length : from + keys, ceil_div(length, keys)};
+  return split_range<kSplits>(0, length, split);
 }
 
 template <int kQHeads, int kHeadDim, int kSplits>
@@ -81,12 +85,13 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* arrivals, int blocks) {
 template <int kBlock>
 inline constexpr int kCombineFloats = kBlock * 4;
 
-/// Merges the active splits of kHeads rows, from row `first` (sequence * q_heads + head) on, into `out`.
-/// Shared memory: weights [kHeads][kSplits], sums [kCombineFloats<kBlock>].
-template <class T, int kQHeads, int kHeadDim, int kSplits, int kHeads, int kBlock>
-__device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHeadDim, kSplits>& workspace,
-                                               long long first, int active, T* out, float* weights,
-                                               float* sums) {
+/// Merges the active splits of kHeads rows, from row `first` (sequence * q_heads + head) on, into
+/// `out`. Shared memory: weights [kHeads][kSplits], sums [kCombineFloats<kBlock>].
+template <class P, int kSplits, int kHeads, int kBlock>
+__device__ __forceinline__ void combine_splits(
+    const SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>& workspace, long long first, int active,
+    const Output<P>& out, float* weights, float* sums) {
+  constexpr int kHeadDim = P::kHeadDim;
   constexpr int kWarps = kBlock / 32, kColumns = kHeads * kHeadDim / 4, kPerRow = kHeadDim / 4;
   constexpr int kTeams = max_of(1, kBlock / kColumns);  // how many threads share the splits of a column
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -102,7 +107,8 @@ __device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHe
       sum += weight * state.y;
     }
     sum = warp_reduce<Sum>(sum);
-    for (int s = lane; s < active; s += 32) weights[h * kSplits + s] /= sum;
+    for (int s = lane; s < active; s += 32) weights[h * kSplits + s] *= sum > 0.0f ? 1.0f / sum : 0.0f;
+    if (lane == 0) out.put_lse(h, {max, sum});
   }
   __syncthreads();
 
@@ -125,7 +131,7 @@ __device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHe
   };
   if constexpr (kTeams == 1) {
     for (int column = threadIdx.x; column < kColumns; column += kBlock)
-      store_vec<4>(out + column * 4, from_float<T>(sum_column(column, 0)));
+      out.put<4>(column / kPerRow, column % kPerRow * 4, sum_column(column, 0));
   } else {
     const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
     if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
@@ -138,9 +144,19 @@ __device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHe
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] += part[i];
       }
-      store_vec<4>(out + column * 4, from_float<T>(x));
+      out.put<4>(column / kPerRow, column % kPerRow * 4, x);
     }
   }
+}
+/// The same without features.
+template <class T, int kQHeads, int kHeadDim, int kSplits, int kHeads, int kBlock>
+__device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHeadDim, kSplits>& workspace,
+                                               long long first, int active, T* out, float* weights,
+                                               float* sums) {
+  using P = DecodeProblem<T, kQHeads, 1, kHeadDim>;
+  AttentionDecodeArgs args{};
+  args.out = out;
+  combine_splits<P, kSplits, kHeads, kBlock>(workspace, first, active, Output<P>(args, 0, 0), weights, sums);
 }
 
 }  // namespace warptune

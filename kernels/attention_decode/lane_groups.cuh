@@ -7,15 +7,17 @@
 // online softmax of its own. Otherwise the warp has one maximum, the weights of its strip of keys pass
 // through shared memory, and groups of kValueLanes lanes take the rows of V: more lanes per row mean fewer
 // partial sums per lane and longer runs of memory per load, whatever suits the keys.
-#include "attention_decode/cache.cuh"
+#include "attention_decode/append.cuh"
+#include "attention_decode/scores.cuh"
 #include "common/online_softmax.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
 
-template <class T, int kHeadDim, bool kDsx, int kHeads, int kLanes, int kValueLanes, int kUnroll>
+template <class P, int kHeads, int kLanes, int kValueLanes, int kUnroll>
 struct LaneGroups {
-  static constexpr int kX = kVec16<T>;
+  using C = typename P::C;
+  static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim;
   static constexpr int kChunks = kHeadDim / kX;  // 16-byte pieces of a row
   static constexpr int kPerLane = ceil_div(kChunks, kLanes);
   static constexpr int kGroups = 32 / kLanes;
@@ -28,7 +30,7 @@ struct LaneGroups {
   static_assert(32 % kValueLanes == 0 && kStrip % kValueGroups == 0);
   static_assert(!kShared || kStrip <= kHeadDim);  // a warp's weights lie where its rows will
 
-  float q[kHeads][kPerLane * kX];  // times scale * log2e
+  float q[kHeads][kPerLane * kX];  // times scale * log2e, and the scale of a quantised head
   float out[kHeads][kPerValueLane * kX];
   SoftmaxState state[kHeads];
   int group, part;              // of this lane, for keys
@@ -69,26 +71,56 @@ struct LaneGroups {
         }
   }
 
+  /// Keys [first, end) of a sequence of `length` for the query heads from first_head on. A problem with
+  /// append makes the new rows before, and the block that owns the last key attends to them and writes them.
+  template <int kWarps>
+  __device__ __forceinline__ void attend_sequence(const AttentionDecodeArgs& args, int b, int first_head,
+                                                  int first, int end, int length, float* rows) {
+    const KvCache<P> cache(args, b, first_head / P::kGroup);
+    const AddedScores<P, kHeads> added(args, b, first_head, length);
+    const float scale = args.scale * kLog2e * cache.head_k_scale();
+    if constexpr (P::kAppend) {
+      __shared__ __align__(64) NewRows<kHeads, kHeadDim> fresh;
+      make_new_rows<P, kHeads, kWarps * 32>(args, cache, b, first_head, length - 1, fresh);
+      __syncthreads();
+      const bool owner = end == length;  // of the new key
+      if (owner && first_head % P::kGroup == 0) write_new_row<kWarps * 32>(cache, length - 1, fresh);
+      load_q(&fresh.q[0][0], scale);
+      attend<kWarps>(cache, added, first, owner ? length - 1 : end, rows);
+      if (owner && threadIdx.x < 32) attend_row(fresh, added, length - 1);
+    } else {
+      load_q(static_cast<const typename P::T*>(args.q) +
+                 (static_cast<long long>(b) * P::kQHeads + first_head) * kHeadDim,
+             scale);
+      attend<kWarps>(cache, added, first, end, rows);
+    }
+  }
+
   /// Keys [first, end), the kWarps warps of the block taking turns. `rows`: shared memory as store() takes
   /// it.
   template <int kWarps>
-  __device__ __forceinline__ void attend(const HeadCache<T, kHeadDim, kDsx>& cache, int first, int end,
-                                         float* rows) {
+  __device__ __forceinline__ void attend(const KvCache<P>& cache, const AddedScores<P, kHeads>& added,
+                                         int first, int end, float* rows) {
     for (int strip = first + static_cast<int>(threadIdx.x) / 32 * kStrip; strip < end;
          strip += kWarps * kStrip) {
-      Vec<T, kX> k[kUnroll][kPerLane], v[kRows][kPerValueLane];
+      Vec<C, kX> k[kUnroll][kPerLane], v[kRows][kPerValueLane];
+      float k_scale[kUnroll], v_scale[kRows];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
+      for (int u = 0; u < kUnroll; ++u) {
+        const long long row = cache.row(min_of(key_of(strip, u), end - 1));
+        k_scale[u] = cache.k_scale(row);
 #pragma unroll
         for (int j = 0; j < kPerLane; ++j)
-          if (has(j))
-            k[u][j] = load_vec_once<kX>(cache.k_at(min_of(key_of(strip, u), end - 1), chunk(j) * kX));
+          if (has(j)) k[u][j] = load_vec_once<kX>(cache.k_at(row, chunk(j) * kX));
+      }
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
+      for (int r = 0; r < kRows; ++r) {
+        const long long row = cache.row(min_of(strip + row_of(r), end - 1));
+        v_scale[r] = cache.v_scale(row);
 #pragma unroll
         for (int j = 0; j < kPerValueLane; ++j)
-          if (has_value(j))
-            v[r][j] = load_vec_once<kX>(cache.v_at(min_of(strip + row_of(r), end - 1), value_chunk(j) * kX));
+          if (has_value(j)) v[r][j] = load_vec_once<kX>(cache.v_at(row, value_chunk(j) * kX));
+      }
 
       float score[kHeads][kUnroll] = {};
 #pragma unroll
@@ -104,8 +136,9 @@ struct LaneGroups {
           }
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) {
-          const float s = warp_reduce<Sum, kLanes>(score[h][u]);
-          score[h][u] = key_of(strip, u) < end ? s : -WARPTUNE_INFINITY;
+          const float s = warp_reduce<Sum, kLanes>(score[h][u]) * k_scale[u];
+          const int key = key_of(strip, u);
+          score[h][u] = key < end ? added(s, h, key) : -WARPTUNE_INFINITY;
         }
       }
 #pragma unroll
@@ -138,6 +171,7 @@ struct LaneGroups {
             weight[h] = weight_at(rows, h, row_of(r));
           else
             weight[h] = score[h][r];
+          weight[h] *= v_scale[r];
         }
 #pragma unroll
         for (int j = 0; j < kPerValueLane; ++j)
@@ -154,7 +188,12 @@ struct LaneGroups {
   }
 
   /// One more key whose rows are in shared memory, for the first group of the warp. The whole warp calls it.
-  __device__ __forceinline__ void attend_row(const float* k, const float* v) {
+  __device__ __forceinline__ void attend_row(const NewRows<kHeads, kHeadDim>& rows,
+                                             const AddedScores<P, kHeads>& added, int key) {
+    const float* k = rows.kv[0];
+    const float* v = rows.kv[1];
+    const float k_scale = P::kRowScales ? rows.scales[0] : 1.0f,
+                v_scale = P::kRowScales ? rows.scales[1] : 1.0f;
 #pragma unroll
     for (int h = 0; h < kHeads; ++h) {
       float score = 0.0f;
@@ -163,11 +202,10 @@ struct LaneGroups {
         if (has(j))
 #pragma unroll
           for (int i = 0; i < kX; ++i) score += q[h][j * kX + i] * k[chunk(j) * kX + i];
-      score = warp_reduce<Sum, kLanes>(score);
-      const float factor = state[h].raise(score),
-                  weight = state[h].weight(score);  // the maximum: in all lanes
+      score = added(warp_reduce<Sum, kLanes>(score) * k_scale, h, key);
+      const float factor = state[h].raise(score), weight = state[h].weight(score);  // the same in all lanes
       if (group == 0) state[h].sum += weight;
-      const float value_weight = value_group == 0 ? weight : 0.0f;
+      const float value_weight = value_group == 0 ? weight * v_scale : 0.0f;
 #pragma unroll
       for (int j = 0; j < kPerValueLane; ++j)
         if (has_value(j))

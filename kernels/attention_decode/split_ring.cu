@@ -43,7 +43,7 @@ __device__ __forceinline__ void add_values(const T* v, int valid, const float (&
 }
 
 template <class T, int kHeadDim, int kQHeads, int kKvHeads, bool kAppend, int kHeads, int kWarps, int kKeys,
-          int kStages, int kSplits, bool kTurns, bool kCluster>
+          int kStages, int kSplits, bool kCluster>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(AttentionDecodeArgs args) {
   constexpr int kVec = kVec16<T>;
   constexpr int kPieces = kHeadDim / kVec;  // 16-byte pieces of a row: 8, 16 or 32
@@ -69,10 +69,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   const int cached = kAppend ? max_of(0, length - 1) : length;
   const int cached_chunks = ceil_div(cached, kKeys);
   const int chunks = cached_chunks + (kAppend && length > 0);
-  constexpr int kStep = kTurns ? kSplits * kWarps : kWarps;  // from one chunk of a warp to the next
-  const int first =
-      warp + (kTurns ? split * kWarps : static_cast<int>(static_cast<long long>(chunks) * split / kSplits));
-  const int end = kTurns ? chunks : static_cast<int>(static_cast<long long>(chunks) * (split + 1) / kSplits);
+  const int first = static_cast<int>(static_cast<long long>(chunks) * split / kSplits) + warp;
+  const int end = static_cast<int>(static_cast<long long>(chunks) * (split + 1) / kSplits);
   const long long base = (static_cast<long long>(batch) * kKvHeads + kv_head) * args.capacity * kHeadDim;
   const T* keys = static_cast<const T*>(args.k_cache) + base;
   const T* values = static_cast<const T*>(args.v_cache) + base;
@@ -90,7 +88,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     for (int s = 0; s < kStages; ++s) bulk_barrier_init(full + s);
     bulk_barriers_ready();
     for (int s = 0; s < kStages; ++s)
-      if (first + s * kStep < min_of(end, old_chunks)) ask(first + s * kStep, s);
+      if (first + s * kWarps < min_of(end, old_chunks)) ask(first + s * kWarps, s);
   }
   using Fresh = RingAppend<kHeads, kHeadDim>;
   T* const new_tile = reinterpret_cast<T*>(shared + kAppendOffset);
@@ -100,7 +98,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   pdl_wait();
   if (!kAppend && lane == 0)
     for (int s = 0; s < kStages; ++s)
-      if (first + s * kStep < end && first + s * kStep == chunks - 1) ask(chunks - 1, s);
+      if (first + s * kWarps < end && first + s * kWarps == chunks - 1) ask(chunks - 1, s);
   __syncwarp();
 
   if constexpr (kAppend) {
@@ -148,7 +146,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
 
   int slot = 0;
   unsigned parity = 0;
-  for (int chunk = first; chunk < end; chunk += kStep) {
+  for (int chunk = first; chunk < end; chunk += kWarps) {
     const bool is_new = kAppend && chunk == cached_chunks;
     if (!is_new) bulk_wait(full + slot, parity);
     const T* k = is_new ? new_tile : ring + slot * 2 * kTile;
@@ -203,7 +201,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
       add_values<false, kHeadDim>(v, valid, p, out);
 
     __syncwarp();
-    if (lane == 0 && chunk + kStages * kStep < min_of(end, cached_chunks)) ask(chunk + kStages * kStep, slot);
+    if (lane == 0 && chunk + kStages * kWarps < min_of(end, cached_chunks))
+      ask(chunk + kStages * kWarps, slot);
     if (++slot == kStages) {
       slot = 0;
       parity ^= 1;
@@ -211,12 +210,13 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   }
 
   __syncthreads();  // nobody reads the rings any more
-  T* to = static_cast<T*>(args.out) + (static_cast<long long>(batch) * kQHeads + q_head) * kHeadDim;
+  using P = DecodeProblem<T, kQHeads, kKvHeads, kHeadDim>;
+  const Output<P> output(args, batch, q_head);
   if (length == 0) {
-    if (split == 0) store_zeros<T, kHeads, kHeadDim, kWarps * 32>(to);
+    if (split == 0) output.template put_nothing<kHeads, kWarps * 32>();
     return;
   }
-  using Merge = RingMerge<kWarps, kHeads, kHeadDim, kSplits>;
+  using Merge = RingMerge<P, kWarps, kHeads, kSplits, kCluster>;
   Merge& merge = *reinterpret_cast<Merge*>(shared);
 #pragma unroll
   for (int h = 0; h < kHeads; ++h) {
@@ -231,7 +231,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     if (lane == 0) merge.warps.states[warp][h] = {fmaxf(top[h], kNoScore), total};
   }
   __syncthreads();
-  merge.template finish<T, kQHeads, kCluster>(args, static_cast<long long>(batch) * kQHeads + q_head, to);
+  merge.finish(args, static_cast<long long>(batch) * kQHeads + q_head, output);
 }
 
 }  // namespace warptune

@@ -11,10 +11,10 @@ __device__ __forceinline__ void cluster_barrier() {
 #endif
 }
 
-/// The object at `shared` in the shared memory of block `rank` of the cluster: 8 or 16 bytes, aligned.
+/// The object at `shared` in the shared memory of block `rank` of the cluster: 4, 8 or 16 bytes, aligned.
 template <class X>
-__device__ __forceinline__ X cluster_load(const void* shared, unsigned rank) {
-  static_assert(sizeof(X) == 8 || sizeof(X) == 16);
+__device__ __forceinline__ X cluster_load(const X* shared, unsigned rank) {
+  static_assert(sizeof(X) == 4 || sizeof(X) == 8 || sizeof(X) == 16);
   union {
     float f[sizeof(X) / 4];
     X x;
@@ -24,7 +24,9 @@ __device__ __forceinline__ X cluster_load(const void* shared, unsigned rank) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                : "=r"(address)
                : "r"(shared_address(shared)), "r"(rank));
-  if constexpr (sizeof(X) == 8)
+  if constexpr (sizeof(X) == 4)
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(u.f[0]) : "r"(address) : "memory");
+  else if constexpr (sizeof(X) == 8)
     asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
                  : "=f"(u.f[0]), "=f"(u.f[1])
                  : "r"(address)

@@ -38,6 +38,8 @@ __global__ void count_poisoned(CountArgs args) {
     const T x = static_cast<const T*>(args.data)[i];
     if constexpr (is_same<T, int>) {
       n += x == -1;
+    } else if constexpr (is_same<T, signed char>) {
+      n += x == -128;
     } else {
       const float f = to_float(x);
       n += f != f;

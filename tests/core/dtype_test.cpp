@@ -89,6 +89,46 @@ TEST(DType, EveryBitPatternSurvivesARoundTrip) {
     }
 }
 
+TEST(Fp8, KnownPatterns) {
+  EXPECT_EQ(fp8(0.0f).bits, 0x00u);
+  EXPECT_EQ(fp8(-0.0f).bits, 0x80u);
+  EXPECT_EQ(fp8(1.0f).bits, 0x38u);
+  EXPECT_EQ(fp8(-2.0f).bits, 0xc0u);
+  EXPECT_EQ(fp8(448.0f).bits, 0x7eu);
+  EXPECT_EQ(fp8(0x1p-6f).bits, 0x08u);  // smallest normal
+  EXPECT_EQ(fp8(0x1p-9f).bits, 0x01u);  // smallest subnormal
+}
+
+TEST(Fp8, TiesGoToEvenAndTheLargestStays) {
+  EXPECT_EQ(fp8(1 + 0x1p-4f).bits, 0x38u);
+  EXPECT_EQ(fp8(1 + 3 * 0x1p-4f).bits, 0x3au);
+  EXPECT_EQ(fp8(1 + 0x1p-4f + 0x1p-20f).bits, 0x39u);
+  EXPECT_EQ(fp8(0x1p-10f).bits, 0x00u);
+  EXPECT_EQ(fp8(0x1.8p-9f).bits, 0x02u);
+  EXPECT_EQ(fp8(0x1.fp-7f).bits, 0x08u);  // halfway, up into the normal ones
+  EXPECT_EQ(fp8(1e30f).bits, 0x7eu);
+  EXPECT_EQ(fp8(-std::numeric_limits<float>::infinity()).bits, 0xfeu);
+  EXPECT_TRUE(std::isnan(round_to(DType::fp8, kNan)));
+}
+
+TEST(Fp8, EveryBitPatternSurvivesARoundTrip) {
+  for (unsigned pattern = 0; pattern < 0x100; ++pattern) {
+    const auto stored = static_cast<std::uint8_t>(pattern);
+    const double value = load(DType::fp8, &stored, 0);
+    EXPECT_EQ(std::isnan(value), (pattern & 0x7f) == 0x7f);
+    if (!std::isnan(value)) {
+      EXPECT_EQ(fp8(static_cast<float>(value)).bits, pattern);
+    }
+  }
+}
+
+TEST(Int8, RoundsToEvenAndSaturates) {
+  EXPECT_EQ(round_to(DType::int8, 2.5), 2);
+  EXPECT_EQ(round_to(DType::int8, -3.5), -4);
+  EXPECT_EQ(round_to(DType::int8, -1000), -127);
+  EXPECT_EQ(round_to(DType::int8, 127.4), 127);
+}
+
 TEST(DType, Int32RoundsToNearest) {
   EXPECT_EQ(round_to(DType::int32, 2.6), 3);
   EXPECT_EQ(round_to(DType::int32, -2147483648.0), -2147483648.0);

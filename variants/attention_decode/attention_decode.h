@@ -6,4 +6,34 @@ Op attention_decode();
 std::vector<Variant> attention_decode_cuda();
 std::vector<Variant> attention_decode_bulk();
 std::vector<Variant> attention_decode_host();
+
+/// What a kernel is specialised for (kernels' problem.cuh), and the bytes of a row of K or V in constraints.
+inline const std::string kDecodeProblem =
+    "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
+    "{kv_scale}, "
+    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}>";
+inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
+
+/// A constraint of variants that have none of the features that may go unsaid.
+inline constexpr const char* kPlainDecode =
+    "kv_dtype == 0 && page_size == 0 && window == 0 && score_bias == 0 && lse == 0 && epilogue == 0 && "
+    "deterministic == 0";
+
+/// The order of the labels of the dims `score_bias` and `epilogue`.
+enum class ScoreBias { none, alibi, additive };
+enum class Epilogue { none, smooth, quantize };
+
+/// How the caches and `out` are stored.
+inline DType cache_dtype(const Problem& p) {
+  constexpr DType kQuantized[] = {DType::int8, DType::fp8};
+  return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
+}
+inline DType decode_out_dtype(const Problem& p) {
+  return static_cast<Epilogue>(p["epilogue"]) == Epilogue::quantize ? DType::int8 : p.dtype;
+}
+/// Keys that a sequence has room for.
+inline std::int64_t cache_capacity(const Problem& p) {
+  const std::int64_t step = p["page_size"] == 0 ? 16 : p["page_size"];
+  return ceil_div(p["context"], step) * step;
+}
 }  // namespace warptune

@@ -1,6 +1,7 @@
 // How attention_decode runs on GPUs with bulk copies and clusters (sm_90).
 #include <algorithm>
 
+#include "attention_decode/args.h"
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
 
@@ -11,15 +12,18 @@ unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
 /// A kernel that keeps rings of K and V chunks per warp, and how much shared memory and workspace it takes.
 struct Rings {
-  std::int64_t heads;       // query heads per block
-  std::int64_t slot_bytes;  // a chunk of K and V
+  std::int64_t heads;             // query heads per block
+  std::int64_t slot_bytes;        // a chunk of K and V
+  std::int64_t beside_bytes = 0;  // of scales, per chunk
+  std::int64_t alignment = 16;
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
     const std::int64_t slots = c["warps"] * c["stages"], row = 4 * (p["head_dim"] + 2);
-    const std::int64_t rings = slots * slot_bytes + ceil_div(slots * 8, 16) * 16;
+    const std::int64_t rings = ceil_div(slots * (slot_bytes + beside_bytes + 8), alignment) * alignment;
     const std::int64_t append = p["append"] ? slot_bytes + 4 * (heads + 1) * p["head_dim"] : 0;
     const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
-    return std::max(rings + append, (c["warps"] + 1) * heads * row + weights + sums + 48);  // 48: alignment
+    const std::int64_t merge = (c["warps"] + 1) * heads * row + weights + sums;
+    return std::max(rings + append, merge + 48) + alignment;  // 48: alignment
   }
   std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
     if (c["splits"] == 1 || c["combine"] != 0) return 0;
@@ -38,9 +42,29 @@ Rings split_rings(const Problem& p, const Config& c) {
   return {.heads = c["heads_per_block"],
           .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))};
 }
-/// Every chunk of K or V is in four parts, 32 bytes apart (kernels' RingTile).
 Rings mma_rings(const Problem& p, const Config& c) {
-  return {.heads = p["q_heads"] / p["kv_heads"], .slot_bytes = 2 * (c["keys"] * p["head_dim"] * 2 + 128)};
+  const std::int64_t scales = p["kv_dtype"] && p["kv_scale"] ? 8 * c["keys"] : 0;
+  return {.heads = p["q_heads"] / p["kv_heads"],
+          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
+          .beside_bytes = scales,
+          .alignment = 1024};
+}
+
+/// The boxes of a chunk: 128 bytes of its rows. A pool of pages may be larger than what the batch owns.
+TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionDecodeArgs& args, void* base) {
+  const DType dtype = cache_dtype(p);
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const bool paged = p["page_size"] != 0;
+  const std::int64_t rows = paged ? p["page_size"] : args.capacity, row_bytes = p["head_dim"] * size;
+  return {.base = base,
+          .dtype = dtype,
+          .dims = {p["head_dim"], rows, paged ? std::int64_t{1} << 30 : args.batch * p["kv_heads"]},
+          .strides = {row_bytes, rows * row_bytes},
+          .box = {128 / size, c["keys"], 1}};
+}
+std::vector<TensorMapSpec> cache_maps(const Problem& p, const Config& c, const void* raw) {
+  const auto& args = *static_cast<const AttentionDecodeArgs*>(raw);
+  return {cache_map(p, c, args, args.k_cache), cache_map(p, c, args, args.v_cache)};
 }
 
 /// A stage and a workspace of the rings that `rings` gives.
@@ -55,8 +79,16 @@ auto ring_workspace(F rings) {
 }
 
 const Parameter kStages{"stages", {2, 3, 4}, "chunks in a warp's ring"};
-const Parameter kDeal{"deal", {0, 1}, "chunks of a split: neighbours, or every n-th", {"ranges", "turns"}};
 const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}};
+
+Stage mma_ring_stage() {
+  Stage stage = ring_stage(
+      "attention_decode/mma_ring.cu",
+      "attention_decode_mma_ring<" + kDecodeProblem + ", {warps}, {keys}, {stages}, {splits}, {combine}>",
+      mma_rings);
+  stage.tensor_maps = cache_maps;
+  return stage;
+}
 
 /// The partial results of the warps fit into shared memory.
 std::string merge_rule(const std::string& heads) {
@@ -73,11 +105,10 @@ Variant split_ring() {
                      {"warps", {4, 8, 16}, "warps per block"},
                      {"keys", {8, 16}, "keys per chunk"},
                      kStages,
-                     kDeal,
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", "k_layout == 0", "warps <= 8 || keys == 8",
+          {kPlainDecode, "arch >= 90", "k_layout == 0", "warps <= 8 || keys == 8",
            "warps * heads_per_block * head_dim <= 4096",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
@@ -88,50 +119,48 @@ Variant split_ring() {
            "warps * stages * 2 * keys * head_dim * dtype_bytes >= 30000 || warps * stages * keys * splits >= "
            "context",
            "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 8)", "deal == 0 || splits > 1",
+           "combine == 0 || (splits > 1 && splits <= 8)",
            // enough blocks for the device, but few waves
            "splits * batch * q_heads / heads_per_block <= 24 * sms || splits == 1",
            "splits * batch * q_heads / heads_per_block * 2 >= sms || splits >= 16 || splits * warps * keys "
            ">= context"},
-      .stages = {ring_stage(
-          "attention_decode/split_ring.cu",
-          "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
-          "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {splits}, {deal}, {combine}>",
-          split_rings)},
+      .stages = {ring_stage("attention_decode/split_ring.cu",
+                            "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
+                            "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {splits}, {combine}>",
+                            split_rings)},
       .workspace_bytes = ring_workspace(split_rings),
   };
 }
 
 Variant mma_ring() {
-  const std::string slot = "2 * (keys * head_dim * 2 + 128)", rings = "warps * stages * " + slot;
+  const std::string slot = "2 * keys * " + kCacheRow, rings = "warps * stages * " + slot;
   return {
       .name = "mma_ring",
-      .idea = "rings of bulk copies, the products of a whole group of heads on tensor cores",
+      .idea = "rings of tensor copies, the products of a whole group of heads on tensor cores",
       .parameters = {{"splits", {1, 2, 4, 8, 16, 33, 64}, "blocks that share the keys of a sequence"},
                      {"warps", {4, 8, 16}, "warps per block"},
                      {"keys", {16, 32, 64}, "keys per chunk"},
                      kStages,
-                     kDeal,
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", "k_layout == 0", "head_dim % 64 == 0 && head_dim <= 256", "q_heads <= 16 * kv_heads",
+          {"arch >= 90", "k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256",
+           "q_heads <= 16 * kv_heads", "score_bias == 0 && deterministic == 0",
+           "append == 0 || kv_dtype == 0", "page_size % keys == 0",
            "warps <= 8 || (keys <= 32 && q_heads <= 8 * kv_heads)",
-           rings + " + 8 * warps * stages + append * (" + slot +
-               " + 4 * (q_heads / kv_heads + 2) * head_dim) "
-               "<= shared_per_block - 1024",
-           merge_rule("q_heads / kv_heads"), rings + " >= 60000 || warps * stages * keys * splits >= context",
+           rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (" + slot +
+               " + 4 * (q_heads / kv_heads + 1) * head_dim) <= shared_per_block - 3072",
+           merge_rule("q_heads / kv_heads"),
+           // bytes under way, enough of them
+           rings + " >= 60000 || warps * stages * keys * splits >= context",
            "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 16)", "deal == 0 || splits > 1",
+           "combine == 0 || (splits > 1 && splits <= 16)",
            // enough blocks for the device, but few waves
            "splits * batch * kv_heads <= 24 * sms || splits == 1",
            "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context",
            "splits % 33 != 0 || sms % 33 == 0"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {ring_stage("attention_decode/mma_ring.cu",
-                            "attention_decode_mma_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, {append}, "
-                            "{warps}, {keys}, {stages}, {splits}, {deal}, {combine}>",
-                            mma_rings)},
+      .stages = {mma_ring_stage()},
       .workspace_bytes = ring_workspace(mma_rings),
   };
 }

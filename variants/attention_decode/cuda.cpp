@@ -1,4 +1,7 @@
 // How attention_decode runs on the GPU: an index of ideas in rising difficulty.
+#include <algorithm>
+#include <iterator>
+
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
 
@@ -7,23 +10,34 @@ namespace {
 
 unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
+/// How many blocks share the keys of a sequence: `splits`, or as many as blocks of keys_per_block are.
+std::int64_t split_count(const Problem& p, const Config& c) {
+  if (c.has("splits")) return c["splits"];
+  return ceil_div(p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]), c["keys_per_block"]);
+}
+Assignment split_constants(const Problem& p, const Config& c) {
+  return {{"split_count", split_count(p, c)}, {"split_keys", c.get("keys_per_block", 0)}};
+}
+
 /// Partial rows and softmax states of every split, and one counter per query head (kernels' combine.cuh).
 std::int64_t split_workspace(const Problem& p, const Config& c) {
-  if (c["splits"] == 1) return 0;
-  const std::int64_t rows = p["batch"] * p["q_heads"];
-  return rows * c["splits"] * (p["head_dim"] + 2) * 4 + rows * 4;
+  const std::int64_t rows = p["batch"] * p["q_heads"], splits = split_count(p, c);
+  if (splits == 1 || c["combine"] == 2) return 0;
+  return rows * splits * (p["head_dim"] + 2) * 4 + rows * 4;
 }
 
 Stage combine_stage() {
-  return {.file = "attention_decode/combine.cu",
-          .kernel = "attention_decode_combine<{dtype}, {q_heads}, {head_dim}, {splits}, {combine_block}>",
-          .launch =
-              [](const Problem& p, const Config& c) {
-                return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                              .block = {as_unsigned(c["combine_block"])},
-                              .pdl = c["pdl"] != 0};
-              },
-          .when = [](const Problem&, const Config& c) { return c["splits"] > 1 && c["combine"] == 0; }};
+  return {
+      .file = "attention_decode/combine.cu",
+      .kernel =
+          "attention_decode_combine<" + kDecodeProblem + ", {split_count}, {split_keys}, {combine_block}>",
+      .launch =
+          [](const Problem& p, const Config& c) {
+            return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                          .block = {as_unsigned(c["combine_block"])},
+                          .pdl = c["pdl"] != 0};
+          },
+      .when = [](const Problem& p, const Config& c) { return split_count(p, c) > 1 && c["combine"] == 0; }};
 }
 
 /// Bytes of shared memory of the tensor-core kernel: per warp a ring of K and V tiles with padded rows.
@@ -42,104 +56,158 @@ const Parameter kSplits{"splits", {1, 2, 4, 8, 16, 27, 32, 33, 64, 66, 128}, "bl
 
 const Parameter kThreadsPerKey{"threads_per_key", {4, 8, 16, 32}, "lanes that share a key"};
 const Parameter kThreadsPerValue{"threads_per_value", {4, 8, 16, 32}, "lanes that share a value"};
+const std::string kRow = kCacheRow;
 /// The lanes of the keys, or more of them, with one or two 16-byte pieces each.
 const std::string kValueRule =
     "threads_per_value == threads_per_key || (threads_per_value > threads_per_key && threads_per_value * 16 "
-    "<= head_dim * dtype_bytes && threads_per_value * 32 >= head_dim * dtype_bytes)";
+    "<= " +
+    kRow + " && threads_per_value * 32 >= " + kRow + ")";
 
 Variant naive() {
-  return {
-      .name = "naive",
-      .idea = "block per query head, thread per key, online softmax between tiles",
-      .parameters = {{"block", {64, 128, 256}, "threads per block, keys per tile"}},
-      .constraints = {"append == 0"},
-      .stages = {{"attention_decode/naive.cu",
-                  "attention_decode_naive<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {block}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                                  .block = {as_unsigned(c["block"])}};
-                  }}}};
+  return {.name = "naive",
+          .idea = "block per query head, thread per key, online softmax between tiles",
+          .parameters = {{"block", {64, 128, 256}, "threads per block, keys per tile"}},
+          .constraints = {"append == 0 && deterministic == 0"},
+          .stages = {{"attention_decode/naive.cu", "attention_decode_naive<" + kDecodeProblem + ", {block}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])}};
+                      }}}};
 }
 
 Variant vectorized() {
-  return {
-      .name = "vectorized",
-      .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
-      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
-                     kThreadsPerKey,
-                     kThreadsPerValue,
-                     {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
-                     kPdl},
-      .constraints = {"head_dim * dtype_bytes % 16 == 0", "head_dim <= 64 * threads_per_key",
-                      "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes", kValueRule,
-                      "unroll * head_dim * dtype_bytes >= 32 * threads_per_key",
-                      "unroll * head_dim * dtype_bytes <= 128 * threads_per_key", "pdl == 0 || arch >= 90"},
-      .stages = {{"attention_decode/vectorized.cu",
-                  "attention_decode_vectorized<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, "
-                  "{append}, {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                                  .block = {as_unsigned(c["block"])},
-                                  .pdl = c["pdl"] != 0};
-                  }}}};
+  return {.name = "vectorized",
+          .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
+          .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                         kThreadsPerKey,
+                         kThreadsPerValue,
+                         {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
+                         kPdl},
+          .constraints = {"deterministic == 0", kRow + " % 16 == 0", "head_dim <= 64 * threads_per_key",
+                          "threads_per_key == 4 || threads_per_key * 16 <= " + kRow, kValueRule,
+                          "unroll * " + kRow + " >= 32 * threads_per_key",
+                          "unroll * " + kRow + " <= 128 * threads_per_key", "pdl == 0 || arch >= 90"},
+          .stages = {{"attention_decode/vectorized.cu",
+                      "attention_decode_vectorized<" + kDecodeProblem +
+                          ", {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])},
+                                      .pdl = c["pdl"] != 0};
+                      }}}};
 }
 
-Variant split_seq() {
-  const std::string threads = "batch * q_heads / heads_per_block * splits * block";
+/// What split_seq and split_keys share; `splits`: their number, as an expression.
+std::vector<std::string> split_constraints(const std::string& splits) {
+  const std::string threads = "batch * q_heads / heads_per_block * " + splits + " * block";
   return {
+      kRow + " % 16 == 0",
+      "threads_per_key == 4 || threads_per_key * 16 <= " + kRow,
+      kValueRule,
+      // K bytes in flight per lane: 64 to 128.
+      "unroll * " + kRow + " >= 64 * threads_per_key",
+      "unroll * " + kRow + " <= 128 * threads_per_key",
+      "threads_per_value == threads_per_key || unroll * " + kRow + " > 64 * threads_per_key",
+      // A warp's weights lie where its rows will.
+      "threads_per_value == threads_per_key || unroll * 32 <= head_dim * threads_per_key",
+      // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
+      "k_layout == 1 || threads_per_key == 32 || " + kRow + " <= 32 * threads_per_key",
+      "(q_heads / kv_heads) % heads_per_block == 0",
+      "2 * heads_per_block > min(q_heads / kv_heads, 5)",
+      // Registers of q, sums, scores and loads, a quarter of the file left over; and shared memory.
+      "head_dim * heads_per_block <= 64 * threads_per_key",
+      "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + " + kRow +
+          " / 2 / threads_per_key)) <= 49152",
+      "(block / 32 + append + (combine == 2)) * heads_per_block * head_dim * 4 <= 40960",
+      // Threads in all: from a quarter of one filling to one filling.
+      splits + " <= 1 || " + splits + " * 128 > context || " + threads +
+          " >= 480 * sms || deterministic == 1",
+      splits + " <= 2 || " + threads + " <= 2048 * sms || deterministic == 1",
+      "combine_block == 128 || (combine == 0 && " + splits + " >= 64)",
+      "pdl == 0 || arch >= 90",
+  };
+}
+
+std::vector<Stage> split_stages() {
+  return {{"attention_decode/split_seq.cu",
+           "attention_decode_split_seq<" + kDecodeProblem +
+               ", {block}, {split_count}, {split_keys}, {threads_per_key}, {threads_per_value}, {unroll}, "
+               "{heads_per_block}, {combine}>",
+           [](const Problem& p, const Config& c) {
+             return Launch{
+                 .grid = {as_unsigned(split_count(p, c)), as_unsigned(p["q_heads"] / c["heads_per_block"]),
+                          as_unsigned(p["batch"])},
+                 .block = {as_unsigned(c["block"])},
+                 .pdl = c["pdl"] != 0,
+                 .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u};
+           }},
+          combine_stage()};
+}
+
+const Parameter kSplitUnroll{"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"};
+const Parameter kHeadsPerBlock{
+    "heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"};
+
+Variant split_seq() {
+  Variant v{
       .name = "split_seq",
       .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
                      kSplits,
                      kThreadsPerKey,
                      kThreadsPerValue,
-                     {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
-                     {"heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"},
+                     kSplitUnroll,
+                     kHeadsPerBlock,
                      kPdl,
-                     kCombine,
+                     {"combine", {0, 1, 2}, "who merges the splits", {"kernel", "last_block", "cluster"}},
                      kCombineBlock},
       .constraints =
           {
-              "head_dim * dtype_bytes % 16 == 0",
-              "threads_per_key == 4 || threads_per_key * 16 <= head_dim * dtype_bytes",
-              kValueRule,
-              // K bytes in flight per lane: 64 to 128.
-              "unroll * head_dim * dtype_bytes >= 64 * threads_per_key",
-              "unroll * head_dim * dtype_bytes <= 128 * threads_per_key",
-              "threads_per_value == threads_per_key || unroll * head_dim * dtype_bytes > 64 * "
-              "threads_per_key",
-              // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
-              "k_layout == 1 || threads_per_key == 32 || head_dim * dtype_bytes <= 32 * threads_per_key",
-              "(q_heads / kv_heads) % heads_per_block == 0",
-              "2 * heads_per_block > min(q_heads / kv_heads, 5)",
-              // Registers of q, sums, scores and loads, a quarter of the file left over; and shared memory.
-              "head_dim * heads_per_block <= 64 * threads_per_key",
-              "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + "
-              "head_dim * dtype_bytes / 2 / threads_per_key)) <= 49152",
-              "(block / 32 + append) * heads_per_block * head_dim * 4 <= 40960",
-              // At least 32 keys per split; threads in all: from a quarter of one filling to one filling.
-              "splits <= 4 || splits * 32 <= context",
-              "splits == 1 || splits * 128 > context || " + threads + " >= 480 * sms",
-              "splits <= 2 || " + threads + " <= 2048 * sms",
+              "deterministic == 0",
+              "splits <= 4 || splits * 32 <= context",  // at least 32 keys per split
               "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
               "combine == 0 || splits > 1",
-              kCombineBlockRule,
-              "pdl == 0 || arch >= 90",
+              "combine != 2 || (arch >= 90 && splits <= 8 && block <= 256)",
           },
-      .stages =
-          {{"attention_decode/split_seq.cu",
-            "attention_decode_split_seq<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, "
-            "{block}, {splits}, {threads_per_key}, {threads_per_value}, {unroll}, {heads_per_block}, "
-            "{combine}>",
-            [](const Problem& p, const Config& c) {
-              return Launch{
-                  .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / c["heads_per_block"]),
-                           as_unsigned(p["batch"])},
-                  .block = {as_unsigned(c["block"])},
-                  .pdl = c["pdl"] != 0};
-            }},
-           combine_stage()},
+      .stages = split_stages(),
+      .constants = split_constants,
       .workspace_bytes = split_workspace};
+  std::ranges::copy(split_constraints("splits"), std::back_inserter(v.constraints));
+  return v;
+}
+
+/// What changes the order of sums is pinned, by nothing that hangs on the batch: blocks of 256 keys, as many
+/// lanes per key as it has 16-byte pieces, the fewest keys in flight.
+const std::string kDeterministicRule =
+    "deterministic == 0 || (keys_per_block == 256 && block == 128 && combine == 0 && combine_block == 128 && "
+    "threads_per_value == threads_per_key && unroll * " +
+    kRow +
+    " < 128 * threads_per_key && "
+    "((threads_per_key == 4 && " +
+    kRow + " < 128) || (threads_per_key * 16 <= " + kRow + " && threads_per_key * 32 > " + kRow +
+    ") || (threads_per_key == 32 && " + kRow + " >= 1024)))";
+
+Variant split_keys() {
+  Variant v{
+      .name = "split_keys",
+      .idea = "split_seq with splits of so many keys: even work where lengths differ, and bits that do not",
+      .parameters = {{"block", {64, 128, 256}, "threads per block"},
+                     {"keys_per_block", {32, 64, 128, 256, 512, 1024}, "keys of a split"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
+                     kSplitUnroll,
+                     kHeadsPerBlock,
+                     kPdl,
+                     kCombine,
+                     kCombineBlock},
+      .constraints = {kDeterministicRule, "keys_per_block < context || keys_per_block == 256",
+                      // Weights of all splits in shared memory.
+                      "combine == 0 || context * heads_per_block <= 2048 * keys_per_block"},
+      .stages = split_stages(),
+      .constants = split_constants,
+      .workspace_bytes = split_workspace};
+  std::ranges::copy(split_constraints("(context / keys_per_block)"), std::back_inserter(v.constraints));
+  return v;
 }
 
 Variant mma() {
@@ -157,6 +225,7 @@ Variant mma() {
                      kCombineBlock},
       .constraints =
           {
+              kPlainDecode,
               "append == 0 && k_layout == 0",
               "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
               // The ring, softmax states and weights of the merge fit, and it is worth the block.
@@ -184,11 +253,14 @@ Variant mma() {
                   .pdl = c["pdl"] != 0};
             }},
            combine_stage()},
+      .constants = split_constants,
       .workspace_bytes = split_workspace};
 }
 
 }  // namespace
 
-std::vector<Variant> attention_decode_cuda() { return {naive(), vectorized(), split_seq(), mma()}; }
+std::vector<Variant> attention_decode_cuda() {
+  return {naive(), vectorized(), split_seq(), split_keys(), mma()};
+}
 
 }  // namespace warptune

@@ -13,49 +13,110 @@ namespace warptune {
 namespace {
 
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim;
-  bool dsx, append;
+  std::int64_t q_heads, kv_heads, head_dim, page, window;
+  bool dsx, append, own_scales;  // a scale per row of the cache, not per head
+  DType dtype, cache, out;
+  ScoreBias score_bias;
+  Epilogue epilogue;
 
   explicit Shape(const Problem& p)
       : q_heads(p["q_heads"]),
         kv_heads(p["kv_heads"]),
         head_dim(p["head_dim"]),
+        page(p["page_size"]),
+        window(p["window"]),
         dsx(p["k_layout"] != 0),
-        append(p["append"] != 0) {}
+        append(p["append"] != 0),
+        own_scales(p["kv_scale"] != 0),
+        dtype(p.dtype),
+        cache(cache_dtype(p)),
+        out(decode_out_dtype(p)),
+        score_bias(static_cast<ScoreBias>(p["score_bias"])),
+        epilogue(static_cast<Epilogue>(p["epilogue"])) {}
   std::int64_t group() const { return q_heads / kv_heads; }
   std::int64_t rows() const { return q_heads + 2 * kv_heads; }
+  std::int64_t first_key(std::int64_t length) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, length - window);
+  }
 };
 
-/// The cache of one KV head of one sequence.
-template <class T>
+/// Calls f.operator()<T, C>() with the host types of the problem and its caches.
+template <class F>
+void with_types(const Shape& s, F&& f) {
+  with_float_dtype(s.dtype, [&]<class T>() {
+    if (s.cache == DType::int8)
+      f.template operator()<T, std::int8_t>();
+    else if (s.cache == DType::fp8)
+      f.template operator()<T, fp8>();
+    else
+      f.template operator()<T, T>();
+  });
+}
+
+/// The cache of one KV head of one sequence; C: what it holds.
+template <class C>
 class HeadCache {
  public:
   HeadCache(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t kv_head)
-      : capacity_(a.capacity), head_dim_(s.head_dim), dsx_(s.dsx) {
-    const std::int64_t first = (b * s.kv_heads + kv_head) * capacity_ * head_dim_;
-    k_ = static_cast<T*>(a.k_cache) + first;
-    v_ = static_cast<T*>(a.v_cache) + first;
+      : a_(a), s_(s), kv_head_(kv_head), first_row_((b * s.kv_heads + kv_head) * a.capacity) {
+    if (s.page != 0) pages_ = a.block_table + b * (a.capacity / s.page);
   }
-  T& k(std::int64_t key, std::int64_t i) const {
-    constexpr std::int64_t x = 16 / sizeof(T);
-    return k_[dsx_ ? (i / x * capacity_ + key) * x + i % x : key * head_dim_ + i];
-  }
-  T& v(std::int64_t key, std::int64_t i) const { return v_[key * head_dim_ + i]; }
   float score(const std::vector<float>& q, std::int64_t key) const {
-    float s = 0;
-    for (std::int64_t i = 0; i < head_dim_; ++i)
-      s += q[static_cast<std::size_t>(i)] * static_cast<float>(k(key, i));
-    return s;
+    const std::int64_t at = row(key);
+    float sum = 0;
+    for (std::int64_t i = 0; i < s_.head_dim; ++i)
+      sum += q[static_cast<std::size_t>(i)] * static_cast<float>(k(at, i));
+    return sum * scale(a_.k_scale, at);
   }
   void add_value(std::vector<float>& out, std::int64_t key, float weight) const {
-    for (std::int64_t i = 0; i < head_dim_; ++i)
-      out[static_cast<std::size_t>(i)] += weight * static_cast<float>(v(key, i));
+    const std::int64_t at = row(key);
+    weight *= scale(a_.v_scale, at);
+    for (std::int64_t i = 0; i < s_.head_dim; ++i)
+      out[static_cast<std::size_t>(i)] += weight * static_cast<float>(v(at, i));
+  }
+  /// Writes the rows of a key as the cache stores them.
+  void append(std::int64_t key, const std::vector<float>& new_k, const std::vector<float>& new_v) const {
+    const std::int64_t at = row(key);
+    const float k_inverse = inverse(a_.k_scale, at, new_k), v_inverse = inverse(a_.v_scale, at, new_v);
+    for (std::int64_t i = 0; i < s_.head_dim; ++i) {
+      const auto n = static_cast<std::size_t>(i);
+      store(s_.cache, &k(at, i), 0, static_cast<double>(new_k[n] * k_inverse));
+      store(s_.cache, &v(at, i), 0, static_cast<double>(new_v[n] * v_inverse));
+    }
   }
 
  private:
-  T *k_, *v_;
-  std::int64_t capacity_, head_dim_;
-  bool dsx_;
+  std::int64_t row(std::int64_t key) const {
+    if (!pages_) return first_row_ + key;
+    return (pages_[key / s_.page] * s_.kv_heads + kv_head_) * s_.page + key % s_.page;
+  }
+  C& k(std::int64_t row, std::int64_t i) const {
+    C* data = static_cast<C*>(a_.k_cache);
+    if (!s_.dsx) return data[row * s_.head_dim + i];
+    constexpr std::int64_t x = 16 / sizeof(C);
+    const std::int64_t rows = pages_ ? s_.page : a_.capacity, within = row % rows;
+    return data[(row - within) * s_.head_dim + (i / x * rows + within) * x + i % x];
+  }
+  C& v(std::int64_t row, std::int64_t i) const { return static_cast<C*>(a_.v_cache)[row * s_.head_dim + i]; }
+  float scale(const float* scales, std::int64_t row) const {
+    return scales ? scales[s_.own_scales ? row : kv_head_] : 1.0f;
+  }
+  /// What a new row is multiplied by; writes its scale where rows have their own.
+  float inverse(float* scales, std::int64_t row, const std::vector<float>& x) const {
+    if (!scales) return 1;
+    if (s_.own_scales) {
+      float max = 0;
+      for (const float value : x) max = std::max(max, std::abs(value));
+      scales[row] = max / (s_.cache == DType::int8 ? 127.0f : 448.0f);
+    }
+    const float by = scale(scales, row);
+    return by == 0 ? 0 : 1 / by;
+  }
+
+  const AttentionDecodeArgs& a_;
+  const Shape& s_;
+  std::int64_t kv_head_, first_row_;
+  const int* pages_ = nullptr;
 };
 
 /// Row `row` of q (or of the fused qkv, then with bias, and rotated unless `position` is below 0).
@@ -81,54 +142,73 @@ std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::i
   return x;
 }
 
-template <class T>
+template <class T, class C>
 void append_row(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t kv_head) {
   const std::int64_t position = a.lengths[b] - 1;
   if (position < 0) return;
-  const HeadCache<T> cache(a, s, b, kv_head);
-  const auto k = load_row<T>(a, s, b, s.q_heads + kv_head, position);
-  const auto v = load_row<T>(a, s, b, s.q_heads + s.kv_heads + kv_head, -1);
-  for (std::int64_t i = 0; i < s.head_dim; ++i) {
-    cache.k(position, i) = static_cast<T>(k[static_cast<std::size_t>(i)]);
-    cache.v(position, i) = static_cast<T>(v[static_cast<std::size_t>(i)]);
-  }
+  auto k = load_row<T>(a, s, b, s.q_heads + kv_head, position);
+  auto v = load_row<T>(a, s, b, s.q_heads + s.kv_heads + kv_head, -1);
+  for (auto* row : {&k, &v})
+    for (float& value : *row) value = static_cast<float>(static_cast<T>(value));
+  HeadCache<C>(a, s, b, kv_head).append(position, k, v);
 }
 
+/// What is added to the score of a key.
+template <class T>
+float score_bias(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t head,
+                 std::int64_t key) {
+  if (s.score_bias == ScoreBias::alibi)
+    return a.alibi_slopes[head] * static_cast<float>(key - (a.lengths[b] - 1));
+  if (s.score_bias == ScoreBias::additive)
+    return static_cast<float>(static_cast<const T*>(a.score_bias)[(b * s.q_heads + head) * a.capacity + key]);
+  return 0;
+}
+
+/// What leaves: the weighted sum of V over the sum of weights, those relative to a score of `max`.
 template <class T>
 void store_out(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t head,
-               const std::vector<float>& sums, float divisor) {
-  T* out = static_cast<T*>(a.out) + (b * s.q_heads + head) * s.head_dim;
-  for (std::int64_t i = 0; i < s.head_dim; ++i)
-    out[i] = static_cast<T>(divisor > 0 ? sums[static_cast<std::size_t>(i)] / divisor : 0.0f);
+               const std::vector<float>& sums, float sum, float max) {
+  const std::int64_t row = b * s.q_heads + head;
+  for (std::int64_t i = 0; i < s.head_dim; ++i) {
+    float x = sum > 0 ? sums[static_cast<std::size_t>(i)] / sum : 0.0f;
+    const auto of_row = [&](const void* vector) {
+      return static_cast<float>(static_cast<const T*>(vector)[head * s.head_dim + i]);
+    };
+    if (s.epilogue != Epilogue::none) x = (x + of_row(a.shift)) * of_row(a.smooth);
+    if (s.epilogue == Epilogue::quantize) x *= a.out_scale;
+    store(s.out, a.out, row * s.head_dim + i, static_cast<double>(x));
+  }
+  if (a.lse) a.lse[row] = sum > 0 ? max + std::log(sum) : -std::numeric_limits<float>::infinity();
 }
 
 /// All scores, then softmax, then the weighted sum of V.
-template <class T>
+template <class T, class C>
 void attend_naive(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t head) {
-  const std::int64_t length = a.lengths[b];
-  const HeadCache<T> cache(a, s, b, head / s.group());
-  std::vector<float> sums(static_cast<std::size_t>(s.head_dim)), scores(static_cast<std::size_t>(length));
-  float sum = 0;
+  const std::int64_t length = a.lengths[b], first = s.first_key(length);
+  const HeadCache<C> cache(a, s, b, head / s.group());
+  std::vector<float> sums(static_cast<std::size_t>(s.head_dim)), scores;
+  float sum = 0, max = -std::numeric_limits<float>::infinity();
   if (length > 0) {
     const auto q = load_row<T>(a, s, b, head, length - 1);
-    for (std::int64_t key = 0; key < length; ++key)
-      scores[static_cast<std::size_t>(key)] = cache.score(q, key) * a.scale;
-    const float max = *std::ranges::max_element(scores);
-    for (std::int64_t key = 0; key < length; ++key) {
-      const float weight = std::exp(scores[static_cast<std::size_t>(key)] - max);
+    for (std::int64_t key = first; key < length; ++key)
+      scores.push_back(cache.score(q, key) * a.scale + score_bias<T>(a, s, b, head, key));
+    max = *std::ranges::max_element(scores);
+  }
+  if (std::isfinite(max))
+    for (std::int64_t key = first; key < length; ++key) {
+      const float weight = std::exp(scores[static_cast<std::size_t>(key - first)] - max);
       sum += weight;
       cache.add_value(sums, key, weight);
     }
-  }
-  store_out<T>(a, s, b, head, sums, sum);
+  store_out<T>(a, s, b, head, sums, sum, max);
 }
 
 /// Online softmax over blocks of keys, all query heads of a KV head together: K and V are read once.
-template <class T>
+template <class T, class C>
 void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t kv_head,
                     std::int64_t keys_per_block) {
   const std::int64_t length = a.lengths[b], group = s.group();
-  const HeadCache<T> cache(a, s, b, kv_head);
+  const HeadCache<C> cache(a, s, b, kv_head);
   struct Head {
     std::vector<float> q, sums;
     float max = -std::numeric_limits<float>::infinity(), sum = 0;
@@ -140,12 +220,16 @@ void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b
     if (length > 0) head.q = load_row<T>(a, s, b, kv_head * group + h, length - 1);
   }
   std::vector<float> scores(static_cast<std::size_t>(keys_per_block));
-  for (std::int64_t first = 0; first < length; first += keys_per_block) {
+  for (std::int64_t first = s.first_key(length); first < length; first += keys_per_block) {
     const std::int64_t n = std::min(keys_per_block, length - first);
-    for (Head& head : heads) {
+    for (std::int64_t h = 0; h < group; ++h) {
+      Head& head = heads[static_cast<std::size_t>(h)];
       float max = head.max;
       for (std::int64_t i = 0; i < n; ++i)
-        max = std::max(max, scores[static_cast<std::size_t>(i)] = cache.score(head.q, first + i) * a.scale);
+        max = std::max(max, scores[static_cast<std::size_t>(i)] =
+                                cache.score(head.q, first + i) * a.scale +
+                                score_bias<T>(a, s, b, kv_head * group + h, first + i));
+      if (std::isinf(max)) continue;  // every key so far is masked
       const float rescale = std::exp(head.max - max);
       head.max = max;
       head.sum *= rescale;
@@ -159,15 +243,15 @@ void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b
   }
   for (std::int64_t h = 0; h < group; ++h) {
     const Head& head = heads[static_cast<std::size_t>(h)];
-    store_out<T>(a, s, b, kv_head * group + h, head.sums, head.sum);
+    store_out<T>(a, s, b, kv_head * group + h, head.sums, head.sum, head.max);
   }
 }
 
-template <class T>
+template <class T, class C>
 void append_all(const AttentionDecodeArgs& a, const Shape& s, int threads) {
   if (!s.append) return;
   parallel_for(a.batch * s.kv_heads, threads,
-               [&](std::int64_t i) { append_row<T>(a, s, i / s.kv_heads, i % s.kv_heads); });
+               [&](std::int64_t i) { append_row<T, C>(a, s, i / s.kv_heads, i % s.kv_heads); });
 }
 
 }  // namespace
@@ -178,14 +262,15 @@ std::vector<Variant> attention_decode_host() {
           .name = "host_naive",
           .idea = "head after head: all scores, softmax, weighted sum",
           .backend = Backend::host,
+          .constraints = {"deterministic == 0"},
           .host =
               [](const Problem& p, const Config&) {
-                return [s = Shape(p), dtype = p.dtype](const void* raw) {
+                return [s = Shape(p)](const void* raw) {
                   const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
-                  with_float_dtype(dtype, [&]<class T>() {
-                    append_all<T>(a, s, 1);
+                  with_types(s, [&]<class T, class C>() {
+                    append_all<T, C>(a, s, 1);
                     for (std::int64_t i = 0; i < a.batch * s.q_heads; ++i)
-                      attend_naive<T>(a, s, i / s.q_heads, i % s.q_heads);
+                      attend_naive<T, C>(a, s, i / s.q_heads, i % s.q_heads);
                   });
                 };
               },
@@ -197,16 +282,18 @@ std::vector<Variant> attention_decode_host() {
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"},
                          {"keys_per_block", {16, 64, 256}, "keys between two rescalings"}},
           .constraints = {"threads <= sms", "threads <= batch * kv_heads || threads == 1",
-                          "keys_per_block < 2 * context || keys_per_block == 16"},
+                          // A deterministic sum has one order: that of this variant, with these blocks.
+                          "keys_per_block == 64 || deterministic == 0",
+                          "keys_per_block < 2 * context || keys_per_block == 16 || deterministic == 1"},
           .host =
               [](const Problem& p, const Config& c) {
-                return [s = Shape(p), dtype = p.dtype, threads = static_cast<int>(c["threads"]),
+                return [s = Shape(p), threads = static_cast<int>(c["threads"]),
                         keys_per_block = c["keys_per_block"]](const void* raw) {
                   const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
-                  with_float_dtype(dtype, [&]<class T>() {
-                    append_all<T>(a, s, threads);
+                  with_types(s, [&]<class T, class C>() {
+                    append_all<T, C>(a, s, threads);
                     parallel_for(a.batch * s.kv_heads, threads, [&](std::int64_t i) {
-                      attend_blocked<T>(a, s, i / s.kv_heads, i % s.kv_heads, keys_per_block);
+                      attend_blocked<T, C>(a, s, i / s.kv_heads, i % s.kv_heads, keys_per_block);
                     });
                   });
                 };
