@@ -7,6 +7,7 @@
 // over many keys: kSplits blocks share the keys, and another kernel merges what they leave. Fragment layouts:
 // common/mma.cuh.
 #include "attention_prefill/partials.cuh"
+#include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
 #include "attention_prefill/swizzled_tile.cuh"
 #include "common/async_copy.cuh"
@@ -207,32 +208,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     }
 
     const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;
-    if constexpr (S::kBias) {
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-        for (int nt = 0; nt < kKeyTiles; ++nt)
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            s[mt][nt][i] =
-                fmaf(s[mt][nt][i], to_log2, bias.at(my_row + mt * 16 + i / 2 * 8, my_key + nt * 8 + i % 2));
-    }
-    if (tile < masked || (S::kWindow && first_key < hidden_most)) {
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int row = my_row + mt * 16 + r * 8, seen = visible_keys<S::kCausal>(sequence, row);
-          const int first = first_visible<S>(args, sequence, row);
-#pragma unroll
-          for (int nt = 0; nt < kKeyTiles; ++nt)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              const int key = my_key + nt * 8 + i;
-              if (key >= seen || (S::kWindow && key < first)) s[mt][nt][2 * r + i] = -WARPTUNE_INFINITY;
-            }
-        }
-    }
+    if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
+    if (tile < masked || (S::kWindow && first_key < hidden_most))
+      hide_keys<S>(s, args, sequence, my_row, my_key);
 
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
@@ -263,12 +241,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
           o[mt][dt][2 * r + 1] *= shrink;
         }
       }
-    if constexpr (S::kDropout) {
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-        for (int nt = 0; nt < kKeyTiles; ++nt) dropout.apply(s[mt][nt], my_row + mt * 16, my_key + nt * 8);
-    }
+    if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
     multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
   }
 

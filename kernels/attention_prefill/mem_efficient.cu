@@ -2,12 +2,15 @@
 // 2021; xFormers). A block takes kQueries x kKeys tiles of scores, shared by kWarpsM x kWarpsN warps: several
 // warps hold pieces of a row, so its maximum, the weights and in the end the sum go through shared memory.
 // The output is rescaled as maxima rise; it is accumulated in registers, or in memory as fp32, which leaves
-// registers for larger tiles and heads. V is fetched under Q.K, the next K under P.V. 16-bit dtypes use
-// tensor cores; fp32 the CUDA cores, in the same layout of fragments (common/mma.cuh).
+// registers for larger tiles, heads and kBlocks blocks on a multiprocessor. V is fetched under Q.K, the next
+// K under P.V. 16-bit dtypes use tensor cores; fp32 the CUDA cores, in the same layout of fragments
+// (common/mma.cuh).
+#include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
 #include "attention_prefill/swizzled_tile.cuh"
 #include "common/async_copy.cuh"
 #include "common/exp2.cuh"
+#include "common/load_matrix.cuh"
 #include "common/mma.cuh"
 #include "common/pdl.cuh"
 #include "common/vec.cuh"
@@ -21,16 +24,20 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
   using Tile = SwizzledTile<T, kDepth>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
+    const int row = lane / 16 * 8 + lane % 8;  // of b
+    const unsigned from_a = shared_address(a) + lane % 16 * Tile::kRowBytes,
+                   from_b = shared_address(b) + row * Tile::kRowBytes;
 #pragma unroll
     for (int kk = 0; kk < kDepth / 16; ++kk) {
       unsigned x[kMt][4];
 #pragma unroll
       for (int mt = 0; mt < kMt; ++mt)
-        load_matrix_x4(x[mt], Tile::at(a, mt * 16 + lane % 16, kk * 2 + lane / 16));
+        load_matrix_x4_at(x[mt],
+                          from_a + Tile::offset(lane % 16, kk * 2 + lane / 16) + mt * 16 * Tile::kRowBytes);
 #pragma unroll
       for (int np = 0; np < kNt / 2; ++np) {
         unsigned y[4];  // rows 0-7: y[0], y[1]; rows 8-15: y[2], y[3]
-        load_matrix_x4(y, Tile::at(b, np * 16 + lane / 16 * 8 + lane % 8, kk * 2 + lane / 8 % 2));
+        load_matrix_x4_at(y, from_b + Tile::offset(row, kk * 2 + lane / 8 % 2) + np * 16 * Tile::kRowBytes);
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * np], x[mt], y[0], y[1]);
@@ -70,17 +77,21 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
   using Tile = SwizzledTile<T, kDim>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
+    const unsigned from_p = shared_address(p) + lane % 16 * Weights::kRowBytes,
+                   from_v = shared_address(v) + lane % 16 * Tile::kRowBytes;
 #pragma unroll
     for (int kt = 0; kt < kKeys / 16; ++kt) {
       unsigned x[kMt][4];
 #pragma unroll
       for (int mt = 0; mt < kMt; ++mt)
-        load_matrix_x4(x[mt], Weights::at(p, mt * 16 + lane % 16, kt * 2 + lane / 16));
+        load_matrix_x4_at(
+            x[mt], from_p + Weights::offset(lane % 16, kt * 2 + lane / 16) + mt * 16 * Weights::kRowBytes);
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         if (!kAll && first + pair >= kDim / 16) break;
         unsigned y[4];  // columns 0-7: y[0], y[1]; columns 8-15: y[2], y[3]
-        load_matrix_x4_transposed(y, Tile::at(v, kt * 16 + lane % 16, (first + pair) * 2 + lane / 16));
+        load_matrix_x4_transposed_at(
+            y, from_v + Tile::offset(lane % 16, (first + pair) * 2 + lane / 16) + kt * 16 * Tile::kRowBytes);
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * pair], x[mt], y[0], y[1]);
@@ -125,8 +136,8 @@ __device__ __forceinline__ void for_pieces(int rows, int columns, F f) {
         if (mt * 16 + r * 8 < rows && nt < columns) f(mt, r, nt);
 }
 
-template <class T, class S, int kQueries, int kKeys, int kWarpsM, int kWarpsN, bool kInMemory>
-__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
+template <class T, class S, int kQueries, int kKeys, int kWarpsM, int kWarpsN, bool kInMemory, int kBlocks>
+__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
     attention_prefill_mem_efficient(AttentionPrefillArgs args) {
   constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kThreads = kWarpsM * kWarpsN * 32;
   constexpr int kMt = kQueries / kWarpsM / 16, kNt = kKeys / kWarpsN / 8;  // of a warp's piece of scores
@@ -173,7 +184,8 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
   const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
   const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kHeadDimV / 16 - first_pair);
   const int tile_row = warp_row + lane / 4, my_row = first_row + tile_row;  // and 8 and 16 * mt more
-  const float scale = args.scale * kLog2e;
+  const float to_log2 = args.scale * kLog2e;
+  const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
   float o[kMt][2 * kHeldPairs][4] = {};
   float row_max[kMt][2], row_sum[kMt][2];  // maxima of whole rows; sums of this lane
 #pragma unroll
@@ -198,25 +210,16 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
     multiply_rows<T, kHeadDim, kMt, kNt>(s, q_tile + warp_row * kHeadDim, k_tile + warp_key * kHeadDim);
 
     const int my_key = first_key + warp_key + lane % 4 * 2;
-    const bool masked = first_key + kKeys > visible_least || (S::kWindow && first_key < hidden_most);
+    if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
+    if (first_key + kKeys > visible_least || (S::kWindow && first_key < hidden_most))
+      hide_keys<S>(s, args, sequence, my_row, my_key);
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = my_row + mt * 16 + r * 8;
-        const int seen = masked ? visible_keys<S::kCausal>(sequence, row) : sequence.kv_len;
-        const int first = masked ? first_visible<S>(args, sequence, row) : 0;
         float most = -WARPTUNE_INFINITY;
 #pragma unroll
-        for (int nt = 0; nt < kNt; ++nt)
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            float& x = s[mt][nt][2 * r + i];
-            const int key = my_key + nt * 8 + i;
-            x = S::kBias ? fmaf(x, scale, bias.at(row, key)) : x * scale;
-            if (masked && (key >= seen || (S::kWindow && key < first))) x = -WARPTUNE_INFINITY;
-            most = fmaxf(most, x);
-          }
+        for (int nt = 0; nt < kNt; ++nt) most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
         if (lane % 4 == 0) of_row[warp % kWarpsN * kQueries + tile_row + mt * 16 + r * 8] = most;
@@ -235,8 +238,8 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
 #pragma unroll
         for (int w = 0; w < kWarpsN; ++w)
           most = fmaxf(most, of_row[w * kQueries + tile_row + mt * 16 + r * 8]);
-        const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most;  // a row that saw no key yet
-        shrink[mt][r] = exp2_fast(row_max[mt][r] - offset);
+        const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most * scale;  // a row that saw no key yet
+        shrink[mt][r] = exp2_fast(fmaf(row_max[mt][r], scale, -offset));
         row_max[mt][r] = most;
         row_sum[mt][r] *= shrink[mt][r];
 #pragma unroll
@@ -244,15 +247,15 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& x = s[mt][nt][2 * r + i];
-            x = exp2_fast(x - offset);
+            x = exp2_fast(fmaf(x, scale, -offset));
             row_sum[mt][r] += x;
           }
       }
+    if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
       for (int nt = 0; nt < kNt; ++nt) {
-        if constexpr (S::kDropout) dropout.apply(s[mt][nt], my_row + mt * 16, my_key + nt * 8);
         const int column = warp_key + nt * 8 + lane % 4 * 2;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -315,7 +318,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, 1)
       factor[mt][r] = normalizer<S>(args, sum);
       if constexpr (S::kLse)
         if (warp % kWarpsN == 0 && lane % 4 == 0 && tile_row + mt * 16 + r * 8 < rows)
-          lse_rows<S>(args, b, head)[my_row + mt * 16 + r * 8] = lse_of(row_max[mt][r], sum);
+          lse_rows<S>(args, b, head)[my_row + mt * 16 + r * 8] = lse_of(row_max[mt][r] * scale, sum);
     }
   for (int pair = 0; pair < kPairs; pair += kHeldPairs)
     for_pieces<kMt, 2 * kHeldPairs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {

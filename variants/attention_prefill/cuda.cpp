@@ -104,20 +104,29 @@ Variant mem_efficient() {
                      {"keys", {32, 64, 128}, "keys per step"},
                      {"warps_m", {1, 2, 4}, "warps that share the queries"},
                      {"warps_n", {2, 4}, "warps that share the keys"},
-                     {"accumulator", {0, 1}, "where the output is summed up", {"registers", "memory"}}},
+                     {"accumulator", {0, 1}, "where the output is summed up", {"registers", "memory"}},
+                     {"blocks", {1, 2, 3, 4}, "blocks per multiprocessor that registers are made to do for"}},
       .constraints = {"head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
                       // A warp's piece of scores: 16 or 32 queries, 16 to 64 keys, 1024 scores or more.
                       "queries <= 32 * warps_m && queries >= 16 * warps_m",
                       "keys <= 64 * warps_n && keys >= 16 * warps_n",
                       "queries * keys >= 1024 * warps_m * warps_n || queries == 32",
-                      // Registers: scores, the output, and 32 of its columns where it is in memory.
+                      // Registers: scores, the output (32 of its columns where it is in memory), copies.
                       "queries / warps_m * (keys / warps_n + (accumulator == 1 ? 32 : " + kValueDim +
-                          " / warps_n)) <= 32 * (dtype_bytes == 2 ? 128 : 96)",
+                          " / warps_n)) / 32 + keys * " + kLongerDim +
+                          " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
+                          "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
+                          "min(200, 2048 / (blocks * warps_m * warps_n))",
+                      // 8 to 16 warps on a multiprocessor.
+                      "blocks * warps_m * warps_n <= 16",
+                      "blocks * warps_m * warps_n >= 8 || blocks == 4 || (blocks + 1) * (" + shared +
+                          ") > shared_per_block",
+                      "blocks == 1 || blocks * (" + shared + " + 4 * warps_n * queries) <= shared_per_block",
                       "accumulator == 0 || " + kValueDim + " >= 128", "queries < 2 * q_len || queries == 32",
                       shared + " + 4 * warps_n * queries <= shared_per_block"},
       .stages = {{"attention_prefill/mem_efficient.cu",
                   "attention_prefill_mem_efficient<{dtype}, " + kShape +
-                      ", {queries}, {keys}, {warps_m}, {warps_n}, {accumulator} == 1>",
+                      ", {queries}, {keys}, {warps_m}, {warps_n}, {accumulator} == 1, {blocks}>",
                   [](const Problem& p, const Config& c) {
                     const auto m = c["queries"], n = c["keys"], d = p["head_dim"];
                     const auto elements = m * d + n * (d + value_dim(p)) + m * n;
