@@ -169,9 +169,10 @@ Variant flash_mma() {
                   ")) * 2 <= shared_per_block",
               // Tiles of 64 and 128 queries where there are as many, smaller ones for few queries.
               "tile_m < 2 * q_len || tile_m == 16",
-              "tile_m >= 64 || q_len <= 64",
-              // Short key tiles only where heads or pages are large.
-              "tile_n >= 32 || " + kLongerDim + " >= 192 || page_size == 16 || kv_len <= 64",
+              "tile_m >= 64 || q_len <= 2 * tile_m",
+              // Short key tiles only where heads are large or pages short.
+              "tile_n >= 32 || " + kLongerDim +
+                  " >= 192 || kv_len <= 64 || (page_size == 16 && stages == 4 && hold_q == 1)",
               "tile_n < 2 * kv_len || tile_n == 16",
               "tile_n <= 128 || stages <= 2",
               // Bytes in flight where blocks are small.
@@ -181,7 +182,7 @@ Variant flash_mma() {
               "splits == 1 || kv_len >= splits * 128",
               "splits <= 2 || " + blocks + " * splits * warps <= 16 * sms",
               "splits == 1 || " + blocks + " * splits * warps >= 2 * sms || kv_len < splits * 256",
-              "head_first == 0 || q_len > tile_m",
+              "head_first == 0 || (q_len > tile_m && splits == 1)",
           },
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_mma.cu",
