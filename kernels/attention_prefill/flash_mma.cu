@@ -4,8 +4,8 @@
 // fetched under Q.K and the next K under P.V). Each warp owns 16 or 32 queries: scores, probabilities and the
 // output stay in its registers (the accumulator layout of Q.K is the A layout of P.V), rows are reduced by
 // butterflies over the four lanes that share them; the fragments of Q too stay there with kHoldQ. Few queries
-// over many keys: kSplits blocks share the keys, and another kernel merges what they leave. Fragment layouts:
-// common/mma.cuh.
+// over many keys: kSplits blocks share the keys, and another kernel merges what they leave; kPack query heads
+// that see the same keys are rows of one tile. Fragment layouts: common/mma.cuh.
 #include "attention_prefill/partials.cuh"
 #include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
@@ -91,7 +91,7 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
 }
 
 template <class T, class S, int kTileM, int kTileN, int kWarps, int kStages, bool kHoldQ, bool kHeadFirst,
-          int kSplits>
+          int kSplits, int kPack>
 __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
   constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV;
   using Tile = SwizzledTile<T, kHeadDim>;
@@ -106,24 +106,31 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
 
   pdl_wait();
-  const int tiles_m = gridDim.x / S::kQHeads;
-  const int head = kHeadFirst ? blockIdx.x % S::kQHeads : blockIdx.x / tiles_m;
-  const int nth = kHeadFirst ? blockIdx.x / S::kQHeads : blockIdx.x % tiles_m;
+  constexpr int kHeads = S::kQHeads / kPack;
+  const int tiles_m = gridDim.x / kHeads;
+  const int head = (kHeadFirst ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPack;  // the first one
+  const int nth = kHeadFirst ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
   const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
   const Sequence sequence = load_sequence(args, blockIdx.y);
-  if constexpr (S::kLse)
+  const int all_rows = sequence.q_len * kPack;  // row i is head i % kPack of query i / kPack
+  if constexpr (S::kLse && kPack == 1)
     if (blockIdx.z == 0) pad_lse<S, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
-  if (first_row >= sequence.q_len) return;
+  if constexpr (S::kLse && kPack > 1)
+    if (blockIdx.z == 0 && first_row == 0)
+      for (int i = 0; i < kPack; ++i)
+        pad_lse<S, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
+  if (first_row >= all_rows) return;
 
-  const int rows = min(kTileM, sequence.q_len - first_row);
+  const int rows = min(kTileM, all_rows - first_row);
+  const int first_query = first_row / kPack, last_query = (first_row + rows - 1) / kPack;
   const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
   const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
   const ScoreBias<T, S> bias(args, sequence, head);
   const Dropout<S> dropout(args, blockIdx.y, head);
-  const int visible_most = max(0, visible_keys<S::kCausal>(sequence, first_row + rows - 1));
-  const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_row));
-  const int hidden_most = first_visible<S>(args, sequence, first_row + rows - 1);  // by the window
-  int begin = first_visible<S>(args, sequence, first_row) / kTileN, end = ceil_div(visible_most, kTileN);
+  const int visible_most = max(0, visible_keys<S::kCausal>(sequence, last_query));
+  const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_query));
+  const int hidden_most = first_visible<S>(args, sequence, last_query);  // by the window
+  int begin = first_visible<S>(args, sequence, first_query) / kTileN, end = ceil_div(visible_most, kTileN);
   if constexpr (kSplits > 1) {
     const int share = ceil_div(end - begin, kSplits);
     begin = min(end, begin + static_cast<int>(blockIdx.z) * share);
@@ -144,9 +151,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
 
   // One group for q, then kStages - 1 groups of a K and a V tile (one K tile for a single stage).
   constexpr int kAhead = kStages == 1 ? 1 : kStages - 1;
-  const T* q = static_cast<const T*>(args.q) + (sequence.first + first_row) * args.q_stride + head * kHeadDim;
+  const T* q = static_cast<const T*>(args.q) + sequence.first * args.q_stride + head * kHeadDim;
   Tile::template fetch<kTileM, kThreads>(
-      q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
+      q_tile,
+      [&](int row) {
+        row += first_row;
+        return q + row / kPack * args.q_stride + row % kPack * kHeadDim;
+      },
+      rows);
   copy_async_commit();
   for (int stage = 0; stage < kAhead; ++stage) {
     if (stage < tiles) {
@@ -210,7 +222,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;
     if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
     if (tile < masked || (S::kWindow && first_key < hidden_most))
-      hide_keys<S>(s, args, sequence, my_row, my_key);
+      hide_keys<S, kPack>(s, args, sequence, my_row, my_key);
 
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
@@ -261,9 +273,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
       const int row = my_row + mt * 16 + r * 8;
       if constexpr (kSplits > 1) {
-        if (row >= sequence.q_len) continue;
+        if (row >= all_rows) continue;
         const Partials<S, kSplits> partials(args);
-        const long long index = partials.index(blockIdx.z, sequence.first + row, head);
+        const long long index = partials.index(blockIdx.z, sequence.first + row / kPack, head + row % kPack);
         if (lane % 4 == 0) partials.states[index] = make_float2(row_max[mt][r] * scale, sum);
         float* const to = partials.rows + index * kHeadDimV + lane % 4 * 2;
 #pragma unroll
@@ -271,8 +283,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
           *reinterpret_cast<float2*>(to + dt * 8) = make_float2(o[mt][dt][2 * r], o[mt][dt][2 * r + 1]);
       } else {
         if constexpr (S::kLse)
-          if (lane % 4 == 0 && row < sequence.q_len)
-            lse_rows<S>(args, blockIdx.y, head)[row] = lse_of(row_max[mt][r] * scale, sum);
+          if (lane % 4 == 0 && row < all_rows)
+            lse_rows<S>(args, blockIdx.y, head + row % kPack)[row / kPack] =
+                lse_of(row_max[mt][r] * scale, sum);
         const float inverse = normalizer<S>(args, sum);
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
@@ -285,12 +298,12 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   if constexpr (kSplits == 1) {
     __syncwarp();
     constexpr long long kOutStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
-    T* const out = static_cast<T*>(args.out) + (sequence.first + first_row) * kOutStride + head * kHeadDimV;
+    T* const out = static_cast<T*>(args.out) + sequence.first * kOutStride + head * kHeadDimV;
     for (int piece = lane; piece < kRowTiles * 16 * ValueTile::kChunks; piece += 32) {
       const int row = piece / ValueTile::kChunks, chunk = piece % ValueTile::kChunks;
-      const int block_row = warp * kRowTiles * 16 + row;
-      if (block_row < rows)
-        store_vec<8>(out + block_row * kOutStride + chunk * 8,
+      const int to = first_row + warp * kRowTiles * 16 + row;
+      if (to < all_rows)
+        store_vec<8>(out + to / kPack * kOutStride + to % kPack * kHeadDimV + chunk * 8,
                      load_vec<8>(ValueTile::at(out_rows, row, chunk)));
     }
   }

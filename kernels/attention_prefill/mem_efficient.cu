@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
     const int my_key = first_key + warp_key + lane % 4 * 2;
     if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
     if (first_key + kKeys > visible_least || (S::kWindow && first_key < hidden_most))
-      hide_keys<S>(s, args, sequence, my_row, my_key);
+      hide_keys<S, 1>(s, args, sequence, my_row, my_key);
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll

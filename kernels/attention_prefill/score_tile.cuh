@@ -18,15 +18,15 @@ __device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], const ScoreBia
         s[mt][nt][i] = fmaf(s[mt][nt][i], to_log2, bias.at(row + mt * 16 + i / 2 * 8, key + nt * 8 + i % 2));
 }
 
-/// -infinity for keys that their query does not see.
-template <class S, int kMt, int kNt>
+/// -infinity for keys that their query does not see; kPack neighbouring rows are heads of one query.
+template <class S, int kPack, int kMt, int kNt>
 __device__ __forceinline__ void hide_keys(float (&s)[kMt][kNt][4], const AttentionPrefillArgs& args,
                                           const Sequence& sequence, int row, int key) {
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int query = row + mt * 16 + r * 8, seen = visible_keys<S::kCausal>(sequence, query);
+      const int query = (row + mt * 16 + r * 8) / kPack, seen = visible_keys<S::kCausal>(sequence, query);
       const int first = first_visible<S>(args, sequence, query);
 #pragma unroll
       for (int nt = 0; nt < kNt; ++nt)

@@ -27,9 +27,10 @@ struct SwizzledTile {
   /// threads call.
   template <int kRows, int kThreads, class RowAt>
   static __device__ __forceinline__ void fetch(T* tile, RowAt row_at, int valid) {
-    constexpr int kPieces = kRows * kChunks;
-#pragma unroll
-    for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
+    constexpr int kPieces = kRows * kChunks, kSteps = ceil_div(kPieces, kThreads);
+    constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses than that would spill
+#pragma unroll kUnroll
+    for (int i = 0; i < kSteps; ++i) {
       const int piece = threadIdx.x + i * kThreads;
       if (kPieces % kThreads != 0 && piece >= kPieces) break;
       const int row = piece / kChunks, chunk = piece % kChunks;

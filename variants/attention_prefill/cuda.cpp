@@ -116,7 +116,7 @@ Variant mem_efficient() {
                           " / warps_n)) / 32 + keys * " + kLongerDim +
                           " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
                           "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
-                          "min(200, 2048 / (blocks * warps_m * warps_n))",
+                          "min(200, 1984 / (blocks * warps_m * warps_n))",
                       // 8 to 16 warps on a multiprocessor.
                       "blocks * warps_m * warps_n <= 16",
                       "blocks * warps_m * warps_n >= 8 || blocks == 4 || (blocks + 1) * (" + shared +
@@ -143,7 +143,13 @@ Variant mem_efficient() {
 }
 
 Variant flash_mma() {
-  const std::string blocks = "batch * q_heads * max(1, q_len / tile_m)";
+  // Query heads that share keys can be rows of one tile.
+  const std::string packable = "(q_heads > kv_heads && q_len <= 64 && score_bias == 0 && dropout == 0)",
+                    rows = "(pack == 1 ? q_len * q_heads / kv_heads : q_len)",
+                    blocks = "batch * (pack == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)";
+  const auto heads_per_tile = [](const Problem& p, const Config& c) {
+    return c["pack"] == 1 ? p["q_heads"] / p["kv_heads"] : 1;
+  };
   return {
       .name = "flash_mma",
       .idea = "tensor cores, cp.async tiles in swizzled shared memory, scores in registers",
@@ -153,7 +159,10 @@ Variant flash_mma() {
                      {"stages", {1, 2, 3, 4}, "key and value tiles in shared memory"},
                      {"hold_q", {0, 1}, "where the fragments of q are", {"shared", "registers"}},
                      {"head_first", {0, 1}, "neighbouring blocks: 0 tiles of one head, 1 heads"},
-                     {"splits", {1, 2, 4, 8, 16, 32, 64}, "blocks that share the keys"}},
+                     {"splits", {1, 2, 4, 8, 16, 32, 64}, "blocks that share the keys"},
+                     {"pack",
+                      {0, 1},
+                      "rows of a tile: queries of one head, or of all heads that see the same keys"}},
       .constraints =
           {
               "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
@@ -164,12 +173,12 @@ Variant flash_mma() {
                   kLongerDim +
                   " / 128 / warps <= 336 - (stages == 1 ? 64 : 0) - (stages == 4 ? 16 : 0) - (dropout > 0 ? "
                   "32 : "
-                  "0) - (score_bias > 0 ? 32 : 0) - (page_size > 0 ? 16 : 0)",
+                  "0) - (score_bias > 0 ? 48 : 0) - (page_size > 0 ? 16 : 0)",
               "(tile_m * " + kLongerDim + " + stages * tile_n * (head_dim + " + kValueDim +
                   ")) * 2 <= shared_per_block",
               // Tiles of 64 and 128 queries where there are as many, smaller ones for few queries.
-              "tile_m < 2 * q_len || tile_m == 16",
-              "tile_m >= 64 || q_len <= 2 * tile_m",
+              "tile_m < 2 * " + rows + " || tile_m == 16",
+              "tile_m >= 64 || " + rows + " <= 2 * tile_m",
               // Short key tiles only where heads are large or pages short.
               "tile_n >= 32 || " + kLongerDim +
                   " >= 192 || kv_len <= 64 || (page_size == 16 && stages == 4 && hold_q == 1)",
@@ -179,20 +188,26 @@ Variant flash_mma() {
               "stages <= 2 || tile_n <= 64",
               // Splits for few queries: what fills the device, twice at most.
               "splits == 1 || q_len <= 64",
+              "splits == 1 || hold_q == 1 || head_dim > 128",
               "splits == 1 || kv_len >= splits * 128",
               "splits <= 2 || " + blocks + " * splits * warps <= 16 * sms",
               "splits == 1 || " + blocks + " * splits * warps >= 2 * sms || kv_len < splits * 256",
-              "head_first == 0 || (q_len > tile_m && splits == 1)",
+              "head_first == 0 || (" + rows + " > tile_m && splits == 1)",
+              "pack == 0 || " + packable,
+              "pack == 1 || !" + packable + " || (hold_q == 1 && stages == 2)",
           },
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_mma.cu",
                   "attention_prefill_flash_mma<{dtype}, " + kShape +
-                      ", {tile_m}, {tile_n}, {warps}, {stages}, {hold_q} == 1, {head_first} == 1, {splits}>",
-                  [](const Problem& p, const Config& c) {
-                    const auto d = p["head_dim"], v = value_dim(p);
-                    Launch launch = per_query_tile(
-                        p, c["tile_m"], 32 * c["warps"],
-                        2 * (c["tile_m"] * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
+                      ", {tile_m}, {tile_n}, {warps}, {stages}, {hold_q} == 1, {head_first} == 1, {splits}, "
+                      "{heads_per_tile}>",
+                  [=](const Problem& p, const Config& c) {
+                    const auto d = p["head_dim"], v = value_dim(p), m = c["tile_m"],
+                               pack = heads_per_tile(p, c);
+                    Launch launch =
+                        per_query_tile(p, m, 32 * c["warps"],
+                                       2 * (m * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
+                    launch.grid.x = blocks_for(p["q_len"] * pack, m) * as_unsigned(p["q_heads"] / pack);
                     launch.grid.z = as_unsigned(c["splits"]);
                     return launch;
                   }},
@@ -204,7 +219,12 @@ Variant flash_mma() {
                         .block = {128}};
                   },
                   [](const Problem&, const Config& c) { return c["splits"] > 1; }}},
-      .constants = shape_constants,
+      .constants =
+          [=](const Problem& p, const Config& c) {
+            Assignment constants = shape_constants(p, c);
+            constants.set("heads_per_tile", heads_per_tile(p, c));
+            return constants;
+          },
       .workspace_bytes =
           [](const Problem& p, const Config& c) {
             const std::int64_t rows = p["batch"] * p["q_len"] * p["q_heads"];
