@@ -36,12 +36,15 @@ std::vector<Variant> attention_prefill_wgmma() {
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
                      {"persistent", {0, 1}, "blocks: 0 one per tile of queries, 1 one per multiprocessor"},
                      {"together", {1, 8, 32}, "heads whose tiles run at the same time"}},
-      .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256", "turns == 0 || consumers > 1",
-                      // registers: output, scores, probabilities
-                      "head_dim / 2 + tile_n * 3 / 4 <= 212 - 72 * (consumers == 3)",
-                      "(64 * consumers + 2 * stages * tile_n) * 128 * rint((head_dim + 31) / 64) + 256 <= "
-                      "shared_per_block",
-                      "together == 1 || together <= batch * q_heads || together == 8"},
+      .constraints =
+          {"causal < 2 && (head_dim_v == 0 || head_dim_v == head_dim) && window == 0 && score_bias == 0 "
+           "&& dropout == 0 && kv_layout == 0 && page_size == 0 && q_stride == 0 && lse == 0",
+           "arch >= 90", "head_dim % 16 == 0", "head_dim <= 256", "turns == 0 || consumers > 1",
+           // registers: output, scores, probabilities
+           "head_dim / 2 + tile_n * 3 / 4 <= 212 - 72 * (consumers == 3)",
+           "(64 * consumers + 2 * stages * tile_n) * 128 * rint((head_dim + 31) / 64) + 256 <= "
+           "shared_per_block",
+           "together == 1 || together <= batch * q_heads || together == 8"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
                   "attention_prefill_flash_wgmma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {causal} == 1, "
