@@ -5,6 +5,12 @@
 // theta; where the sequence is longer than max_position, theta grows to
 // theta * (factor * length / max_position - (factor - 1)) ^ (D / (D - 2)), length = position + 1 of its last
 // token.
+//
+// A cache is contiguous, [batch, kv_heads, capacity, head_dim], or a pool of pages, [pages, kv_heads,
+// page_size, head_dim], of which sequence b owns block_table[b], in the order of its keys. Its K may lie as
+// [.., head_dim / x, rows, x] with x of 16 bytes instead of [.., rows, head_dim]. A quantised cache holds
+// int8 or fp8 (e4m3) codes: a row is rounded to dtype and divided by its scale, max |x| / 127 (448), which is
+// written beside it. So it is what attention_decode takes with kv_scale=token.
 
 namespace warptune {
 
@@ -16,13 +22,18 @@ struct RopeAppendArgs {
   const int* lengths;     // [batch]: KV length of each sequence with its new tokens (dynamic_ntk only)
   const float* inv_freq;  // [head_dim / 2]
   void* q;                // [tokens, q_heads, head_dim], dtype
-  void* k_cache;  // [batch, kv_heads, capacity, head_dim], or [batch, kv_heads, head_dim / x, capacity, x]
-  void* v_cache;  // [batch, kv_heads, capacity, head_dim]; x is 16 bytes of dtype
+  void* k_cache;          // see above; dtype, int8 or fp8
+  void* v_cache;
   int tokens;
-  int capacity;
+  int capacity;  // keys that a sequence has room for, a multiple of page_size
   float theta;
   float factor;
   int max_position;
+
+  // Of features; null where a problem does not have them.
+  float* k_scale = nullptr;          // quantised: [batch, kv_heads, capacity], or of pages:
+  float* v_scale = nullptr;          // [pages, kv_heads, page_size]
+  const int* block_table = nullptr;  // [batch, capacity / page_size]: pages; read only where rows are written
 };
 
 }  // namespace warptune

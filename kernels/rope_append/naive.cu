@@ -1,17 +1,20 @@
 // Idea: one thread per pair of one head of one token, element by element: the readable baseline. The threads
-// of v heads move their pair unturned.
+// of v heads move their pair unturned. Where rows are quantised, every thread makes the whole row, to know
+// its largest element.
 #include "common/pdl.cuh"
+#include "rope_append/cache.cuh"
 #include "rope_append/rotation.cuh"
 
 namespace warptune {
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic, bool kBias,
-          bool kSplit, int kBlock>
+template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
+          bool kBias, int kBlock>
 __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args) {
+  using Code = typename Cache::Code;
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kPairs = kHeadDim / 2;
   pdl_wait();
   const long long index = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
-  const int pair = static_cast<int>(index % kPairs);
+  const int own_pair = static_cast<int>(index % kPairs);
   const int head = static_cast<int>(index / kPairs % kHeads);
   const long long token = index / (kPairs * kHeads);
   if (token >= args.tokens) return;
@@ -19,42 +22,58 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   if (position < 0) return;
   const int sequence = args.sequence[token];
 
-  const int d0 = kInterleaved ? 2 * pair : pair, d1 = kInterleaved ? 2 * pair + 1 : pair + kPairs;
-  const T* row = static_cast<const T*>(args.qkv) + (token * kHeads + head) * kHeadDim;
-  float x0 = to_float(row[d0]), x1 = to_float(row[d1]);
-  if constexpr (kBias) {
-    const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim;
-    x0 += to_float(bias[d0]);
-    x1 += to_float(bias[d1]);
-  }
-  if (head < kQHeads + kKvHeads) {
-    float inv_freq = args.inv_freq[pair];
-    if constexpr (kDynamic) {
-      const double theta_log2 = grown_theta_log2(args, args.lengths[sequence], kHeadDim);
-      if (theta_log2 != 0) inv_freq = grown_inv_freq(theta_log2, pair, kHeadDim);
+  const auto first = [](int pair) { return kInterleaved ? 2 * pair : pair; };
+  const auto second = [](int pair) { return kInterleaved ? 2 * pair + 1 : pair + kPairs; };
+  struct Pair {
+    T y0, y1;
+  };
+  const auto turned = [&](int pair) -> Pair {
+    const int d0 = first(pair), d1 = second(pair);
+    const T* row = static_cast<const T*>(args.qkv) + (token * kHeads + head) * kHeadDim;
+    float x0 = to_float(row[d0]), x1 = to_float(row[d1]);
+    if constexpr (kBias) {
+      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim;
+      x0 += to_float(bias[d0]);
+      x1 += to_float(bias[d1]);
     }
-    float sine, cosine;
-    sine_cosine(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
-    const float turned = x0 * cosine - x1 * sine;
-    x1 = x0 * sine + x1 * cosine;
-    x0 = turned;
-  }
-  const T y0 = from_float<T>(x0), y1 = from_float<T>(x1);
+    if (head < kQHeads + kKvHeads) {
+      float inv_freq = args.inv_freq[pair];
+      if constexpr (kDynamic) {
+        const double theta_log2 = grown_theta_log2(args, args.lengths[sequence], kHeadDim);
+        if (theta_log2 != 0) inv_freq = grown_inv_freq(theta_log2, pair, kHeadDim);
+      }
+      float sine, cosine;
+      sine_cosine(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
+      const float low = x0 * cosine - x1 * sine;
+      x1 = x0 * sine + x1 * cosine;
+      x0 = low;
+    }
+    return {from_float<T>(x0), from_float<T>(x1)};
+  };
+
+  const int d0 = first(own_pair), d1 = second(own_pair);
+  const auto [y0, y1] = turned(own_pair);
   if (head < kQHeads) {
     T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim;
     q[d0] = y0;
     q[d1] = y1;
-  } else if (head < kQHeads + kKvHeads) {
-    T* k = static_cast<T*>(args.k_cache);
-    const int h = head - kQHeads;
-    k[cache_offset<T, kKvHeads, kHeadDim, kSplit>(sequence, h, args.capacity, position, d0)] = y0;
-    k[cache_offset<T, kKvHeads, kHeadDim, kSplit>(sequence, h, args.capacity, position, d1)] = y1;
-  } else {
-    T* v = static_cast<T*>(args.v_cache);
-    const int h = head - kQHeads - kKvHeads;
-    v[cache_offset<T, kKvHeads, kHeadDim, false>(sequence, h, args.capacity, position, d0)] = y0;
-    v[cache_offset<T, kKvHeads, kHeadDim, false>(sequence, h, args.capacity, position, d1)] = y1;
+    return;
   }
+  const bool is_k = head < kQHeads + kKvHeads;
+  const long long row = Cache::row(args, sequence, (head - kQHeads) % kKvHeads, position);
+  float inverse = 1.0f;
+  if constexpr (Cache::kQuantized) {
+    float largest = 0.0f;
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const Pair y = turned(pair);
+      largest = fmaxf(largest, fmaxf(fabsf(to_float(y.y0)), fabsf(to_float(y.y1))));
+    }
+    const float scale = Cache::scale(largest);
+    inverse = Cache::inverse(scale);
+    if (own_pair == 0) (is_k ? args.k_scale : args.v_scale)[row] = scale;
+  }
+  *(is_k ? Cache::k(args, row, d0) : Cache::v(args, row, d0)) = from_float<Code>(to_float(y0) * inverse);
+  *(is_k ? Cache::k(args, row, d1) : Cache::v(args, row, d1)) = from_float<Code>(to_float(y1) * inverse);
 }
 
 }  // namespace warptune

@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of rope_append share: the angle of a pair, its sine and cosine, and where k and v go.
+// What the kernels of rope_append share: the angle of a pair, its sine and cosine.
 #include "common/numeric.cuh"
 #include "rope_append/args.h"
 
@@ -37,20 +37,6 @@ __device__ __forceinline__ double grown_theta_log2(const RopeAppendArgs& args, i
 /// The inverse frequency of a pair for a grown theta.
 __device__ __forceinline__ float grown_inv_freq(double theta_log2, int pair, int head_dim) {
   return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / head_dim));
-}
-
-/// The offset of element `d` of head `head` (of kKvHeads) at a place of the cache. kSplit: K is
-/// [batch, kv_heads, head_dim / x, capacity, x] with x = 16 bytes of T, else [batch, kv_heads, capacity,
-/// head_dim].
-template <class T, int kKvHeads, int kHeadDim, bool kSplit>
-__device__ __forceinline__ long long cache_offset(int sequence, int head, int capacity, int position, int d) {
-  const long long row = (static_cast<long long>(sequence) * kKvHeads + head) * capacity;
-  if constexpr (kSplit) {
-    constexpr int kX = 16 / static_cast<int>(sizeof(T));
-    return row * kHeadDim + (static_cast<long long>(d / kX) * capacity + position) * kX + d % kX;
-  } else {
-    return (row + position) * kHeadDim + d;
-  }
 }
 
 }  // namespace warptune

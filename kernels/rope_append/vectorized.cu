@@ -2,10 +2,12 @@
 // heads of its token; all loads are issued before the angles are worked out. half_split: two accesses of kVec
 // elements per head, half a head apart; interleaved: one access of kVec / 2 pairs. Neighbouring threads take
 // neighbouring pieces of a head. Sizes that are no multiple of kVec take narrower accesses. kStream: loads
-// and stores that leave the caches first.
+// and stores that leave the caches first. The threads of a row that is quantised find its largest element by
+// shuffles.
 #include "common/pdl.cuh"
 #include "common/store_once.cuh"
 #include "common/vec.cuh"
+#include "rope_append/cache.cuh"
 #include "rope_append/rotation.cuh"
 
 namespace warptune {
@@ -16,8 +18,27 @@ constexpr __host__ __device__ int dividing(int n, int wanted) {
   return wanted;
 }
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic, bool kBias,
-          bool kSplit, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
+/// The largest x of the group of kWidth neighbouring lanes (a power of two), of which all must call it.
+template <int kWidth>
+__device__ __forceinline__ float largest_of_group(float x) {
+  constexpr unsigned kGroup = kWidth == 32 ? ~0u : (1u << kWidth % 32) - 1;
+  const unsigned group = kGroup << (threadIdx.x % 32 / kWidth * kWidth);
+#pragma unroll
+  for (int offset = kWidth / 2; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(group, x, offset));
+  return x;
+}
+
+/// N elements as a row's thread stores them.
+template <bool kStream, class To, int N>
+__device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
+  if constexpr (kStream)
+    store_vec_once<N>(to, from_float<To>(x));
+  else
+    store_vec<N>(to, from_float<To>(x));
+}
+
+template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
+          bool kBias, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
 __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
   constexpr int kVec = dividing(kInterleaved ? kHeadDim : kHalf, kVecWanted);
@@ -92,26 +113,34 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
         x0 = turned;
       }
     }
+    Vec<float, kVec> y[kParts];
+#pragma unroll
+    for (int i = 0; i < kParts * kVec; ++i) y[i / kVec][i % kVec] = x[i];
+    if (head < kQHeads) {
+      T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + piece * kVec;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) store_as<kStream>(q + part * kHalf, y[part]);
+      continue;
+    }
+    const bool is_k = head < kQHeads + kKvHeads;
+    const long long row = Cache::row(args, sequence, (head - kQHeads) % kKvHeads, position);
+    if constexpr (Cache::kQuantized) {
+      float largest = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kParts * kVec; ++i) {
+        float& value = y[i / kVec][i % kVec];
+        value = to_float(from_float<T>(value));
+        largest = fmaxf(largest, fabsf(value));
+      }
+      const float scale = Cache::scale(largest_of_group<kPieces>(largest)), inverse = Cache::inverse(scale);
+#pragma unroll
+      for (int i = 0; i < kParts * kVec; ++i) y[i / kVec][i % kVec] *= inverse;
+      if (piece == 0) (is_k ? args.k_scale : args.v_scale)[row] = scale;
+    }
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const int d = piece * kVec + part * kHalf;
-      T* to;
-      if (head < kQHeads)
-        to = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + d;
-      else if (head < kQHeads + kKvHeads)
-        to = static_cast<T*>(args.k_cache) + cache_offset<T, kKvHeads, kHeadDim, kSplit>(
-                                                 sequence, head - kQHeads, args.capacity, position, d);
-      else
-        to = static_cast<T*>(args.v_cache) +
-             cache_offset<T, kKvHeads, kHeadDim, false>(sequence, head - kQHeads - kKvHeads, args.capacity,
-                                                        position, d);
-      Vec<float, kVec> y;
-#pragma unroll
-      for (int i = 0; i < kVec; ++i) y[i] = x[part * kVec + i];
-      if constexpr (kStream)
-        store_vec_once<kVec>(to, from_float<T>(y));
-      else
-        store_vec<kVec>(to, from_float<T>(y));
+      store_as<kStream>(is_k ? Cache::k(args, row, d) : Cache::v(args, row, d), y[part]);
     }
   }
 }

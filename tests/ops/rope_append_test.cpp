@@ -38,13 +38,25 @@ const auto kShapes = ::testing::Values(
     shape(41, 2, 1, 64, {{"scaling", "dynamic_ntk"}, {"batch", "4"}}),
     shape(19, 2, 1, 20, {{"scaling", "dynamic_ntk"}, {"style", "interleaved"}}),
     shape(37, 2, 1, 16, {{"start", "131000"}}),
-    shape(37, 2, 1, 16, {{"start", "131000"}, {"style", "interleaved"}, {"scaling", "llama3"}}));
+    shape(37, 2, 1, 16, {{"start", "131000"}, {"style", "interleaved"}, {"scaling", "llama3"}}),
+    shape(29, 4, 2, 64, {{"batch", "3"}, {"page_size", "16"}}),
+    shape(150, 2, 1, 34, {{"batch", "2"}, {"page_size", "32"}, {"start", "100"}}),
+    shape(23, 2, 2, 80, {{"batch", "2"}, {"k_layout", "dsx"}, {"page_size", "256"}}),
+    shape(29, 4, 2, 128, {{"batch", "3"}, {"kv_dtype", "int8"}}),
+    shape(29, 3, 1, 128, {{"batch", "3"}, {"kv_dtype", "fp8"}, {"bias", "yes"}}),
+    shape(7, 4, 2, 64, {{"kv_dtype", "int8"}, {"style", "interleaved"}, {"page_size", "16"}}),
+    shape(7, 4, 2, 256, {{"kv_dtype", "fp8"}, {"style", "interleaved"}, {"page_size", "64"}}),
+    shape(11, 2, 1, 80, {{"kv_dtype", "int8"}, {"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}}),
+    shape(17, 4, 2, 32, {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"page_size", "16"}, {"batch", "2"}}));
 INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, RopeAppendCompiles,
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
-                      shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}})),
+                      shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}}),
+                      shape(9, 4, 2, 128, {{"kv_dtype", "int8"}, {"page_size", "16"}}),
+                      shape(9, 4, 2, 256,
+                            {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"style", "interleaved"}})),
     shape_name);
 
 TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
@@ -54,16 +66,27 @@ TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
 
 // Positions below 0 are of finished sequences: their rows are not written.
 const Dims kPart = shape(29, 4, 2, 32, {{"batch", "3"}}),
-           kPartDsx = shape(29, 4, 2, 32, {{"batch", "3"}, {"k_layout", "dsx"}});
+           kPartDsx = shape(29, 4, 2, 32, {{"batch", "3"}, {"k_layout", "dsx"}}),
+           kPartPaged = shape(29, 4, 2, 32, {{"batch", "3"}, {"page_size", "16"}}),
+           kPartInt8 = shape(29, 4, 2, 32, {{"batch", "3"}, {"kv_dtype", "int8"}, {"page_size", "16"}});
 OpEntry rest_kept() { return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache"}); }
+OpEntry scales_kept() {
+  return with_rest_kept(find_op("rope_append"), {"q", "k_cache", "v_cache", "k_scale", "v_scale"});
+}
 
 TEST(RopeAppendBugs, HostWritesTheNewRowsOnly) {
   check_host_variants(rest_kept(), kPart, kFloats);
   check_host_variants(rest_kept(), kPartDsx, kFloats);
+  check_host_variants(rest_kept(), kPartPaged, kFloats);
+  check_host_variants(scales_kept(), kPartInt8, kFloats);
 }
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnly) { check_cuda_variants(rest_kept(), kPart, kFloats, 8); }
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheSplitLayout) {
   check_cuda_variants(rest_kept(), kPartDsx, kFloats, 8);
+}
+TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfPages) {
+  check_cuda_variants(rest_kept(), kPartPaged, kFloats, 8);
+  check_cuda_variants(scales_kept(), kPartInt8, kFloats, 8);
 }
 
 TEST(RopeAppendOp, RejectsWhatItCannotTurn) {
@@ -71,6 +94,10 @@ TEST(RopeAppendOp, RejectsWhatItCannotTurn) {
   EXPECT_THROW(op.problem(shape(1, 1, 1, 7), DType::fp32), InputError);
   EXPECT_THROW(op.problem(shape(1, 1, 1, 2, {{"scaling", "dynamic_ntk"}}), DType::fp32), InputError);
   EXPECT_THROW(op.problem(shape(1, 1, 1, 12, {{"k_layout", "dsx"}}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(shape(1, 1, 1, 24, {{"k_layout", "dsx"}, {"kv_dtype", "int8"}}), DType::bf16),
+               InputError);
+  for (const char* size : {"8", "48", "512"})
+    EXPECT_THROW(op.problem(shape(1, 1, 1, 2, {{"page_size", size}}), DType::fp32), InputError) << size;
 }
 
 TEST(RopeTables, Llama3KeepsShortWavesAndSlowsLongOnes) {

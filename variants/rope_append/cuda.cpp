@@ -7,8 +7,8 @@ namespace warptune {
 std::vector<Variant> rope_append_cuda() {
   const Parameter block{"block", {64, 128, 256, 512}, "threads per block"};
   const std::string fixed =
-      "<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {style} == 1, {scaling} == 2, {bias} == 1, "
-      "{k_layout} == 1, {block}";
+      "<{dtype}, warptune::RowCache<{dtype}, {kv_heads}, {head_dim}, {k_layout} == 1, {kv_dtype}, "
+      "{page_size}>, {q_heads}, {kv_heads}, {head_dim}, {style} == 1, {scaling} == 2, {bias} == 1, {block}";
   return {
       {
           .name = "naive",
@@ -31,7 +31,9 @@ std::vector<Variant> rope_append_cuda() {
                          {"stream", {0, 1}, "loads and stores that leave the caches first"},
                          pdl_parameter()},
           .constraints = {"vec * dtype_bytes <= 16", "heads <= q_heads + 2 * kv_heads || heads == 1",
-                          "pdl == 0 || arch >= 90"},
+                          "pdl == 0 || arch >= 90",
+                          // The threads of a row that is quantised are a power of two, in one warp.
+                          "kv_dtype == 0 || (4096 % head_dim == 0 && head_dim <= 32 * vec)"},
           .stages = {{"rope_append/vectorized.cu",
                       "rope_append_vectorized" + fixed + ", {vec}, {heads}, {stream} == 1>",
                       [](const Problem& p, const Config& c) {

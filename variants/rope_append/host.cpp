@@ -11,9 +11,41 @@ namespace {
 
 /// What is fixed for a plan.
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim;
+  std::int64_t q_heads, kv_heads, head_dim, page;
   bool interleaved, dynamic, split;
+  DType cache;
 };
+
+/// The row of a KV head's key, counted over the whole cache.
+std::int64_t row_of(const RopeAppendArgs& a, const Shape& s, std::int64_t sequence, std::int64_t kv_head,
+                    std::int64_t position) {
+  if (s.page == 0) return (sequence * s.kv_heads + kv_head) * a.capacity + position;
+  const std::int64_t page = a.block_table[sequence * (a.capacity / s.page) + position / s.page];
+  return (page * s.kv_heads + kv_head) * s.page + position % s.page;
+}
+
+/// Rounds a row to T and stores it as the cache holds it.
+template <class T>
+void store_row(const RopeAppendArgs& a, const Shape& s, bool is_k, std::int64_t row,
+               const std::vector<float>& x) {
+  float inverse = 1;
+  if (float* scales = is_k ? a.k_scale : a.v_scale) {
+    float largest = 0;
+    for (const float value : x)
+      largest = std::max(largest, std::abs(static_cast<float>(static_cast<T>(value))));
+    scales[row] = largest / rope_largest_code(s.cache);
+    inverse = scales[row] == 0 ? 0 : 1 / scales[row];
+  }
+  const std::int64_t piece = 16 / static_cast<std::int64_t>(size_of(s.cache)),
+                     rows = s.page == 0 ? a.capacity : s.page, within = row % rows;
+  for (std::int64_t d = 0; d < s.head_dim; ++d) {
+    const float y = static_cast<float>(static_cast<T>(x[static_cast<std::size_t>(d)])) * inverse;
+    const std::int64_t at =
+        is_k && s.split ? (row - within) * s.head_dim + (d / piece * rows + within) * piece + d % piece
+                        : row * s.head_dim + d;
+    store(s.cache, is_k ? a.k_cache : a.v_cache, at, static_cast<double>(y));
+  }
+}
 
 template <class T>
 void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
@@ -47,19 +79,12 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
         x0 = turned;
       }
     }
-    const bool is_q = head < s.q_heads, is_k = !is_q && head < s.q_heads + s.kv_heads;
-    const std::int64_t kv_head = head - s.q_heads - (is_k ? 0 : s.kv_heads);
-    const std::int64_t cache_row = (sequence * s.kv_heads + kv_head) * a.capacity;
-    constexpr std::int64_t kX = 16 / sizeof(T);
-    for (std::int64_t d = 0; d < s.head_dim; ++d) {
-      const T y = static_cast<T>(x[static_cast<std::size_t>(d)]);
-      if (is_q)
-        static_cast<T*>(a.q)[(token * s.q_heads + head) * s.head_dim + d] = y;
-      else if (is_k && s.split)
-        static_cast<T*>(a.k_cache)[cache_row * s.head_dim + (d / kX * a.capacity + position) * kX + d % kX] =
-            y;
-      else
-        static_cast<T*>(is_k ? a.k_cache : a.v_cache)[(cache_row + position) * s.head_dim + d] = y;
+    if (head < s.q_heads) {
+      T* q = static_cast<T*>(a.q) + (token * s.q_heads + head) * s.head_dim;
+      for (const float value : x) *q++ = static_cast<T>(value);
+    } else {
+      const std::int64_t kv_head = (head - s.q_heads) % s.kv_heads;
+      store_row<T>(a, s, head < s.q_heads + s.kv_heads, row_of(a, s, sequence, kv_head, position), x);
     }
   }
 }
@@ -68,9 +93,11 @@ HostFunction run(const Problem& p, int threads) {
   const Shape shape{.q_heads = p["q_heads"],
                     .kv_heads = p["kv_heads"],
                     .head_dim = p["head_dim"],
+                    .page = p["page_size"],
                     .interleaved = p["style"] == 1,
                     .dynamic = p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk),
-                    .split = p["k_layout"] == 1};
+                    .split = p["k_layout"] == 1,
+                    .cache = rope_cache_dtype(p)};
   return [=, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const RopeAppendArgs*>(raw);
     with_float_dtype(dtype, [&]<class T>() {

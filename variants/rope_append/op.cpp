@@ -1,7 +1,11 @@
 // What rope_append is. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
-// 2021; the scalings as in Hugging Face transformers.
+// 2021; the scalings as in Hugging Face transformers; pages as in Kwon et al., "PagedAttention", 2023.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/rope.h"
@@ -18,8 +22,16 @@ struct Batch {
 
 constexpr std::int64_t kSpread = 64;  // of the starts
 
+bool quantised(const Problem& p) { return p["kv_dtype"] != 0; }
+
 std::int64_t capacity_of(const Problem& p) {
-  return p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]);
+  const std::int64_t keys = p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]),
+                     page = std::max<std::int64_t>(1, p["page_size"]);
+  return ceil_div(keys, page) * page;
+}
+/// Elements of a 16-byte piece of the cache.
+std::int64_t piece_of(const Problem& p) {
+  return 16 / static_cast<std::int64_t>(size_of(rope_cache_dtype(p)));
 }
 
 bool skips(const Problem& p, std::int64_t token) { return p["batch"] > 1 && token % 16 == 11; }
@@ -40,6 +52,22 @@ Batch make_batch(const Problem& p, std::uint64_t seed) {
   return b;
 }
 
+/// Where sequences have their pages: shuffled, and nowhere where no row is written.
+std::vector<std::int32_t> block_table_of(const Problem& p, std::uint64_t seed) {
+  const std::int64_t size = p["page_size"], per_sequence = capacity_of(p) / size;
+  std::vector<std::int32_t> pages(static_cast<std::size_t>(p["batch"] * per_sequence));
+  std::iota(pages.begin(), pages.end(), 0);
+  for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random_bits(seed, i) % i]);
+  std::vector<std::int32_t> table(pages.size(), -1);
+  const Batch b = make_batch(p, seed);
+  for (std::size_t t = 0; t < b.position.size(); ++t)
+    if (b.position[t] >= 0) {
+      const auto at = static_cast<std::size_t>(b.sequence[t] * per_sequence + b.position[t] / size);
+      table[at] = pages[at];
+    }
+  return table;
+}
+
 RopeScaling scaling_of(const Problem& p) {
   RopeScaling s{.kind = static_cast<RopeKind>(p["scaling"])};
   if (s.kind == RopeKind::linear) s.factor = 4;
@@ -54,8 +82,12 @@ void check(const Problem& p) {
   if (p["head_dim"] % 2 != 0) throw InputError("rope_append turns pairs of elements: head_dim must be even");
   if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && p["head_dim"] < 4)
     throw InputError("rope_append with dynamic_ntk needs a head_dim of 4 or more");
-  if (p["k_layout"] == 1 && p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)) % 16 != 0)
+  if (p["k_layout"] == 1 && p["head_dim"] % piece_of(p) != 0)
     throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
+  const std::int64_t page = p["page_size"];
+  if (page != 0 && (page < 16 || page > 256 || !std::has_single_bit(static_cast<std::uint64_t>(page))))
+    throw InputError(
+        fmt::format("rope_append: page_size is {}; it must be 0 (contiguous), 16, 32, 64, 128 or 256", page));
   if (p["start"] + p["tokens"] > (1 << 30))
     throw InputError("rope_append: start + tokens must be at most 2^30");
   if (p["tokens"] * (p["q_heads"] + 2 * p["kv_heads"]) * p["head_dim"] > (std::int64_t{1} << 31))
@@ -66,11 +98,15 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   const std::int64_t tokens = p["tokens"], q_heads = p["q_heads"], kv_heads = p["kv_heads"];
   const std::int64_t head_dim = p["head_dim"], heads = q_heads + 2 * kv_heads, batch = p["batch"];
   Batch b = make_batch(p, seed);
-  const std::vector<std::int64_t> cache = {batch, kv_heads, capacity_of(p), head_dim};
-  const std::int64_t x = 16 / static_cast<std::int64_t>(size_of(p.dtype));
-  const std::vector<std::int64_t> split = {batch, kv_heads, head_dim / x, capacity_of(p), x};
+  const std::int64_t capacity = capacity_of(p), page = p["page_size"], x = piece_of(p);
+  // Sequences, or pages; and the rows of each.
+  const std::int64_t parts = page == 0 ? batch : batch * (capacity / page),
+                     rows = page == 0 ? capacity : page;
+  const std::vector<std::int64_t> cache = {parts, kv_heads, rows, head_dim},
+                                  split = {parts, kv_heads, head_dim / x, rows, x};
+  const DType stored = rope_cache_dtype(p);
   const CacheState hot = CacheState::hot;
-  return {
+  std::vector<TensorSpec> specs = {
       {.name = "qkv", .dtype = p.dtype, .shape = {tokens, heads, head_dim}, .cache = hot},
       {.name = "bias", .dtype = p.dtype, .shape = {heads, head_dim}},
       {.name = "sequence",
@@ -99,18 +135,69 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
        .cache = hot,
        .sparse = batch > 1},
       {.name = "k_cache",
-       .dtype = p.dtype,
+       .dtype = stored,
        .shape = p["k_layout"] == 1 ? split : cache,
        .role = Role::output,
        .sparse = true},
-      {.name = "v_cache", .dtype = p.dtype, .shape = cache, .role = Role::output, .sparse = true},
+      {.name = "v_cache", .dtype = stored, .shape = cache, .role = Role::output, .sparse = true},
   };
+  if (quantised(p))
+    for (const char* name : {"k_scale", "v_scale"})
+      specs.push_back({.name = name, .shape = {parts, kv_heads, rows}, .role = Role::output, .sparse = true});
+  if (page != 0)
+    specs.push_back({.name = "block_table",
+                     .dtype = DType::int32,
+                     .shape = {batch, capacity / page},
+                     .cache = hot,
+                     .values = block_table_of(p, seed)});
+  return specs;
+}
+
+Args bind(const Problem& p, std::span<void* const> t, void*) {
+  const RopeScaling scaling = scaling_of(p);
+  RopeAppendArgs a{.qkv = t[0],
+                   .bias = p["bias"] == 1 ? t[1] : nullptr,
+                   .sequence = static_cast<const int*>(t[2]),
+                   .position = static_cast<const int*>(t[3]),
+                   .lengths = static_cast<const int*>(t[4]),
+                   .inv_freq = static_cast<const float*>(t[5]),
+                   .q = t[6],
+                   .k_cache = t[7],
+                   .v_cache = t[8],
+                   .tokens = static_cast<int>(p["tokens"]),
+                   .capacity = static_cast<int>(capacity_of(p)),
+                   .theta = static_cast<float>(scaling.theta),
+                   .factor = static_cast<float>(scaling.factor),
+                   .max_position = scaling.original_max_position};
+  std::size_t next = 9;  // optional tensors, in the order of tensors()
+  if (quantised(p)) {
+    a.k_scale = static_cast<float*>(t[next++]);
+    a.v_scale = static_cast<float*>(t[next++]);
+  }
+  if (p["page_size"] != 0) a.block_table = static_cast<const int*>(t[next++]);
+  return Args(a);
+}
+
+/// Puts the scale of a row and turns its elements, rounded to dtype, into codes that are not yet rounded: in
+/// fp32, as every variant does, so that all round alike.
+void quantise(const Problem& p, std::vector<double>& x, const char* scales, std::int64_t row, Expected& out) {
+  const float largest_code = rope_largest_code(rope_cache_dtype(p));
+  double largest = 0;
+  for (double& value : x) {
+    value = round_to(p.dtype, value);
+    largest = std::max(largest, std::abs(value));
+  }
+  const float scale = static_cast<float>(largest) / largest_code, inverse = scale == 0 ? 0 : 1 / scale;
+  for (double& value : x)
+    value = std::clamp(static_cast<float>(value) * inverse, -largest_code, largest_code);
+  out.put(scales, row, {scale});
 }
 
 /// A unit is a token: all its heads.
 void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
   const std::int64_t q_heads = p["q_heads"], kv_heads = p["kv_heads"], heads = q_heads + 2 * kv_heads;
   const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = capacity_of(p);
+  const std::int64_t page = p["page_size"], rows = page == 0 ? capacity : page;  // of a sequence, or a page
   const auto position = static_cast<std::int64_t>(in["position"][token]);
   if (position < 0) return;
   const auto sequence = static_cast<std::int64_t>(in["sequence"][token]);
@@ -145,17 +232,24 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
     }
     if (head < q_heads) {
       out.put("q", (token * q_heads + head) * head_dim, std::move(x));
-    } else if (head >= q_heads + kv_heads) {
-      const std::int64_t h = head - q_heads - kv_heads;
-      out.put("v_cache", ((sequence * kv_heads + h) * capacity + position) * head_dim, std::move(x));
-    } else {
-      const std::int64_t row = (sequence * kv_heads + head - q_heads) * capacity;
-      const std::int64_t width =
-          p["k_layout"] == 1 ? 16 / static_cast<std::int64_t>(size_of(p.dtype)) : head_dim;
-      for (std::int64_t d = 0; d < head_dim; d += width)
-        out.put("k_cache", row * head_dim + (d / width * capacity + position) * width,
-                {x.begin() + d, x.begin() + d + width});
+      continue;
     }
+    const bool is_k = head < q_heads + kv_heads;
+    const auto part =
+        page == 0
+            ? sequence
+            : static_cast<std::int64_t>(in["block_table"][sequence * (capacity / page) + position / page]);
+    const std::int64_t first = (part * kv_heads + (head - q_heads) % kv_heads) * rows,
+                       within = position % rows;
+    if (quantised(p)) quantise(p, x, is_k ? "k_scale" : "v_scale", first + within, out);
+    if (!is_k) {
+      out.put("v_cache", (first + within) * head_dim, std::move(x));
+      continue;
+    }
+    const std::int64_t width = p["k_layout"] == 1 ? piece_of(p) : head_dim;
+    for (std::int64_t d = 0; d < head_dim; d += width)
+      out.put("k_cache", first * head_dim + (d / width * rows + within) * width,
+              {x.begin() + d, x.begin() + d + width});
   }
 }
 
@@ -163,9 +257,12 @@ Cost cost(const Problem& p) {
   const double q = static_cast<double>(p["q_heads"] * p["head_dim"]);
   const double kv = static_cast<double>(p["kv_heads"] * p["head_dim"]);
   const double b = static_cast<double>(size_of(p.dtype));
+  const double stored = 2 * kv * static_cast<double>(size_of(rope_cache_dtype(p))) +
+                        (quantised(p) ? 8 * static_cast<double>(p["kv_heads"]) : 0);
   double tokens = 0;
   for (std::int64_t t = 0; t < p["tokens"]; ++t) tokens += skips(p, t) ? 0 : 1;
-  return Cost{.bytes = (2 * tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b + 8 * tokens,
+  const double read = (tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b, written = q * b + stored;
+  return Cost{.bytes = read + tokens * (written + 8 + (p["page_size"] != 0 ? 4 : 0)),
               .flops = tokens * 3 * (q + kv)};
 }
 
@@ -184,31 +281,22 @@ Op rope_append() {
                {"scaling", "of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
                {"bias", "of q, k and v", 0, {"no", "yes"}},
                {"k_layout", "[S, D] or [D/x, S, x] with x = 16 bytes", 0, {"sd", "dsx"}},
-               {.name = "start", .doc = "the least position", .fallback = 0, .min = 0}},
+               {.name = "start", .doc = "the least position", .fallback = 0, .min = 0},
+               {"kv_dtype",
+                "how k and v are stored; int8 and fp8 with a scale per row",
+                0,
+                {"same", "int8", "fp8"},
+                0,
+                true},
+               {"page_size", "rows per page of a paged cache, 0: contiguous", 0, {}, 0, true}},
       .check = check,
       .tensors = tensors,
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            const RopeScaling scaling = scaling_of(p);
-            return Args(RopeAppendArgs{.qkv = t[0],
-                                       .bias = p["bias"] == 1 ? t[1] : nullptr,
-                                       .sequence = static_cast<const int*>(t[2]),
-                                       .position = static_cast<const int*>(t[3]),
-                                       .lengths = static_cast<const int*>(t[4]),
-                                       .inv_freq = static_cast<const float*>(t[5]),
-                                       .q = t[6],
-                                       .k_cache = t[7],
-                                       .v_cache = t[8],
-                                       .tokens = static_cast<int>(p["tokens"]),
-                                       .capacity = static_cast<int>(capacity_of(p)),
-                                       .theta = static_cast<float>(scaling.theta),
-                                       .factor = static_cast<float>(scaling.factor),
-                                       .max_position = scaling.original_max_position});
-          },
+      .bind = bind,
       .cost = cost,
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference = reference,
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); },
+      // A row that is quantised is rounded to dtype before.
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, quantised(p) ? 2 : 1); },
   };
 }
 

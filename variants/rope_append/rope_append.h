@@ -8,6 +8,14 @@ Op rope_append();
 std::vector<Variant> rope_append_cuda();
 std::vector<Variant> rope_append_host();
 
+/// How the caches store k and v; the label of dim kv_dtype.
+inline DType rope_cache_dtype(const Problem& p) {
+  constexpr DType kQuantized[] = {DType::int8, DType::fp8};
+  return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
+}
+/// The magnitude of the largest code of a quantised cache.
+inline float rope_largest_code(DType cache) { return cache == DType::int8 ? 127.0f : 448.0f; }
+
 /// Dynamic NTK: the inverse frequency of a pair in a sequence longer than max_position.
 inline float rope_grown_inv_freq(double theta, double factor, int max_position, int length, double head_dim,
                                  double pair) {
