@@ -31,12 +31,13 @@ constexpr int kFinishedEvery = 16;             // steps between looks at whether
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
                                          fuse_append = "auto", sampling = "greedy", golden, csv,
-                                         out = "results", stale_wisdom = "refuse";
+                                         out = "results", stale_wisdom = "refuse", kv_dtype = "same";
   std::vector<int> prompt_lens;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0;
   bool require_tuned = false;
+  KvFormat kv = {};
 };
 
 void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
@@ -53,6 +54,13 @@ DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
   if (o.dtype != "fp32" && o.dtype != "fp16" && o.dtype != "bf16")
     throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", o.dtype));
   return parse_dtype(o.dtype);
+}
+
+KvFormat kv_format_of(const DecodeOptions& o) {
+  KvFormat format = o.kv;
+  if (o.kv_dtype == "int8") format.quantised = DType::int8;
+  if (o.kv_dtype == "fp8") format.quantised = DType::fp8;
+  return format;
 }
 
 std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConfig& config) {
@@ -86,10 +94,15 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   return options;
 }
 
-void check_memory(const ModelConfig& config, DType dtype, int batch, int capacity, int caches,
-                  Device& device) {
+/// `models`: that are held at once. One of them fills its cache at a time.
+void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format,
+                  const std::vector<std::vector<int>>& prompts, int capacity, int models, Device& device) {
+  std::vector<std::int64_t> lengths;
+  for (const auto& prompt : prompts) lengths.push_back(static_cast<std::int64_t>(prompt.size()));
   const std::int64_t weights = weight_bytes(config, dtype),
-                     kv = caches * KvCache::bytes(config, dtype, batch, capacity),
+                     kv = models * KvCache::bytes(config, dtype, format, config.layers,
+                                                  static_cast<int>(prompts.size()), capacity) +
+                          Prefill::cache_bytes(config, dtype, format, lengths),
                      free = static_cast<std::int64_t>(device.free_bytes());
   if (weights + kv + kReserve > free)
     throw InputError(
@@ -152,6 +165,7 @@ std::string set_ceilings(Device& device, const fs::path& stored) {
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   const Sampling sampling = parse_sampling(o.sampling);
+  const KvFormat kv = kv_format_of(o);
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
@@ -180,9 +194,10 @@ int run(const DecodeOptions& o) {
                        .sampling = sampling,
                        .eos = config.eos.empty() || golden || o.check_baseline > 0 ? -1 : config.eos[0],
                        .fuse_append = fuse_of(o),
+                       .kv = kv,
                        .graph = o.graph == "on"};
   PlanBook book(*device, book_options(o, device->facts()));
-  check_memory(config, dtype, options.batch, capacity, o.check_baseline > 0 ? 2 : 1, *device);
+  check_memory(config, dtype, kv, prompts, capacity, o.check_baseline > 0 ? 2 : 1, *device);
   const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
                                                  : load_weights(*device, config, dtype, o.model_folder);
   Model model(*device, config, weights, book, options);
@@ -215,11 +230,11 @@ int run(const DecodeOptions& o) {
 
   report.step = time_step(model, context);
   report.ops = time_ops(model, context);
-  report.plan_set = book.plan_set();
+  report.plan_set = book.plan_set() + kv.suffix();
   report.plan_sources = book.plan_sources();
   report.ceiling_from = set_ceilings(*device, fs::path(o.out) / device->facts().slug() / "device.json");
   if (const double rate = device->facts().read_gb_per_s; rate > 0)
-    report.floor_us = step_bytes(config, dtype, options.batch, context) / rate * 1e-3;
+    report.floor_us = step_bytes(config, dtype, options.batch, context, kv) / rate * 1e-3;
   fmt::print("\n{}", to_text(report));
 
   const RunInfo info = new_run();
@@ -243,7 +258,8 @@ void add_decode(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
-      "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors");
+      "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
+      "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
   auto* folder = c->add_option("--model", o->model_folder, "folder of a Hugging Face checkpoint");
   c->add_option("--preset", o->preset_name,
                 "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
@@ -266,6 +282,15 @@ void add_decode(CLI::App& app, int& exit_code) {
                     ->check(CLI::Range(0, 1 << 20));
   c->add_option("--context", o->context,
                 "KV length at which a step is timed (default: that of the last step)")
+      ->check(CLI::Range(1, 1 << 20));
+  c->add_option("--kv-dtype", o->kv_dtype,
+                "how the KV cache is stored: same (as the model, default), int8 or fp8 with a scale per row")
+      ->check(CLI::IsMember({"same", "int8", "fp8"}));
+  c->add_option("--page-size", o->kv.page_size,
+                "keys per page of a paged KV cache: 16, 32, 64, 128 or 256 (default: contiguous)")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
+  c->add_option("--window", o->kv.window,
+                "a token attends to the last so many keys, its own included (default: all)")
       ->check(CLI::Range(1, 1 << 20));
   auto* wisdom = c->add_option("--wisdom", o->wisdom,
                                "winners to use (default OUT/<device>/wisdom.json where it exists)");

@@ -32,11 +32,10 @@ Activations::Activations(Device& device, const ModelConfig& c, DType dtype, int 
       wide(rows(device, dtype, tokens, std::max(c.qkv_width(), 2 * c.intermediate))),
       inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))) {}
 
-Assembly::Assembly(const ModelConfig& config, const Weights& weights, const KvCache& kv,
-                   const float* inv_freq, PlanBook& book, const Activations& activations, int tokens)
+Assembly::Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
+                   const Activations& activations, int tokens)
     : config_(config),
       weights_(weights),
-      kv_(kv),
       inv_freq_(inv_freq),
       book_(book),
       activations_(activations),
@@ -83,9 +82,10 @@ void Assembly::qkv(int layer) {
   linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data());
 }
 
-void Assembly::rope_append(int layer, int batch, int first, const RowPlaces& places) {
+void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
+                           const RowPlaces& places) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  add(book_.get(problems_.rope_append(tokens_, batch)),
+  add(book_.get(of(cache).rope_append(tokens_, batch)),
       RopeAppendArgs{.qkv = activations_.wide.data(),
                      .bias = w.qkv_bias.data(),
                      .sequence = places.sequence,
@@ -93,52 +93,64 @@ void Assembly::rope_append(int layer, int batch, int first, const RowPlaces& pla
                      .lengths = places.lengths,
                      .inv_freq = inv_freq_,
                      .q = activations_.inner.data(),
-                     .k_cache = kv_.k(layer, first),
-                     .v_cache = kv_.v(layer, first),
+                     .k_cache = to.k,
+                     .v_cache = to.v,
                      .tokens = tokens_,
-                     .capacity = kv_.capacity(),
+                     .capacity = to.capacity,
                      .theta = static_cast<float>(config_.rope.theta),
                      .factor = static_cast<float>(config_.rope.factor),
-                     .max_position = config_.rope.original_max_position});
+                     .max_position = config_.rope.original_max_position,
+                     .k_scale = to.k_scale,
+                     .v_scale = to.v_scale,
+                     .block_table = to.block_table});
 }
 
-void Assembly::attention_decode(int layer, int batch, const int* lengths, std::int64_t context, bool append) {
-  auto entry = book_.get(problems_.attention_decode(batch, context, append));
+void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const int* lengths,
+                                std::int64_t context, bool append) {
+  auto entry = book_.get(of(cache).attention_decode(batch, context, append));
+  const KvCache::View kv = cache.view(layer);
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   void* workspace = entry->workspace.data();
   add(std::move(entry),
       AttentionDecodeArgs{.q = append ? activations_.wide.data() : activations_.inner.data(),
-                          .k_cache = kv_.k(layer),
-                          .v_cache = kv_.v(layer),
+                          .k_cache = kv.k,
+                          .v_cache = kv.v,
                           .lengths = lengths,
                           .bias = append ? w.qkv_bias.data() : nullptr,
                           .inv_freq = inv_freq_,
                           .out = activations_.rows_a.data(),
                           .workspace = workspace,
                           .batch = batch,
-                          .capacity = kv_.capacity(),
-                          .scale = attention_scale(config_)});
+                          .capacity = kv.capacity,
+                          .scale = attention_scale(config_),
+                          .k_scale = kv.k_scale,
+                          .v_scale = kv.v_scale,
+                          .block_table = kv.block_table});
 }
 
-void Assembly::attention_prefill(int layer, const PromptChunk& chunk, const int* cu_seqlens,
-                                 const int* kv_lens) {
+void Assembly::attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
+                                 const int* cu_seqlens, const int* kv_lens) {
   const int batch = static_cast<int>(chunk.pieces.size());
-  auto entry = book_.get(
-      problems_.attention_prefill(batch, chunk.longest_query(), chunk.longest_context(), chunk.uneven()));
+  const Problem problem =
+      of(cache).attention_prefill(batch, chunk.longest_query(), chunk.longest_context(), chunk.uneven());
+  auto entry = book_.get(problem);
   void* workspace = entry->workspace.data();
   add(std::move(entry), AttentionPrefillArgs{.q = activations_.inner.data(),
-                                             .k_cache = kv_.k(layer, chunk.first_sequence),
-                                             .v_cache = kv_.v(layer, chunk.first_sequence),
+                                             .k_cache = from.k,
+                                             .v_cache = from.v,
                                              .cu_seqlens = cu_seqlens,
                                              .kv_lens = kv_lens,
                                              .out = activations_.rows_a.data(),
                                              .workspace = workspace,
                                              .batch = batch,
-                                             .capacity = kv_.capacity(),
+                                             .capacity = from.capacity,
                                              .scale = attention_scale(config_),
                                              .q_len = chunk.longest_query(),
                                              .kv_len = chunk.longest_context(),
-                                             .q_stride = config_.q_width()});
+                                             .q_stride = config_.q_width(),
+                                             .window = static_cast<int>(problem["window"]),
+                                             .block_table = from.block_table,
+                                             .max_pages = from.pages});
 }
 
 void Assembly::finish_layer(int layer) {

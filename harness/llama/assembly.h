@@ -36,17 +36,21 @@ struct RowPlaces {
 
 class Assembly {
  public:
-  Assembly(const ModelConfig& config, const Weights& weights, const KvCache& kv, const float* inv_freq,
-           PlanBook& book, const Activations& activations, int tokens);
+  Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
+           const Activations& activations, int tokens);
 
   /// Token ids -> residual stream, and the first norm of it.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
-  /// Splits qkv, adds the bias, rotates, appends to the cache from sequence `first` on.
-  void rope_append(int layer, int batch, int first, const RowPlaces& places);
+  /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`.
+  void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
+                   const RowPlaces& places);
   /// One query per sequence; `append`: rope_append is fused in.
-  void attention_decode(int layer, int batch, const int* lengths, std::int64_t context, bool append);
-  void attention_prefill(int layer, const PromptChunk& chunk, const int* cu_seqlens, const int* kv_lens);
+  void attention_decode(int layer, const KvCache& cache, int batch, const int* lengths, std::int64_t context,
+                        bool append);
+  /// Over `from`, a layer of `cache`, which is not quantised.
+  void attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
+                         const int* cu_seqlens, const int* kv_lens);
   /// From the attention's output to the rows that the next layer (or the head) reads.
   void finish_layer(int layer);
   /// Rows of `rows_a` by index, into `to`.
@@ -63,12 +67,12 @@ class Assembly {
   void add(std::shared_ptr<const PlanEntry> entry, const T& args) {
     calls_.push_back({std::move(entry), Args(args)});
   }
+  ModelProblems of(const KvCache& cache) const { return {config_, weights_.dtype, cache.format()}; }
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y);
   void add_norm(const void* x, const Buffer& weight);
 
   const ModelConfig& config_;
   const Weights& weights_;
-  const KvCache& kv_;
   const float* inv_freq_;
   PlanBook& book_;
   const Activations& activations_;

@@ -98,13 +98,15 @@ std::vector<OpTime> time_ops(Model& model, int context) {
   return ops;
 }
 
-double step_bytes(const ModelConfig& c, DType dtype, int batch, int context) {
+double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, const KvFormat& kv) {
   double bytes = static_cast<double>(weight_bytes(c, dtype));
   const double row = static_cast<double>(c.hidden) * static_cast<double>(size_of(dtype));
   // Of the embedding only the rows fed are read; a tied one is read whole as the head.
   if (!c.tied_embeddings) bytes -= c.vocab * row;
   bytes += batch * row;
-  return bytes + static_cast<double>(KvCache::bytes(c, dtype, batch, context));
+  const int keys = kv.window == 0 ? context : std::min(context, kv.window);
+  return bytes +
+         static_cast<double>(KvCache::bytes(c, dtype, {.quantised = kv.quantised}, c.layers, batch, keys));
 }
 
 double DecodeReport::sum_of_ops_us() const {

@@ -25,8 +25,8 @@ struct OpTime {
 /// In the order of the step.
 std::vector<OpTime> time_ops(Model& model, int context);
 
-/// Bytes that a step must move: every weight and every key and value once.
-double step_bytes(const ModelConfig& config, DType dtype, int batch, int context);
+/// Bytes that a step must move: every weight, and every key and value that counts, once.
+double step_bytes(const ModelConfig& config, DType dtype, int batch, int context, const KvFormat& kv = {});
 
 struct DecodeReport {
   std::string model, dtype, plan_set, check;

@@ -31,8 +31,10 @@ class Agreement {
  public:
   /// fp32: max |difference| of every row <= 1e-3 of its max |logit|. 16 bit: relative L2 over all rows <=
   /// 2e-2, and of no row above twice that. The tokens must be equal wherever the reference's best logit leads
-  /// the second by more than such errors could explain.
-  explicit Agreement(DType dtype) : dtype_(dtype) {}
+  /// the second by more than such errors could explain. A quantised cache adds the noise of its rows'
+  /// rounding: 1e-2 for int8, 5e-2 for fp8, to the relative L2 errors of a 16-bit run as independent noise;
+  /// of an fp32 run they are then what is held.
+  explicit Agreement(DType dtype, const KvFormat& kv = {});
   void add(std::span<const float> got, std::span<const float> want, int sequence, int step);
   bool ok() const;
   /// One sentence.
@@ -40,7 +42,7 @@ class Agreement {
 
  private:
   double l2() const;
-  DType dtype_;
+  double bound_;         // of the relative L2 error; 0: max |difference| is held
   std::string failure_;  // of the first bad row
   double worst_max_ = 0, worst_l2_ = 0;
   double error2_ = 0, want2_ = 0;

@@ -1,27 +1,103 @@
 #include "llama/kv_cache.h"
 
+#include <algorithm>
+
 namespace warptune {
 namespace {
 
-std::int64_t elements(const ModelConfig& c, int capacity) {
-  return static_cast<std::int64_t>(c.kv_heads) * capacity * c.head_dim;
+int whole_pages(const KvFormat& format, int capacity) {
+  const int page = std::max(1, format.page_size);
+  return (capacity + page - 1) / page * page;
+}
+
+std::int64_t bytes_of_row(const ModelConfig& c, DType dtype, const KvFormat& format) {
+  return c.head_dim * static_cast<std::int64_t>(size_of(format.stored(dtype)));
 }
 
 }  // namespace
 
-KvCache::KvCache(Device& device, const ModelConfig& c, DType dtype, int batch, int capacity)
-    : capacity_(capacity),
-      sequence_bytes_(elements(c, capacity) * static_cast<std::int64_t>(size_of(dtype))) {
-  const std::int64_t count = batch * elements(c, capacity);
-  for (int layer = 0; layer < c.layers; ++layer)
-    for (std::vector<Buffer>* side : {&k_, &v_}) {
-      side->push_back(device.allocate(static_cast<std::size_t>(batch * sequence_bytes_)));
-      device.fill_random(side->back().data(), dtype, count, static_cast<std::uint64_t>(layer), 1);
+KvCache::KvCache(Device& device, const ModelConfig& c, DType dtype, const KvFormat& format, int layers,
+                 int batch, int capacity)
+    : device_(device),
+      format_(format),
+      capacity_(whole_pages(format, capacity)),
+      sequence_rows_(static_cast<std::int64_t>(c.kv_heads) * capacity_),
+      row_bytes_(bytes_of_row(c, dtype, format)) {
+  const std::int64_t rows = batch * sequence_rows_;
+  const DType stored = format.stored(dtype);
+  const float largest = !format.quantised ? 1.0f : stored == DType::int8 ? 127.0f : 448.0f;
+  for (int layer = 0; layer < layers; ++layer)
+    for (std::vector<Side>* sides : {&k_, &v_}) {
+      Side& side = sides->emplace_back();
+      side.rows = device.allocate(static_cast<std::size_t>(rows * row_bytes_));
+      device.fill_random(side.rows.data(), stored, rows * c.head_dim, static_cast<std::uint64_t>(layer),
+                         largest);
+      if (!format.quantised) continue;
+      side.scales = device.allocate(static_cast<std::size_t>(rows) * sizeof(float));
+      device.fill_random(side.scales.data(), DType::fp32, rows, static_cast<std::uint64_t>(layer),
+                         1 / largest);
     }
+  if (format.page_size == 0) return;
+  const int all = batch * pages();
+  paging_.emplace(Paging{.free = PageAllocator(all),
+                         .taken = std::vector<std::vector<int>>(static_cast<std::size_t>(batch)),
+                         .table = device.allocate(static_cast<std::size_t>(all) * sizeof(int))});
+  upload_table();
 }
 
-std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, int batch, int capacity) {
-  return 2LL * c.layers * batch * elements(c, capacity) * static_cast<std::int64_t>(size_of(dtype));
+KvCache::View KvCache::view(int layer, int sequence) const {
+  const Side &k = k_[static_cast<std::size_t>(layer)], &v = v_[static_cast<std::size_t>(layer)];
+  const std::int64_t first = paging_ ? 0 : sequence * sequence_rows_;
+  const auto rows = [&](const Side& side) -> void* { return side.rows.as<std::byte>() + first * row_bytes_; };
+  const auto scales = [&](const Side& side) {
+    return format_.quantised ? side.scales.as<float>() + first : nullptr;
+  };
+  return {.k = rows(k),
+          .v = rows(v),
+          .k_scale = scales(k),
+          .v_scale = scales(v),
+          .block_table = paging_ ? paging_->table.as<int>() + sequence * pages() : nullptr,
+          .capacity = capacity_,
+          .pages = pages()};
+}
+
+void KvCache::reserve(std::span<const int> keys) {
+  if (!paging_) return;
+  bool grown = false;
+  for (std::size_t b = 0; b < keys.size(); ++b)
+    while (static_cast<int>(paging_->taken[b].size()) * format_.page_size < keys[b]) {
+      paging_->taken[b].push_back(paging_->free.take());
+      grown = true;
+    }
+  if (grown) upload_table();
+}
+
+void KvCache::release() {
+  if (!paging_) return;
+  for (std::vector<int>& taken : paging_->taken) {
+    for (const int page : taken) paging_->free.give_back(page);
+    taken.clear();
+  }
+  upload_table();
+}
+
+void KvCache::upload_table() {
+  std::vector<int> table;
+  for (const std::vector<int>& taken : paging_->taken) {
+    table.insert(table.end(), taken.begin(), taken.end());
+    table.resize(table.size() + static_cast<std::size_t>(pages()) - taken.size(), -1);
+  }
+  device_.upload(paging_->table.data(), table.data(), paging_->table.bytes(), device_.stream());
+  device_.synchronize();
+}
+
+std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& format, int layers, int batch,
+                            int capacity) {
+  const std::int64_t row =
+      bytes_of_row(c, dtype, format) + (format.quantised ? static_cast<std::int64_t>(sizeof(float)) : 0);
+  const std::int64_t keys = std::int64_t{batch} * whole_pages(format, capacity);
+  const std::int64_t table = format.page_size == 0 ? 0 : keys / format.page_size * std::int64_t{sizeof(int)};
+  return 2LL * layers * c.kv_heads * keys * row + table;
 }
 
 }  // namespace warptune

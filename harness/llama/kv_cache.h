@@ -1,31 +1,63 @@
 #pragma once
-// Keys and values of every layer, [batch, kv_heads, capacity, head_dim] each.
+// Keys and values of layers: [batch, kv_heads, capacity, head_dim] each, or pages of [kv_heads, page_size,
+// head_dim]; a quantised cache has a scale per row beside.
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "device/device.h"
+#include "llama/kv_format.h"
 #include "llama/model_config.h"
+#include "llama/page_allocator.h"
 
 namespace warptune {
 
 class KvCache {
  public:
-  /// Contents are random and finite, so that a measurement may attend to more than was written.
-  KvCache(Device& device, const ModelConfig& config, DType dtype, int batch, int capacity);
+  /// For `batch` sequences of up to `capacity` keys, which grows to whole pages. Contents are random and
+  /// finite, so that a measurement may attend to more than was written.
+  KvCache(Device& device, const ModelConfig& config, DType dtype, const KvFormat& format, int layers,
+          int batch, int capacity);
 
-  /// Of one layer, from sequence `sequence` on.
-  void* k(int layer, int sequence = 0) const { return at(k_[static_cast<std::size_t>(layer)], sequence); }
-  void* v(int layer, int sequence = 0) const { return at(v_[static_cast<std::size_t>(layer)], sequence); }
-  int capacity() const { return capacity_; }
+  /// Where the launches for a layer find the sequences from `sequence` on; what the format does not have is
+  /// null.
+  struct View {
+    void *k, *v;
+    float *k_scale, *v_scale;
+    const int* block_table;  // [batch, pages]
+    int capacity, pages;     // of a sequence
+  };
+  View view(int layer, int sequence = 0) const;
+  const KvFormat& format() const { return format_; }
+  int layers() const { return static_cast<int>(k_.size()); }
 
-  static std::int64_t bytes(const ModelConfig& config, DType dtype, int batch, int capacity);
+  /// Hands out pages until sequence b has room for keys[b]. Contiguous caches have it from the start.
+  void reserve(std::span<const int> keys);
+  /// Takes all pages back.
+  void release();
+
+  /// Of keys and values, scales and block table.
+  static std::int64_t bytes(const ModelConfig& config, DType dtype, const KvFormat& format, int layers,
+                            int batch, int capacity);
 
  private:
-  void* at(const Buffer& buffer, int sequence) const {
-    return buffer.as<std::byte>() + sequence * sequence_bytes_;
-  }
+  struct Side {
+    Buffer rows, scales;
+  };
+  struct Paging {
+    PageAllocator free;
+    std::vector<std::vector<int>> taken;  // of each sequence
+    Buffer table;                         // [batch, pages of a sequence], -1 where none is taken
+  };
+  int pages() const { return format_.page_size == 0 ? 0 : capacity_ / format_.page_size; }
+  void upload_table();
+
+  Device& device_;
+  KvFormat format_;
   int capacity_;
-  std::int64_t sequence_bytes_;
-  std::vector<Buffer> k_, v_;
+  std::int64_t sequence_rows_, row_bytes_;
+  std::vector<Side> k_, v_;  // of each layer
+  std::optional<Paging> paging_;
 };
 
 }  // namespace warptune

@@ -38,7 +38,7 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       weights_(weights),
       book_(book),
       options_(options),
-      kv_(device, config, weights.dtype, options.batch, options.capacity),
+      kv_(device, config, weights.dtype, options.kv, config.layers, options.batch, options.capacity),
       state_(device, options.batch, options.max_steps + 1, options.sampling.seed),
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
@@ -83,7 +83,7 @@ std::vector<Call> Model::tail() const {
 }
 
 bool Model::fuses(std::int64_t context) const {
-  const ModelProblems problems(config_, weights_.dtype);
+  const ModelProblems problems(config_, weights_.dtype, options_.kv);
   if (!problems.can_fuse_append()) return false;
   if (options_.fuse_append) return *options_.fuse_append;
   const auto fused = book_.expected_us(problems.attention_decode(options_.batch, context, true));
@@ -98,14 +98,14 @@ Model::Step& Model::step_for(std::int64_t length) {
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
   const bool fused = fuses(context);
-  Assembly assembly(config_, weights_, kv_, inv_freq_.as<float>(), book_, activations_, batch);
+  Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
     if (!fused)
-      assembly.rope_append(layer, batch, 0,
+      assembly.rope_append(layer, kv_, kv_.view(layer), batch,
                            {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()});
-    assembly.attention_decode(layer, batch, state_.lengths.as<int>(), context, fused);
+    assembly.attention_decode(layer, kv_, batch, state_.lengths.as<int>(), context, fused);
     assembly.finish_layer(layer);
   }
   step.calls = assembly.take();
@@ -152,6 +152,8 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
                                    options_.capacity));
     lengths.push_back(static_cast<int>(prompts[b].size()));
   }
+  kv_.release();
+  kv_.reserve(lengths);
   state_.clear();
   state_.set(lengths, 0);
   const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
@@ -168,21 +170,25 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
   launch_named(prompt.calls(), device_.stream());
   launch_named(end, device_.stream());
   device_.synchronize();
-  longest_ = *std::ranges::max_element(lengths) + 1;
+  for (int& length : lengths) ++length;
+  keys_ = lengths;
   sampled_ = 1;
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
 void Model::step() {
-  if (longest_ > options_.capacity)
+  if (longest() > options_.capacity)
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
+  kv_.reserve(keys_);
   if (options_.graph)
-    step_replay(longest_).launch(device_.stream());
+    step_replay(longest()).launch(device_.stream());
   else
-    launch_named(step_calls(longest_), device_.stream());
-  ++longest_;
+    launch_named(step_calls(longest()), device_.stream());
+  for (int& keys : keys_) ++keys;
   ++sampled_;
 }
+
+int Model::longest() const { return *std::ranges::max_element(keys_); }
 
 std::vector<float> Model::logits() const {
   std::vector<std::byte> raw(logits_.bytes());
@@ -209,8 +215,9 @@ std::vector<std::vector<int>> Model::transcript() const {
 }
 
 void Model::pin(int context) {
-  state_.set(std::vector<int>(static_cast<std::size_t>(options_.batch), context), 0);
-  longest_ = context;
+  keys_.assign(static_cast<std::size_t>(options_.batch), context);
+  kv_.reserve(keys_);
+  state_.set(keys_, 0);
 }
 
 }  // namespace warptune

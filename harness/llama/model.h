@@ -19,7 +19,8 @@ struct ModelOptions {
   Sampling sampling = {};
   int eos = -1;                          // below 0: sequences never finish
   std::optional<bool> fuse_append = {};  // none: where the wisdom says it is faster
-  bool graph = true;                     // replay captured steps, else launch one by one
+  KvFormat kv = {};
+  bool graph = true;  // replay captured steps, else launch one by one
 };
 
 class Model {
@@ -61,6 +62,7 @@ class Model {
   };
   std::vector<Call> tail() const;
   bool fuses(std::int64_t context) const;
+  int longest() const;
   Step& step_for(std::int64_t length);
   void warm_up(std::span<const Call> calls);
 
@@ -75,7 +77,7 @@ class Model {
   Buffer logits_;                       // [batch, vocab]
   Buffer inv_freq_;                     // [head_dim / 2], float
   std::map<std::int64_t, Step> steps_;  // by context bucket
-  int longest_ = 0;                     // keys that the next step attends to, at most
+  std::vector<int> keys_;               // that the next step attends to, at most, of each sequence
   int sampled_ = 0;                     // tokens per sequence so far
 };
 

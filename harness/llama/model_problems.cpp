@@ -31,6 +31,14 @@ const char* label(RopeKind kind) {
   return "none";
 }
 
+/// The label of dim kv_dtype.
+std::string kv_label(const KvFormat& kv) {
+  return kv.quantised ? std::string(name_of(*kv.quantised)) : "same";
+}
+
+/// The dim `window` for `keys` keys, of which it leaves some out; else 0.
+std::string window_of(const KvFormat& kv, std::int64_t keys) { return str(kv.window < keys ? kv.window : 0); }
+
 void add_once(std::vector<Problem>& problems, Problem problem) {
   if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
 }
@@ -93,7 +101,9 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) cons
                {"style", "half_split"},
                {"scaling", label(config_.rope.kind)},
                {"bias", yes_no(config_.attention_bias)},
-               {"k_layout", "sd"}});
+               {"k_layout", "sd"},
+               {"kv_dtype", kv_label(kv_)},
+               {"page_size", str(kv_.page_size)}});
 }
 Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append) const {
   return make("attention_decode", dtype_,
@@ -105,7 +115,11 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                {"uneven", "no"},
                {"k_layout", "sd"},
                {"append", yes_no(append)},
-               {"bias", yes_no(append && config_.attention_bias)}});
+               {"bias", yes_no(append && config_.attention_bias)},
+               {"kv_dtype", kv_label(kv_)},
+               {"kv_scale", kv_.quantised ? "token" : "head"},
+               {"page_size", str(kv_.page_size)},
+               {"window", window_of(kv_, context)}});
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -117,7 +131,9 @@ Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len,
                {"kv_heads", str(config_.kv_heads)},
                {"head_dim", str(config_.head_dim)},
                {"causal", "yes"},
-               {"uneven", yes_no(uneven)}});
+               {"uneven", yes_no(uneven)},
+               {"window", window_of(kv_, kv_len)},
+               {"page_size", str(kv_.page_size)}});
 }
 Problem ModelProblems::swiglu(std::int64_t tokens) const {
   return make("swiglu", dtype_, {{"tokens", str(tokens)}, {"intermediate", str(config_.intermediate)}});
@@ -199,8 +215,8 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
 }
 
 std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
-                                     std::span<const std::int64_t> contexts) {
-  const ModelProblems of(config, dtype);
+                                     std::span<const std::int64_t> contexts, const KvFormat& kv) {
+  const ModelProblems of(config, dtype, kv);
   std::vector<Problem> problems;
   add_layer(problems, of, batch, batch);
   for (const std::int64_t context : contexts) {
@@ -212,16 +228,18 @@ std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int
 }
 
 std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
-                                      std::span<const std::int64_t> prompt_lens) {
-  const ModelProblems of(config, dtype);
+                                      std::span<const std::int64_t> prompt_lens, const KvFormat& kv) {
+  const ModelProblems of(config, dtype, kv);
+  const ModelProblems attended(config, dtype, attended_in_prefill(kv));
   std::vector<Problem> problems;
   for (const std::int64_t length : prompt_lens) {
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);
     for (const PromptChunk& chunk : chunk_prompts(config, dtype, lengths)) {
       const auto sequences = static_cast<std::int64_t>(chunk.pieces.size());
       add_layer(problems, of, chunk.tokens(), sequences);
+      add_once(problems, attended.rope_append(chunk.tokens(), sequences));
       add_once(problems,
-               of.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
+               attended.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
     }
   }
   add_tail(problems, of, batch);

@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "core/problem.h"
+#include "llama/kv_format.h"
 #include "llama/model_config.h"
 
 namespace warptune {
 
-/// One problem per op, for `tokens` rows or `batch` sequences.
+/// One problem per op, for `tokens` rows or `batch` sequences. `kv`: of the cache that is written or read.
 class ModelProblems {
  public:
-  ModelProblems(const ModelConfig& config, DType dtype) : config_(config), dtype_(dtype) {}
+  ModelProblems(const ModelConfig& config, DType dtype, const KvFormat& kv = {})
+      : config_(config), dtype_(dtype), kv_(kv) {}
 
   Problem embedding(std::int64_t tokens) const;
   /// Row gather by the embedding op: `tokens` of `rows` rows of hidden states.
@@ -27,8 +29,10 @@ class ModelProblems {
   Problem down(std::int64_t tokens) const;
   Problem lm_head(std::int64_t tokens) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
-  /// `append`: bias, RoPE and the append to the cache are fused in.
+  /// `append`: bias, RoPE and the append to the cache are fused in. A window that a context does not fill is
+  /// none.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
+  /// Of a cache that is not quantised.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;
   Problem argmax(std::int64_t batch) const;
@@ -40,6 +44,7 @@ class ModelProblems {
  private:
   const ModelConfig& config_;
   DType dtype_;
+  KvFormat kv_;
 };
 
 /// The context that stands for `length` keys: a power of two, at least 64.
@@ -67,9 +72,9 @@ std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.
 std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
-                                     std::span<const std::int64_t> contexts);
+                                     std::span<const std::int64_t> contexts, const KvFormat& kv = {});
 /// Every distinct problem of a prefill of `batch` prompts of each length.
 std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
-                                      std::span<const std::int64_t> prompt_lens);
+                                      std::span<const std::int64_t> prompt_lens, const KvFormat& kv = {});
 
 }  // namespace warptune

@@ -18,7 +18,7 @@ namespace {
 std::vector<std::string> preferences(const Problem& problem) {
   if (problem.op == "linear" && problem["tokens"] <= 8)
     return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled", "host_threaded", "host_blocked"};
-  return {"cublaslt",     "split_seq", "tiled",         "vectorized",
+  return {"cublaslt",     "split_seq", "flash_mma",     "tiled",       "vectorized",
           "warp_per_row", "scan",      "host_threaded", "host_blocked"};
 }
 
@@ -31,6 +31,15 @@ bool runs_on(const Variant& variant, const Problem& problem, Backend backend) {
 Problem even(Problem problem) {
   if (problem.dims.has("uneven")) problem.dims.set("uneven", 0, "no");
   return problem;
+}
+
+/// The problem without its features: what a key says only where it is not the fallback.
+Problem plain(const Problem& problem) {
+  const Op& op = find_op(problem.op).op;
+  Assignment dims;
+  for (const auto& entry : problem.dims.said())
+    if (!op.find_dim(entry.name)->optional) dims.set(entry.name, entry.value);
+  return op.problem(dims, problem.dtype);
 }
 
 /// FNV-1a, 32 bits.
@@ -88,7 +97,11 @@ Wisdom::Match PlanBook::match(const Problem& problem) const {
   const Wisdom::Match found = options_.wisdom.find(problem, here);
   if (found.winner && found.exact) return found;
   const Wisdom::Match even_one = options_.wisdom.find(even(problem), here);
-  return even_one.winner ? even_one : found;
+  if (even_one.winner) return even_one;
+  if (found.winner) return found;
+  // What is fast without features is a good start with them, where its constraints admit that.
+  const Problem without = plain(even(problem));
+  return without == problem ? found : Wisdom::Match{options_.wisdom.find(without, here).winner, false};
 }
 
 Judgement PlanBook::judged(const Winner& winner) const {

@@ -18,6 +18,20 @@ int most_tokens(std::span<const PromptChunk> chunks) {
   return most;
 }
 
+/// The cache of the prompts' own keys: its sequences are those of one chunk. A layer takes the place of the
+/// one before, unless a prompt is split and its later chunks need them all again.
+struct ExactCache {
+  int layers = 1, batch = 1, capacity = 1;
+
+  ExactCache(const ModelConfig& config, std::span<const PromptChunk> chunks) {
+    for (const PromptChunk& chunk : chunks) {
+      if (chunk.pieces[0].begin > 0) layers = config.layers;
+      batch = std::max(batch, static_cast<int>(chunk.pieces.size()));
+      capacity = std::max(capacity, chunk.longest_context());
+    }
+  }
+};
+
 /// The integer arrays of a chunk in one buffer; put() tells where each will stand.
 class IntegerPack {
  public:
@@ -48,15 +62,20 @@ Prefill::Prefill(Device& device, const ModelConfig& config, const Weights& weigh
       dtype_(weights.dtype),
       chunks_(chunks_of(config, dtype_, prompts)),
       activations_(device, config, dtype_, most_tokens(chunks_)) {
+  if (kv.format().quantised) {
+    const ExactCache exact(config, chunks_);
+    exact_.emplace(device, config, dtype_, attended_in_prefill(kv.format()), exact.layers, exact.batch,
+                   exact.capacity);
+  }
   for (const PromptChunk& chunk : chunks_) {
-    Assembly assembly(config, weights, kv, inv_freq, book, activations_, chunk.tokens());
-    add_chunk(device, chunk, prompts, assembly, last_rows, bad_token);
+    Assembly assembly(config, weights, inv_freq, book, activations_, chunk.tokens());
+    add_chunk(device, chunk, prompts, kv, assembly, last_rows, bad_token);
     std::ranges::move(assembly.take(), std::back_inserter(calls_));
   }
 }
 
 void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<const std::vector<int>> prompts,
-                        Assembly& assembly, void* last_rows, int* bad_token) {
+                        const KvCache& kv, Assembly& assembly, void* last_rows, int* bad_token) {
   std::vector<int> ids, sequence, position, starts = {0}, kv_lens, whole_lens, ends;
   for (std::size_t i = 0; i < chunk.pieces.size(); ++i) {
     const auto [begin, end] = chunk.pieces[i];
@@ -82,9 +101,16 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
   assembly.begin(base + ids_at, bad_token);
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
-    assembly.rope_append(layer, batch, chunk.first_sequence,
-                         {base + sequence_at, base + position_at, base + whole_at});
-    assembly.attention_prefill(layer, chunk, base + starts_at, base + kv_at);
+    const RowPlaces places = {base + sequence_at, base + position_at, base + whole_at};
+    const KvCache::View kept = kv.view(layer, chunk.first_sequence);
+    assembly.rope_append(layer, kv, kept, batch, places);
+    if (exact_) {
+      const KvCache::View exact = exact_->view(layer % exact_->layers());
+      assembly.rope_append(layer, *exact_, exact, batch, places);
+      assembly.attention_prefill(*exact_, exact, chunk, base + starts_at, base + kv_at);
+    } else {
+      assembly.attention_prefill(kv, kept, chunk, base + starts_at, base + kv_at);
+    }
     assembly.finish_layer(layer);
   }
   // Only the last chunk of a split prompt ends it; the sequences of other chunks all end.
@@ -94,6 +120,14 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
         base + ends_at, static_cast<int>(ends.size()),
         static_cast<std::byte*>(last_rows) + static_cast<std::size_t>(chunk.first_sequence) * row_bytes,
         bad_token);
+}
+
+std::int64_t Prefill::cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
+                                  std::span<const std::int64_t> lengths) {
+  if (!format.quantised) return 0;
+  const ExactCache exact(config, chunk_prompts(config, dtype, lengths));
+  return KvCache::bytes(config, dtype, attended_in_prefill(format), exact.layers, exact.batch,
+                        exact.capacity);
 }
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #pragma once
 // Takes whole prompts of uneven lengths through the model, packed, in chunks that bound the memory.
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,13 +18,18 @@ class Prefill {
           int* bad_token);
   std::span<const Call> calls() const { return calls_; }
 
+  /// Bytes of the cache that prompts of these lengths attend to where decode's is quantised, else 0.
+  static std::int64_t cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
+                                  std::span<const std::int64_t> lengths);
+
  private:
   void add_chunk(Device& device, const PromptChunk& chunk, std::span<const std::vector<int>> prompts,
-                 Assembly& assembly, void* last_rows, int* bad_token);
+                 const KvCache& kv, Assembly& assembly, void* last_rows, int* bad_token);
   const ModelConfig& config_;
   DType dtype_;
   std::vector<PromptChunk> chunks_;
   Activations activations_;
+  std::optional<KvCache> exact_;  // where decode's cache is quantised: what the prompts attend to
   std::vector<Buffer> integers_;  // of each chunk
   std::vector<Call> calls_;
 };

@@ -200,8 +200,10 @@ std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winne
   const Wisdom wisdom = wisdom_of(winners);
   const auto presets = preset_names();
   std::map<std::array<std::string, 5>, const CsvRow*> last;
+  // Runs with another KV cache (plan_set "tuned+kv=int8") have other parts than the plain step.
   for (const CsvRow& row : set.decode)
-    if (std::ranges::find(presets, field(row, "model")) != presets.end())
+    if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
+        !field(row, "plan_set").contains('+'))
       last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
             field(row, "plan_set")}] = &row;
   std::vector<Step> steps;

@@ -370,9 +370,9 @@ class Loader {
   }
 
   void read_model(const YAML::Node& node) {
-    yaml_.expect_keys(
-        node, "an item of 'models'",
-        {"model", "batch", "context", "prompt_len", "dtypes", "cache", "ops", "variants", "skip", "most"});
+    yaml_.expect_keys(node, "an item of 'models'",
+                      {"model", "batch", "context", "prompt_len", "kv_dtype", "page_size", "window", "dtypes",
+                       "cache", "ops", "variants", "skip", "most"});
     const ModelItem model = read_model_item(yaml_, node, folder_);
     const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
 

@@ -43,6 +43,24 @@ ModelConfig model_of(const YamlReader& yaml, const YAML::Node& node, const std::
                                            : hint));
 }
 
+KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
+  KvFormat format;
+  if (const YAML::Node kind = node["kv_dtype"]) {
+    const std::string text = yaml.text(kind, "'kv_dtype'");
+    if (text != "same" && text != "int8" && text != "fp8")
+      yaml.fail(kind, fmt::format("'kv_dtype' is '{}'; it must be same, int8 or fp8", brief(text)));
+    if (text != "same") format.quantised = text == "int8" ? DType::int8 : DType::fp8;
+  }
+  const auto one = [&](const char* key) {
+    const auto values = counts(yaml, node, key, {0});
+    if (values.size() != 1) yaml.fail(node[key], fmt::format("'{}' of a model is one number", key));
+    return static_cast<int>(values[0]);
+  };
+  format.page_size = one("page_size");
+  format.window = one("window");
+  return format;
+}
+
 }  // namespace
 
 std::vector<Problem> ModelItem::problems(DType dtype, std::int64_t batch) const {
@@ -50,8 +68,8 @@ std::vector<Problem> ModelItem::problems(DType dtype, std::int64_t batch) const 
   const auto append = [&](const std::vector<Problem>& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts));
-  if (!prompt_lens.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompt_lens));
+  if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts, kv));
+  if (!prompt_lens.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompt_lens, kv));
   return all;
 }
 
@@ -66,7 +84,8 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
   return {.model = model,
           .batches = counts(yaml, node, "batch", {1}),
           .contexts = counts(yaml, node, "context"),
-          .prompt_lens = counts(yaml, node, "prompt_len")};
+          .prompt_lens = counts(yaml, node, "prompt_len"),
+          .kv = kv_format_of(yaml, node)};
 }
 
 std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& node) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/problem.h"
+#include "llama/kv_format.h"
 #include "llama/model_config.h"
 #include "tune/yaml_reader.h"
 
@@ -13,6 +14,7 @@ namespace warptune {
 struct ModelItem {
   ModelConfig model;
   std::vector<std::int64_t> batches, contexts, prompt_lens;
+  KvFormat kv;
 
   /// Of the decode step at each context and the prefill of each length.
   std::vector<Problem> problems(DType dtype, std::int64_t batch) const;

@@ -77,6 +77,21 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
 }
 
+TEST_F(DecodeCommand, SaysWhichKvCacheARunHad) {
+  const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
+  const auto last = [&] { return read_csv(folder_ / "host" / "decode.csv").back(); };
+  ASSERT_EQ(run(check + " --kv-dtype int8 --page-size 16"), 0) << output_;
+  EXPECT_EQ(last().at("plan_set"), "default+kv=int8+page=16");
+  EXPECT_EQ(last().at("check"), "pass");
+  const double int8_floor = std::stod(last().at("floor_us"));
+  ASSERT_EQ(run(check + " --kv-dtype fp8 --window 68 --check-baseline 4"), 0) << output_;
+  EXPECT_EQ(last().at("plan_set"), "default+kv=fp8+window=68");
+  ASSERT_EQ(run(check + " --kv-dtype same"), 0) << output_;
+  EXPECT_EQ(last().at("plan_set"), "default");
+  EXPECT_LT(int8_floor, std::stod(last().at("floor_us"))) << "fewer bytes to move";
+  EXPECT_EQ(run(check + " --window 8"), 1) << "the golden knows no window\n" << output_;
+}
+
 TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
   const std::string sweep = (folder_ / "golden.yaml").string();
   std::ofstream(sweep)
@@ -157,6 +172,12 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
       {mha + " --check /nowhere", "cannot be read"},
       {mha + " --prompt-ids /nowhere", "cannot be read"},
       {mha + " --steps -1", "--steps"},
+      {mha + " --kv-dtype int4", "--kv-dtype: int4 not in {same,int8,fp8}"},
+      {mha + " --page-size 48", "--page-size: 48 not in {16,32,64,128,256}"},
+      {mha + " --page-size 8", "--page-size: 8 not in"},
+      {mha + " --page-size x", "--page-size"},
+      {mha + " --window 0", "--window: Value 0 not in range"},
+      {mha + " --window -3", "--window"},
   };
   for (const auto& [arguments, part] : cases) {
     EXPECT_EQ(run(arguments), 2) << arguments << "\n" << output_;

@@ -66,6 +66,33 @@ TEST(PlanBook, SaysOnceThatItTakesTheNearest) {
   EXPECT_NE(heard.notes[0].find("nearest"), std::string::npos);
 }
 
+TEST(PlanBook, ProblemsWithFeaturesTakeThePlainWinnerWhereItCan) {
+  const auto device = open_device("host");
+  const Assignment dims = {{"batch", 1}, {"q_heads", 4}, {"kv_heads", 2}, {"head_dim", 16}, {"context", 256}};
+  const auto problem = [&](const char* feature, std::int64_t value) {
+    Assignment all = dims;
+    all.set(feature, value);
+    return find_op("attention_decode").op.problem(all, DType::fp32);
+  };
+  const Problem plain = find_op("attention_decode").op.problem(dims, DType::fp32);
+  const auto book_of = [&](const Problem& tuned, Heard& heard) {
+    return PlanBook(*device,
+                    {.wisdom = wisdom_of(tuned, "host_naive", {}), .has_wisdom = true, .tell = heard.ear()});
+  };
+  Heard taken, refused, other;
+  EXPECT_EQ(book_of(plain, taken).get(problem("page_size", 16))->variant, "host_naive");
+  ASSERT_EQ(taken.notes.size(), 1u);
+  EXPECT_NE(taken.notes[0].find("the winner of the nearest tuned problem, " + plain.key()),
+            std::string::npos);
+  EXPECT_EQ(book_of(plain, refused).get(problem("deterministic", 1))->variant, "host_blocked");
+  ASSERT_EQ(refused.notes.size(), 1u);
+  EXPECT_NE(refused.notes[0].find("the wisdom is not taken: 'host_naive'"), std::string::npos);
+  // A winner of a paged problem says nothing about a plain one.
+  EXPECT_EQ(book_of(problem("page_size", 16), other).get(plain)->variant, "host_blocked");
+  ASSERT_EQ(other.notes.size(), 1u);
+  EXPECT_NE(other.notes[0].find("the wisdom has nothing near"), std::string::npos);
+}
+
 TEST(PlanBook, WisdomThatCannotRunFallsBackToADefault) {
   const auto device = open_device("host");
   for (const auto& [variant, config] : {std::pair<std::string, Config>{"gone", {}},
@@ -222,6 +249,22 @@ TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
   EXPECT_TRUE(has("attention_prefill[batch=1,q_len=2048,kv_len=2048"));
   EXPECT_TRUE(has("linear[tokens=2048,in=4096,out=6144"));
   EXPECT_TRUE(has("linear[tokens=1,in=4096,out=128256"));
+}
+
+TEST(ModelProblems, SayHowTheCacheIsKept) {
+  const ModelProblems of(preset("llama3-8b"), DType::bf16,
+                         {.quantised = DType::int8, .page_size = 16, .window = 1024});
+  EXPECT_EQ(of.rope_append(1, 1).key(),
+            "rope_append[tokens=1,q_heads=32,kv_heads=8,head_dim=128,batch=1,style=half_split,scaling=none,"
+            "bias=no,k_layout=sd,start=0,kv_dtype=int8,page_size=16,dtype=bf16]");
+  const auto ends = [](const Problem& p, const std::string& end) { return p.key().ends_with(end); };
+  EXPECT_TRUE(ends(of.attention_decode(1, 2048, true),
+                   "kv_dtype=int8,kv_scale=token,page_size=16,window=1024,dtype=bf16]"));
+  EXPECT_TRUE(ends(of.attention_decode(1, 1024, true), "kv_scale=token,page_size=16,dtype=bf16]"))
+      << "a window that the context does not fill is none";
+  const ModelProblems window(preset("llama3-8b"), DType::bf16, {.window = 1024});
+  EXPECT_TRUE(ends(window.attention_prefill(1, 512, 2048, false), "uneven=no,window=1024,dtype=bf16]"));
+  EXPECT_TRUE(ends(window.attention_prefill(1, 512, 1024, false), "uneven=no,dtype=bf16]"));
 }
 
 TEST(ModelProblems, Buckets) {

@@ -1,0 +1,26 @@
+#pragma once
+// How a run keeps its keys and values, and which of them it attends to.
+#include <optional>
+#include <string>
+
+#include "core/dtype.h"
+
+namespace warptune {
+
+struct KvFormat {
+  std::optional<DType> quantised = {};  // int8 or fp8, with a scale per row; none: the dtype of the model
+  int page_size = 0;                    // keys per page; 0: contiguous
+  int window = 0;  // a token attends to the last so many keys, its own included; 0: to all
+
+  DType stored(DType of_model) const { return quantised.value_or(of_model); }
+  /// What is not plain, as it stands behind a plan_set: "+kv=int8+page=16+window=1024".
+  std::string suffix() const;
+};
+
+/// What prefill attends to: prompts see their keys unrounded, in a contiguous cache of their own, where the
+/// one of decode is quantised.
+inline KvFormat attended_in_prefill(const KvFormat& f) {
+  return f.quantised ? KvFormat{.window = f.window} : f;
+}
+
+}  // namespace warptune
