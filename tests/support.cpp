@@ -87,6 +87,7 @@ void check_variants(Device& device, const OpEntry& entry, const Problem& problem
     for (const Config& config : spread(Space(variant, problem, device.facts()).configs(), most_configs))
       chosen.push_back({&variant, problem, config});
   }
+  EXPECT_FALSE(chosen.empty()) << "no variant takes " << problem.key();
   if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), chosen);
   for (const ChosenConfig& c : chosen) check_config(device, entry, problem, oracle, *c.variant, c.config);
 }
@@ -173,6 +174,9 @@ void check_random_configs(const OpEntry& entry, std::span<const Problem> problem
         if (!space.broken_constraint(config)) chosen.push_back({&variant, problem, config});
     }
   }
+  for (const Problem& problem : problems)
+    EXPECT_GT(std::ranges::count(chosen, problem, &ChosenConfig::problem), 0)
+        << "no variant takes " << problem.key();
   compile_ahead(device->facts(), chosen);
   for (const Problem& problem : problems) {
     const Oracle oracle(entry.op, problem, seed, 4e8);

@@ -1,9 +1,12 @@
 // The features of attention_prefill, each alone and in random legal combinations.
+#include <algorithm>
+#include <iterator>
 #include <random>
 
 #include "attention_prefill/args.h"
 #include "core/error.h"
 #include "core/philox.h"
+#include "core/space.h"
 #include "support.h"
 
 namespace warptune::testing {
@@ -45,6 +48,17 @@ std::vector<Dims> each_alone() {
   for (const char* causal : {"yes", "top_left"})
     all.push_back(shape(1, 77, 35, 2, 1, 64, {{"causal", causal}, {"lse", "yes"}, {"window", "9"}}));
   return all;
+}
+
+/// Few queries over many keys, which blocks may share.
+std::vector<Dims> long_caches() {
+  return {shape(1, 1, 4099, 8, 2, 128),
+          shape(1, 16, 8192, 4, 4, 128, {{"lse", "yes"}}),
+          shape(2, 5, 3001, 6, 2, 64, {{"uneven", "yes"}, {"page_size", "16"}, {"lse", "yes"}}),
+          shape(1, 9, 4000, 4, 1, 64, {{"window", "700"}, {"dropout", "20"}, {"head_dim_v", "128"}}),
+          shape(3, 7, 2500, 2, 1, 128,
+                {{"score_bias", "alibi"}, {"kv_layout", "packed"}, {"causal", "top_left"}}),
+          shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}})};
 }
 
 struct Random {
@@ -102,6 +116,40 @@ TEST_P(GpuAttentionPrefillFeature, CudaVariantsMatchTheReference) {
 }
 INSTANTIATE_TEST_SUITE_P(Alone, AttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuAttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
+INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
+                         shape_name);
+
+/// So that the tests of kernels do not pass without any.
+TEST(AttentionPrefillSpaces, EveryCudaVariantButWgmmaTakesEveryFeature) {
+  const OpEntry& entry = find_op("attention_prefill");
+  std::vector<Dims> all = each_alone();
+  std::ranges::copy(long_caches(), std::back_inserter(all));
+  for (const Dims& dims : all)
+    for (const DType dtype : kFloats)
+      for (const char* name : {"unfused", "tiled", "mem_efficient", "flash_mma"})
+        for (const char* arch : {"sm_80", "sm_90a"}) {
+          const Variant& variant = entry.variant(name);
+          if (dtype == DType::fp32 && !variant.dtypes.empty()) continue;
+          const Problem problem = entry.op.problem(dims, dtype);
+          EXPECT_FALSE(Space(variant, problem, known_device(arch)).configs().empty())
+              << problem.key() << " " << name << " " << arch;
+        }
+}
+
+TEST(AttentionPrefillSpaces, AreOfASaneSize) {
+  const OpEntry& entry = find_op("attention_prefill");
+  for (const int head_dim : {64, 128})
+    for (const int q_len : {1, 32, 64, 8192})
+      for (const Dims& more : {Dims{}, Dims{{"page_size", "16"}}})
+        for (const char* arch : {"sm_80", "sm_90a"})
+          for (const Variant& variant : entry.variants) {
+            if (variant.backend != Backend::cuda) continue;
+            const Problem problem =
+                entry.op.problem(shape(1, q_len, 8192, 32, 8, head_dim, more), DType::bf16);
+            EXPECT_LE(Space(variant, problem, known_device(arch)).configs().size(), 250)
+                << problem.key() << " " << variant.name << " " << arch;
+          }
+}
 
 /// 300 problems on the host, 1000 on the GPU.
 class AttentionPrefillRandom : public ::testing::TestWithParam<int> {};
