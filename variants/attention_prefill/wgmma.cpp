@@ -40,7 +40,7 @@ std::vector<Variant> attention_prefill_wgmma() {
       .name = "flash_wgmma",
       .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
       .parameters = {{"consumers", {1, 2, 3}, "warpgroups that compute, 64 queries each"},
-                     {"tile_n", {64, 80, 96, 128, 160, 176, 192}, "keys per step"},
+                     {"tile_n", {64, 80, 96, 112, 128, 160, 176, 192}, "keys per step"},
                      {"stages", {1, 2, 3}, "key and value tiles in shared memory"},
                      {"queries", {1, 2}, "tiles of queries in shared memory"},
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
