@@ -136,6 +136,7 @@ void Assembly::attention_prefill(int layer, const PromptChunk& chunk, const int*
                                              .batch = batch,
                                              .capacity = kv_.capacity(),
                                              .scale = attention_scale(config_),
+                                             .tokens = tokens_,
                                              .q_len = chunk.longest_query(),
                                              .kv_len = chunk.longest_context(),
                                              .q_stride = config_.q_width()});

@@ -155,6 +155,7 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
                          .batch = static_cast<int>(p["batch"]),
                          .capacity = static_cast<int>(capacity_of(p)),
                          .scale = scale_of(p),
+                         .tokens = static_cast<int>(tokens_of(p)),
                          .q_len = static_cast<int>(p["q_len"]),
                          .kv_len = static_cast<int>(p["kv_len"]),
                          .q_stride = q_stride_of(p),
