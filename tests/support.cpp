@@ -28,13 +28,6 @@ std::vector<Config> spread(std::vector<Config> configs, int most) {
   return chosen;
 }
 
-/// WARPTUNE_TEST_VENDOR=0 leaves the vendor's kernels out: a sanitizer's findings in them are not ours.
-bool takes(const Variant& variant, DType dtype) {
-  const char* vendor = std::getenv("WARPTUNE_TEST_VENDOR");
-  if (variant.vendor && vendor && std::string(vendor) == "0") return false;
-  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
-}
-
 /// Fills the cubin cache on all cores, so that the checks only load.
 void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> configs) {
   const Compiler compiler(KernelSources(), default_cache_folder());
@@ -92,6 +85,13 @@ void check_variants(Device& device, const OpEntry& entry, const Problem& problem
 
 }  // namespace
 
+bool takes(const Variant& variant, DType dtype) {
+  // A sanitizer's findings in the vendor's kernels are not ours.
+  const char* vendor = std::getenv("WARPTUNE_TEST_VENDOR");
+  if (variant.vendor && vendor && std::string(vendor) == "0") return false;
+  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
+
 std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
                                            DType dtype, const DeviceFacts& facts,
                                            std::vector<std::string>& missing) {
@@ -116,7 +116,6 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
 }
 
 void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs) {
-  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), configs);
   std::map<std::string, Oracle> oracles;
   for (const auto& [variant, problem, config] : configs) {
     const Oracle& oracle = oracles.try_emplace(problem.key(), entry.op, problem, 7, 4e7).first->second;
@@ -124,10 +123,37 @@ void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenC
   }
 }
 
+std::set<std::string> kernels_of(const ChosenConfig& chosen) {
+  const auto& [variant, problem, config] = chosen;
+  std::set<std::string> names;
+  for (const Stage* stage : active_stages(*variant, problem, config))
+    names.insert(stage->file + ' ' + expand_kernel_name(*variant, *stage, problem, config));
+  return names;
+}
+
+void check_on_gpu(const Choose& choose,
+                  const std::function<void(Device&, std::span<const ChosenConfig>)>& check) {
+  if (cuda_device_count() > 0) {
+    const auto device = open_device("cuda:0");
+    const auto chosen = choose(device->facts());
+    compile_ahead(device->facts(), chosen);
+    return check(*device, chosen);
+  }
+  if (const char* arch = std::getenv("WARPTUNE_TEST_COMPILE"))
+    compile_ahead(known_device(arch), choose(known_device(arch)));
+  GTEST_SKIP() << "no CUDA device";
+}
+void check_on_gpu(const OpEntry& entry, const Choose& choose) {
+  check_on_gpu(choose, [&](Device& device, std::span<const ChosenConfig> chosen) {
+    check_configs(device, entry, chosen);
+  });
+}
+
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
-  const auto device = open_device("cuda:0");
   std::vector<std::string> missing;  // another test looks at them
-  check_configs(*device, entry, covering_configs(entry, problems, dtype, device->facts(), missing));
+  check_on_gpu(entry, [&](const DeviceFacts& facts) {
+    return covering_configs(entry, problems, dtype, facts, missing);
+  });
 }
 
 std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
