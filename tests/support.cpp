@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -79,6 +80,7 @@ void check_variants(Device& device, const OpEntry& entry, const Problem& problem
     for (const Config& config : spread(Space(variant, problem, device.facts()).configs(), most_configs))
       chosen.push_back({&variant, problem, config});
   }
+  EXPECT_FALSE(chosen.empty()) << "no variant takes " << problem.key();
   if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), chosen);
   for (const ChosenConfig& c : chosen) check_config(device, entry, problem, oracle, *c.variant, c.config);
 }
@@ -162,9 +164,11 @@ std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
   return name;
 }
 
+void check_host_variants(const OpEntry& entry, const Problem& problem, int most_configs) {
+  check_variants(*open_device("host"), entry, problem, most_configs);
+}
 void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes) {
-  const auto device = open_device("host");
-  for (const DType dtype : dtypes) check_variants(*device, entry, entry.op.problem(dims, dtype), 1000);
+  for (const DType dtype : dtypes) check_host_variants(entry, entry.op.problem(dims, dtype), 1000);
 }
 void check_host_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes) {
   check_host_variants(find_op(op), dims, dtypes);
@@ -180,6 +184,34 @@ void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const
 void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs) {
   check_cuda_variants(find_op(op), dims, dtypes, most_configs);
+}
+
+void check_random_configs(const OpEntry& entry, std::span<const Problem> problems, int configs,
+                          std::uint64_t seed) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = open_device("cuda:0");
+  std::mt19937_64 random(seed);
+  std::vector<ChosenConfig> chosen;
+  for (const Variant& variant : entry.variants) {
+    if (variant.backend != Backend::cuda || !takes(variant, problems.front().dtype)) continue;
+    auto all = Space(variant, problems.front(), device->facts()).configs();
+    std::ranges::shuffle(all, random);
+    all.resize(std::min(all.size(), static_cast<std::size_t>(configs)));
+    for (const Problem& problem : problems) {
+      const Space space(variant, problem, device->facts());
+      for (const Config& config : all)
+        if (!space.broken_constraint(config)) chosen.push_back({&variant, problem, config});
+    }
+  }
+  for (const Problem& problem : problems)
+    EXPECT_GT(std::ranges::count(chosen, problem, &ChosenConfig::problem), 0)
+        << "no variant takes " << problem.key();
+  compile_ahead(device->facts(), chosen);
+  for (const Problem& problem : problems) {
+    const Oracle oracle(entry.op, problem, seed, 4e8);
+    for (const ChosenConfig& c : chosen)
+      if (c.problem == problem) check_config(*device, entry, problem, oracle, *c.variant, c.config);
+  }
 }
 
 OpEntry with_input(OpEntry entry, std::string tensor, std::function<float(const Problem&, std::int64_t)> at) {

@@ -32,8 +32,13 @@ void check_cuda_variants(const std::string& op, const Dims& dims, std::span<cons
                          int most_configs = 24);
 /// The same checks of an op that a test has changed with the functions below.
 void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes);
+void check_host_variants(const OpEntry& entry, const Problem& problem, int most_configs);
 void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs = 24);
+/// For problems of one op and dtype whose kernels are the same: `configs` configurations of each CUDA
+/// variant, picked by the seed among those of the first problem, on every problem that admits them.
+void check_random_configs(const OpEntry& entry, std::span<const Problem> problems, int configs,
+                          std::uint64_t seed);
 /// Element i of a float input is at(problem, i) instead of a random number.
 OpEntry with_input(OpEntry entry, std::string tensor, std::function<float(const Problem&, std::int64_t)> at);
 OpEntry with_tolerance(OpEntry entry, Tolerance tolerance);

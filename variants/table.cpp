@@ -11,6 +11,7 @@
 #include "attention_decode/attention_decode.h"
 #include "attention_prefill/attention_prefill.h"
 #include "causal_mask/causal_mask.h"
+#include "core/brief.h"
 #include "core/error.h"
 #include "embedding/embedding.h"
 #include "linear/linear.h"
@@ -42,7 +43,8 @@ std::span<const OpEntry> all_ops() {
       entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
       entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
       entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
-      entry(attention_prefill(), {attention_prefill_cuda(), attention_prefill_host()}),
+      entry(attention_prefill(),
+            {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_host()}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
@@ -64,7 +66,7 @@ const OpEntry& find_op(std::string_view name) {
   if (it != ops.end()) return *it;
   std::vector<std::string> known;
   for (const OpEntry& e : ops) known.push_back(e.op.name);
-  throw InputError(fmt::format("unknown op '{}'; known are {}", name, fmt::join(known, ", ")));
+  throw InputError(fmt::format("unknown op '{}'; known are {}", brief(name), fmt::join(known, ", ")));
 }
 
 }  // namespace warptune

@@ -128,7 +128,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     // As many replays as asked for, whatever the interval: repetitions are the user's.
     std::vector<std::string> left_out;
     const bool isolated = given->cache == "isolated";
-    const BenchOptions options{.cache = given->cache == "hot" ? CacheMode::hot : CacheMode::cold,
+    const BenchOptions options{.cache = cache_mode_of(given->cache).value_or(CacheMode::cold),
                                .max_rel_ci = 10,
                                .min_samples = kReplays};
     const Sweep sweep = winners_sweep(winners, "bench", options, left_out);

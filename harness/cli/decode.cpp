@@ -10,11 +10,11 @@
 
 #include "cli/commands.h"
 #include "core/error.h"
+#include "llama/decode_file.h"
 #include "llama/decode_report.h"
 #include "llama/golden.h"
 #include "llama/prompts.h"
 #include "measure/bench.h"
-#include "results/csv.h"
 #include "results/run_info.h"
 #include "tune/device_file.h"
 #include "tune/device_lock.h"
@@ -133,15 +133,6 @@ double generate(Model& model, const std::vector<std::vector<int>>& prompts, int 
   return prefill_us;
 }
 
-/// Opened before anything runs, so that a folder that cannot be written is bad input.
-std::unique_ptr<CsvFile> open_csv(const fs::path& path) {
-  try {
-    return std::make_unique<CsvFile>(path, decode_columns());
-  } catch (const std::exception& e) {
-    throw InputError(e.what());
-  }
-}
-
 /// Sets the ceilings of the device: the stored ones where there are any, else measured now. Returns where
 /// they come from, in words.
 std::string set_ceilings(Device& device, const fs::path& stored) {
@@ -168,7 +159,7 @@ int run(const DecodeOptions& o) {
   const std::size_t free_at_start = device->free_bytes();
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
-  const auto csv = open_csv(path);
+  const auto csv = open_decode_csv(path, note);  // before anything runs
 
   const auto prompts = golden ? golden->prompts : prompts_of(o, config);
   const int steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -53,10 +54,10 @@ std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view te
     const auto item = text.substr(0, comma);
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
-      throw InputError(fmt::format("'{}' is not of the form name=value", item));
+      throw InputError(fmt::format("'{}' is not of the form name=value", brief(item)));
     const auto given = [&](const auto& pair) { return pair.first == item.substr(0, equals); };
     if (std::ranges::any_of(pairs, given))
-      throw InputError(fmt::format("'{}' is given twice", item.substr(0, equals)));
+      throw InputError(fmt::format("'{}' is given twice", brief(item.substr(0, equals))));
     pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);
   }

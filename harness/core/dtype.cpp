@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -31,7 +32,7 @@ double epsilon_of(DType dtype) { return row(dtype).epsilon; }
 DType parse_dtype(std::string_view name) {
   for (const Row& r : std::span(kTable).first(4))
     if (r.name == name) return r.dtype;
-  throw InputError("unknown dtype '" + std::string(name) + "'; known are fp32, fp16, bf16, int32");
+  throw InputError("unknown dtype '" + brief(name) + "'; known are fp32, fp16, bf16, int32");
 }
 
 double load(DType dtype, const void* data, std::int64_t i) {

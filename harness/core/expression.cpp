@@ -9,6 +9,7 @@
 #include <cmath>
 #include <regex>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -56,7 +57,8 @@ Expression::Expression(std::string text, std::vector<std::string> variables, std
   s.names = std::move(variables);
   s.values.assign(s.names.size(), 1.0);
   const auto wrong_at = [&](std::size_t place, std::string_view why) {
-    return InputError(fmt::format("{} '{}' is wrong at position {}: {}", kind, s.text, place + 1, why));
+    return InputError(
+        fmt::format("{} '{}' is wrong at position {}: {}", kind, brief(s.text), place + 1, brief(why)));
   };
   if (const auto place = assignment_in(s.text); place != std::string::npos)
     throw wrong_at(place, "'=' assigns; '==' compares");
@@ -67,8 +69,9 @@ Expression::Expression(std::string text, std::vector<std::string> variables, std
       throw wrong_at(s.text.find(','), fmt::format("',' separates two {}s", kind));
   } catch (const mu::Parser::exception_type& e) {
     if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN)
-      throw InputError(fmt::format("unknown name '{}' at position {} of {} '{}'; it may use {}", e.GetToken(),
-                                   e.GetPos() + 1, kind, s.text, fmt::join(s.names, ", ")));
+      throw InputError(fmt::format("unknown name '{}' at position {} of {} '{}'; it may use {}",
+                                   brief(e.GetToken()), e.GetPos() + 1, kind, brief(s.text),
+                                   fmt::join(s.names, ", ")));
     if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError(fmt::format("a {} is empty", kind));
     // The parser counts some ends of the text beyond it, and repeats the place in its sentence.
     const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
@@ -82,6 +85,7 @@ Expression::~Expression() = default;
 Expression::Expression(Expression&&) noexcept = default;
 Expression& Expression::operator=(Expression&&) noexcept = default;
 const std::string& Expression::text() const { return state_->text; }
+bool Expression::uses_variables() const { return !state_->parser.GetUsedVar().empty(); }
 
 bool Expression::takes_remainder_by_zero(const std::vector<double>& values) const {
   state_->values = values;

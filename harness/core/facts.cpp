@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -44,7 +45,8 @@ DeviceFacts known_device(std::string_view arch) {
     facts.shared_per_block = 227 << 10;
     facts.shared_per_sm = 228 << 10;
   } else {
-    throw InputError(fmt::format("unknown architecture '{}'; known are sm_80, sm_90 and sm_90a", arch));
+    throw InputError(
+        fmt::format("unknown architecture '{}'; known are sm_80, sm_90 and sm_90a", brief(arch)));
   }
   return facts;
 }

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -13,9 +14,9 @@ std::int64_t whole_number(std::string_view text, std::string_view what) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = end == text.data() + text.size();
   if (whole && error == std::errc::result_out_of_range)
-    throw InputError(fmt::format("{} is {}, which 64 bits do not hold", what, text));
+    throw InputError(fmt::format("{} is {}, which 64 bits do not hold", what, brief(text)));
   if (!whole || error != std::errc())
-    throw InputError(fmt::format("{} is '{}'; it must be a whole number", what, text));
+    throw InputError(fmt::format("{} is '{}'; it must be a whole number", what, brief(text)));
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/expression.h"
 #include "core/limits.h"
@@ -127,7 +128,7 @@ Config parse_config(const Variant& variant, std::string_view text) {
   for (const auto& [name, value] : parse_pairs(text)) {
     const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
     if (it == variant.parameters.end())
-      throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, name,
+      throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
                                    names_of(variant)));
     const auto label = std::ranges::find(it->labels, value);
     std::int64_t number = label - it->labels.begin();
@@ -137,7 +138,7 @@ Config parse_config(const Variant& variant, std::string_view text) {
           it->labels.empty() ? std::optional(whole_number(value, what)) : label_index(*it, value);
       if (!index)
         throw InputError(
-            fmt::format("{} is '{}'; it must be one of {}", what, value, fmt::join(it->labels, ", ")));
+            fmt::format("{} is '{}'; it must be one of {}", what, brief(value), fmt::join(it->labels, ", ")));
       number = *index;
     }
     set_value(given, *it, number);
@@ -157,7 +158,7 @@ const Variant& OpEntry::variant(std::string_view name) const {
   std::vector<std::string> known;
   for (const Variant& v : variants) known.push_back(v.name);
   throw InputError(
-      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, name, fmt::join(known, ", ")));
+      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name), fmt::join(known, ", ")));
 }
 
 }  // namespace warptune

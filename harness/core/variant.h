@@ -32,13 +32,26 @@ struct Launch {
   bool per_sm = false;   // grid.x counts blocks per SM
 };
 
-/// One kernel of a variant. Every kernel takes the op's args.h struct by value as its only parameter.
+/// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see
+/// kernels/common/tensor_copy.cuh). Innermost dim first. Boxes of 128 bytes width come with the 128-byte
+/// swizzle.
+struct TensorMapSpec {
+  const void* base = nullptr;  // 16-byte aligned
+  DType dtype = DType::bf16;
+  std::vector<std::int64_t> dims;     // elements
+  std::vector<std::int64_t> strides;  // bytes, of all dims but the first; multiples of 16
+  std::vector<std::int64_t> box;      // elements, at most 256 each
+};
+
+/// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
 /// `kernel` is a name expression whose {placeholders} are dims, parameters, constants and {dtype}.
 struct Stage {
   std::string file;    // below kernels/
   std::string kernel;  // "rms_norm_vectorized<{dtype}, {hidden}, {block}, {vec}>"
   std::function<Launch(const Problem&, const Config&)> launch;
   std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
+  /// Called at each launch with the op's args; each result is one `const __grid_constant__ TensorMap`.
+  std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
 };
 
 using HostFunction = std::function<void(const void* args)>;

@@ -13,6 +13,7 @@
 #include "device/compile.h"
 #include "device/cuda_check.h"
 #include "device/cuda_pools.h"
+#include "device/tensor_map.h"
 #include "harness/args.h"
 
 namespace warptune {
@@ -50,7 +51,9 @@ class Kernel {
     if (library_) cudaLibraryUnload(library_);
   }
 
-  void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr) const {
+  /// Enqueues the kernel with the geometry it was made with, or another.
+  void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
+              std::span<const TensorMapSpec> tensor_maps = {}) const {
     const Launch& l = geometry ? *geometry : launch_;
     std::array<cudaLaunchAttribute, 2> attributes{};
     cudaLaunchConfig_t config{};
@@ -69,8 +72,12 @@ class Kernel {
       attributes[config.numAttrs].val.clusterDim.y = 1;
       attributes[config.numAttrs++].val.clusterDim.z = 1;
     }
-    void* arguments[] = {const_cast<void*>(args)};
-    WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments));
+    std::vector<EncodedTensorMap> maps;
+    for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
+    std::vector<void*> arguments = {const_cast<void*>(args)};
+    for (EncodedTensorMap& map : maps) arguments.push_back(&map);
+    WARPTUNE_CUDA_CHECK(
+        cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments.data()));
   }
 
  private:
@@ -79,18 +86,28 @@ class Kernel {
   Launch launch_;
 };
 
+/// A kernel of a plan, and the tensor maps it wants for the args of a launch (empty: none).
+struct PlannedKernel {
+  Kernel kernel;
+  std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
+};
+
 class KernelPlan : public Plan {
  public:
-  KernelPlan(std::vector<Kernel> kernels, Resources resources, std::int64_t workspace)
+  KernelPlan(std::vector<PlannedKernel> kernels, Resources resources, std::int64_t workspace)
       : kernels_(std::move(kernels)), resources_(resources), workspace_(workspace) {}
   void launch(const void* args, Stream stream) const override {
-    for (const Kernel& kernel : kernels_) kernel.launch(args, native(stream));
+    for (const auto& [kernel, tensor_maps] : kernels_)
+      if (tensor_maps)
+        kernel.launch(args, native(stream), nullptr, tensor_maps(args));
+      else
+        kernel.launch(args, native(stream));
   }
   std::int64_t workspace_bytes() const override { return workspace_; }
   Resources resources() const override { return resources_; }
 
  private:
-  std::vector<Kernel> kernels_;
+  std::vector<PlannedKernel> kernels_;
   Resources resources_;
   std::int64_t workspace_;
 };
@@ -255,13 +272,18 @@ class CudaDevice : public Device {
       throw InputError(
           fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
-    std::vector<Kernel> kernels;
+    std::vector<PlannedKernel> kernels;
     for (const Stage* stage : active_stages(variant, problem, config)) {
       Launch launch = stage->launch(problem, config);
       if (launch.per_sm) launch.grid.x *= static_cast<unsigned>(facts_.sms);
-      kernels.emplace_back(
+      Kernel kernel(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
           launch);
+      kernels.push_back({std::move(kernel), {}});
+      if (stage->tensor_maps)
+        kernels.back().tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
+          return maps(problem, config, args);
+        };
     }
     return std::make_unique<KernelPlan>(std::move(kernels), resources, workspace);
   }

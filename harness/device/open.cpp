@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "device/host_device.h"
@@ -24,10 +25,10 @@ std::unique_ptr<Device> open_device(std::string_view which) {
     const std::string_view number = which.starts_with("cuda:") ? which.substr(5) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), ordinal);
     if (error != std::errc() || end != number.data() + number.size())
-      throw InputError(fmt::format("unknown device '{}'; it must be auto, host or cuda:N", which));
+      throw InputError(fmt::format("unknown device '{}'; it must be auto, host or cuda:N", brief(which)));
     if (ordinal < 0 || ordinal >= count)
       throw InputError(fmt::format(
-          "there is no device '{}': {}", which,
+          "there is no device '{}': {}", brief(which),
           count == 0 ? "no CUDA device was found" : fmt::format("{} CUDA devices were found", count)));
   }
 #if WARPTUNE_HAS_CUDA

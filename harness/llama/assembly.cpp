@@ -135,7 +135,10 @@ void Assembly::attention_prefill(int layer, const PromptChunk& chunk, const int*
                                              .workspace = workspace,
                                              .batch = batch,
                                              .capacity = kv_.capacity(),
-                                             .scale = attention_scale(config_)});
+                                             .scale = attention_scale(config_),
+                                             .q_len = chunk.longest_query(),
+                                             .kv_len = chunk.longest_context(),
+                                             .q_stride = config_.q_width()});
 }
 
 void Assembly::finish_layer(int layer) {

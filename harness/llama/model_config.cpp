@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -61,7 +62,7 @@ class Reader {
   }
   [[noreturn]] void fail(const char* key, const std::string& wanted) const {
     throw InputError(
-        fmt::format("{}: '{}' is {}; it must be {}", origin_, key, object_.at(key).dump(), wanted));
+        fmt::format("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted));
   }
   const std::string& origin() const { return origin_; }
 
@@ -198,7 +199,7 @@ const ModelConfig& preset(std::string_view name) {
   const auto it = std::ranges::find(presets(), name, &ModelConfig::name);
   if (it != presets().end()) return *it;
   throw InputError(
-      fmt::format("unknown model '{}'; the presets are {}", name, fmt::join(preset_names(), ", ")));
+      fmt::format("unknown model '{}'; the presets are {}", brief(name), fmt::join(preset_names(), ", ")));
 }
 
 std::vector<std::string> preset_names() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/space.h"
 #include "results/source_hash.h"
@@ -53,7 +54,8 @@ const Variant* find_variant(const OpEntry& entry, const std::string& name) {
 PlanOverride parse_plan_override(const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    throw InputError(fmt::format("'{}' is not of the form op=variant or op=variant:name=value,..", text));
+    throw InputError(
+        fmt::format("'{}' is not of the form op=variant or op=variant:name=value,..", brief(text)));
   const auto colon = text.find(':', equals);
   PlanOverride parsed{.op = text.substr(0, equals), .variant = text.substr(equals + 1, colon - equals - 1)};
   const Variant& variant = find_op(parsed.op).variant(parsed.variant);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/random.h"
 
@@ -27,7 +28,7 @@ std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file) {
       const auto [next, error] = std::from_chars(at, end, id);
       if (error != std::errc() || id < 0)
         throw InputError(
-            fmt::format("{}:{}: '{}' is not a list of token ids", file.string(), number, line.substr(0, 40)));
+            fmt::format("{}:{}: '{}' is not a list of token ids", file.string(), number, brief(line)));
       prompt.push_back(id);
       at = next;
     }

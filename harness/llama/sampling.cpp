@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/assignment.h"
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -36,8 +37,8 @@ Sampling parse_sampling(std::string_view text) {
     else if (name == "seed")
       sampling.seed = parse<std::uint64_t>(name, value, 0, ~0ull);
     else
-      throw InputError(
-          fmt::format("--sampling: unknown '{}'; it takes greedy, or top_k, p, temperature and seed", name));
+      throw InputError(fmt::format(
+          "--sampling: unknown '{}'; it takes greedy, or top_k, p, temperature and seed", brief(name)));
   }
   return sampling;
 }

@@ -5,14 +5,10 @@
 #include <vector>
 
 #include "core/variant.h"
+#include "measure/cache_mode.h"
 #include "measure/measurement.h"
 
 namespace warptune {
-
-enum class CacheMode {
-  cold,  // weights and KV rotate over sets larger than twice the L2, the rest as each tensor says
-  hot    // one set, everything as the launch before left it
-};
 
 struct BenchOptions {
   CacheMode cache = CacheMode::cold;

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -18,7 +19,7 @@ std::string_view name_of(Status status) { return kNames[static_cast<std::size_t>
 Status parse_status(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name) return static_cast<Status>(i);
-  throw InputError(fmt::format("unknown status '{}'", name));
+  throw InputError(fmt::format("unknown status '{}'", brief(name)));
 }
 
 }  // namespace warptune

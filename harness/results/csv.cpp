@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "core/error.h"
+#include "results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -85,19 +88,6 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-void write_all(int file, const std::string& text, const fs::path& path) {
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t n = ::write(file, text.data() + at, text.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      throw std::runtime_error(
-          fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(n < 0 ? errno : ENOSPC)));
-    at += static_cast<std::size_t>(n);
-  }
-  if (::fsync(file) != 0 && errno != EINVAL && errno != EROFS)
-    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
-}
-
 /// Another program may be appending to the same file.
 class Lock {
  public:
@@ -126,11 +116,7 @@ void refuse_more_than_a_line(const fs::path& path, const std::vector<Record>& re
 
 CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
     : path_(std::move(path)), columns_(columns.size()) {
-  std::error_code error;
-  if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
-  if (error)
-    throw std::runtime_error(
-        fmt::format("the folder '{}' cannot be made: {}", path_.parent_path().string(), error.message()));
+  make_folder(path_.parent_path());
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0)
     throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
@@ -150,7 +136,10 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
     if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
       throw std::runtime_error(fmt::format("'{}' ends in half a line that cannot be cut off: {}",
                                            path_.string(), std::strerror(errno)));
-    if (records.empty()) write_all(file_, line_of(columns), path_);
+    if (records.empty()) {
+      write_and_sync(file_, line_of(columns), path_);
+      sync_folder_of(path_);
+    }
   } catch (...) {
     ::close(file_);
     throw;
@@ -166,13 +155,26 @@ void CsvFile::append(const std::vector<std::string>& fields) {
   const Lock lock(file_);
   const off_t before = ::lseek(file_, 0, SEEK_END);
   try {
-    write_all(file_, line_of(fields), path_);
+    write_and_sync(file_, line_of(fields), path_);
   } catch (...) {
     if (before >= 0 && ::ftruncate(file_, before) != 0) {
       // the next program that opens the file cuts half a line off
     }
     throw;
   }
+}
+
+std::string CsvFile::note() const {
+  return cut_bytes_ == 0 ? ""
+                         : fmt::format("'{}' ended in half a line ({} bytes), which was cut off",
+                                       path_.string(), cut_bytes_);
+}
+
+std::optional<double> number_of(const std::string& field) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool whole = error == std::errc() && end == field.data() + field.size() && std::isfinite(value);
+  return whole ? std::optional(value) : std::nullopt;
 }
 
 std::vector<std::string> csv_columns(const fs::path& path) {
@@ -191,15 +193,7 @@ void write_csv(const fs::path& path, const std::vector<std::string>& columns,
     for (const std::string& column : columns) fields.push_back(row.at(column));
     text += line_of(fields);
   }
-  const fs::path partial = path.string() + ".part";
-  std::ofstream out(partial, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(partial, path, error);
-  if (!out || error)
-    throw std::runtime_error(fmt::format("'{}' cannot be written{}", path.string(),
-                                         error ? ": " + error.message() : std::string()));
+  replace_file(path, text);
 }
 
 void for_each_row(const fs::path& path,

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ class CsvFile {
   /// left of the row is taken away again.
   void append(const std::vector<std::string>& fields);
   const std::filesystem::path& path() const { return path_; }
-  /// How much of a torn last line was cut off when the file was opened.
-  std::size_t cut_bytes() const { return cut_bytes_; }
+  /// One sentence where the file ended in half a line, which is gone now; else empty.
+  std::string note() const;
 
  private:
   std::filesystem::path path_;
@@ -29,6 +30,8 @@ class CsvFile {
   int file_ = -1;
 };
 
+/// The number that a field holds; nothing where its text is not a finite number.
+std::optional<double> number_of(const std::string& field);
 /// Calls f(line, row) for the rows of a CSV in order, the fields by column name. Throws InputError with file
 /// and line.
 void for_each_row(const std::filesystem::path& path,
@@ -37,7 +40,7 @@ void for_each_row(const std::filesystem::path& path,
 std::vector<std::map<std::string, std::string>> read_csv(const std::filesystem::path& path);
 /// The names in the first line of a CSV; empty where it has none. Throws InputError where there is no file.
 std::vector<std::string> csv_columns(const std::filesystem::path& path);
-/// A whole CSV at once, written beside and renamed.
+/// A whole CSV at once (replace_file(), results/durable_file.h).
 void write_csv(const std::filesystem::path& path, const std::vector<std::string>& columns,
                const std::vector<std::map<std::string, std::string>>& rows);
 

@@ -17,6 +17,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "results/durable_file.h"
 #include "results/launch_rows.h"
 
 namespace warptune {
@@ -65,24 +66,23 @@ Journal Journal::read(const fs::path& path) {
   return journal;
 }
 
-Journal::Journal(fs::path path) : path_(std::move(path)) {
-  const auto fail = [&](const std::string& what) {
-    const std::string text = fmt::format("'{}' {}: {}", path_.string(), what, std::strerror(errno));
-    if (file_ >= 0) ::close(file_);
-    throw std::runtime_error(text);
+Journal::Journal(fs::path path) : Journal() {  // so that what throws here closes the file
+  path_ = std::move(path);
+  const auto fail = [&](const char* what) {
+    throw std::runtime_error(fmt::format("'{}' {}: {}", path_.string(), what, std::strerror(errno)));
   };
+  make_folder(path_.parent_path());
   file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file_ < 0) fail("cannot be written");
   for (int i = 0; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) {
     if (errno != EWOULDBLOCK && errno != EINTR) break;  // a file system without locks
-    if (i == kLockTries) {
-      ::close(file_);
+    if (i == kLockTries)
       throw InputError(fmt::format(
           "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
-    }
     std::this_thread::sleep_for(kLockWait);
   }
   if (::ftruncate(file_, static_cast<off_t>(load())) != 0) fail("ends in half a line that cannot be cut off");
+  sync_folder_of(path_);
 }
 
 Journal::~Journal() {
@@ -113,16 +113,7 @@ std::size_t Journal::load() {
 
 void Journal::add(const std::string& run_id, const Stamps& stamps) {
   const std::string line = Json{{"run_id", run_id}, {"stamps", stamps}}.dump() + '\n';
-  for (std::size_t at = 0; at < line.size();) {
-    const ssize_t n = ::write(file_, line.data() + at, line.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0)
-      throw std::runtime_error(
-          fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(n < 0 ? errno : ENOSPC)));
-    at += static_cast<std::size_t>(n);
-  }
-  if (::fsync(file_) != 0 && errno != EINVAL && errno != EROFS)
-    throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
+  write_and_sync(file_, line, path_);
   runs_[run_id] = stamps;
 }
 

@@ -32,6 +32,8 @@ struct Joined {
   std::map<fs::path, Table> tables;
   std::map<fs::path, Wisdom> wisdoms;
   std::map<fs::path, fs::path> copies;  // device facts: the first found
+  std::map<fs::path, Journal>
+      journals;  // of `out`, by the paths of their tables: nobody else appends to those
   std::size_t duplicates = 0;
 };
 
@@ -100,6 +102,20 @@ void add_folder(Joined& joined, const fs::path& folder) {
   }
 }
 
+/// Held from before the rows are read until after their file is replaced, so that a sweep that appends to it
+/// meanwhile loses none.
+void lock_journals(Joined& joined, const fs::path& out) {
+  if (!fs::is_directory(out)) return;
+  for (const auto& device : fs::directory_iterator(out)) {
+    if (!device.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(device.path())) {
+      if (file.path().extension() != ".journal") continue;
+      const fs::path table = device.path().filename() / file.path().filename().replace_extension(".csv");
+      joined.journals.emplace(table, Journal(file.path()));
+    }
+  }
+}
+
 }  // namespace
 
 MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& out) {
@@ -112,6 +128,7 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
       std::ranges::none_of(folders, [&](const fs::path& f) { return fs::equivalent(f, out, error); }))
     folders.insert(folders.begin(), out);
   Joined joined;
+  lock_journals(joined, out);
   for (const fs::path& folder : folders) add_folder(joined, folder);
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
@@ -121,15 +138,11 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
   MergeCounts counts{.duplicates = joined.duplicates};
   for (const auto& [name, table] : joined.tables) {
     const fs::path path = out / name;
-    fs::create_directories(path.parent_path(), error);
-    if (error)
-      throw std::runtime_error(
-          fmt::format("the folder '{}' cannot be made: {}", path.parent_path().string(), error.message()));
     if (!table.runs.empty()) {
       fs::path beside = path;
-      Journal journal(beside.replace_extension(".journal"));  // before the rows whose keys it holds
-      for (const auto& [run, stamps] : table.runs)
-        if (!journal.runs().contains(run)) journal.add(run, stamps);
+      const auto journal = joined.journals.try_emplace(name, beside.replace_extension(".journal")).first;
+      for (const auto& [run, stamps] : table.runs)  // before the rows whose keys it holds
+        if (!journal->second.runs().contains(run)) journal->second.add(run, stamps);
     }
     write_csv(path, table.columns, table.rows);
     if (!looks_like_sweep(table.columns)) continue;

@@ -31,8 +31,8 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   const fs::path path = rows_path(folder, sweep, fresh);
   fs::path journal = path;
   journal.replace_extension(".journal");
+  journal_ = std::make_unique<Journal>(journal);  // first: who holds it may replace the CSV
   csv_ = std::make_unique<CsvFile>(path, sweep_columns());
-  journal_ = std::make_unique<Journal>(journal);
   samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
   writer_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
   for (const CsvRow& row : read_sweep(path)) {
@@ -92,12 +92,6 @@ void RowStore::write_all(const std::stop_token& stop) {
     if (!failed_) waiting_.pop_front();
     changed_.notify_all();
   }
-}
-
-std::string RowStore::note() const {
-  if (csv_->cut_bytes() == 0) return {};
-  return fmt::format("'{}' ended in half a line ({} bytes), which was cut off", csv_->path().string(),
-                     csv_->cut_bytes());
 }
 
 }  // namespace warptune

@@ -42,7 +42,7 @@ class RowStore {
   void flush();
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence where the CSV ended in half a line, which is gone now; else empty.
-  std::string note() const;
+  std::string note() const { return csv_->note(); }
 
  private:
   std::unique_ptr<CsvFile> csv_, samples_;

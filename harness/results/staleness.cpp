@@ -43,6 +43,7 @@ bool is_stale(const Winner& winner, const Provenance& here, const std::string& s
 }
 
 bool is_better(const Winner& second, bool second_stale, const Winner& first, bool first_stale) {
+  if (second.cache != first.cache) return second.cache == CacheMode::cold;
   return second_stale != first_stale ? first_stale : second.time_us < first.time_us;
 }
 

@@ -33,7 +33,8 @@ Judgement judge(const Winner& winner, const Provenance& here, const std::string&
 bool is_stale(const Winner& winner, const Provenance& here, const std::string& source_hash);
 
 /// Of two winners of a problem and a device that come from separate choices, whether the second is to be
-/// kept: a fresh one goes before a stale one, else the faster before the slower.
+/// kept: a cold one goes before a hot one, then a fresh one before a stale one, else the faster before the
+/// slower.
 bool is_better(const Winner& second, bool second_stale, const Winner& first, bool first_stale);
 
 }  // namespace warptune

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
-#include <optional>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "results/csv.h"
 #include "results/sweep_row.h"
@@ -24,28 +22,20 @@ constexpr const char* kNumbers[] = {
     "floor_us",    "pct_floor",           "max_abs_err",  "rel_l2_err",    "registers", "shared_bytes",
     "spill_bytes", "occupancy_pct",       "sm_clock_mhz", "temperature_c", "power_w",   "compile_ms"};
 
-/// Nothing where the text is not a finite number.
-std::optional<double> number_of(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
-  return whole ? std::optional(value) : std::nullopt;
-}
-
 /// What is wrong with a row; empty where nothing is.
 std::string fault_of(const CsvRow& row) {
   if (row.at("schema") != "1")
-    return fmt::format("schema '{}'; this program reads schema 1", row.at("schema"));
+    return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
   const Status status = parse_status(row.at("status"));
   const std::string& cache = row.at("cache");
   if (cache != "cold" && cache != "hot" && cache != "isolated")
-    return fmt::format("cache '{}'; it is cold, hot or isolated", cache);
+    return fmt::format("cache '{}'; it is cold, hot or isolated", brief(cache));
   for (const char* column : kTimes)
     if (const std::string& text = row.at(column); !text.empty() && !(number_of(text).value_or(0) > 0))
-      return fmt::format("{} is '{}', which is no time", column, text);
+      return fmt::format("{} is '{}', which is no time", column, brief(text));
   for (const char* column : kNumbers)
     if (const std::string& text = row.at(column); !text.empty() && !number_of(text))
-      return fmt::format("{} is '{}', which is no number", column, text);
+      return fmt::format("{} is '{}', which is no number", column, brief(text));
   if (status == Status::ok && row.at("time_us").empty()) return "the status is ok, and time_us is empty";
   return {};
 }

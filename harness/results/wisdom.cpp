@@ -1,7 +1,6 @@
 #include "results/wisdom.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +8,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/brief.h"
 #include "core/error.h"
+#include "results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -36,7 +37,7 @@ const Json& field(const Json& json, const char* name) {
   return json[name];
 }
 [[noreturn]] void refuse(const char* name, const Json& value, const char* wanted) {
-  throw InputError(fmt::format("'{}' is {}; it must be {}", name, value.dump(), wanted));
+  throw InputError(fmt::format("'{}' is {}; it must be {}", name, brief(value.dump()), wanted));
 }
 std::string text(const Json& json, const char* name) {
   const Json& value = field(json, name);
@@ -103,6 +104,14 @@ Provenance provenance_of(const Json& json) {
           .git_commit = text(json, "git_commit")};
 }
 
+/// Files of before it was kept hold cold winners.
+CacheMode cache_of(const Json& winner) {
+  if (!winner.contains("cache")) return CacheMode::cold;
+  const auto cache = cache_mode_of(text(winner, "cache"));
+  if (!cache) refuse("cache", winner["cache"], "cold or hot");
+  return *cache;
+}
+
 Winner winner_of(const Json& json) {
   return {.problem = {.op = text(json, "op"),
                       .dims = assignment(json, "dims", 0),
@@ -114,6 +123,7 @@ Winner winner_of(const Json& json) {
           .run_id = text(json, "run_id"),
           .csv = text(json, "csv"),
           .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
+          .cache = cache_of(json),
           .throttled = json.contains("throttled") ? text(json, "throttled") : "",
           .tied = tied_of(json)};
 }
@@ -156,7 +166,8 @@ std::string Wisdom::to_json() const {
                                                      {"time_us", w.time_us},
                                                      {"source_hash", w.source_hash},
                                                      {"run_id", w.run_id},
-                                                     {"csv", w.csv}});
+                                                     {"csv", w.csv},
+                                                     {"cache", name_of(w.cache)}});
     if (!w.throttled.empty()) winner["throttled"] = w.throttled;
     if (!w.tied.empty()) winner["tied"] = warptune::to_json(w.tied);
     if (w.made_on != provenance_) winner["made_on"] = warptune::to_json(w.made_on);
@@ -164,22 +175,7 @@ std::string Wisdom::to_json() const {
   return json.dump(1) + '\n';
 }
 
-void Wisdom::save(const fs::path& path) const {
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  const fs::path partial = path.string() + fmt::format(".{}", getpid());
-  std::ofstream out(partial);
-  out << to_json();
-  out.close();
-  std::error_code error;
-  if (!out) {
-    fs::remove(partial, error);
-    throw std::runtime_error(fmt::format("the wisdom file '{}' cannot be written", path.string()));
-  }
-  fs::rename(partial, path, error);
-  if (error)
-    throw std::runtime_error(
-        fmt::format("the wisdom file '{}' cannot be written: {}", path.string(), error.message()));
-}
+void Wisdom::save(const fs::path& path) const { replace_file(path, to_json()); }
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/problem.h"
+#include "measure/cache_mode.h"
 
 namespace warptune {
 
@@ -29,6 +30,7 @@ struct Winner {
   std::string source_hash;            // of the variant's kernels
   std::string run_id, csv;            // the run and the file that hold its row
   Provenance made_on = {};            // empty: that of the wisdom it is put into
+  CacheMode cache = CacheMode::cold;  // the state it was timed in
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
 };
@@ -39,8 +41,8 @@ class Wisdom {
   explicit Wisdom(Provenance provenance) : provenance_(std::move(provenance)) {}
   /// Throws InputError that names the file and what is wrong with it (no such file, no JSON, unknown schema).
   static Wisdom load(const std::filesystem::path& path);
-  /// Written beside and renamed: never half a file. A winner's provenance is written where it differs from
-  /// that of the file.
+  /// Never half a file (replace_file(), results/durable_file.h). A winner's provenance is written where it
+  /// differs from that of the file.
   void save(const std::filesystem::path& path) const;
   /// The text that save() writes.
   std::string to_json() const;

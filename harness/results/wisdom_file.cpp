@@ -52,8 +52,9 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
                                  const Contest& contest) {
   const Lock lock(path);
   Wisdom wisdom = reread(path, here);
-  if (const Winner* old = wisdom.held(winner.problem, here.device);
-      old && !is_stale(*old, here, contest.source_hash(*old))) {
+  const Winner* old = wisdom.held(winner.problem, here.device);
+  if (old && old->cache == CacheMode::cold && winner.cache == CacheMode::hot) return *old;
+  if (old && old->cache == winner.cache && !is_stale(*old, here, contest.source_hash(*old))) {
     if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) return *old;
     if (winner.variant == old->variant && winner.config == old->config)
       std::ranges::copy_if(old->tied, std::back_inserter(winner.tied),

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/brief.h"
 #include "core/error.h"
 
 namespace warptune {
@@ -29,8 +30,9 @@ Budget parse_budget(std::string_view text) {
   if (error != std::errc() || end != digits.data() + digits.size() || !(budget.amount > 0) ||
       (budget.unit == Budget::Unit::evaluations && !whole) ||
       (budget.unit == Budget::Unit::percent && budget.amount > 100) || budget.amount > 1e9)
-    throw InputError(fmt::format(
-        "budget '{}' must be a number of evaluations (40), a percentage (15%) or seconds (60s)", text));
+    throw InputError(
+        fmt::format("budget '{}' must be a number of evaluations (40), a percentage (15%) or seconds (60s)",
+                    brief(text)));
   return budget;
 }
 

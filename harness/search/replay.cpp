@@ -10,8 +10,10 @@
 #include <regex>
 #include <thread>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/pattern.h"
 #include "results/csv.h"
 #include "results/launch_rows.h"
 #include "results/sweep_file.h"
@@ -60,12 +62,7 @@ std::size_t evaluations_at(double percent, std::size_t space) {
 }  // namespace
 
 std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern) {
-  std::regex wanted;
-  try {
-    wanted = std::regex(pattern);
-  } catch (const std::regex_error&) {
-    throw InputError(fmt::format("--problem '{}' is not a regular expression", pattern));
-  }
+  const std::regex wanted = pattern_of(pattern, "--problem");
   std::vector<std::string> order;
   struct Collected {
     RecordedSpace recorded;
@@ -105,7 +102,7 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
   }
   if (spaces.empty())
     throw InputError(
-        fmt::format("'{}' holds no times of a problem that matches '{}'", csv.string(), pattern));
+        fmt::format("'{}' holds no times of a problem that matches '{}'", csv.string(), brief(pattern)));
   return spaces;
 }
 

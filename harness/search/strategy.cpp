@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "search/shuffled.h"
 
@@ -47,7 +48,7 @@ std::unique_ptr<Strategy> make_strategy(const std::string& name, SearchSpace spa
   if (name == "bayesian") return make_bayesian(space, seed);
   if (name == "guided") return make_guided(space, seed);
   throw InputError(
-      fmt::format("unknown strategy '{}'; known are {}", name, fmt::join(strategy_names(), ", ")));
+      fmt::format("unknown strategy '{}'; known are {}", brief(name), fmt::join(strategy_names(), ", ")));
 }
 
 }  // namespace warptune

@@ -1,10 +1,8 @@
 #include "tune/device_file.h"
 
-#include <fmt/format.h>
-
 #include <fstream>
-#include <stdexcept>
 
+#include "results/durable_file.h"
 #include "tune/protocol.h"
 
 namespace warptune {
@@ -23,23 +21,13 @@ std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, c
   }
 }
 
-namespace {
-
-void write(const std::filesystem::path& path, const nlohmann::json& json) {
-  std::ofstream out(path);
-  out << json.dump(1) << '\n';
-  if (!out.flush()) throw std::runtime_error(fmt::format("'{}' cannot be written", path.string()));
-}
-
-}  // namespace
-
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
   nlohmann::json json = to_json(facts);
   std::ifstream in(path);
   const auto stored = in ? nlohmann::json::parse(in, nullptr, false) : nlohmann::json();
   if (stored.contains("calibration") && load_device_file(path, facts))
     json["calibration"] = stored["calibration"];
-  write(path, json);
+  replace_file(path, json.dump(1) + '\n');
 }
 
 void save_calibration(const std::filesystem::path& path, const Calibration& c) {
@@ -50,7 +38,7 @@ void save_calibration(const std::filesystem::path& path, const Calibration& c) {
   json["calibration"] = {{"write_gb_per_s", c.write_gb_per_s}, {"launch_us", c.launch_us},
                          {"graph_node_us", c.graph_node_us},   {"graph_node_pdl_us", c.graph_node_pdl_us},
                          {"cold_bytes", c.cold_bytes},         {"rotation", rotation}};
-  write(path, json);
+  replace_file(path, json.dump(1) + '\n');
 }
 
 }  // namespace warptune

@@ -7,9 +7,7 @@
 namespace warptune {
 namespace {
 
-std::string cache_name(const SweepItem& item) {
-  return item.options.cache == CacheMode::hot ? "hot" : "cold";
-}
+std::string cache_name(const SweepItem& item) { return name_of(item.options.cache); }
 
 constexpr const char* kGraphNode = "graph_node";
 constexpr const char* kSingleLaunch = "single_launch";

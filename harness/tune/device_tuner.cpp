@@ -73,15 +73,19 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
   const Candidate& c = trials.candidates[choice->winner];
   const Measurement& m = trials.measurements[choice->winner];
   const auto stays = remember(item, trials, *choice);
+  const bool colder = stays && stays->cache == CacheMode::cold && item.options.cache == CacheMode::hot;
+  if (colder) ++summary_.kept_cold;
   const std::string floor =
       m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
   const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
   const std::string slowed =
       choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
-  const std::string note =
-      stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant, stays->config.str(),
-                          stays->time_us, options_.add_winners_only ? "" : ", which was not timed here")
-            : "";
+  const std::string note = stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant,
+                                               stays->config.str(), stays->time_us,
+                                               colder                      ? ", timed cold"
+                                               : options_.add_winners_only ? ""
+                                                                           : ", which was not timed here")
+                                 : "";
   progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}{}", key, m.time_us, floor, c.variant->name,
                               c.config.str(), tied, slowed, note));
   summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
@@ -106,7 +110,8 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
                 .time_us = m.time_us,
                 .source_hash = source_hash(compiler_, item.problem.op, *c.variant),
                 .run_id = trials.runs[choice.winner],
-                .csv = summary_.csv.filename().string()};
+                .csv = summary_.csv.filename().string(),
+                .cache = item.options.cache};
   if (choice.throttled) winner.throttled = m.clocks.throttled;
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(

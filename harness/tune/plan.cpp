@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <regex>
 
+#include "core/brief.h"
 #include "core/error.h"
+#include "core/pattern.h"
 
 namespace warptune {
 namespace {
@@ -30,12 +32,7 @@ std::vector<Config> spread(std::vector<Config> configs, int most) {
 
 std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& facts,
                                        const std::string& filter) {
-  std::regex pattern;
-  try {
-    pattern = std::regex(filter);
-  } catch (const std::regex_error&) {
-    throw InputError(fmt::format("--filter '{}' is not a regular expression", filter));
-  }
+  const std::regex pattern = pattern_of(filter, "--filter");
   std::vector<PlannedProblem> planned;
   bool any_match = false;
   std::size_t total = 0;
@@ -76,8 +73,8 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
     if (!problem.counts.empty()) planned.push_back(std::move(problem));
   }
   if (!any_match && !filter.empty())
-    throw InputError(
-        fmt::format("--filter '{}' matches no op/variant of this sweep on device '{}'", filter, facts.name));
+    throw InputError(fmt::format("--filter '{}' matches no op/variant of this sweep on device '{}'",
+                                 brief(filter), facts.name));
   return planned;
 }
 

@@ -132,7 +132,7 @@ Json bench_json(const char* type, const Problem& problem, const BenchOptions& op
           {"op", problem.op},
           {"dims", list_of(problem.dims)},
           {"dtype", name_of(problem.dtype)},
-          {"cache", options.cache == CacheMode::hot ? "hot" : "cold"},
+          {"cache", name_of(options.cache)},
           {"max_rel_ci", options.max_rel_ci},
           {"min_samples", options.min_samples},
           {"max_time", options.max_time},
@@ -146,7 +146,7 @@ Problem problem_of(const Json& json) {
 }
 
 BenchOptions options_of(const Json& json) {
-  return {.cache = json.at("cache") == "hot" ? CacheMode::hot : CacheMode::cold,
+  return {.cache = cache_mode_of(json.at("cache").get<std::string>()).value(),
           .max_rel_ci = json.at("max_rel_ci"),
           .min_samples = json.at("min_samples"),
           .max_time = json.at("max_time"),

@@ -1,14 +1,19 @@
 #include "tune/prune.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/brief.h"
+#include "core/error.h"
 
 namespace warptune {
 
 PruneRules::PruneRules(const std::vector<std::string>& conditions) {
+  const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
   for (const std::string& condition : conditions)
-    conditions_.emplace_back(
-        condition, std::vector<std::string>{"registers", "shared_bytes", "spill_bytes", "occupancy_pct"},
-        "prune condition");
+    if (!conditions_.emplace_back(condition, names, "prune condition").uses_variables())
+      throw InputError(
+          fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
 }
 
 std::optional<std::string> PruneRules::broken(const Resources& r) const {

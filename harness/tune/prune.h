@@ -16,7 +16,7 @@ inline constexpr std::string_view kPruned = "pruned by";
 class PruneRules {
  public:
   /// Conditions over `registers`, `shared_bytes`, `spill_bytes` and `occupancy_pct`, each as in the CSV.
-  /// Throws InputError for a wrong one.
+  /// Throws InputError for a wrong one, and for one without any of these names, which prunes all or nothing.
   explicit PruneRules(const std::vector<std::string>& conditions = {});
 
   /// One sentence where a condition holds: "pruned by 'spill_bytes > 0': 255 registers, 96 bytes of spills,

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/hash.h"
 
@@ -18,7 +19,8 @@ Shard parse_shard(const std::string& text) {
   const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
   const auto count = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
   if (!slash || count.ec != std::errc() || count.ptr != end || shard.index < 1 || shard.index > shard.count)
-    throw InputError(fmt::format("--shard '{}' must be I/N with I from 1 to N, for example 1/4", text));
+    throw InputError(
+        fmt::format("--shard '{}' must be I/N with I from 1 to N, for example 1/4", brief(text)));
   return shard;
 }
 
@@ -26,8 +28,7 @@ std::vector<PlannedProblem> keep_shard(std::vector<PlannedProblem> problems, Sha
   if (shard.count == 1) return problems;
   std::vector<PlannedProblem> kept;
   for (PlannedProblem& p : problems) {
-    const std::string problem =
-        p.item->problem.key() + (p.item->options.cache == CacheMode::hot ? " hot " : " cold ");
+    const std::string problem = fmt::format("{} {} ", p.item->problem.key(), name_of(p.item->options.cache));
     const auto elsewhere = [&](const Candidate& c) {
       const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config.str());
       return hash % static_cast<std::uint64_t>(shard.count) != static_cast<std::uint64_t>(shard.index - 1);

@@ -15,6 +15,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
     sum.ok += parts[i].ok;
     sum.pruned += parts[i].pruned;
     sum.known += parts[i].known;
+    sum.kept_cold += parts[i].kept_cold;
     sum.busy_seconds += parts[i].busy_seconds;
     sum.worker_seconds += parts[i].worker_seconds;
     std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
@@ -47,6 +48,9 @@ void print_summary(std::FILE* log, const TuneSummary& summary) {
   if (summary.worker_seconds > 0)
     fmt::print(log, "the workers were measuring {:.0f} % of the time since their first jobs\n",
                100 * summary.busy_seconds / summary.worker_seconds);
+  if (summary.kept_cold > 0)
+    fmt::print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",
+               summary.kept_cold, summary.kept_cold > 1 ? "s" : "");
   fmt::print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(log);
 }

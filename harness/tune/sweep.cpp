@@ -6,6 +6,7 @@
 #include <map>
 #include <regex>
 
+#include "core/brief.h"
 #include "core/error.h"
 #include "core/expression.h"
 #include "core/limits.h"
@@ -93,16 +94,17 @@ class Loader {
     const YAML::Node named = root["name"];
     if (named) sweep_.name = yaml_.text(named, "'name'");
     if (const std::string fault = fault_of_sweep_name(sweep_.name); !fault.empty())
-      yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", sweep_.name, fault));
+      yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
   }
 
   void read_device(const YAML::Node& node) {
     sweep_.device = yaml_.text(node, "'device'");
     static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
-    if (!std::regex_match(sweep_.device, good))
+    constexpr std::size_t kMost = 1000;  // std::regex recurses
+    if (sweep_.device.size() > kMost || !std::regex_match(sweep_.device, good))
       yaml_.fail(node,
                  fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
-                             sweep_.device));
+                             brief(sweep_.device)));
   }
 
   void read_sampling(const YAML::Node& node) {
@@ -128,7 +130,8 @@ class Loader {
     search.strategy = yaml_.text(name, "'strategy'");
     const auto& known = strategy_names();
     if (std::ranges::find(known, search.strategy) == known.end())
-      yaml_.fail(name, fmt::format("unknown strategy '{}'; known are {}", search.strategy, listed(known)));
+      yaml_.fail(name,
+                 fmt::format("unknown strategy '{}'; known are {}", brief(search.strategy), listed(known)));
     if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
     if (!node.IsMap()) return;
     if (const YAML::Node budget = node["budget"])
@@ -150,9 +153,9 @@ class Loader {
 
   CacheMode cache_of(const YAML::Node& node) const {
     const std::string text = yaml_.text(node, "'cache'");
-    if (text != "cold" && text != "hot")
-      yaml_.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", text));
-    return text == "hot" ? CacheMode::hot : CacheMode::cold;
+    const auto cache = cache_mode_of(text);
+    if (!cache) yaml_.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", brief(text)));
+    return *cache;
   }
 
   int most_of(const YAML::Node& node) const {
@@ -174,7 +177,7 @@ class Loader {
       const std::string name = yaml_.text(item, "a dtype");
       static const std::vector<std::string> known = {"fp32", "fp16", "bf16", "int32"};
       if (std::ranges::find(known, name) == known.end())
-        yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", name, listed(known)));
+        yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", brief(name), listed(known)));
       dtypes.push_back(parse_dtype(name));
     }
     return dtypes;
@@ -212,8 +215,8 @@ class Loader {
       known.push_back(entry.op.name);
     }
     const std::string hint = near_miss(name, known);
-    yaml_.fail(node,
-               fmt::format("unknown op '{}'{}", name, hint.empty() ? "; known are " + listed(known) : hint));
+    yaml_.fail(node, fmt::format("unknown op '{}'{}", brief(name),
+                                 hint.empty() ? "; known are " + listed(known) : hint));
   }
 
   std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
@@ -221,8 +224,8 @@ class Loader {
     const auto label = std::ranges::find(parameter.labels, text);
     if (label != parameter.labels.end()) return label - parameter.labels.begin();
     if (!parameter.labels.empty())
-      yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name, text,
-                                   listed(parameter.labels)));
+      yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name,
+                                   brief(text), listed(parameter.labels)));
     const std::int64_t value =
         yaml_.at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
     const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
@@ -237,7 +240,7 @@ class Loader {
     if (it == entry.variants.end()) {
       const auto known = names_of(entry.variants, &Variant::name);
       const std::string hint = near_miss(name, known);
-      yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, name,
+      yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),
                                    hint.empty() ? "; it has " + listed(known) : hint));
     }
     return {.variant = &*it, .overrides = {}, .constraints = {}};
@@ -263,8 +266,8 @@ class Loader {
           const auto known = names_of(variant.parameters, &Parameter::name);
           const std::string hint = near_miss(name, known);
           yaml_.fail(pair.first,
-                     fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name, variant.name, name,
-                                 hint.empty() ? "; it has " + listed(known) : hint));
+                     fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name, variant.name,
+                                 brief(name), hint.empty() ? "; it has " + listed(known) : hint));
         }
         Override values{.parameter = name, .values = {}};
         for (const std::string& text : yaml_.values(pair.second, fmt::format("parameter '{}'", name)))
@@ -301,7 +304,7 @@ class Loader {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
         const auto known = names_of(op.dims, &Dim::name);
-        yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, name,
+        yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
                                            near_miss(name, known).empty() ? "; its dims are " + listed(known)
                                                                           : near_miss(name, known)));
       }
@@ -335,8 +338,8 @@ class Loader {
     const Dim& dim = *op.find_dim(name);
     if (!dim.labels.empty()) {
       if (std::ranges::find(dim.labels, text) == dim.labels.end())
-        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", name, op.name, text,
-                                     listed(dim.labels)));
+        throw InputError(fmt::format("dim '{}' of op '{}' is '{}'; it must be one of {}", name, op.name,
+                                     brief(text), listed(dim.labels)));
       return;
     }
     check_dim(op, dim, whole_number(text, fmt::format("dim '{}' of op '{}'", name, op.name)));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "core/brief.h"
 #include "core/limits.h"
+#include "core/pattern.h"
 #include "llama/model_problems.h"
 
 namespace warptune {
@@ -30,10 +32,11 @@ ModelConfig model_of(const YamlReader& yaml, const YAML::Node& node, const std::
   const auto presets = preset_names();
   if (std::ranges::find(presets, name) != presets.end()) return preset(name);
   const std::filesystem::path folder = below / name;
-  if (std::filesystem::is_directory(folder))
+  std::error_code no_such_name;
+  if (std::filesystem::is_directory(folder, no_such_name))
     return yaml.at(node, [&] { return read_model_config(folder / "config.json"); });
   const std::string hint = near_miss(name, presets);
-  yaml.fail(node, fmt::format("unknown model '{}'{}", name,
+  yaml.fail(node, fmt::format("unknown model '{}'{}", brief(name),
                               hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
                                                          "with a config.json",
                                                          listed(presets))
@@ -58,7 +61,8 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
   const std::string name = yaml.text(node["model"], "'model'");
   const ModelConfig model = model_of(yaml, node["model"], name, folder);
   if (!node["context"] && !node["prompt_len"])
-    yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both", name));
+    yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both",
+                                brief(name)));
   return {.model = model,
           .batches = counts(yaml, node, "batch", {1}),
           .contexts = counts(yaml, node, "context"),
@@ -69,11 +73,7 @@ std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& 
   std::vector<std::regex> patterns;
   for (const YAML::Node& item : yaml.items(node, "'skip'")) {
     const std::string text = yaml.text(item, "a pattern of 'skip'");
-    try {
-      patterns.emplace_back(text);
-    } catch (const std::regex_error&) {
-      yaml.fail(item, fmt::format("'{}' is not a regular expression over op/variant", text));
-    }
+    patterns.push_back(yaml.at(item, [&] { return pattern_of(text, "a pattern of 'skip'"); }));
   }
   return patterns;
 }

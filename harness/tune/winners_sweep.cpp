@@ -5,19 +5,16 @@
 #include <regex>
 
 #include "core/error.h"
+#include "core/pattern.h"
 #include "table.h"
 
 namespace warptune {
 
 std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem) {
   std::vector<Winner> chosen;
-  try {
-    const std::regex pattern(problem);
-    for (const Winner& winner : wisdom.winners())
-      if (std::regex_search(winner.problem.key(), pattern)) chosen.push_back(winner);
-  } catch (const std::regex_error&) {
-    throw InputError(fmt::format("'{}' is not a regular expression over problems", problem));
-  }
+  const std::regex pattern = pattern_of(problem, "--problem");
+  for (const Winner& winner : wisdom.winners())
+    if (std::regex_search(winner.problem.key(), pattern)) chosen.push_back(winner);
   if (chosen.empty())
     throw InputError(problem.empty() ? std::string("the wisdom holds no winners")
                                      : fmt::format("no problem of the wisdom matches '{}'", problem));

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "core/brief.h"
 #include "core/limits.h"
 
 namespace warptune {
@@ -61,7 +62,8 @@ YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
     if (documents.size() > 1) fail(documents[1], "a second document begins; a file holds one sweep");
     if (!documents.empty()) root_ = documents.front();
   } catch (const YAML::Exception& e) {
-    throw InputError(fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, e.msg));
+    throw InputError(
+        fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, brief(e.msg)));
   }
 }
 
@@ -79,8 +81,8 @@ void YamlReader::expect_map(const YAML::Node& node, const std::string& what) con
   for (const auto& pair : node) {
     const std::string key = text(pair.first, "a key");
     if (std::ranges::find(seen, key) != seen.end())
-      fail(pair.first, fmt::format("key '{}' of {} is given twice", key, what));
-    if (pair.second.IsNull()) fail(pair.first, fmt::format("key '{}' of {} has no value", key, what));
+      fail(pair.first, fmt::format("key '{}' of {} is given twice", brief(key), what));
+    if (pair.second.IsNull()) fail(pair.first, fmt::format("key '{}' of {} has no value", brief(key), what));
     seen.push_back(key);
   }
 }
@@ -94,7 +96,7 @@ void YamlReader::expect_keys(const YAML::Node& map, const std::string& what,
     if (std::ranges::find(known, key) != known.end()) continue;
     const std::string hint = near_miss(key, known);
     fail(pair.first,
-         fmt::format("unknown key '{}' in {}{}", key, what,
+         fmt::format("unknown key '{}' in {}{}", brief(key), what,
                      hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
   }
 }
@@ -121,7 +123,7 @@ std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) 
 bool YamlReader::yes(const YAML::Node& node, const std::string& what) const {
   const std::string given = text(node, what);
   if (given != "true" && given != "false")
-    fail(node, fmt::format("{} is '{}'; it must be true or false", what, given));
+    fail(node, fmt::format("{} is '{}'; it must be true or false", what, brief(given)));
   return given == "true";
 }
 
@@ -129,7 +131,7 @@ double YamlReader::positive(const YAML::Node& node, const std::string& what) con
   double value = 0;
   if (!node.IsScalar() || !YAML::convert<double>::decode(node, value) || !std::isfinite(value) || value <= 0)
     fail(node, fmt::format("{}{} must be a number above 0", what,
-                           node.IsScalar() ? fmt::format(" is '{}'; it", node.Scalar()) : ""));
+                           node.IsScalar() ? fmt::format(" is '{}'; it", brief(node.Scalar())) : ""));
   return value;
 }
 

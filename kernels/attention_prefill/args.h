@@ -1,21 +1,48 @@
 #pragma once
-// out[t,h] = softmax(q[t,h] . K * scale) . V over the keys that query t sees. Query i (of q_len) of a
-// sequence with kv_len keys sees keys k <= i + kv_len - q_len when causal (bottom-right), else all of them.
-// Queries are packed.
+// out[t,h] = softmax(q[t,h] . K * scale + bias) . V over the keys that query t sees. Queries are packed:
+// sequence b has rows cu_seqlens[b] to cu_seqlens[b+1] of q, and kv_lens[b] keys.
+//
+// Which keys: query i (of n) of a sequence with m keys stands at position p = i + m - n (causal, bottom
+// right, and without a mask) or p = i (causal, top left). Causal, it sees keys 0 to min(p, m - 1), of these
+// with a window the last `window`; else all m. One that sees none gives zeros, and -infinity in lse.
+//
+// Where keys are: caches [batch, kv_heads, capacity, head_dim]; or packed rows [keys, kv_heads, head_dim]
+// from row seqstart_k[b] on; or pages [pages, kv_heads, page_size, head_dim], where key j of sequence b is
+// row j % page_size of page block_table[b][j / page_size]. Values likewise, with head_dim_v.
+//
+// Dropout: the weight of (sequence b, head h, query i, key j) becomes 0 where word 2 * (i / 8 % 2) + j % 2 of
+// philox4x32_10(counter, seed) is below drop_below, and is multiplied by keep_scale otherwise; the counter is
+// {j / 2, i / 16 * 8 + i % 8, (b * q_heads + h) | offset's upper half << 16, offset's lower half}. So one
+// counter covers the four elements that a lane holds of an m16n8 tile. Sums and lse know no dropout.
 
 namespace warptune {
 
 struct AttentionPrefillArgs {
-  const void* q;  // [tokens, q_heads, head_dim], dtype; sequence b has rows cu_seqlens[b] to cu_seqlens[b+1]
-  const void* k_cache;    // [batch, kv_heads, capacity, head_dim], dtype
-  const void* v_cache;    // [batch, kv_heads, capacity, head_dim], dtype
-  const int* cu_seqlens;  // [batch + 1]
+  const void* q;          // [tokens, q_heads, head_dim], dtype, rows q_stride elements apart
+  const void* k_cache;    // dtype, one of the layouts above
+  const void* v_cache;    // the same
+  const int* cu_seqlens;  // [batch + 1]: first row of q of each sequence
   const int* kv_lens;     // [batch]: keys of each sequence, its new tokens included
-  void* out;              // [tokens, q_heads, head_dim], dtype; a query that sees no key gives zeros
+  void* out;              // [tokens, q_heads, head_dim_v], dtype
   void* workspace;        // what the variant asked for, zeroed before the first launch
   int batch;
-  int capacity;
+  int capacity;  // keys that a sequence of the caches has room for
   float scale;
+
+  int q_len, kv_len;   // of the longest sequences
+  long long q_stride;  // at least q_heads * head_dim
+  int window;          // keys that a query sees at most, where there is a window
+
+  const int* seqstart_k;      // packed: [batch]: first row of K and V of each sequence
+  const int* block_table;     // paged: [batch, max_pages]
+  int max_pages;              // paged: entries of the block table per sequence
+  const void* score_bias;     // additive: [q_heads, q_len, kv_len], dtype
+  const float* alibi_slopes;  // alibi: [q_heads]; the bias is -slope * |p - key|
+  const unsigned* philox;     // dropout: seed and offset (below 2^48), lower half first: four words
+  unsigned drop_below;        // dropout: probability * 2^32
+  float keep_scale;           // dropout: 1 / (1 - probability)
+  float* lse;  // [batch, q_heads, q_len rounded up to 32], or null: natural logarithm of the sum of
+               // exp(score); +infinity beyond the queries of a sequence
 };
 
 }  // namespace warptune

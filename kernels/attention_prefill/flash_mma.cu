@@ -3,8 +3,13 @@
 // without. K and V tiles come by cp.async into XOR-swizzled shared memory, kStages deep (with one stage, V is
 // fetched under Q.K and the next K under P.V). Each warp owns 16 or 32 queries: scores, probabilities and the
 // output stay in its registers (the accumulator layout of Q.K is the A layout of P.V), rows are reduced by
-// butterflies over the four lanes that share them. Fragment layouts: common/mma.cuh.
+// butterflies over the four lanes that share them; the fragments of Q too stay there with kHoldQ. Few queries
+// over many keys: kSplits blocks share the keys, and another kernel merges what they leave; kPack query heads
+// that see the same keys are rows of one tile. Fragment layouts: common/mma.cuh.
+#include "attention_prefill/partials.cuh"
+#include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
+#include "attention_prefill/swizzled_tile.cuh"
 #include "common/async_copy.cuh"
 #include "common/exp2.cuh"
 #include "common/load_matrix.cuh"
@@ -13,41 +18,6 @@
 #include "common/vec.cuh"
 
 namespace warptune {
-
-/// A tile in shared memory: rows of kHeadDim 16-bit elements in chunks of 16 bytes. Chunks are permuted
-/// within a row so that eight rows at the same chunk fall on eight different banks of 16 bytes, as ldmatrix
-/// reads them. kGroup chunks (the largest power of two in a row, at most 8) are permuted among themselves.
-template <class T, int kHeadDim>
-struct SwizzledTile {
-  static constexpr int kChunks = kHeadDim / 8;
-  static constexpr int kGroup = kChunks % 8 == 0 ? 8 : kChunks % 4 == 0 ? 4 : kChunks % 2 == 0 ? 2 : 1;
-
-  static constexpr int kRowBytes = kHeadDim * 2;
-
-  static __device__ __forceinline__ int permuted(int row, int chunk) {
-    return chunk ^ (row / (8 / kGroup) % kGroup);
-  }
-  static __device__ __forceinline__ T* at(T* tile, int row, int chunk) {
-    return tile + row * kHeadDim + permuted(row, chunk) * 8;
-  }
-  /// The bytes from a lane's row to its chunk. Rows 16 apart are permuted alike, so that one value serves
-  /// all.
-  static __device__ __forceinline__ unsigned offset(int row, int chunk) { return permuted(row, chunk) * 16; }
-
-  /// Copies kRows rows that lie `stride` elements apart; rows from `valid` on become zeros and are not read.
-  /// All threads call.
-  template <int kRows, int kThreads>
-  static __device__ __forceinline__ void fetch(T* tile, const T* from, long long stride, int valid) {
-    constexpr int kPieces = kRows * kChunks;
-#pragma unroll
-    for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
-      const int piece = threadIdx.x + i * kThreads;
-      if (kPieces % kThreads != 0 && piece >= kPieces) break;
-      const int row = piece / kChunks, chunk = piece % kChunks;
-      copy_async16(at(tile, row, chunk), from + row * stride + chunk * 8, row < valid);
-    }
-  }
-};
 
 /// s = q . k^T for the 16 * kRowTiles queries of a warp and kTileN keys.
 template <class T, int kHeadDim, int kTileN, int kRowTiles, bool kHold, int kHeld>
@@ -120,55 +90,75 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
   }
 }
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kCausal, int kTileM, int kTileN, int kWarps,
-          int kStages, bool kHeadFirst>
+template <class T, class S, int kTileM, int kTileN, int kWarps, int kStages, bool kHoldQ, bool kHeadFirst,
+          int kSplits, int kPack>
 __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+  constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV;
   using Tile = SwizzledTile<T, kHeadDim>;
+  using ValueTile = SwizzledTile<T, kHeadDimV>;
   constexpr int kThreads = kWarps * 32, kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;
-  constexpr bool kHold = kRowTiles * kHeadDim <= 128;  // keep the fragments of q in registers
-  constexpr int kHeld = kHold ? kHeadDim / 16 : 1;
-  static_assert(kHeadDim % 16 == 0 && kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
+  constexpr int kHeld = kHoldQ ? kHeadDim / 16 : 1;
+  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
+  static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
   extern __shared__ __align__(128) unsigned char shared[];
-  T* const q_tile = reinterpret_cast<T*>(shared);
-  T* const k_tiles = q_tile + kTileM * kHeadDim;
+  T* const q_tile = reinterpret_cast<T*>(shared);  // in the end the output
+  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
   T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
 
   pdl_wait();
-  const int tiles_m = gridDim.x / kQHeads;
-  const int head = kHeadFirst ? blockIdx.x % kQHeads : blockIdx.x / tiles_m;
-  const int nth = kHeadFirst ? blockIdx.x / kQHeads : blockIdx.x % tiles_m;
-  const int first_row = (kCausal ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
+  constexpr int kHeads = S::kQHeads / kPack;
+  const int tiles_m = gridDim.x / kHeads;
+  const int head = (kHeadFirst ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPack;  // the first one
+  const int nth = kHeadFirst ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
+  const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
   const Sequence sequence = load_sequence(args, blockIdx.y);
-  if (first_row >= sequence.q_len) return;
+  const int all_rows = sequence.q_len * kPack;  // row i is head i % kPack of query i / kPack
+  if constexpr (S::kLse && kPack == 1)
+    if (blockIdx.z == 0) pad_lse<S, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
+  if constexpr (S::kLse && kPack > 1)
+    if (blockIdx.z == 0 && first_row == 0)
+      for (int i = 0; i < kPack; ++i)
+        pad_lse<S, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
+  if (first_row >= all_rows) return;
 
-  const int rows = min(kTileM, sequence.q_len - first_row);
-  constexpr long long kQStride = static_cast<long long>(kQHeads) * kHeadDim;
-  const long long q_offset = (sequence.first + first_row) * kQStride + head * kHeadDim;
-  const long long kv_offset = kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, blockIdx.y, head);
-  const T* k = static_cast<const T*>(args.k_cache) + kv_offset;
-  const T* v = static_cast<const T*>(args.v_cache) + kv_offset;
-  const int visible_most = max(0, visible_keys<kCausal>(sequence, first_row + rows - 1));
-  const int visible_least = max(0, visible_keys<kCausal>(sequence, first_row));
-  const int tiles = ceil_div(visible_most, kTileN);
-  const int masked = tiles - visible_least / kTileN;  // these need a mask: the last keys
+  const int rows = min(kTileM, all_rows - first_row);
+  const int first_query = first_row / kPack, last_query = (first_row + rows - 1) / kPack;
+  const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+  const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+  const ScoreBias<T, S> bias(args, sequence, head);
+  const Dropout<S> dropout(args, blockIdx.y, head);
+  const int visible_most = max(0, visible_keys<S::kCausal>(sequence, last_query));
+  const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_query));
+  const int hidden_most = first_visible<S>(args, sequence, last_query);  // by the window
+  int begin = first_visible<S>(args, sequence, first_query) / kTileN, end = ceil_div(visible_most, kTileN);
+  if constexpr (kSplits > 1) {
+    const int share = ceil_div(end - begin, kSplits);
+    begin = min(end, begin + static_cast<int>(blockIdx.z) * share);
+    end = min(end, begin + share);
+  }
+  const int tiles = end - begin;
+  const int masked = end - visible_least / kTileN;  // these need a mask: the last keys
 
   // The nth tile of the walk, from the last keys down.
   const auto fetch_keys = [&](int nth_tile, int stage) {
-    const int key = (tiles - 1 - nth_tile) * kTileN;
-    Tile::template fetch<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim,
-                                           k + static_cast<long long>(key) * kHeadDim, kHeadDim,
-                                           sequence.kv_len - key);
+    Tile::template fetch_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys,
+                                                (end - 1 - nth_tile) * kTileN, sequence.kv_len);
   };
   const auto fetch_values = [&](int nth_tile, int stage) {
-    const int key = (tiles - 1 - nth_tile) * kTileN;
-    Tile::template fetch<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDim,
-                                           v + static_cast<long long>(key) * kHeadDim, kHeadDim,
-                                           sequence.kv_len - key);
+    ValueTile::template fetch_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values,
+                                                     (end - 1 - nth_tile) * kTileN, sequence.kv_len);
   };
 
   // One group for q, then kStages - 1 groups of a K and a V tile (one K tile for a single stage).
   constexpr int kAhead = kStages == 1 ? 1 : kStages - 1;
-  Tile::template fetch<kTileM, kThreads>(q_tile, static_cast<const T*>(args.q) + q_offset, kQStride, rows);
+  const T* q = static_cast<const T*>(args.q) + sequence.first * args.q_stride + head * kHeadDim;
+  Tile::template fetch<kTileM, kThreads>(
+      q_tile,
+      [&](int row) {
+        row += first_row;
+        return q + row / kPack * args.q_stride + row % kPack * kHeadDim;
+      },
+      rows);
   copy_async_commit();
   for (int stage = 0; stage < kAhead; ++stage) {
     if (stage < tiles) {
@@ -183,7 +173,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* const q_rows = q_tile + warp * kRowTiles * 16 * kHeadDim;  // of this warp
   unsigned held[kRowTiles][kHeld][4];
-  if constexpr (kHold) {
+  if constexpr (kHoldQ) {
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -193,13 +183,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
 
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
                  v_address = shared_address(v_tiles);
-  float o[kRowTiles][kHeadDim / 8][4] = {};
+  float o[kRowTiles][kHeadDimV / 8][4] = {};
   float row_max[kRowTiles][2], row_sum[kRowTiles][2];  // rows lane / 4 and lane / 4 + 8; sums of this lane
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
-  const float scale = args.scale * kLog2e;
+  const float to_log2 = args.scale * kLog2e;
+  const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
   const int my_row = first_row + warp * kRowTiles * 16 + lane / 4;
 
   for (int tile = 0; tile < tiles; ++tile) {
@@ -219,8 +210,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
       }
       copy_async_commit();
     }
-    multiply_keys<T, kHeadDim, kTileN, kRowTiles, kHold, kHeld>(s, held, q_address,
-                                                                k_address + stage * kTileN * Tile::kRowBytes);
+    multiply_keys<T, kHeadDim, kTileN, kRowTiles, kHoldQ, kHeld>(
+        s, held, q_address, k_address + stage * kTileN * Tile::kRowBytes);
     if constexpr (kStages == 1) {
       copy_async_wait<0>();  // V of this tile
       __syncthreads();       // and nobody reads K any more
@@ -228,20 +219,10 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
       copy_async_commit();
     }
 
-    if (tile < masked) {
-      const int key = (tiles - 1 - tile) * kTileN + lane % 4 * 2;
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const int seen = visible_keys<kCausal>(sequence, my_row + mt * 16 + r * 8);
-#pragma unroll
-          for (int nt = 0; nt < kKeyTiles; ++nt)
-#pragma unroll
-            for (int i = 0; i < 2; ++i)
-              if (key + nt * 8 + i >= seen) s[mt][nt][2 * r + i] = -WARPTUNE_INFINITY;
-        }
-    }
+    const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;
+    if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
+    if (tile < masked || (S::kWindow && first_key < hidden_most))
+      hide_keys<S, kPack>(s, args, sequence, my_row, my_key);
 
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
@@ -267,16 +248,22 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
           }
         row_sum[mt][r] = sum;
 #pragma unroll
-        for (int dt = 0; dt < kHeadDim / 8; ++dt) {
+        for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
           o[mt][dt][2 * r] *= shrink;
           o[mt][dt][2 * r + 1] *= shrink;
         }
       }
-    multiply_values<T, kHeadDim, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * Tile::kRowBytes);
+    if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
+    multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
   }
 
-  // The warp's own rows of the q tile take its output, so that it leaves in 16-byte pieces.
-  __syncwarp();
+  // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
+  // as those of q and of the output have one length.
+  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+    __syncwarp();
+  else
+    __syncthreads();
+  T* const out_rows = q_tile + warp * kRowTiles * 16 * kHeadDimV;
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -284,21 +271,41 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
       float sum = row_sum[mt][r];
       sum += __shfl_xor_sync(0xffffffffu, sum, 1);
       sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const float inverse = sum > 0 ? 1.0f / sum : 0.0f;
+      const int row = my_row + mt * 16 + r * 8;
+      if constexpr (kSplits > 1) {
+        if (row >= all_rows) continue;
+        const Partials<S, kSplits> partials(args);
+        const long long index = partials.index(blockIdx.z, sequence.first + row / kPack, head + row % kPack);
+        if (lane % 4 == 0) partials.states[index] = make_float2(row_max[mt][r] * scale, sum);
+        float* const to = partials.rows + index * kHeadDimV + lane % 4 * 2;
 #pragma unroll
-      for (int dt = 0; dt < kHeadDim / 8; ++dt) {
-        T* to = Tile::at(q_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
-        *reinterpret_cast<unsigned*>(to) =
-            pack2<T>(o[mt][dt][2 * r] * inverse, o[mt][dt][2 * r + 1] * inverse);
+        for (int dt = 0; dt < kHeadDimV / 8; ++dt)
+          *reinterpret_cast<float2*>(to + dt * 8) = make_float2(o[mt][dt][2 * r], o[mt][dt][2 * r + 1]);
+      } else {
+        if constexpr (S::kLse)
+          if (lane % 4 == 0 && row < all_rows)
+            lse_rows<S>(args, blockIdx.y, head + row % kPack)[row / kPack] =
+                lse_of(row_max[mt][r] * scale, sum);
+        const float inverse = normalizer<S>(args, sum);
+#pragma unroll
+        for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
+          T* to = ValueTile::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
+          *reinterpret_cast<unsigned*>(to) =
+              pack2<T>(o[mt][dt][2 * r] * inverse, o[mt][dt][2 * r + 1] * inverse);
+        }
       }
     }
-  __syncwarp();
-  T* const out = static_cast<T*>(args.out) + q_offset;
-  for (int piece = lane; piece < kRowTiles * 16 * Tile::kChunks; piece += 32) {
-    const int row = piece / Tile::kChunks, chunk = piece % Tile::kChunks;
-    const int block_row = warp * kRowTiles * 16 + row;
-    if (block_row < rows)
-      store_vec<8>(out + block_row * kQStride + chunk * 8, load_vec<8>(Tile::at(q_rows, row, chunk)));
+  if constexpr (kSplits == 1) {
+    __syncwarp();
+    constexpr long long kOutStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
+    T* const out = static_cast<T*>(args.out) + sequence.first * kOutStride + head * kHeadDimV;
+    for (int piece = lane; piece < kRowTiles * 16 * ValueTile::kChunks; piece += 32) {
+      const int row = piece / ValueTile::kChunks, chunk = piece % ValueTile::kChunks;
+      const int to = first_row + warp * kRowTiles * 16 + row;
+      if (to < all_rows)
+        store_vec<8>(out + to / kPack * kOutStride + to % kPack * kHeadDimV + chunk * 8,
+                     load_vec<8>(ValueTile::at(out_rows, row, chunk)));
+    }
   }
 }
 

@@ -10,43 +10,51 @@
 
 namespace warptune {
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, bool kCausal, int kTileM, int kTileN, int kBlock>
+/// Elements of a shared row of kDim, against bank conflicts.
+template <int kDim>
+inline constexpr int kSharedStride = kDim % 4 == 0 ? kDim + 4 : kDim | 1;
+
+/// kCount rows, the ith from `row_at(i)` on, into shared memory as fp32; rows from `valid` on become zeros.
+template <class T, int kDim, int kCount, int kBlock, class RowAt>
+__device__ __forceinline__ void load_rows(float* to, RowAt row_at, int valid) {
+  constexpr int kLoad = kDim % kVec16<T> == 0 ? kVec16<T> : 1, kPieces = kDim / kLoad;
+  for (int piece = threadIdx.x; piece < kCount * kPieces; piece += kBlock) {
+    const int row = piece / kPieces, d = piece % kPieces * kLoad;
+    Vec<float, kLoad> x = {};
+    if (row < valid) x = to_float(load_vec<kLoad>(row_at(row) + d));
+#pragma unroll
+    for (int i = 0; i < kLoad; ++i) to[row * kSharedStride<kDim> + d + i] = x[i];
+  }
+}
+
+template <class T, class S, int kTileM, int kTileN, int kBlock>
 __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPrefillArgs args) {
-  constexpr int kAcross = 16, kDown = kBlock / kAcross;
-  constexpr int kRows = kTileM / kDown, kKeys = kTileN / kAcross, kElements = ceil_div(kHeadDim, kAcross);
-  constexpr int kVec = kHeadDim % 4 == 0 ? 4 : 1;                   // elements per shared load of q and k
-  constexpr int kStride = kVec == 4 ? kHeadDim + 4 : kHeadDim | 1;  // of shared rows, against bank conflicts
-  constexpr int kLoad = kHeadDim % kVec16<T> == 0 ? kVec16<T> : 1;  // elements per global load
-  constexpr int kPieces = kHeadDim / kLoad;
+  constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kAcross = 16, kDown = kBlock / kAcross;
+  constexpr int kRows = kTileM / kDown, kKeys = kTileN / kAcross, kElements = ceil_div(kHeadDimV, kAcross);
+  constexpr int kVec = kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared load of q and k
+  constexpr int kStride = kSharedStride<kHeadDim>, kStrideV = kSharedStride<kHeadDimV>;
   static_assert(kTileM % kDown == 0 && kTileN % kAcross == 0);
   extern __shared__ __align__(16) float shared[];
-  float* const q_tile = shared;                      // [kTileM][kStride]
-  float* const kv_tile = q_tile + kTileM * kStride;  // [kTileN][kStride]
-  float* const p_tile = kv_tile + kTileN * kStride;  // [kTileM][kTileN + 1]
+  float* const q_tile = shared;                                        // [kTileM][kStride]
+  float* const kv_tile = q_tile + kTileM * kStride;                    // [kTileN][kStride or kStrideV]
+  float* const p_tile = kv_tile + kTileN * max_of(kStride, kStrideV);  // [kTileM][kTileN + 1]
 
   pdl_wait();
-  const int tiles_m = gridDim.x / kQHeads, head = blockIdx.x / tiles_m;
+  const int tiles_m = gridDim.x / S::kQHeads, head = blockIdx.x / tiles_m;
   const int nth = blockIdx.x % tiles_m;
-  const int first_row = (kCausal ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
+  const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
   const Sequence s = load_sequence(args, blockIdx.y);
+  if constexpr (S::kLse) pad_lse<S, kBlock>(args, s, blockIdx.y, head, first_row, kTileM);
   if (first_row >= s.q_len) return;
   const int rows = min(kTileM, s.q_len - first_row);
-  constexpr long long kQStride = static_cast<long long>(kQHeads) * kHeadDim;
-  const long long q_offset = (s.first + first_row) * kQStride + head * kHeadDim;
-  const long long kv_offset = kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, blockIdx.y, head);
-  const int visible_most = max(0, visible_keys<kCausal>(s, first_row + rows - 1));
-
-  // Rows of `from` into shared memory as fp32; rows from `valid` on become zeros.
-  const auto fetch = [&](float* to, const T* from, long long stride, int count, int valid) {
-    for (int piece = threadIdx.x; piece < count * kPieces; piece += kBlock) {
-      const int row = piece / kPieces, d = piece % kPieces * kLoad;
-      Vec<float, kLoad> x = {};
-      if (row < valid) x = to_float(load_vec<kLoad>(from + row * stride + d));
-#pragma unroll
-      for (int i = 0; i < kLoad; ++i) to[row * kStride + d + i] = x[i];
-    }
-  };
-  fetch(q_tile, static_cast<const T*>(args.q) + q_offset, kQStride, kTileM, rows);
+  const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+  const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+  const ScoreBias<T, S> bias(args, s, head);
+  const Dropout<S> dropout(args, blockIdx.y, head);
+  const int visible_most = max(0, visible_keys<S::kCausal>(s, first_row + rows - 1));
+  const T* q = static_cast<const T*>(args.q) + (s.first + first_row) * args.q_stride + head * kHeadDim;
+  load_rows<T, kHeadDim, kTileM, kBlock>(
+      q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
 
   const int tx = threadIdx.x % kAcross, ty = threadIdx.x / kAcross;  // rows ty + i * kDown, keys tx + j * 16
   float out[kRows][kElements] = {};
@@ -55,10 +63,11 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
   for (int i = 0; i < kRows; ++i) row_max[i] = -WARPTUNE_INFINITY, row_sum[i] = 0;
   const float scale = args.scale * kLog2e;
 
-  for (int first_key = 0; first_key < visible_most; first_key += kTileN) {
-    const long long tile_offset = kv_offset + static_cast<long long>(first_key) * kHeadDim;
+  const int first_tile = first_visible<S>(args, s, first_row) / kTileN * kTileN;
+  for (int first_key = first_tile; first_key < visible_most; first_key += kTileN) {
     __syncthreads();  // the v of the tile before is done with
-    fetch(kv_tile, static_cast<const T*>(args.k_cache) + tile_offset, kHeadDim, kTileN, s.kv_len - first_key);
+    load_rows<T, kHeadDim, kTileN, kBlock>(
+        kv_tile, [&](int row) { return keys.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
     float score[kRows][kKeys] = {};
 #pragma unroll 4
@@ -77,12 +86,14 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const int row = ty + i * kDown, seen = visible_keys<kCausal>(s, first_row + row);
+      const int row = ty + i * kDown, query = first_row + row;
+      const int first = first_visible<S>(args, s, query), seen = visible_keys<S::kCausal>(s, query);
       float most = row_max[i];
 #pragma unroll
       for (int j = 0; j < kKeys; ++j) {
-        const bool visible = first_key + tx + j * kAcross < seen;
-        score[i][j] = visible ? score[i][j] * scale : -WARPTUNE_INFINITY;
+        const int key = first_key + tx + j * kAcross;
+        score[i][j] =
+            key >= first && key < seen ? fmaf(score[i][j], scale, bias.at(query, key)) : -WARPTUNE_INFINITY;
         most = fmaxf(most, score[i][j]);
       }
       most = warp_reduce<Max, kAcross>(most);
@@ -93,7 +104,8 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
 #pragma unroll
       for (int j = 0; j < kKeys; ++j) {
         const float p = exp2_fast(score[i][j] - offset);
-        p_tile[row * (kTileN + 1) + tx + j * kAcross] = p;
+        const int column = tx + j * kAcross;
+        p_tile[row * (kTileN + 1) + column] = dropout.drops(query, first_key + column) ? 0.0f : p;
         sum += p;
       }
       row_sum[i] = row_sum[i] * shrink + warp_reduce<Sum, kAcross>(sum);
@@ -101,7 +113,8 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
       for (int e = 0; e < kElements; ++e) out[i][e] *= shrink;
     }
     __syncthreads();  // k is done with, p is there
-    fetch(kv_tile, static_cast<const T*>(args.v_cache) + tile_offset, kHeadDim, kTileN, s.kv_len - first_key);
+    load_rows<T, kHeadDimV, kTileN, kBlock>(
+        kv_tile, [&](int row) { return values.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
 #pragma unroll 4
     for (int key = 0; key < kTileN; ++key) {
@@ -109,7 +122,7 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
         const int d = tx + e * kAcross;
-        v[e] = d < kHeadDim ? kv_tile[key * kStride + d] : 0.0f;
+        v[e] = d < kHeadDimV ? kv_tile[key * kStrideV + d] : 0.0f;
       }
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
@@ -120,16 +133,19 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
     }
   }
 
-  T* const to = static_cast<T*>(args.out) + q_offset;
+  constexpr long long kOutStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
+  T* const to = static_cast<T*>(args.out) + (s.first + first_row) * kOutStride + head * kHeadDimV;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const int row = ty + i * kDown;
     if (row >= rows) continue;
-    const float inverse = row_sum[i] > 0 ? 1.0f / row_sum[i] : 0.0f;
+    const float factor = normalizer<S>(args, row_sum[i]);
+    if constexpr (S::kLse)
+      if (tx == 0) lse_rows<S>(args, blockIdx.y, head)[first_row + row] = lse_of(row_max[i], row_sum[i]);
 #pragma unroll
     for (int e = 0; e < kElements; ++e) {
       const int d = tx + e * kAcross;
-      if (d < kHeadDim) to[row * kQStride + d] = from_float<T>(out[i][e] * inverse);
+      if (d < kHeadDimV) to[row * kOutStride + d] = from_float<T>(out[i][e] * factor);
     }
   }
 }

@@ -5,24 +5,21 @@
 
 namespace warptune {
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kQLen, int kKvLen, int kTile>
+template <class T, class S, int kQLen, int kKvLen, int kTile>
 __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(AttentionPrefillArgs args) {
   __shared__ float q_tile[kTile][kTile + 1], k_tile[kTile][kTile + 1];  // [row][element]
   pdl_wait();
-  const int b = blockIdx.z / kQHeads, head = blockIdx.z % kQHeads;
+  const int b = blockIdx.z / S::kQHeads, head = blockIdx.z % S::kQHeads;
   const Sequence s = load_sequence(args, b);
   const int first_query = blockIdx.y * kTile, first_key = blockIdx.x * kTile;
   if (first_query >= s.q_len || first_key >= s.kv_len) return;
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y, key = first_key + y;
-  const T* q =
-      static_cast<const T*>(args.q) + (static_cast<long long>(s.first + query) * kQHeads + head) * kHeadDim;
-  const T* k = static_cast<const T*>(args.k_cache) +
-               kv_offset_of<kQHeads, kKvHeads, kHeadDim>(args, b, head) +
-               static_cast<long long>(key) * kHeadDim;
+  const T* q = static_cast<const T*>(args.q) + (s.first + query) * args.q_stride + head * S::kHeadDim;
+  const T* k = KeyRows<T, S, S::kHeadDim>(args, args.k_cache, b, head).at(min(key, s.kv_len - 1));
   float sum = 0;
-  for (int d = 0; d < kHeadDim; d += kTile) {
-    q_tile[y][x] = query < s.q_len && d + x < kHeadDim ? to_float(q[d + x]) : 0.0f;
-    k_tile[y][x] = key < s.kv_len && d + x < kHeadDim ? to_float(k[d + x]) : 0.0f;
+  for (int d = 0; d < S::kHeadDim; d += kTile) {
+    q_tile[y][x] = query < s.q_len && d + x < S::kHeadDim ? to_float(q[d + x]) : 0.0f;
+    k_tile[y][x] = key < s.kv_len && d + x < S::kHeadDim ? to_float(k[d + x]) : 0.0f;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kTile; ++i) sum += q_tile[y][i] * k_tile[x][i];

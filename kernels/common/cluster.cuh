@@ -11,17 +11,33 @@ __device__ __forceinline__ void cluster_barrier() {
 #endif
 }
 
-/// The float at `shared` in the shared memory of block `rank` of the cluster.
-__device__ __forceinline__ float cluster_load(const float* shared, unsigned rank) {
-  float x = 0;
+/// The object at `shared` in the shared memory of block `rank` of the cluster: 4, 8 or 16 bytes, aligned.
+template <class X>
+__device__ __forceinline__ X cluster_load(const X* shared, unsigned rank) {
+  static_assert(sizeof(X) == 4 || sizeof(X) == 8 || sizeof(X) == 16);
+  union {
+    float f[sizeof(X) / 4];
+    X x;
+  } u = {};
 #if __CUDA_ARCH__ >= 900
   unsigned address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
                : "=r"(address)
                : "r"(shared_address(shared)), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
+  if constexpr (sizeof(X) == 4)
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(u.f[0]) : "r"(address) : "memory");
+  else if constexpr (sizeof(X) == 8)
+    asm volatile("ld.shared::cluster.v2.f32 {%0, %1}, [%2];"
+                 : "=f"(u.f[0]), "=f"(u.f[1])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(u.f[0]), "=f"(u.f[1]), "=f"(u.f[2]), "=f"(u.f[3])
+                 : "r"(address)
+                 : "memory");
 #endif
-  return x;
+  return u.x;
 }
 
 }  // namespace warptune

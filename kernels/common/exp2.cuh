@@ -9,6 +9,6 @@ __device__ __forceinline__ float exp2_fast(float x) {
   return y;
 }
 
-inline constexpr float kLog2e = 1.44269504f;
+inline constexpr float kLog2e = 1.4426950408889634f;
 
 }  // namespace warptune

@@ -2,20 +2,13 @@
 // Softmax over pieces: each piece keeps its running maximum and the sum of exp2(score - maximum); pieces
 // merge by rescaling. Scores are in base-2 units (log2e is folded into the scale of q.k). Source: Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018.
+#include "common/exp2.cuh"
 #include "common/numeric.cuh"
 
 namespace warptune {
 
-inline constexpr float kLog2e = 1.4426950408889634f;
 /// The maximum of a piece without scores: finite, so that the difference of two of them is 0 and not NaN.
 inline constexpr float kNoScore = -1e30f;
-
-/// 2^x, relative error below 2^-22; 0 for -infinity.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 struct alignas(8) SoftmaxState {
   float max, sum;

@@ -1,8 +1,14 @@
 #pragma once
-// Warpgroup products (sm_90a): D[64 x 128] += A[64 x 16] * B[16 x 128], bf16 inputs in shared memory, fp32
-// accumulators in the registers of 128 threads. PTX manual: "wgmma.mma_async". Nothing on other
-// architectures.
+// Warpgroup products (sm_90a): D[64 x kN] += A[64 x 16] * B[16 x kN], bf16 or fp16 inputs, fp32 accumulators
+// in the registers of 128 threads. A and B lie in shared memory, A optionally in registers. Everything is
+// asynchronous: between wgmma_begin() and wgmma_wait() neither the accumulators nor a may be touched.
+// PTX manual: "wgmma.mma_async". Nothing on other architectures.
+//
+// Accumulator i of a thread: row 16 * warp + lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4)
+// + i % 2. So two neighbouring groups of four accumulators, as 16-bit pairs, are A of a product over those
+// columns.
 #include "common/async_copy.cuh"
+#include "common/numeric.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WARPTUNE_WGMMA 1
@@ -17,6 +23,19 @@ __device__ __forceinline__ unsigned long long wgmma_matrix(const void* shared, u
   const unsigned long long address = shared_address(shared);
   return (address & 0x3ffff) >> 4 | static_cast<unsigned long long>(leading >> 4) << 16 |
          static_cast<unsigned long long>(stride >> 4) << 32;
+}
+
+/// A matrix of 16-bit elements in shared memory as 128-byte swizzled tensor copies leave it: rows of 64
+/// elements, 8 rows 1024 bytes (the alignment). K-major (rows are M or N): `leading` is unused, 16 further
+/// elements of K are 32 bytes on. N-major (rows are K): `leading` bytes to the next 64 elements of N, 16
+/// further rows 2048 bytes on.
+__device__ __forceinline__ unsigned long long wgmma_swizzled(unsigned address, unsigned leading = 16) {
+  return static_cast<unsigned long long>(1u << 30 | 1024 >> 4) << 32 | leading >> 4 << 16 |
+         (address & 0x3ffff) >> 4;
+}
+/// The same matrix, `bytes` (a multiple of 16) further on.
+__device__ __forceinline__ unsigned long long wgmma_advance(unsigned long long matrix, unsigned bytes) {
+  return matrix + (bytes >> 4);
 }
 
 /// Makes ordinary writes to shared memory visible to the tensor cores; a barrier must follow.
@@ -35,30 +54,167 @@ __device__ __forceinline__ void wgmma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
+/// Waits until at most kPending committed groups are under way.
 template <int kPending>
 __device__ __forceinline__ void wgmma_wait() {
 #if WARPTUNE_WGMMA
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
+/// Keeps the compiler from moving uses of registers across: after wgmma_wait() for results, before
+/// wgmma_begin() for accumulators and A.
+template <int kCount>
+__device__ __forceinline__ void wgmma_hold(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i]));
+}
+template <int kCount>
+__device__ __forceinline__ void wgmma_hold(unsigned (&a)[kCount][4]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) asm volatile("" : "+r"(a[i][j]));
+}
 
-__device__ __forceinline__ void wgmma_m64n128k16(float (&d)[64], unsigned long long a, unsigned long long b) {
+// The accumulators of a product with kN = 8 * octets / 2 columns: as placeholders, and as operands.
+#define WARPTUNE_D1 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define WARPTUNE_D2 \
+  WARPTUNE_D1       \
+      ", "          \
+      "%8, %9, %10, %11, %12, %13, %14, %15"
+#define WARPTUNE_D3 \
+  WARPTUNE_D2       \
+      ", "          \
+      "%16, %17, %18, %19, %20, %21, %22, %23"
+#define WARPTUNE_D4 \
+  WARPTUNE_D3       \
+      ", "          \
+      "%24, %25, %26, %27, %28, %29, %30, %31"
+#define WARPTUNE_D5 \
+  WARPTUNE_D4       \
+      ", "          \
+      "%32, %33, %34, %35, %36, %37, %38, %39"
+#define WARPTUNE_D6 \
+  WARPTUNE_D5       \
+      ", "          \
+      "%40, %41, %42, %43, %44, %45, %46, %47"
+#define WARPTUNE_D7 \
+  WARPTUNE_D6       \
+      ", "          \
+      "%48, %49, %50, %51, %52, %53, %54, %55"
+#define WARPTUNE_D8 \
+  WARPTUNE_D7       \
+      ", "          \
+      "%56, %57, %58, %59, %60, %61, %62, %63"
+#define WARPTUNE_D9 \
+  WARPTUNE_D8       \
+      ", "          \
+      "%64, %65, %66, %67, %68, %69, %70, %71"
+#define WARPTUNE_D10 \
+  WARPTUNE_D9        \
+      ", "           \
+      "%72, %73, %74, %75, %76, %77, %78, %79"
+#define WARPTUNE_D11 \
+  WARPTUNE_D10       \
+      ", "           \
+      "%80, %81, %82, %83, %84, %85, %86, %87"
+#define WARPTUNE_D12 \
+  WARPTUNE_D11       \
+      ", "           \
+      "%88, %89, %90, %91, %92, %93, %94, %95"
+#define WARPTUNE_D13 \
+  WARPTUNE_D12       \
+      ", "           \
+      "%96, %97, %98, %99, %100, %101, %102, %103"
+#define WARPTUNE_D14 \
+  WARPTUNE_D13       \
+      ", "           \
+      "%104, %105, %106, %107, %108, %109, %110, %111"
+#define WARPTUNE_D15 \
+  WARPTUNE_D14       \
+      ", "           \
+      "%112, %113, %114, %115, %116, %117, %118, %119"
+#define WARPTUNE_D16 \
+  WARPTUNE_D15       \
+      ", "           \
+      "%120, %121, %122, %123, %124, %125, %126, %127"
+#define WARPTUNE_OCTET(i)                                                                     \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define WARPTUNE_R1 WARPTUNE_OCTET(0)
+#define WARPTUNE_R2 WARPTUNE_R1, WARPTUNE_OCTET(8)
+#define WARPTUNE_R3 WARPTUNE_R2, WARPTUNE_OCTET(16)
+#define WARPTUNE_R4 WARPTUNE_R3, WARPTUNE_OCTET(24)
+#define WARPTUNE_R5 WARPTUNE_R4, WARPTUNE_OCTET(32)
+#define WARPTUNE_R6 WARPTUNE_R5, WARPTUNE_OCTET(40)
+#define WARPTUNE_R7 WARPTUNE_R6, WARPTUNE_OCTET(48)
+#define WARPTUNE_R8 WARPTUNE_R7, WARPTUNE_OCTET(56)
+#define WARPTUNE_R9 WARPTUNE_R8, WARPTUNE_OCTET(64)
+#define WARPTUNE_R10 WARPTUNE_R9, WARPTUNE_OCTET(72)
+#define WARPTUNE_R11 WARPTUNE_R10, WARPTUNE_OCTET(80)
+#define WARPTUNE_R12 WARPTUNE_R11, WARPTUNE_OCTET(88)
+#define WARPTUNE_R13 WARPTUNE_R12, WARPTUNE_OCTET(96)
+#define WARPTUNE_R14 WARPTUNE_R13, WARPTUNE_OCTET(104)
+#define WARPTUNE_R15 WARPTUNE_R14, WARPTUNE_OCTET(112)
+#define WARPTUNE_R16 WARPTUNE_R15, WARPTUNE_OCTET(120)
+
+// One shape and one type: b, whether to accumulate and a follow the accumulators.
+#define WARPTUNE_WGMMA_SHARED(n, octets, type, b, keep, a0, a1, a2, a3)                                \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                        \
+               ", 0;\n"                                                                                \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WARPTUNE_D##octets \
+               "}, %" #a0 ", %" #b ", keep, 1, 1, 0, 0;\n}\n"                                          \
+               : WARPTUNE_R##octets                                                                    \
+               : "l"(b_matrix), "r"(int(accumulate)), "l"(a))
+#define WARPTUNE_WGMMA_REGISTERS(n, octets, type, b, keep, a0, a1, a2, a3)                             \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #keep                                        \
+               ", 0;\n"                                                                                \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WARPTUNE_D##octets \
+               "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 1;\n}\n"             \
+               : WARPTUNE_R##octets                                                                    \
+               : "l"(b_matrix), "r"(int(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]))
+#define WARPTUNE_WGMMA_SHAPE(product, n, octets, ...) \
+  if constexpr (kN == n) {                            \
+    if constexpr (is_same<T, bf16>)                   \
+      product(n, octets, "bf16", __VA_ARGS__);        \
+    else                                              \
+      product(n, octets, "f16", __VA_ARGS__);         \
+  }
+#define WARPTUNE_WGMMA_SHAPES(product)                                 \
+  WARPTUNE_WGMMA_SHAPE(product, 16, 1, 8, 9, 10, 11, 12, 13)           \
+  WARPTUNE_WGMMA_SHAPE(product, 32, 2, 16, 17, 18, 19, 20, 21)         \
+  WARPTUNE_WGMMA_SHAPE(product, 48, 3, 24, 25, 26, 27, 28, 29)         \
+  WARPTUNE_WGMMA_SHAPE(product, 64, 4, 32, 33, 34, 35, 36, 37)         \
+  WARPTUNE_WGMMA_SHAPE(product, 80, 5, 40, 41, 42, 43, 44, 45)         \
+  WARPTUNE_WGMMA_SHAPE(product, 96, 6, 48, 49, 50, 51, 52, 53)         \
+  WARPTUNE_WGMMA_SHAPE(product, 112, 7, 56, 57, 58, 59, 60, 61)        \
+  WARPTUNE_WGMMA_SHAPE(product, 128, 8, 64, 65, 66, 67, 68, 69)        \
+  WARPTUNE_WGMMA_SHAPE(product, 144, 9, 72, 73, 74, 75, 76, 77)        \
+  WARPTUNE_WGMMA_SHAPE(product, 160, 10, 80, 81, 82, 83, 84, 85)       \
+  WARPTUNE_WGMMA_SHAPE(product, 176, 11, 88, 89, 90, 91, 92, 93)       \
+  WARPTUNE_WGMMA_SHAPE(product, 192, 12, 96, 97, 98, 99, 100, 101)     \
+  WARPTUNE_WGMMA_SHAPE(product, 208, 13, 104, 105, 106, 107, 108, 109) \
+  WARPTUNE_WGMMA_SHAPE(product, 224, 14, 112, 113, 114, 115, 116, 117) \
+  WARPTUNE_WGMMA_SHAPE(product, 240, 15, 120, 121, 122, 123, 124, 125) \
+  WARPTUNE_WGMMA_SHAPE(product, 256, 16, 128, 129, 130, 131, 132, 133)
+
+/// d = a . b (+ d), both K-major in shared memory.
+template <class T, int kN>
+__device__ __forceinline__ void wgmma(float (&d)[kN / 2], unsigned long long a, unsigned long long b_matrix,
+                                      bool accumulate) {
+  static_assert(kN % 16 == 0 && kN <= 256);
 #if WARPTUNE_WGMMA
-  asm volatile(
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
-      "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
-      "%31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "
-      "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, 1, 1, 1, 0, 0;"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
-        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
-        "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
-        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-        "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
-        "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
-        "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(a), "l"(b));
+  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_SHARED)
+#endif
+}
+
+/// d = a . b (+ d), a in registers, b N-major in shared memory.
+template <class T, int kN>
+__device__ __forceinline__ void wgmma(float (&d)[kN / 2], const unsigned (&a)[4], unsigned long long b_matrix,
+                                      bool accumulate) {
+  static_assert(kN % 16 == 0 && kN <= 256);
+#if WARPTUNE_WGMMA
+  WARPTUNE_WGMMA_SHAPES(WARPTUNE_WGMMA_REGISTERS)
 #endif
 }
 

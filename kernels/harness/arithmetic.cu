@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(256) matrix_chains(StreamArgs args) {
     wgmma_begin();
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      wgmma_m64n128k16(d, wgmma_matrix(tiles + i * kTile, 128, 256),
-                       wgmma_matrix(tiles + i * kTile + 128, 128, 256));
+      wgmma<bf16, 128>(d, wgmma_matrix(tiles + i * kTile, 128, 256),
+                       wgmma_matrix(tiles + i * kTile + 128, 128, 256), true);
     wgmma_commit();
     wgmma_wait<0>();
   }

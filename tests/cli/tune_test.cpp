@@ -61,6 +61,35 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   EXPECT_EQ(finalists["isolated"], finalists["cold"]);
 }
 
+TEST(Cli, AHotSweepLeavesColdWinnersWhereTheyAre) {
+  const fs::path out = fs::path(::testing::TempDir()) / "hot_out",
+                 hot = fs::path(::testing::TempDir()) / "hot.yaml";
+  fs::remove_all(out);
+  std::ofstream(hot) << "cache: hot\n" << std::ifstream(sweep_file()).rdbuf();
+  const std::string options = " --device host --out " + out.string();
+  EXPECT_EQ(run("tune " + sweep_file() + options).code, 0);
+  const Result result = run("tune " + hot.string() + options);
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("\nthe wisdom keeps the cold winners of 2 problems that this sweep timed hot\n"),
+            std::string::npos)
+      << result.text;
+  const Wisdom wisdom = Wisdom::load(out / "host" / "wisdom.json");
+  EXPECT_EQ(wisdom.winners().size(), 2u);
+  for (const Winner& winner : wisdom.winners()) EXPECT_EQ(winner.cache, CacheMode::cold);
+}
+
+TEST(Cli, AnOptionGivenAsNothingIsNoWishForTheDefault) {
+  const std::string tune = "tune " + sweep_file();
+  for (const std::string& line :
+       {tune + " --device \"\"", tune + " --out \"\"", tune + " --shard \"\"",
+        std::string("calibrate --device \"\""), std::string("decode --preset llama2-7b --csv \"\"")}) {
+    const Result result = run(line);
+    EXPECT_EQ(result.code, 2) << line << result.text;
+    EXPECT_NE(result.text.find("empty"), std::string::npos) << line << ": " << result.text;
+  }
+  EXPECT_EQ(run(tune + " --device host --dry-run --filter \"\"").code, 0);
+}
+
 TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
   const fs::path out = fs::path(::testing::TempDir()) / "calibrate_out";
   fs::remove_all(out);

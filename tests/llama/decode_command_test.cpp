@@ -102,6 +102,31 @@ TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
       << output_;
 }
 
+TEST_F(DecodeCommand, ReadsTheCsvItGoesOnWithStrictly) {
+  const std::string mha = "--model " + golden("mha") + " --prompt-len 3 --steps 2";
+  const fs::path csv = folder_ / "host" / "decode.csv";
+  ASSERT_EQ(run(mha), 0) << output_;
+  std::ofstream(csv, std::ios::app) << "1,half";
+  ASSERT_EQ(run(mha), 0) << output_;
+  EXPECT_NE(output_.find("ended in half a line (6 bytes), which was cut off"), std::string::npos) << output_;
+  EXPECT_EQ(read_csv(csv).size(), 2u);
+
+  auto rows = read_csv(csv);
+  rows[1]["tokens_per_s"] = "fast";
+  write_csv(csv, decode_columns(), rows);
+  EXPECT_EQ(run(mha), 2) << output_;
+  EXPECT_NE(output_.find("decode.csv:3: tokens_per_s is 'fast', which is no number"), std::string::npos)
+      << output_;
+  rows[1]["tokens_per_s"] = "2";
+  rows[0]["schema"] = "2";
+  write_csv(csv, decode_columns(), rows);
+  EXPECT_EQ(run(mha), 2) << output_;
+  EXPECT_NE(output_.find("decode.csv:2: schema '2'"), std::string::npos) << output_;
+  write_csv(csv, {"schema"}, {{{"schema", "1"}}});
+  EXPECT_EQ(run(mha), 2) << output_;
+  EXPECT_NE(output_.find("decode.csv:1: this CSV has other columns"), std::string::npos) << output_;
+}
+
 TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
   fs::copy(golden("mha"), folder_ / "cut");
   fs::resize_file(folder_ / "cut" / "model.safetensors", 400'000);

@@ -1,11 +1,33 @@
 #include "results/merge.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "core/error.h"
+#include "results/journal.h"
 #include "results/samples_file.h"
 #include "results/source_hash.h"
 #include "sweep_rows.h"
+
+namespace {
+
+/// The files that were renamed to, and whether the journal beside them was held then.
+std::map<std::filesystem::path, std::string> replaced;
+
+}  // namespace
+
+/// In the place of the C library's.
+extern "C" int rename(const char* from, const char* to) noexcept {
+  const int journal = ::open(std::filesystem::path(to).replace_extension(".journal").c_str(), O_RDONLY);
+  replaced[to] = journal < 0                                ? "no journal"
+                 : ::flock(journal, LOCK_EX | LOCK_NB) != 0 ? "journal held"
+                                                            : "journal free";
+  ::close(journal);
+  return static_cast<int>(::syscall(SYS_renameat, AT_FDCWD, from, AT_FDCWD, to));
+}
 
 namespace warptune {
 namespace {
@@ -72,6 +94,24 @@ TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
   write_csv(bad / "host" / "sweep.csv", sweep_columns(), {sweep_fields({{"schema", "2"}})});
   EXPECT_THROW(merge_results({good, bad}, folder_ / "all"), InputError);
   EXPECT_FALSE(fs::exists(folder_ / "all"));
+}
+
+TEST_F(Merge, TakesNoRowsFromUnderASweepThatAppends) {
+  const fs::path out = results("all", 1, now_), more = results("more", 2, now_);
+  {
+    const Journal held(out / "host" / "sweep.journal");
+    EXPECT_THROW(merge_results({more}, out), InputError);
+  }
+  EXPECT_EQ(read_csv(out / "host" / "sweep.csv").size(), 1u);
+  EXPECT_EQ(merge_results({more}, out).rows, 2u);
+}
+
+TEST_F(Merge, HoldsTheJournalUntilTheRowsAreReplaced) {
+  const fs::path out = folder_ / "all", more = results("more", 2, now_);
+  Journal(more / "host" / "sweep.journal").add("more", {});
+  replaced.clear();
+  merge_results({more}, out);
+  EXPECT_EQ(replaced[out / "host" / "sweep.csv"], "journal held");
 }
 
 }  // namespace

@@ -101,6 +101,38 @@ TEST_F(Replacement, OtherDevicesKeepTheirs) {
   EXPECT_EQ(Wisdom::load(path_).winners().size(), 2u);
 }
 
+TEST_F(Replacement, AHotOneNeverReplacesAColdOne) {
+  Winner hot = winner("faster", 10);
+  hot.cache = CacheMode::hot;
+  const auto stays = put_winner(path_, kHere, hot, tried({"fast", "faster"}));
+  ASSERT_TRUE(stays);
+  EXPECT_EQ(stays->variant, "fast");
+  EXPECT_TRUE(put_winner(path_, kHere, hot, tried({"faster"}, "edited since")))
+      << "though the cold one is stale";
+  EXPECT_EQ(now().variant, "fast");
+}
+
+TEST_F(Replacement, AColdOneAlwaysReplacesAHotOne) {
+  Winner hot = winner("hot", 10);
+  hot.cache = CacheMode::hot;
+  hot.problem.dims.set("tokens", 2);
+  EXPECT_FALSE(put_winner(path_, kHere, hot, tried({"hot"})));
+  Winner cold = hot;
+  cold.variant = "cold";
+  cold.time_us = 20;
+  cold.cache = CacheMode::cold;
+  EXPECT_FALSE(put_winner(path_, kHere, cold, tried({"cold"})));
+  const Wisdom wisdom = Wisdom::load(path_);
+  EXPECT_EQ(wisdom.held(cold.problem, kHere.device)->variant, "cold");
+}
+
+TEST(Staleness, OfSeparateChoicesTheColdOneIsKept) {
+  Winner hot = winner("hot", 1);
+  hot.cache = CacheMode::hot;
+  EXPECT_FALSE(is_better(hot, false, winner("cold", 2), true));
+  EXPECT_TRUE(is_better(winner("cold", 2), true, hot, false));
+}
+
 TEST(Staleness, OfSeparateChoicesTheFreshThenTheFasterIsKept) {
   const Winner fast = winner("fast", 1), slow = winner("slow", 2);
   EXPECT_TRUE(is_better(fast, false, slow, false));

@@ -150,6 +150,50 @@ TEST(Sweep, PruneIsConditionsOnResources) {
             "1: prune condition 'registers >' is wrong at position 12: unexpected end of expression");
 }
 
+TEST(Sweep, APruneConditionNamesAResource) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
+  for (const std::string constant : {"1", "true", "0 < 1"})
+    EXPECT_EQ(error_of("prune:\n  - spill_bytes > 0\n  - \"" + constant + "\"\n" + rest),
+              "3: prune condition '" + constant +
+                  "' names none of registers, shared_bytes, spill_bytes, occupancy_pct");
+}
+
+TEST(Sweep, ALongTextIsNotRepeatedWhole) {
+  const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n"), is_long(400000, 'x');
+  std::string hosts;
+  for (int i = 0; i < 100000; ++i) hosts += ",host";
+  const auto problem = [&](const std::string& dims) { return with_op("    problems: [{" + dims + "}]\n"); };
+  for (const std::string& text :
+       {"prune: " + is_long + "\n" + rest,
+        "prune: 1 +" + is_long + "\n" + rest,
+        "prune: registers > " + std::string(400000, '(') + "\n" + rest,
+        is_long + ": 1\n" + rest,
+        "device: " + is_long + "\n" + rest,
+        "device: host,host" + hosts + "\n" + rest,
+        "models: [{model: llama2-7b, context: 8, skip: " + is_long + "}]\n",
+        "strategy: " + is_long + "\n" + rest,
+        "strategy: {name: guided, budget: " + is_long + "}\n" + rest,
+        "seed: " + is_long + "\n" + rest,
+        "seed: " + std::string(400000, '9') + "\n" + rest,
+        "dtypes: " + is_long + "\n" + rest,
+        "cache: " + is_long + "\n" + rest,
+        "constraint_rows: " + is_long + "\n" + rest,
+        "name: " + is_long + "\n" + rest,
+        "models: [{model: " + is_long + ", context: 8}]\n",
+        "sampling: {max_time: " + is_long + "}\n" + rest,
+        "ops: [{op: " + is_long + "}]\n",
+        problem("tokens: " + is_long + ", hidden: 8"),
+        problem(is_long + ": 8"),
+        rest + "    constraints: [" + is_long + " > 1]\n",
+        rest + "    variants: [" + is_long + "]\n",
+        rest + "    variants: [vectorized: {parameters: {block: " + is_long + "}}]\n",
+        rest + "    variants: [vectorized: {parameters: {" + is_long + ": 1}}]\n"}) {
+    const std::string error = error_of(text);
+    EXPECT_LT(error.size(), 1000u) << error.substr(0, 2000);
+    EXPECT_NE(error, "no error") << text.substr(0, 100);
+  }
+}
+
 TEST(Sweep, AStrategyMayWantResources) {
   const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
   EXPECT_FALSE(load("strategy: guided\n" + rest).search.resources);

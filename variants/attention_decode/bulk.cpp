@@ -1,44 +1,121 @@
 // How attention_decode runs on GPUs with bulk copies and clusters (sm_90).
 #include <algorithm>
 
+#include "attention_decode/args.h"
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
 
 namespace warptune {
 namespace {
 
-std::int64_t ring_bytes(const Problem& p, const Config& c) {
-  const auto size = static_cast<std::int64_t>(size_of(p.dtype));
-  return c["warps"] * c["stages"] * (2 * c["keys"] * p["head_dim"] * size + 8);
+unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
+
+/// A kernel that keeps rings of K and V chunks per warp, and how much shared memory and workspace it takes.
+struct Rings {
+  std::int64_t heads;             // query heads per block
+  std::int64_t slot_bytes;        // a chunk of K and V
+  std::int64_t beside_bytes = 0;  // of scales, per chunk
+  std::int64_t alignment = 16;
+
+  std::int64_t shared_bytes(const Problem& p, const Config& c) const {
+    const std::int64_t slots = c["warps"] * c["stages"], row = 4 * (p["head_dim"] + 2);
+    const std::int64_t rings = ceil_div(slots * (slot_bytes + beside_bytes + 8), alignment) * alignment;
+    const std::int64_t append = p["append"] ? slot_bytes + 4 * (heads + 1) * p["head_dim"] : 0;
+    const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
+    const std::int64_t merge = (c["warps"] + 1) * heads * row + weights + sums;
+    return std::max(rings + append, merge + 48) + alignment;  // 48: alignment
+  }
+  std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
+    if (c["splits"] == 1 || c["combine"] != 0) return 0;
+    return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4;
+  }
+  Launch launch(const Problem& p, const Config& c) const {
+    return {.grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / heads), as_unsigned(p["batch"])},
+            .block = {as_unsigned(32 * c["warps"])},
+            .shared_bytes = shared_bytes(p, c),
+            .pdl = c["pdl"] != 0,
+            .cluster = c["combine"] != 0 ? as_unsigned(c["splits"]) : 1u};
+  }
+};
+
+Rings split_rings(const Problem& p, const Config& c) {
+  return {.heads = c["heads_per_block"],
+          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))};
 }
-std::int64_t merge_bytes(const Problem& p, const Config& c) {
-  return 4 * (c["warps"] + 1) * c["heads_per_block"] * (p["head_dim"] + 2);
-}
-std::int64_t ring_rows(const Problem& p, const Config& c) {  // blocks along y and z
-  return p["batch"] * p["q_heads"] / c["heads_per_block"];
+Rings mma_rings(const Problem& p, const Config& c) {
+  const std::int64_t scales = p["kv_dtype"] && p["kv_scale"] ? 8 * c["keys"] : 0;
+  return {.heads = p["q_heads"] / p["kv_heads"],
+          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
+          .beside_bytes = scales,
+          .alignment = 1024};
 }
 
-}  // namespace
+/// The boxes of a chunk: 128 bytes of its rows. A pool of pages may be larger than what the batch owns.
+TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionDecodeArgs& args, void* base) {
+  const DType dtype = cache_dtype(p);
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const bool paged = p["page_size"] != 0;
+  const std::int64_t rows = paged ? p["page_size"] : args.capacity, row_bytes = p["head_dim"] * size;
+  return {.base = base,
+          .dtype = dtype,
+          .dims = {p["head_dim"], rows, paged ? std::int64_t{1} << 30 : args.batch * p["kv_heads"]},
+          .strides = {row_bytes, rows * row_bytes},
+          .box = {128 / size, c["keys"], 1}};
+}
+std::vector<TensorMapSpec> cache_maps(const Problem& p, const Config& c, const void* raw) {
+  const auto& args = *static_cast<const AttentionDecodeArgs*>(raw);
+  return {cache_map(p, c, args, args.k_cache), cache_map(p, c, args, args.v_cache)};
+}
 
-std::vector<Variant> attention_decode_bulk() {
-  return {{
+/// A stage and a workspace of the rings that `rings` gives.
+template <class F>
+Stage ring_stage(std::string file, std::string kernel, F rings) {
+  return {std::move(file), std::move(kernel),
+          [rings](const Problem& p, const Config& c) { return rings(p, c).launch(p, c); }};
+}
+template <class F>
+auto ring_workspace(F rings) {
+  return [rings](const Problem& p, const Config& c) { return rings(p, c).workspace_bytes(p, c); };
+}
+
+const Parameter kStages{"stages", {2, 3, 4}, "chunks in a warp's ring"};
+const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}};
+
+Stage mma_ring_stage() {
+  Stage stage = ring_stage(
+      "attention_decode/mma_ring.cu",
+      "attention_decode_mma_ring<" + kDecodeProblem + ", {warps}, {keys}, {stages}, {splits}, {combine}>",
+      mma_rings);
+  stage.tensor_maps = cache_maps;
+  return stage;
+}
+
+/// The partial results of the warps fit into shared memory.
+std::string merge_rule(const std::string& heads) {
+  return "4 * " + heads +
+         " * ((warps + 1) * (head_dim + 2) + splits) + 512 * warps <= shared_per_block - 1024";
+}
+
+Variant split_ring() {
+  return {
       .name = "split_ring",
       .idea = "keys split over blocks and warps, K and V through per-warp rings of bulk copies",
       .parameters = {{"splits", {1, 2, 4, 8, 16, 32}, "blocks that share the keys of a sequence"},
                      {"heads_per_block", {1, 2, 4, 8}, "query heads of a group that share a block"},
                      {"warps", {4, 8, 16}, "warps per block"},
                      {"keys", {8, 16}, "keys per chunk"},
-                     {"stages", {2, 3, 4}, "chunks in a warp's ring"},
-                     {"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}},
+                     kStages,
+                     kCombine,
                      pdl_parameter()},
       .constraints =
-          {kPlainDecode, "arch >= 90", "append == 0", "k_layout == 0", "warps <= 8 || keys == 8",
-
+          {kPlainDecode, "arch >= 90", "k_layout == 0", "warps <= 8 || keys == 8",
+           "warps * heads_per_block * head_dim <= 4096",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
-           "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) <= shared_per_block - 1024",
-           "4 * (warps + 1) * heads_per_block * (head_dim + 2) <= shared_per_block - 1024",
+           "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) + append * (2 * keys * head_dim * "
+           "dtype_bytes + 4 * (heads_per_block + 2) * head_dim) <= shared_per_block - 1024",
+           merge_rule("heads_per_block"),
            "warps * stages * 2 * keys * head_dim * dtype_bytes >= 30000 || warps * stages * keys * splits >= "
            "context",
            "splits == 1 || splits * warps * keys <= 2 * context",
@@ -47,25 +124,49 @@ std::vector<Variant> attention_decode_bulk() {
            "splits * batch * q_heads / heads_per_block <= 24 * sms || splits == 1",
            "splits * batch * q_heads / heads_per_block * 2 >= sms || splits >= 16 || splits * warps * keys "
            ">= context"},
-      .stages = {{"attention_decode/split_ring.cu",
-                  "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
-                  "{heads_per_block}, {warps}, {keys}, "
-                  "{stages}, {splits}, {combine}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(c["splits"]),
-                                           static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
-                                           static_cast<unsigned>(p["batch"])},
-                                  .block = {static_cast<unsigned>(32 * c["warps"])},
-                                  .shared_bytes = std::max(ring_bytes(p, c), merge_bytes(p, c)),
-                                  .pdl = c["pdl"] != 0,
-                                  .cluster = c["combine"] != 0 ? static_cast<unsigned>(c["splits"]) : 1u};
-                  }}},
-      .workspace_bytes =
-          [](const Problem& p, const Config& c) {
-            if (c["splits"] == 1 || c["combine"] != 0) return std::int64_t{0};
-            return ring_rows(p, c) * (4 + 4 * c["splits"] * c["heads_per_block"] * (p["head_dim"] + 2));
-          },
-  }};
+      .stages = {ring_stage("attention_decode/split_ring.cu",
+                            "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
+                            "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {splits}, {combine}>",
+                            split_rings)},
+      .workspace_bytes = ring_workspace(split_rings),
+  };
 }
+
+Variant mma_ring() {
+  const std::string slot = "2 * keys * " + kCacheRow, rings = "warps * stages * " + slot;
+  return {
+      .name = "mma_ring",
+      .idea = "rings of tensor copies, the products of a whole group of heads on tensor cores",
+      .parameters = {{"splits", {1, 2, 4, 8, 16, 33, 64}, "blocks that share the keys of a sequence"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"keys", {16, 32, 64}, "keys per chunk"},
+                     kStages,
+                     kCombine,
+                     pdl_parameter()},
+      .constraints =
+          {"arch >= 90", "k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256",
+           "q_heads <= 16 * kv_heads", "score_bias == 0 && deterministic == 0",
+           "append == 0 || kv_dtype == 0", "page_size % keys == 0",
+           "warps <= 8 || (keys <= 32 && q_heads <= 8 * kv_heads)",
+           rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (" + slot +
+               " + 4 * (q_heads / kv_heads + 1) * head_dim) <= shared_per_block - 3072",
+           merge_rule("q_heads / kv_heads"),
+           // bytes under way, enough of them
+           rings + " >= 60000 || warps * stages * keys * splits >= context",
+           "splits == 1 || splits * warps * keys <= 2 * context",
+           "combine == 0 || (splits > 1 && splits <= 16)",
+           // enough blocks for the device, but few waves
+           "splits * batch * kv_heads <= 24 * sms || splits == 1",
+           "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context",
+           "splits % 33 != 0 || sms % 33 == 0"},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {mma_ring_stage()},
+      .workspace_bytes = ring_workspace(mma_rings),
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> attention_decode_bulk() { return {split_ring(), mma_ring()}; }
 
 }  // namespace warptune

@@ -4,56 +4,100 @@
 
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
+#include "attention_prefill/shape.h"
 #include "core/parallel.h"
 
 namespace warptune {
 namespace {
 
+using namespace prefill;
+
 /// What is fixed for a plan.
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim;
-  bool causal;
+  std::int64_t q_heads, kv_heads, head_dim, head_dim_v, causal, window, score_bias, dropout, page_size;
+  bool packed;
 };
+
+/// The K (or V) row of a key, rows of `d` elements.
+template <class T>
+const T* row_of(const AttentionPrefillArgs& a, const Shape& s, const void* cache, std::int64_t b,
+                std::int64_t head, std::int64_t key, std::int64_t d) {
+  const T* from = static_cast<const T*>(cache);
+  if (s.packed) return from + ((a.seqstart_k[b] + key) * s.kv_heads + head) * d;
+  if (s.page_size == 0) return from + ((b * s.kv_heads + head) * a.capacity + key) * d;
+  const std::int64_t page = a.block_table[b * a.max_pages + key / s.page_size];
+  return from + ((page * s.kv_heads + head) * s.page_size + key % s.page_size) * d;
+}
+
+/// What is added to the score of a key for query i of a head.
+template <class T>
+float bias_of(const AttentionPrefillArgs& a, const Shape& s, std::int64_t head, std::int64_t i,
+              std::int64_t position, std::int64_t key) {
+  if (s.score_bias == alibi) return -a.alibi_slopes[head] * static_cast<float>(std::abs(position - key));
+  if (s.score_bias == additive)
+    return static_cast<float>(static_cast<const T*>(a.score_bias)[(head * a.q_len + i) * a.kv_len + key]);
+  return 0;
+}
 
 /// One query of one head; keys in steps of `tile` with an online softmax.
 template <class T>
 void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, std::int64_t unit) {
-  const std::int64_t row = unit / s.q_heads, head = unit % s.q_heads, head_dim = s.head_dim;
+  const std::int64_t row = unit / s.q_heads, head = unit % s.q_heads;
+  const std::int64_t kv_head = head / (s.q_heads / s.kv_heads);
   std::int64_t b = 0;
   while (a.cu_seqlens[b + 1] <= row) ++b;
   const std::int64_t q_len = a.cu_seqlens[b + 1] - a.cu_seqlens[b], kv_len = a.kv_lens[b];
-  const std::int64_t seen = s.causal ? std::min(kv_len, row - a.cu_seqlens[b] + kv_len - q_len + 1) : kv_len;
-  const std::int64_t cache = (b * s.kv_heads + head / (s.q_heads / s.kv_heads)) * a.capacity * head_dim;
-  const T* q = static_cast<const T*>(a.q) + unit * head_dim;
-  const T* k = static_cast<const T*>(a.k_cache) + cache;
-  const T* v = static_cast<const T*>(a.v_cache) + cache;
+  const std::int64_t i = row - a.cu_seqlens[b], place = position(s.causal, q_len, kv_len, i);
+  const KeyRange keys = keys_seen(s.causal, s.window, q_len, kv_len, i);
+  const T* q = static_cast<const T*>(a.q) + row * a.q_stride + head * s.head_dim;
 
-  std::vector<float> sums(static_cast<std::size_t>(head_dim), 0.0f), scores(static_cast<std::size_t>(tile));
+  std::vector<float> sums(static_cast<std::size_t>(s.head_dim_v), 0.0f),
+      scores(static_cast<std::size_t>(tile));
   float most = -INFINITY, total = 0;
-  for (std::int64_t first = 0; first < seen; first += tile) {
-    const std::int64_t count = std::min(tile, seen - first);
+  for (std::int64_t first = keys.first; first < keys.last; first += tile) {
+    const std::int64_t count = std::min(tile, keys.last - first);
     float tile_most = most;
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      const T* k = row_of<T>(a, s, a.k_cache, b, kv_head, first + n, s.head_dim);
       float score = 0;
-      for (std::int64_t d = 0; d < head_dim; ++d)
-        score += static_cast<float>(q[d]) * static_cast<float>(k[(first + i) * head_dim + d]);
-      scores[static_cast<std::size_t>(i)] = score * a.scale;
-      tile_most = std::max(tile_most, score * a.scale);
+      for (std::int64_t d = 0; d < s.head_dim; ++d)
+        score += static_cast<float>(q[d]) * static_cast<float>(k[d]);
+      score = score * a.scale + bias_of<T>(a, s, head, i, place, first + n);
+      scores[static_cast<std::size_t>(n)] = score;
+      tile_most = std::max(tile_most, score);
     }
+    if (tile_most == -INFINITY) continue;  // a bias hides all so far
     const float shrink = std::exp(most - tile_most);
     most = tile_most;
     total *= shrink;
     for (float& x : sums) x *= shrink;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float weight = std::exp(scores[static_cast<std::size_t>(i)] - most);
+    for (std::int64_t n = 0; n < count; ++n) {
+      float weight = std::exp(scores[static_cast<std::size_t>(n)] - most);
       total += weight;
-      for (std::int64_t d = 0; d < head_dim; ++d)
-        sums[static_cast<std::size_t>(d)] += weight * static_cast<float>(v[(first + i) * head_dim + d]);
+      if (s.dropout > 0)
+        weight *= drops({a.philox[0], a.philox[1], a.philox[2], a.philox[3]}, a.drop_below,
+                        b * s.q_heads + head, i, first + n)
+                      ? 0
+                      : a.keep_scale;
+      const T* v = row_of<T>(a, s, a.v_cache, b, kv_head, first + n, s.head_dim_v);
+      for (std::int64_t d = 0; d < s.head_dim_v; ++d)
+        sums[static_cast<std::size_t>(d)] += weight * static_cast<float>(v[d]);
     }
   }
-  T* out = static_cast<T*>(a.out) + unit * head_dim;
-  for (std::int64_t d = 0; d < head_dim; ++d)
+  T* out = static_cast<T*>(a.out) + unit * s.head_dim_v;
+  for (std::int64_t d = 0; d < s.head_dim_v; ++d)
     out[d] = static_cast<T>(total > 0 ? sums[static_cast<std::size_t>(d)] / total : 0.0f);
+  if (a.lse) a.lse[(b * s.q_heads + head) * lse_rows(a.q_len) + i] = most + std::log(total);
+}
+
+/// Infinity into what lse holds beyond the queries.
+void pad_lse(const AttentionPrefillArgs& a, std::int64_t q_heads) {
+  const std::int64_t padded = lse_rows(a.q_len);
+  for (std::int64_t head = 0; head < a.batch * q_heads; ++head) {
+    float* rows = a.lse + head * padded;
+    const std::int64_t b = head / q_heads;
+    std::fill(rows + a.cu_seqlens[b + 1] - a.cu_seqlens[b], rows + padded, INFINITY);
+  }
 }
 
 /// `tile` 0: all keys of the longest sequence in one step, a plain softmax.
@@ -61,7 +105,13 @@ HostFunction run(const Problem& p, int threads, std::int64_t tile) {
   const Shape shape{.q_heads = p["q_heads"],
                     .kv_heads = p["kv_heads"],
                     .head_dim = p["head_dim"],
-                    .causal = p["causal"] == 1};
+                    .head_dim_v = value_dim(p),
+                    .causal = p["causal"],
+                    .window = p["window"],
+                    .score_bias = p["score_bias"],
+                    .dropout = p["dropout"],
+                    .page_size = p["page_size"],
+                    .packed = packed(p)};
   return [=, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const AttentionPrefillArgs*>(raw);
     const std::int64_t step =
@@ -70,6 +120,7 @@ HostFunction run(const Problem& p, int threads, std::int64_t tile) {
       parallel_for(a.cu_seqlens[a.batch] * shape.q_heads, threads,
                    [&](std::int64_t unit) { attend<T>(a, shape, step, unit); });
     });
+    if (a.lse) pad_lse(a, shape.q_heads);
   };
 }
 

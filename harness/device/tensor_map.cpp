@@ -1,0 +1,63 @@
+#if WARPTUNE_HAS_CUDA
+#include "device/tensor_map.h"
+
+#include <cuda.h>  // types only: the driver's functions are looked up, so that the program starts without one
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "device/cuda_check.h"
+
+namespace warptune {
+namespace {
+
+decltype(&cuTensorMapEncodeTiled) find_encoder() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  WARPTUNE_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                       cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess)
+    throw ResourceError("the CUDA driver is too old for tensor maps; 525 or newer is needed");
+  return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+}
+
+CUtensorMapDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::int32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::int8:
+    case DType::fp8:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  }
+}
+
+}  // namespace
+
+EncodedTensorMap encode_tensor_map(const TensorMapSpec& spec) {
+  static const auto encode = find_encoder();
+  const std::vector<cuuint64_t> dims(spec.dims.begin(), spec.dims.end()),
+      strides(spec.strides.begin(), spec.strides.end());
+  const std::vector<cuuint32_t> box(spec.box.begin(), spec.box.end()), steps(dims.size(), 1);
+  const bool swizzled = spec.box.at(0) * static_cast<std::int64_t>(size_of(spec.dtype)) == 128;
+  EncodedTensorMap map{};
+  static_assert(sizeof map == sizeof(CUtensorMap));
+  const CUresult result = encode(
+      reinterpret_cast<CUtensorMap*>(&map), type_of(spec.dtype), static_cast<cuuint32_t>(dims.size()),
+      const_cast<void*>(spec.base), dims.data(), strides.data(), box.data(), steps.data(),
+      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    throw InputError(fmt::format(
+        "the driver rejects a tensor map of dims {}, strides {} and box {} (error {})",
+        fmt::join(dims, " x "), fmt::join(strides, ", "), fmt::join(box, " x "), static_cast<int>(result)));
+  return map;
+}
+
+}  // namespace warptune
+#endif

@@ -1,0 +1,22 @@
+#pragma once
+// The state of the caches in which a problem is timed; "cold" and "hot" in YAML, CSV, JSON.
+#include <optional>
+#include <string_view>
+
+namespace warptune {
+
+enum class CacheMode {
+  cold,  // weights and KV rotate over sets larger than twice the L2, the rest as each tensor says
+  hot    // one set, everything as the launch before left it
+};
+
+constexpr const char* name_of(CacheMode cache) { return cache == CacheMode::hot ? "hot" : "cold"; }
+
+/// Nothing where it is no such name.
+constexpr std::optional<CacheMode> cache_mode_of(std::string_view name) {
+  if (name == "cold") return CacheMode::cold;
+  if (name == "hot") return CacheMode::hot;
+  return std::nullopt;
+}
+
+}  // namespace warptune

@@ -1,0 +1,50 @@
+#pragma once
+// What happens to a warp's piece of scores between the two products: kMt x kNt fragments of 16 queries by 8
+// keys (common/mma.cuh). `row` and `key` are those of the lane's first score.
+#include "attention_prefill/sequence.cuh"
+
+namespace warptune {
+
+/// Scores in units of log2(e), bias included.
+template <class T, class S, int kMt, int kNt>
+__device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], const ScoreBias<T, S>& bias, float to_log2,
+                                         int row, int key) {
+#pragma unroll
+  for (int mt = 0; mt < kMt; ++mt)
+#pragma unroll
+    for (int nt = 0; nt < kNt; ++nt)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        s[mt][nt][i] = fmaf(s[mt][nt][i], to_log2, bias.at(row + mt * 16 + i / 2 * 8, key + nt * 8 + i % 2));
+}
+
+/// -infinity for keys that their query does not see; kPack neighbouring rows are heads of one query.
+template <class S, int kPack, int kMt, int kNt>
+__device__ __forceinline__ void hide_keys(float (&s)[kMt][kNt][4], const AttentionPrefillArgs& args,
+                                          const Sequence& sequence, int row, int key) {
+#pragma unroll
+  for (int mt = 0; mt < kMt; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = (row + mt * 16 + r * 8) / kPack, seen = visible_keys<S::kCausal>(sequence, query);
+      const int first = first_visible<S>(args, sequence, query);
+#pragma unroll
+      for (int nt = 0; nt < kNt; ++nt)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          if (key + nt * 8 + i >= seen || (S::kWindow && key + nt * 8 + i < first))
+            s[mt][nt][2 * r + i] = -WARPTUNE_INFINITY;
+    }
+}
+
+/// Zeros for the weights that dropout drops.
+template <class S, int kMt, int kNt>
+__device__ __forceinline__ void drop_weights(float (&weights)[kMt][kNt][4], const Dropout<S>& dropout,
+                                             int row, int key) {
+#pragma unroll
+  for (int mt = 0; mt < kMt; ++mt)
+#pragma unroll
+    for (int nt = 0; nt < kNt; ++nt) dropout.apply(weights[mt][nt], row + mt * 16, key + nt * 8);
+}
+
+}  // namespace warptune

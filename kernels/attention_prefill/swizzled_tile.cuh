@@ -1,0 +1,54 @@
+#pragma once
+// A tile in shared memory: rows of kDim elements in chunks of 16 bytes. Chunks are permuted within a row so
+// that eight rows at the same chunk fall on eight different banks of 16 bytes, as ldmatrix reads them.
+#include "common/async_copy.cuh"
+#include "common/vec.cuh"
+
+namespace warptune {
+
+template <class T, int kDim>
+struct SwizzledTile {
+  static constexpr int kPerChunk = kVec16<T>, kChunks = kDim / kPerChunk;
+  /// So many chunks, the largest power of two in a row, at most 8, are permuted among themselves.
+  static constexpr int kGroup = kChunks % 8 == 0 ? 8 : kChunks % 4 == 0 ? 4 : kChunks % 2 == 0 ? 2 : 1;
+  static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
+
+  static __device__ __forceinline__ int permuted(int row, int chunk) {
+    return chunk ^ (row / (8 / kGroup) % kGroup);
+  }
+  static __device__ __forceinline__ T* at(T* tile, int row, int chunk) {
+    return tile + row * kDim + permuted(row, chunk) * kPerChunk;
+  }
+  /// The bytes from a lane's row to its chunk. Rows 16 apart are permuted alike, so that one value serves
+  /// all.
+  static __device__ __forceinline__ unsigned offset(int row, int chunk) { return permuted(row, chunk) * 16; }
+
+  /// Copies kRows rows, the ith from `row_at(i)` on; rows from `valid` on become zeros and are not read. All
+  /// threads call.
+  template <int kRows, int kThreads, class RowAt>
+  static __device__ __forceinline__ void fetch(T* tile, RowAt row_at, int valid) {
+    constexpr int kPieces = kRows * kChunks, kSteps = ceil_div(kPieces, kThreads);
+    constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses than that would spill
+#pragma unroll kUnroll
+    for (int i = 0; i < kSteps; ++i) {
+      const int piece = threadIdx.x + i * kThreads;
+      if (kPieces % kThreads != 0 && piece >= kPieces) break;
+      const int row = piece / kChunks, chunk = piece % kChunks;
+      copy_async16(at(tile, row, chunk), row_at(row) + chunk * kPerChunk, row < valid);
+    }
+  }
+  /// Copies the rows of keys `first` to first + kRows - 1; `first` is a multiple of kRows below kv_len.
+  template <int kRows, int kThreads, class Rows>
+  static __device__ __forceinline__ void fetch_keys(T* tile, const Rows& rows, int first, int kv_len) {
+    if constexpr (Rows::template kTogether<kRows>) {
+      const T* from = rows.at(first);
+      fetch<kRows, kThreads>(
+          tile, [=](int row) { return from + row * Rows::kStride; }, kv_len - first);
+    } else {
+      fetch<kRows, kThreads>(
+          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, kv_len - first);
+    }
+  }
+};
+
+}  // namespace warptune

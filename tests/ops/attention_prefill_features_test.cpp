@@ -1,0 +1,254 @@
+// The features of attention_prefill, each alone and in random legal combinations.
+#include <algorithm>
+#include <iterator>
+#include <random>
+
+#include "attention_prefill/args.h"
+#include "core/error.h"
+#include "core/philox.h"
+#include "core/space.h"
+#include "support.h"
+
+namespace warptune::testing {
+namespace {
+
+Dims shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
+  Dims dims = {{"batch", std::to_string(batch)},       {"q_len", std::to_string(q_len)},
+               {"kv_len", std::to_string(kv_len)},     {"q_heads", std::to_string(q_heads)},
+               {"kv_heads", std::to_string(kv_heads)}, {"head_dim", std::to_string(head_dim)}};
+  dims.insert(dims.end(), more.begin(), more.end());
+  return dims;
+}
+
+/// Each feature on a problem with sequences of uneven lengths, odd ones and empty ones among them.
+std::vector<Dims> each_alone() {
+  std::vector<Dims> all;
+  const std::vector<Dims> features = {{{"causal", "top_left"}},
+                                      {{"window", "1"}},
+                                      {{"window", "23"}},
+                                      {{"window", "40"}, {"causal", "top_left"}},
+                                      {{"score_bias", "additive"}},
+                                      {{"score_bias", "alibi"}},
+                                      {{"score_bias", "alibi"}, {"causal", "no"}},
+                                      {{"score_bias", "alibi"}, {"causal", "top_left"}},
+                                      {{"dropout", "30"}},
+                                      {{"dropout", "99"}},
+                                      {{"kv_layout", "packed"}},
+                                      {{"page_size", "16"}},
+                                      {{"page_size", "64"}},
+                                      {{"head_dim_v", "32"}},
+                                      {{"head_dim_v", "128"}},
+                                      {{"q_stride", "512"}},
+                                      {{"lse", "yes"}},
+                                      {{"lse", "yes"}, {"causal", "no"}}};
+  for (Dims feature : features) {
+    feature.emplace_back("uneven", "yes");
+    all.push_back(shape(6, 45, 83, 4, 2, 64, feature));
+  }
+  for (const char* causal : {"yes", "top_left"})
+    all.push_back(shape(1, 77, 35, 2, 1, 64, {{"causal", causal}, {"lse", "yes"}, {"window", "9"}}));
+  return all;
+}
+
+/// Few queries over many keys, which blocks may share.
+std::vector<Dims> long_caches() {
+  return {shape(1, 1, 4099, 8, 2, 128),
+          shape(1, 16, 8192, 4, 4, 128, {{"lse", "yes"}}),
+          shape(2, 5, 3001, 6, 2, 64, {{"uneven", "yes"}, {"page_size", "16"}, {"lse", "yes"}}),
+          shape(1, 9, 4000, 4, 1, 64, {{"window", "700"}, {"dropout", "20"}, {"head_dim_v", "128"}}),
+          shape(3, 7, 2500, 2, 1, 128,
+                {{"score_bias", "alibi"}, {"kv_layout", "packed"}, {"causal", "top_left"}}),
+          shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}})};
+}
+
+struct Random {
+  std::mt19937_64 bits;
+  int below(int n) { return static_cast<int>(bits() % static_cast<std::uint64_t>(n)); }
+  bool one_in(int n) { return below(n) == 0; }
+  template <class T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[below(static_cast<int>(values.size()))];
+  }
+};
+
+/// Problems with random features, the same kernels for all, and random sizes: up to `longest` queries.
+std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest) {
+  Random r{std::mt19937_64(seed)};
+  const DType dtype = r.of({DType::fp32, DType::fp16, DType::bf16, DType::bf16});
+  const int head_dim = r.of({64, 128, 64, 128, 80, 96, 32, 16, 256, 33});
+  const auto [q_heads, kv_heads] = r.of<std::pair<int, int>>({{2, 2}, {4, 1}, {4, 2}, {3, 1}, {1, 1}});
+  Dims fixed;
+  const auto feature = [&](int odds, const std::string& dim, const std::string& value) {
+    if (r.one_in(odds)) fixed.emplace_back(dim, value);
+  };
+  const int causal = r.below(3);
+  fixed.emplace_back("causal", std::vector{"no", "yes", "top_left"}[static_cast<std::size_t>(causal)]);
+  feature(3, "score_bias", r.of({"additive", "alibi"}));
+  feature(4, "head_dim_v", std::to_string(r.of({64, 128, 32, 48, 256, 17})));
+  feature(3, "lse", "yes");
+  feature(5, "q_stride", std::to_string((q_heads + 2 * kv_heads) * head_dim));
+  if (r.one_in(3))
+    feature(1, "page_size", std::to_string(r.of({16, 32, 64, 128, 256})));
+  else
+    feature(3, "kv_layout", "packed");
+  const bool window = causal > 0 && r.one_in(3), dropout = r.one_in(4);
+  std::vector<Problem> problems;
+  for (int i = 0; i < count; ++i) {
+    const int q_len = 1 + (r.one_in(3) ? r.below(8) : r.below(longest)),
+              kv_len = 1 + r.below(r.one_in(4) ? 3 * longest : longest);
+    Dims dims = shape(1 + r.below(6), q_len, kv_len, q_heads, kv_heads, head_dim, fixed);
+    if (r.one_in(2)) dims.emplace_back("uneven", "yes");
+    if (window) dims.emplace_back("window", std::to_string(1 + r.below(kv_len)));
+    if (dropout) dims.emplace_back("dropout", std::to_string(1 + r.below(60)));
+    problems.push_back(find_op("attention_prefill").op.problem(dims, dtype));
+  }
+  return problems;
+}
+
+class AttentionPrefillFeature : public ::testing::TestWithParam<Dims> {};
+class GpuAttentionPrefillFeature : public AttentionPrefillFeature {};
+
+TEST_P(AttentionPrefillFeature, HostVariantsMatchTheReference) {
+  check_host_variants("attention_prefill", GetParam(), kFloats);
+}
+TEST_P(GpuAttentionPrefillFeature, CudaVariantsMatchTheReference) {
+  check_cuda_variants("attention_prefill", GetParam(), kFloats, 4);
+}
+INSTANTIATE_TEST_SUITE_P(Alone, AttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
+INSTANTIATE_TEST_SUITE_P(Alone, GpuAttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
+INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
+                         shape_name);
+
+/// So that the tests of kernels do not pass without any.
+TEST(AttentionPrefillSpaces, EveryCudaVariantButWgmmaTakesEveryFeature) {
+  const OpEntry& entry = find_op("attention_prefill");
+  std::vector<Dims> all = each_alone();
+  std::ranges::copy(long_caches(), std::back_inserter(all));
+  for (const Dims& dims : all)
+    for (const DType dtype : kFloats)
+      for (const char* name : {"unfused", "tiled", "mem_efficient", "flash_mma"})
+        for (const char* arch : {"sm_80", "sm_90a"}) {
+          const Variant& variant = entry.variant(name);
+          if (dtype == DType::fp32 && !variant.dtypes.empty()) continue;
+          const Problem problem = entry.op.problem(dims, dtype);
+          EXPECT_FALSE(Space(variant, problem, known_device(arch)).configs().empty())
+              << problem.key() << " " << name << " " << arch;
+        }
+}
+
+TEST(AttentionPrefillSpaces, AreOfASaneSize) {
+  const OpEntry& entry = find_op("attention_prefill");
+  for (const int head_dim : {64, 128})
+    for (const int q_len : {1, 32, 64, 8192})
+      for (const Dims& more : {Dims{}, Dims{{"page_size", "16"}}})
+        for (const char* arch : {"sm_80", "sm_90a"})
+          for (const Variant& variant : entry.variants) {
+            if (variant.backend != Backend::cuda) continue;
+            const Problem problem =
+                entry.op.problem(shape(1, q_len, 8192, 32, 8, head_dim, more), DType::bf16);
+            EXPECT_LE(Space(variant, problem, known_device(arch)).configs().size(), 250)
+                << problem.key() << " " << variant.name << " " << arch;
+          }
+}
+
+/// 300 problems on the host, 1000 on the GPU.
+class AttentionPrefillRandom : public ::testing::TestWithParam<int> {};
+class GpuAttentionPrefillRandom : public AttentionPrefillRandom {};
+
+TEST_P(AttentionPrefillRandom, HostVariantsMatchTheReference) {
+  for (const Problem& p : random_problems(static_cast<std::uint64_t>(GetParam()), 10, 40))
+    check_host_variants(find_op("attention_prefill"), p, 2);
+}
+TEST_P(GpuAttentionPrefillRandom, CudaVariantsMatchTheReference) {
+  const auto seed = static_cast<std::uint64_t>(1000 + GetParam());
+  check_random_configs(find_op("attention_prefill"), random_problems(seed, 8, 100), 2, seed);
+}
+INSTANTIATE_TEST_SUITE_P(Combinations, AttentionPrefillRandom, ::testing::Range(0, 30));
+INSTANTIATE_TEST_SUITE_P(Combinations, GpuAttentionPrefillRandom, ::testing::Range(0, 125));
+
+/// A bias that hides whole tiles of keys, the first ones too, and all keys of every fifth query.
+OpEntry hiding_bias() {
+  return with_input(find_op("attention_prefill"), "score_bias", [](const Problem& p, std::int64_t i) {
+    const std::int64_t key = i % p["kv_len"], query = i / p["kv_len"] % p["q_len"];
+    return query % 5 == 0 || key < 70 || key % 7 == query % 7 ? -INFINITY : 0.0f;
+  });
+}
+const Dims kHiding =
+    shape(2, 40, 150, 2, 1, 64, {{"score_bias", "additive"}, {"lse", "yes"}, {"causal", "no"}});
+TEST(AttentionPrefillBugs, HostABiasMayHideEverything) {
+  check_host_variants(hiding_bias(), kHiding, kFloats);
+}
+TEST(GpuAttentionPrefillBugs, ABiasMayHideEverything) {
+  check_cuda_variants(hiding_bias(), kHiding, kFloats, 5);
+}
+
+std::string error_of(const Dims& more) {
+  try {
+    find_op("attention_prefill").op.problem(shape(1, 8, 8, 4, 2, 64, more), DType::bf16);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
+  EXPECT_EQ(error_of({{"window", "4"}, {"causal", "no"}}), "attention_prefill: a window needs a causal mask");
+  EXPECT_EQ(error_of({{"dropout", "100"}}),
+            "attention_prefill: dropout (100) is in percent and must be below 100");
+  EXPECT_EQ(error_of({{"page_size", "24"}}),
+            "attention_prefill: page_size (24) must be 0 or a power of two from 16 to 256");
+  EXPECT_EQ(error_of({{"page_size", "512"}}),
+            "attention_prefill: page_size (512) must be 0 or a power of two from 16 to 256");
+  EXPECT_EQ(error_of({{"page_size", "16"}, {"kv_layout", "packed"}}),
+            "attention_prefill: K and V are either packed or in pages, not both");
+  EXPECT_EQ(error_of({{"q_stride", "128"}}),
+            "attention_prefill: q_stride (128) is below the 256 elements of a row");
+  EXPECT_EQ(
+      error_of({{"q_stride", "260"}}),
+      "attention_prefill: q_stride (260) must be a multiple of 8 elements, as head_dim is, for rows to stay "
+      "aligned");
+}
+
+TEST(AttentionPrefillOp, KeysOfProblemsWithoutFeaturesStay) {
+  const Op& op = find_op("attention_prefill").op;
+  EXPECT_EQ(
+      op.problem(shape(1, 8, 8, 4, 2, 64), DType::bf16).key(),
+      "attention_prefill[batch=1,q_len=8,kv_len=8,q_heads=4,kv_heads=2,head_dim=64,causal=yes,uneven=no,"
+      "dtype=bf16]");
+}
+
+TEST(AttentionPrefillOp, CostFollowsTheFeatures) {
+  const Op& op = find_op("attention_prefill").op;
+  const auto cost = [&](const Dims& dims) { return op.cost(op.problem(dims, DType::bf16)); };
+  EXPECT_EQ(cost(shape(1, 4, 4, 1, 1, 1, {{"window", "2"}})).flops, 4.0 * (1 + 2 + 2 + 2));
+  EXPECT_EQ(cost(shape(1, 2, 9, 1, 1, 1, {{"window", "2"}})).bytes, 2.0 * 2 * (2 + 3));  // keys 6 to 8
+  EXPECT_EQ(cost(shape(1, 2, 9, 1, 1, 1, {{"causal", "top_left"}})).flops, 4.0 * (1 + 2));
+  EXPECT_EQ(cost(shape(1, 2, 9, 1, 1, 1, {{"causal", "top_left"}})).bytes, 2.0 * 2 * (2 + 2));
+  EXPECT_EQ(cost(shape(1, 4, 4, 1, 1, 1, {{"head_dim_v", "3"}})).flops, 2.0 * 4 * 10);
+  const double plain = cost(shape(2, 4, 4, 3, 1, 8)).bytes;
+  EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"score_bias", "additive"}})).bytes, plain + 2 * 3 * 10);
+  EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"lse", "yes"}})).bytes, plain + 4 * 2 * 3 * 32);
+}
+
+/// Queries that see one key each, which dropout keeps or drops: the output is the value scaled, or zero.
+TEST(AttentionPrefillOp, DropoutFollowsPhilox) {
+  const Op& op = find_op("attention_prefill").op;
+  const Problem p = op.problem(
+      shape(2, 40, 40, 2, 1, 2, {{"window", "1"}, {"dropout", "50"}, {"head_dim_v", "1"}}), DType::fp32);
+  const auto specs = op.tensors(p, 5);
+  const Inputs in(specs, 5);
+  const auto word = [&](std::int64_t i) {
+    return static_cast<std::uint32_t>(static_cast<std::int64_t>(in["philox"][i]));
+  };
+  const std::int64_t b = 1, head = 1, query = 29, key = query;  // row 29: of its 16 the 13th, an upper half
+  const auto words =
+      philox4x32_10({29 / 2, 16 / 16 * 8 + 29 % 8, 3 | word(3) << 16, word(2)}, {word(0), word(1)});
+  const bool dropped = words[2 * 1 + 1] < 0x80000000u;
+  Expected out;
+  op.reference(p, in, (b * 40 + query) * 2 + head, out);
+  const double value = in["v_cache"][b * 48 + key];
+  EXPECT_EQ(out.runs().at(0).values.at(0), dropped ? 0 : 2 * value);
+}
+
+}  // namespace
+}  // namespace warptune::testing
