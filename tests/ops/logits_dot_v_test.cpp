@@ -22,7 +22,12 @@ TEST_P(LogitsDotVCompile, CudaVariantsCompile) {
   check_compiles("logits_dot_v", GetParam(), dtypes, 3);
 }
 TEST_P(GpuLogitsDotV, CudaVariantsMatchTheReference) {
-  check_cuda_variants("logits_dot_v", GetParam(), kFloats, 4);
+  const DType dtypes[] = {DType::bf16};
+  check_cuda_variants("logits_dot_v", GetParam(), dtypes, 3);
+}
+TEST(GpuLogitsDotVOp, OtherDtypesMatchTheReference) {
+  const DType dtypes[] = {DType::fp32, DType::fp16};
+  check_cuda_variants("logits_dot_v", dims(3, 6, 3, 80, 65), dtypes, 3);
 }
 
 const auto kShapes =
