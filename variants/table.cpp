@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "embedding/embedding.h"
 #include "linear/linear.h"
+#include "logits_dot_v/logits_dot_v.h"
 #include "padding_offset/padding_offset.h"
 #include "remove_padding/remove_padding.h"
 #include "restore_padding/restore_padding.h"
@@ -53,6 +54,7 @@ std::span<const OpEntry> all_ops() {
       entry(add_rms_norm(), {add_rms_norm_cuda(), add_rms_norm_host()}),
       entry(swiglu(), {swiglu_cuda(), swiglu_host()}),
       entry(softmax(), {softmax_cuda(), softmax_host()}),
+      entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
       entry(advance(), {advance_cuda(), advance_host()}),
   };
   return ops;
