@@ -1,5 +1,5 @@
-# Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/common.
-# Untouched where unchanged.
+# Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/common, and
+# with variants/vendor where it includes that. Untouched where unchanged.
 function(hash_of result)
   set(text "")
   foreach(folder ${ARGN})
@@ -19,7 +19,16 @@ list(SORT ops)
 set(table "")
 foreach(file ${ops})
   get_filename_component(op ${file} DIRECTORY)
-  hash_of(hash ${op} common)
+  set(folders ${op} common)
+  file(GLOB libraries ${ROOT}/${op}/vendor.cpp ${ROOT}/${op}/cudnn.cpp)
+  foreach(source ${libraries})
+    file(STRINGS ${source} shared REGEX "#include \"vendor/")
+    if(shared)
+      list(APPEND folders vendor)
+      break()
+    endif()
+  endforeach()
+  hash_of(hash ${folders})
   string(APPEND table "    {\"${op}\", \"${hash}\"},\n")
 endforeach()
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT "#pragma once

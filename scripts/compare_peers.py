@@ -36,13 +36,16 @@ def decode_as_row(row: dict) -> dict:
             "time_us": row["us_per_token"]}
 
 
-def best_rows(path: Path) -> dict[str, Best]:
+def best_rows(path: Path, variants: re.Pattern) -> dict[str, Best]:
+    """Of the variants whose whole names match."""
     best: dict[str, Best] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             if "us_per_token" in row:
                 row = decode_as_row(row)
             if row["status"] != "ok" or not row["time_us"] or row.get("cache") == "hot":
+                continue
+            if not variants.fullmatch(row["variant"]):
                 continue
             problem, time_us = row["problem"], float(row["time_us"])
             if problem not in best or time_us < best[problem].time_us:
@@ -80,9 +83,13 @@ def main() -> int:
     parser.add_argument("peers", type=Path, metavar="PEERS.csv")
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX",
                         help="only problems that match")
+    parser.add_argument("--variant", type=re.compile, default=re.compile(".*"), metavar="REGEX",
+                        help="of ours, only these variants ('flash_wgmma')")
+    parser.add_argument("--peer", type=re.compile, default=re.compile(".*"), metavar="REGEX",
+                        help="of the peers, only these ('.*cudnn')")
     options = parser.parse_args()
     try:
-        ours, peers = best_rows(options.ours), best_rows(options.peers)
+        ours, peers = best_rows(options.ours, options.variant), best_rows(options.peers, options.peer)
     except (OSError, KeyError, ValueError) as error:
         print(f"compare_peers: {error}", file=sys.stderr)
         return 2

@@ -29,13 +29,6 @@ std::vector<Config> spread(std::vector<Config> configs, int most) {
   return chosen;
 }
 
-/// WARPTUNE_TEST_VENDOR=0 leaves the vendor's kernels out: a sanitizer's findings in them are not ours.
-bool takes(const Variant& variant, DType dtype) {
-  const char* vendor = std::getenv("WARPTUNE_TEST_VENDOR");
-  if (variant.vendor && vendor && std::string(vendor) == "0") return false;
-  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
-}
-
 /// Fills the cubin cache on all cores, so that the checks only load.
 void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> configs) {
   const Compiler compiler(KernelSources(), default_cache_folder());
@@ -79,20 +72,36 @@ void check_config(Device& device, const OpEntry& entry, const Problem& problem, 
   }
 }
 
-void check_variants(Device& device, const OpEntry& entry, const Problem& problem, int most_configs) {
-  const Oracle oracle(entry.op, problem, 7, 4e8);
+/// At most `most` configurations of each variant that takes the problem.
+std::vector<ChosenConfig> spread_configs(const OpEntry& entry, const Problem& problem, int most,
+                                         const DeviceFacts& facts) {
   std::vector<ChosenConfig> chosen;
   for (const Variant& variant : entry.variants) {
-    if (variant.backend != device.facts().backend || !takes(variant, problem.dtype)) continue;
-    for (const Config& config : spread(Space(variant, problem, device.facts()).configs(), most_configs))
+    if (variant.backend != facts.backend || !takes(variant, problem.dtype)) continue;
+    for (const Config& config : spread(Space(variant, problem, facts).configs(), most))
       chosen.push_back({&variant, problem, config});
   }
-  EXPECT_FALSE(chosen.empty()) << "no variant takes " << problem.key();
-  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), chosen);
-  for (const ChosenConfig& c : chosen) check_config(device, entry, problem, oracle, *c.variant, c.config);
+  return chosen;
+}
+
+/// Those of one problem.
+void check_configs(Device& device, const OpEntry& entry, const Problem& problem, std::uint64_t seed,
+                   std::span<const ChosenConfig> chosen) {
+  EXPECT_GT(std::ranges::count(chosen, problem, &ChosenConfig::problem), 0)
+      << "no variant takes " << problem.key();
+  const Oracle oracle(entry.op, problem, seed, 4e8);
+  for (const ChosenConfig& c : chosen)
+    if (c.problem == problem) check_config(device, entry, problem, oracle, *c.variant, c.config);
 }
 
 }  // namespace
+
+bool takes(const Variant& variant, DType dtype) {
+  // A sanitizer's findings in the vendor's kernels are not ours.
+  const char* vendor = std::getenv("WARPTUNE_TEST_VENDOR");
+  if (calls_library(variant) && vendor && std::string(vendor) == "0") return false;
+  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
 
 std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
                                            DType dtype, const DeviceFacts& facts,
@@ -118,7 +127,6 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
 }
 
 void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs) {
-  if (device.facts().backend == Backend::cuda) compile_ahead(device.facts(), configs);
   std::map<std::string, Oracle> oracles;
   for (const auto& [variant, problem, config] : configs) {
     const Oracle& oracle = oracles.try_emplace(problem.key(), entry.op, problem, 7, 4e7).first->second;
@@ -126,10 +134,37 @@ void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenC
   }
 }
 
+std::set<std::string> kernels_of(const ChosenConfig& chosen) {
+  const auto& [variant, problem, config] = chosen;
+  std::set<std::string> names;
+  for (const Stage* stage : active_stages(*variant, problem, config))
+    names.insert(stage->file + ' ' + expand_kernel_name(*variant, *stage, problem, config));
+  return names;
+}
+
+void check_on_gpu(const Choose& choose,
+                  const std::function<void(Device&, std::span<const ChosenConfig>)>& check) {
+  if (cuda_device_count() > 0) {
+    const auto device = open_device("cuda:0");
+    const auto chosen = choose(device->facts());
+    compile_ahead(device->facts(), chosen);
+    return check(*device, chosen);
+  }
+  if (const char* arch = std::getenv("WARPTUNE_TEST_COMPILE"))
+    compile_ahead(known_device(arch), choose(known_device(arch)));
+  GTEST_SKIP() << "no CUDA device";
+}
+void check_on_gpu(const OpEntry& entry, const Choose& choose) {
+  check_on_gpu(choose, [&](Device& device, std::span<const ChosenConfig> chosen) {
+    check_configs(device, entry, chosen);
+  });
+}
+
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
-  const auto device = open_device("cuda:0");
   std::vector<std::string> missing;  // another test looks at them
-  check_configs(*device, entry, covering_configs(entry, problems, dtype, device->facts(), missing));
+  check_on_gpu(entry, [&](const DeviceFacts& facts) {
+    return covering_configs(entry, problems, dtype, facts, missing);
+  });
 }
 
 std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
@@ -139,7 +174,8 @@ std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
 }
 
 void check_host_variants(const OpEntry& entry, const Problem& problem, int most_configs) {
-  check_variants(*open_device("host"), entry, problem, most_configs);
+  const auto device = open_device("host");
+  check_configs(*device, entry, problem, 7, spread_configs(entry, problem, most_configs, device->facts()));
 }
 void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes) {
   for (const DType dtype : dtypes) check_host_variants(entry, entry.op.problem(dims, dtype), 1000);
@@ -150,10 +186,14 @@ void check_host_variants(const std::string& op, const Dims& dims, std::span<cons
 
 void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  const auto device = open_device("cuda:0");
-  for (const DType dtype : dtypes)
-    check_variants(*device, entry, entry.op.problem(dims, dtype), most_configs);
+  for (const DType dtype : dtypes) {
+    const Problem problem = entry.op.problem(dims, dtype);
+    check_on_gpu(
+        [&](const DeviceFacts& facts) { return spread_configs(entry, problem, most_configs, facts); },
+        [&](Device& device, std::span<const ChosenConfig> chosen) {
+          check_configs(device, entry, problem, 7, chosen);
+        });
+  }
 }
 void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                          int most_configs) {
@@ -162,30 +202,25 @@ void check_cuda_variants(const std::string& op, const Dims& dims, std::span<cons
 
 void check_random_configs(const OpEntry& entry, std::span<const Problem> problems, int configs,
                           std::uint64_t seed) {
-  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  const auto device = open_device("cuda:0");
-  std::mt19937_64 random(seed);
-  std::vector<ChosenConfig> chosen;
-  for (const Variant& variant : entry.variants) {
-    if (variant.backend != Backend::cuda || !takes(variant, problems.front().dtype)) continue;
-    auto all = Space(variant, problems.front(), device->facts()).configs();
-    std::ranges::shuffle(all, random);
-    all.resize(std::min(all.size(), static_cast<std::size_t>(configs)));
-    for (const Problem& problem : problems) {
-      const Space space(variant, problem, device->facts());
-      for (const Config& config : all)
-        if (!space.broken_constraint(config)) chosen.push_back({&variant, problem, config});
+  const auto choose = [&](const DeviceFacts& facts) {
+    std::mt19937_64 random(seed);
+    std::vector<ChosenConfig> chosen;
+    for (const Variant& variant : entry.variants) {
+      if (variant.backend != facts.backend || !takes(variant, problems.front().dtype)) continue;
+      auto all = Space(variant, problems.front(), facts).configs();
+      std::ranges::shuffle(all, random);
+      all.resize(std::min(all.size(), static_cast<std::size_t>(configs)));
+      for (const Problem& problem : problems) {
+        const Space space(variant, problem, facts);
+        for (const Config& config : all)
+          if (!space.broken_constraint(config)) chosen.push_back({&variant, problem, config});
+      }
     }
-  }
-  for (const Problem& problem : problems)
-    EXPECT_GT(std::ranges::count(chosen, problem, &ChosenConfig::problem), 0)
-        << "no variant takes " << problem.key();
-  compile_ahead(device->facts(), chosen);
-  for (const Problem& problem : problems) {
-    const Oracle oracle(entry.op, problem, seed, 4e8);
-    for (const ChosenConfig& c : chosen)
-      if (c.problem == problem) check_config(*device, entry, problem, oracle, *c.variant, c.config);
-  }
+    return chosen;
+  };
+  check_on_gpu(choose, [&](Device& device, std::span<const ChosenConfig> chosen) {
+    for (const Problem& problem : problems) check_configs(device, entry, problem, seed, chosen);
+  });
 }
 
 OpEntry with_input(OpEntry entry, std::string tensor, std::function<float(const Problem&, std::int64_t)> at) {

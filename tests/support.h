@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace warptune {
 class Device;
-}
+struct DeviceFacts;
+}  // namespace warptune
 
 namespace warptune::testing {
 
@@ -61,6 +63,19 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
                                            std::vector<std::string>& missing);
 /// Compares configurations with the reference on a device, where they compile ahead on all cores.
 void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs);
+/// The kernels that a configuration launches.
+std::set<std::string> kernels_of(const ChosenConfig& chosen);
+/// Whether a variant takes a dtype, and is not one that WARPTUNE_TEST_VENDOR=0 leaves out.
+bool takes(const Variant& variant, DType dtype);
+
+/// Does something with configurations chosen for the GPU, which compile ahead on all cores; skips the test
+/// where there is none. WARPTUNE_TEST_COMPILE=sm_90a compiles them all the same, so that a machine with such
+/// a GPU finds them in its cubin cache.
+using Choose = std::function<std::vector<ChosenConfig>(const DeviceFacts&)>;
+void check_on_gpu(const Choose& choose,
+                  const std::function<void(Device&, std::span<const ChosenConfig>)>& check);
+/// Compares them with the reference.
+void check_on_gpu(const OpEntry& entry, const Choose& choose);
 /// Compares those that cover the variants with the reference on the GPU.
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype);
 

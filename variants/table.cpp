@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "embedding/embedding.h"
 #include "linear/linear.h"
+#include "logits_dot_v/logits_dot_v.h"
 #include "padding_offset/padding_offset.h"
 #include "remove_padding/remove_padding.h"
 #include "restore_padding/restore_padding.h"
@@ -43,9 +44,11 @@ std::span<const OpEntry> all_ops() {
       entry(restore_padding(), {restore_padding_cuda(), restore_padding_host()}),
       entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
       entry(attention_prefill(),
-            {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_host()}),
+            {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_vendor(),
+             attention_prefill_cudnn(), attention_prefill_host()}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
-      entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_host()}),
+      entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_vendor(),
+                                 attention_decode_cudnn(), attention_decode_host()}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
@@ -53,6 +56,7 @@ std::span<const OpEntry> all_ops() {
       entry(add_rms_norm(), {add_rms_norm_cuda(), add_rms_norm_host()}),
       entry(swiglu(), {swiglu_cuda(), swiglu_host()}),
       entry(softmax(), {softmax_cuda(), softmax_host()}),
+      entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
       entry(advance(), {advance_cuda(), advance_host()}),
   };
   return ops;

@@ -1,6 +1,7 @@
 #pragma once
 // One implementation of an op. A variant declares its space, constraints and launches; the harness compiles,
 // runs, times and proves it.
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ struct TensorMapSpec {
   std::vector<std::int64_t> box;      // elements, at most 256 each
 };
 
+using HostFunction = std::function<void(const void* args)>;
+using VendorFunction = std::function<void(const void* args, void* stream)>;
+
 /// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
 /// `kernel` is a name expression whose {placeholders} are dims, parameters, constants and {dtype}.
 struct Stage {
@@ -52,10 +56,14 @@ struct Stage {
   std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
   /// Called at each launch with the op's args; each result is one `const __grid_constant__ TensorMap`.
   std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
+  /// A library's call between kernels: then there is no kernel in this stage.
+  std::function<VendorFunction(const Problem&, const Config&)> library = {};
 };
 
-using HostFunction = std::function<void(const void* args)>;
-using VendorFunction = std::function<void(const void* args, void* stream)>;
+/// A stage that calls a library.
+inline Stage library_stage(std::function<VendorFunction(const Problem&, const Config&)> library) {
+  return {.file = {}, .kernel = {}, .launch = {}, .library = std::move(library)};
+}
 
 struct Variant {
   std::string name, idea;
@@ -74,6 +82,12 @@ struct Variant {
   /// Scratch memory in bytes; zeroed once when allocated, and the variant must leave counters in it at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
 };
+
+/// Whether a variant calls a library, alone or between its kernels.
+inline bool calls_library(const Variant& variant) {
+  return variant.vendor ||
+         std::ranges::any_of(variant.stages, [](const Stage& stage) { return bool(stage.library); });
+}
 
 /// Whether a variant of this name is the plainest way to do its op, which others are held against.
 constexpr bool is_naive(std::string_view variant) {

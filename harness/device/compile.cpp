@@ -83,8 +83,10 @@ Compiler::Compiler(KernelSources sources, fs::path cache)
 
 std::string Compiler::source_hash(const Variant& variant) const {
   std::string text;
-  for (const Stage& stage : variant.stages)
+  for (const Stage& stage : variant.stages) {
+    if (stage.library) continue;
     for (const auto& [name, content] : sources_.closure(stage.file)) text += name + '\0' + content + '\0';
+  }
   return text.empty() ? "library" : hash_of(text).substr(0, 16);
 }
 
@@ -123,6 +125,13 @@ std::vector<const Stage*> active_stages(const Variant& variant, const Problem& p
   std::vector<const Stage*> active;
   for (const Stage& stage : variant.stages)
     if (!stage.when || stage.when(problem, config)) active.push_back(&stage);
+  return active;
+}
+
+std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
+                                         const Config& config) {
+  auto active = active_stages(variant, problem, config);
+  std::erase_if(active, [](const Stage* stage) { return bool(stage->library); });
   return active;
 }
 
@@ -280,7 +289,7 @@ double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch&
 Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
                   const Config& config, const DeviceFacts& facts) {
   Resources total{.occupancy_pct = 100};
-  for (const Stage* stage : active_stages(variant, problem, config)) {
+  for (const Stage* stage : active_kernels(variant, problem, config)) {
     const Launch launch = stage->launch(problem, config);
     const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
     const std::string name = expand_kernel_name(variant, *stage, problem, config);

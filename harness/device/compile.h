@@ -57,8 +57,10 @@ std::filesystem::path default_cache_folder();
 /// The name expression of a stage with dims, parameters, constants and dtype filled in.
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config);
-/// The stages that a configuration launches.
+/// The stages that a configuration launches, and those of them that are kernels.
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
+std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
+                                         const Config& config);
 /// Compiles all stages and adds up their resources for that device. Throws CompileError, ResourceError.
 Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
                   const Config& config, const DeviceFacts& facts);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <variant>
 #include <vector>
 
 #include "core/error.h"
@@ -90,36 +91,31 @@ class Kernel {
 struct PlannedKernel {
   Kernel kernel;
   std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
+
+  void operator()(const void* args, void* stream) const {
+    if (tensor_maps)
+      kernel.launch(args, native({stream}), nullptr, tensor_maps(args));
+    else
+      kernel.launch(args, native({stream}));
+  }
 };
 
-class KernelPlan : public Plan {
+/// Kernels and calls of libraries, one after the other.
+class CudaPlan : public Plan {
  public:
-  KernelPlan(std::vector<PlannedKernel> kernels, Resources resources, std::int64_t workspace)
-      : kernels_(std::move(kernels)), resources_(resources), workspace_(workspace) {}
+  using Step = std::variant<PlannedKernel, VendorFunction>;
+  CudaPlan(std::vector<Step> steps, Resources resources, std::int64_t workspace)
+      : steps_(std::move(steps)), resources_(resources), workspace_(workspace) {}
   void launch(const void* args, Stream stream) const override {
-    for (const auto& [kernel, tensor_maps] : kernels_)
-      if (tensor_maps)
-        kernel.launch(args, native(stream), nullptr, tensor_maps(args));
-      else
-        kernel.launch(args, native(stream));
+    for (const Step& step : steps_)
+      std::visit([&](const auto& enqueue) { enqueue(args, stream.handle); }, step);
   }
   std::int64_t workspace_bytes() const override { return workspace_; }
   Resources resources() const override { return resources_; }
 
  private:
-  std::vector<PlannedKernel> kernels_;
+  std::vector<Step> steps_;
   Resources resources_;
-  std::int64_t workspace_;
-};
-
-class VendorPlan : public Plan {
- public:
-  VendorPlan(VendorFunction run, std::int64_t workspace) : run_(std::move(run)), workspace_(workspace) {}
-  void launch(const void* args, Stream stream) const override { run_(args, stream.handle); }
-  std::int64_t workspace_bytes() const override { return workspace_; }
-
- private:
-  VendorFunction run_;
   std::int64_t workspace_;
 };
 
@@ -267,25 +263,33 @@ class CudaDevice : public Device {
   std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
                                 const Config& config) override {
     const std::int64_t workspace = variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0;
-    if (variant.vendor) return std::make_unique<VendorPlan>(variant.vendor(problem, config), workspace);
+    std::vector<CudaPlan::Step> steps;
+    if (variant.vendor) {
+      steps.emplace_back(variant.vendor(problem, config));
+      return std::make_unique<CudaPlan>(std::move(steps), Resources{}, workspace);
+    }
     if (variant.stages.empty())
       throw InputError(
           fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
-    std::vector<PlannedKernel> kernels;
     for (const Stage* stage : active_stages(variant, problem, config)) {
+      if (stage->library) {
+        steps.emplace_back(stage->library(problem, config));
+        continue;
+      }
       Launch launch = stage->launch(problem, config);
       if (launch.per_sm) launch.grid.x *= static_cast<unsigned>(facts_.sms);
       Kernel kernel(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
           launch);
-      kernels.push_back({std::move(kernel), {}});
+      PlannedKernel planned{std::move(kernel), {}};
       if (stage->tensor_maps)
-        kernels.back().tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
+        planned.tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
           return maps(problem, config, args);
         };
+      steps.emplace_back(std::move(planned));
     }
-    return std::make_unique<KernelPlan>(std::move(kernels), resources, workspace);
+    return std::make_unique<CudaPlan>(std::move(steps), resources, workspace);
   }
 
   std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {

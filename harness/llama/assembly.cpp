@@ -145,6 +145,7 @@ void Assembly::attention_prefill(const KvCache& cache, const KvCache::View& from
                                              .batch = batch,
                                              .capacity = from.capacity,
                                              .scale = attention_scale(config_),
+                                             .tokens = tokens_,
                                              .q_len = chunk.longest_query(),
                                              .kv_len = chunk.longest_context(),
                                              .q_stride = config_.q_width(),

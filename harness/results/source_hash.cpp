@@ -12,11 +12,12 @@
 namespace warptune {
 
 std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant) {
-  if (!variant.stages.empty()) return compiler.source_hash(variant);
+  if (!variant.stages.empty() && !calls_library(variant)) return compiler.source_hash(variant);
   const auto sources =
       std::ranges::find(kVariantSources, op, &std::pair<std::string_view, std::string_view>::first);
   std::string text(sources == std::end(kVariantSources) ? std::string_view() : sources->second);
-  if (variant.vendor) text += ' ' + vendor_library();
+  if (calls_library(variant)) text += ' ' + vendor_library(variant.name);
+  if (!variant.stages.empty()) text += ' ' + compiler.source_hash(variant);
   return fmt::format("{:016x}", stable_hash(text));
 }
 

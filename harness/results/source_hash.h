@@ -9,8 +9,8 @@
 
 namespace warptune {
 
-/// 16 hex digits: of its kernels with all they include; of a variant without kernels, the C++ files of its op
-/// and of variants/common, and the version of the vendor's library where it calls that.
+/// 16 hex digits: of its kernels with all they include; of a variant without kernels or with calls of a
+/// vendor's library, the C++ files of its op and of variants/common, and the library's version.
 std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant);
 /// Of the variant that a winner names, as it is now; empty where there is none any more.
 std::string source_hash(const Compiler& compiler, const Winner& winner);

@@ -25,7 +25,7 @@ CompileResult guarded(F&& compile) {
 
 std::vector<std::string> kernels_of(const CompileTask& task) {
   std::vector<std::string> names;
-  for (const Stage* stage : active_stages(*task.variant, *task.problem, *task.config))
+  for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
     names.push_back(stage->file + ": " +
                     expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
   return names;

@@ -142,7 +142,7 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (!rows.contains(names[i])) order.push_back(names[i]);
       rows[names[i]];
-      for (const Stage* stage : active_stages(*tasks[i].variant, *tasks[i].problem, *tasks[i].config))
+      for (const Stage* stage : active_kernels(*tasks[i].variant, *tasks[i].problem, *tasks[i].config))
         kernels[names[i]].insert(
             expand_kernel_name(*tasks[i].variant, *stage, *tasks[i].problem, *tasks[i].config));
     }

@@ -94,7 +94,8 @@ std::vector<std::string> counters_command(const fs::path& program, const Profile
 
 void write_sources(const ProfileTarget& target, const fs::path& folder) {
   const KernelSources sources;
-  for (const Stage& stage : find_op(target.problem.op).variant(target.variant).stages)
+  for (const Stage& stage : find_op(target.problem.op).variant(target.variant).stages) {
+    if (stage.library) continue;
     for (const auto& [name, text] : sources.closure(stage.file)) {
       const fs::path path = folder / name;
       std::error_code error;
@@ -103,6 +104,7 @@ void write_sources(const ProfileTarget& target, const fs::path& folder) {
       out << text;
       if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", path.string()));
     }
+  }
 }
 
 std::string shell_text(const std::vector<std::string>& command) {

@@ -347,7 +347,7 @@ class Loader {
 
   void read_op(const YAML::Node& node) {
     yaml_.expect_keys(node, "an item of 'ops'",
-                      {"op", "problems", "variants", "constraints", "dtypes", "cache", "most"});
+                      {"op", "problems", "variants", "skip", "constraints", "dtypes", "cache", "most"});
     if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
     const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
     auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
@@ -358,6 +358,7 @@ class Loader {
     item.named = bool(node["variants"]);
     item.where = yaml_.where(item.named ? node["variants"] : node);
     item.choices = item.named ? read_variants(node["variants"], entry) : all_variants(entry);
+    if (node["skip"]) skip(skip_patterns(yaml_, node["skip"]), item);
     if (node["constraints"]) add_constraints(node["constraints"], entry, item.choices);
     if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
     yaml_.expect_list(node["problems"], "'problems'");
@@ -390,7 +391,7 @@ class Loader {
         named.emplace_back(&entry, read_variants(pair.second, entry));
       }
     }
-    const auto skip = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<std::regex>{};
+    const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<std::regex>{};
 
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
@@ -404,13 +405,17 @@ class Loader {
           item.named = it != named.end();
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
-          std::erase_if(item.choices, [&](const VariantChoice& choice) {
-            return std::ranges::any_of(skip, [&](const std::regex& pattern) {
-              return std::regex_match(entry.op.name + "/" + choice.variant->name, pattern);
-            });
-          });
+          skip(skipped, item);
           add(std::move(item), node);
         }
+  }
+
+  static void skip(const std::vector<std::regex>& patterns, SweepItem& item) {
+    std::erase_if(item.choices, [&](const VariantChoice& choice) {
+      const std::string name = item.entry->op.name + "/" + choice.variant->name;
+      return std::ranges::any_of(patterns,
+                                 [&](const std::regex& pattern) { return std::regex_match(name, pattern); });
+    });
   }
 
   /// The same problem from two places is solved once, by the variants of both.

@@ -20,18 +20,24 @@
 
 namespace warptune {
 
-/// kKeys rows of K or V in shared memory: boxes of kKeys rows of 128 bytes, 16-byte pieces swizzled by row.
+/// kKeys rows of K or V in shared memory: one box of lines of 128 bytes, kLines to a row, as they lie in
+/// global memory (whole rows: half rows at a time cost 5 % of the bandwidth); 16-byte pieces swizzled by
+/// line.
 template <class P, int kKeys>
 struct RingTile {
   using C = typename P::C;
-  static constexpr int kRowBytes = P::kHeadDim * static_cast<int>(sizeof(C)), kBoxes = kRowBytes / 128;
-  static constexpr int kBoxBytes = kKeys * 128, kBytes = kBoxes * kBoxBytes;
-  static_assert(kRowBytes % 128 == 0 && kKeys % 8 == 0);
+  static constexpr int kRowBytes = P::kHeadDim * static_cast<int>(sizeof(C)), kLines = kRowBytes / 128;
+  static constexpr int kBytes = kKeys * kRowBytes;
+  static_assert(kRowBytes % 128 == 0 && kKeys * kLines <= 256);
 
-  /// Byte offset, of this lane's row for an ldmatrix of 16 keys, of 16-byte piece `piece` (even) or the next.
-  static __device__ __forceinline__ int offset(int piece) {
-    const int lane = threadIdx.x % 32, row = lane / 16 * 8 + lane % 8;
-    return piece / 8 * kBoxBytes + row * 128 + ((piece % 8 ^ lane / 8 % 2 ^ lane % 8) << 4);
+  static __device__ __forceinline__ int offset(int row, int piece) {
+    const int line = row * kLines + piece / 8;
+    return line * 128 + ((piece % 8 ^ line % 8) << 4);
+  }
+  /// This lane's row for an ldmatrix of 16 keys, of `piece` and the next.
+  static __device__ __forceinline__ int lane_offset(int piece) {
+    const int lane = threadIdx.x % 32;
+    return offset(lane / 16 * 8 + lane % 8, piece + lane / 8 % 2);
   }
 };
 
@@ -80,12 +86,8 @@ __global__ void __launch_bounds__(kWarps * 32)
     unsigned char* const k = ring + slot * kSlot;
     const int scale_bytes = P::kRowScales ? min_of(kKeys, args.capacity - key) * 4 : 0;
     bulk_expect(full + slot, kSlot + 2 * scale_bytes);
-#pragma unroll
-    for (int box = 0; box < Tile::kBoxes; ++box) {
-      const int x = box * 128 / static_cast<int>(sizeof(C));
-      tensor_copy_once(k + box * Tile::kBoxBytes, k_map, x, y, z, full + slot);
-      tensor_copy_once(k + Tile::kBytes + box * Tile::kBoxBytes, v_map, x, y, z, full + slot);
-    }
+    tensor_copy_once(k, k_map, 0, y * Tile::kLines, z, full + slot);
+    tensor_copy_once(k + Tile::kBytes, v_map, 0, y * Tile::kLines, z, full + slot);
     if constexpr (P::kRowScales) {
       bulk_copy_once(ring_scales + slot * kScales, cache.k_scales + row, scale_bytes, full + slot);
       bulk_copy_once(ring_scales + slot * kScales + kKeys, cache.v_scales + row, scale_bytes, full + slot);
@@ -111,10 +113,10 @@ __global__ void __launch_bounds__(kWarps * 32)
     if (length > 0) {
       const bool owner = split == kSplits - 1;
       const long long row = cache.row(length - 1);
-      append.template take<T, P::kQHeads, P::kKvHeads, kBlock, Tile::kBoxBytes / 2>(
+      append.template take<T, P::kQHeads, P::kKvHeads, kBlock>(
           args, batch, kv_head * kGroup, reinterpret_cast<T*>(new_tile),
           reinterpret_cast<T*>(new_tile + Tile::kBytes), owner ? cache.k_at(row, 0) : nullptr,
-          owner ? cache.v_at(row, 0) : nullptr);
+          owner ? cache.v_at(row, 0) : nullptr, [](int i) { return Tile::offset(0, i / 8) / 2 + i % 8; });
     }
     __syncthreads();
   }
@@ -160,10 +162,8 @@ __global__ void __launch_bounds__(kWarps * 32)
     const int valid = is_new ? 1 : min_of(kKeys, cached - chunk * kKeys);  // keys [ignored, valid) count
     const int ignored = is_new ? 0 : max_of(0, begin - chunk * kKeys);
     if (valid < kKeys) {  // the rows behind hold anything, and 0 times anything may be NaN
-      for (int at = lane; at < (kKeys - valid) * 8 * Tile::kBoxes; at += 32) {
-        const int row = valid + at / 8 % (kKeys - valid), box = at / 8 / (kKeys - valid);
-        *reinterpret_cast<uint4*>(v + box * Tile::kBoxBytes + row * 128 + at % 8 * 16) = {};
-      }
+      for (int at = valid * Tile::kRowBytes + lane * 16; at < Tile::kBytes; at += 32 * 16)
+        *reinterpret_cast<uint4*>(v + at) = {};
       if constexpr (P::kRowScales)
         for (int row = valid + lane; row < kKeys; row += 32) scales[kKeys + row] = 0;
       __syncwarp();
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 #pragma unroll
       for (int piece = 0; piece < Tile::kRowBytes / 16; piece += 2) {
         unsigned r[4];  // keys 0 to 7: two pieces; keys 8 to 15: two pieces
-        load_matrix_x4_at(r, k_shared + Tile::offset(piece) + pair * 16 * 128);
+        load_matrix_x4_at(r, k_shared + Tile::lane_offset(piece) + pair * 16 * Tile::kRowBytes);
 #pragma unroll
         for (int nt = 0; nt < 2; ++nt) {
           if constexpr (P::kQuantized) {
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 #pragma unroll
       for (int piece = 0; piece < Tile::kRowBytes / 16; piece += 2) {
         unsigned r[4];  // keys 0 to 7: two pieces; keys 8 to 15: two pieces
-        load_matrix_x4_transposed_at(r, v_shared + Tile::offset(piece) + pair * 16 * 128);
+        load_matrix_x4_transposed_at(r, v_shared + Tile::lane_offset(piece) + pair * 16 * Tile::kRowBytes);
         if constexpr (P::kQuantized) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {

@@ -18,11 +18,11 @@ struct RingAppend {
   }
 
   /// Takes the new rows of sequence b for kHeads query heads from first_head on. The new k and v go to the
-  /// shared rows `k_tile` and `v_tile` (64 elements every kPitch), and to the cache rows `k_row` and `v_row`
-  /// unless null. All threads call, a barrier before (rotate_to) and after.
-  template <class T, int kQHeads, int kKvHeads, int kBlock, int kPitch = 64>
+  /// shared rows `k_tile` and `v_tile` (element i at place(i), fours together), and to the cache rows `k_row`
+  /// and `v_row` unless null. All threads call, a barrier before (rotate_to) and after.
+  template <class T, int kQHeads, int kKvHeads, int kBlock, class Place>
   __device__ __forceinline__ void take(const AttentionDecodeArgs& args, int b, int first_head, T* k_tile,
-                                       T* v_tile, T* k_row, T* v_row) {
+                                       T* v_tile, T* k_row, T* v_row, Place place) {
     constexpr int kVec = 4, kHalf = kHeadDim / 2, kPerRow = kHalf / kVec, kRows = kQHeads + 2 * kKvHeads;
     static_assert(kHalf % kVec == 0);
     const int kv_head = first_head / (kQHeads / kKvHeads);
@@ -55,9 +55,8 @@ struct RingAppend {
       }
       const auto first = from_float<T>(low), second = from_float<T>(high);
       T* const tile = row == kHeads ? k_tile : v_tile;
-      const int j = i + kHalf;
-      store_vec<kVec>(tile + i / 64 * kPitch + i % 64, first);
-      store_vec<kVec>(tile + j / 64 * kPitch + j % 64, second);
+      store_vec<kVec>(tile + place(i), first);
+      store_vec<kVec>(tile + place(i + kHalf), second);
       if (T* const cache = row == kHeads ? k_row : v_row) {
         store_vec<kVec>(cache + i, first);
         store_vec<kVec>(cache + i + kHalf, second);

@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
       fresh.template take<T, kQHeads, kKvHeads, kWarps * 32>(
           args, batch, q_head, new_tile, new_tile + kTile,
           owner ? static_cast<T*>(args.k_cache) + row : nullptr,
-          owner ? static_cast<T*>(args.v_cache) + row : nullptr);
+          owner ? static_cast<T*>(args.v_cache) + row : nullptr, [](int i) { return i; });
     }
     __syncthreads();
   }

@@ -29,6 +29,7 @@ struct AttentionPrefillArgs {
   int capacity;  // keys that a sequence of the caches has room for
   float scale;
 
+  int tokens;          // rows of q
   int q_len, kv_len;   // of the longest sequences
   long long q_stride;  // at least q_heads * head_dim
   int window;          // keys that a query sees at most, where there is a window

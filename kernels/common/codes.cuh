@@ -1,16 +1,87 @@
 #pragma once
-// Four 8-bit codes of a register as two registers of fp16 pairs, exactly: the inputs of tensor-core products.
-#include "common/numeric.cuh"
+// Codes of 8 bits: int8 and fp8 (e4m3), to and from floats; and as pairs of fp16, exactly, for tensor-core
+// products.
+#include "common/vec.cuh"
 
 namespace warptune {
 
-/// Elements 0 and 1, 2 and 3 of a register (neighbours), or 0 and 2, 1 and 3 (every other).
+/// e4m3: 4 bits of exponent, 3 of mantissa, no infinities.
+struct fp8 {
+  unsigned char bits;
+};
+
+__device__ __forceinline__ float to_float(signed char x) { return static_cast<float>(x); }
+__device__ __forceinline__ float to_float(fp8 x) {
+  const unsigned magnitude = x.bits & 0x7fu, sign = static_cast<unsigned>(x.bits >> 7) << 31;
+  const float value = __uint_as_float(magnitude << 20) * 0x1p120f;  // the other bias; right below 2^-6, too
+  return __uint_as_float((magnitude == 0x7f ? 0x7fc00000u : __float_as_uint(value)) | sign);
+}
+
+/// Two instructions per element: permute, subtract.
+template <int N>
+__device__ __forceinline__ Vec<float, N> to_float(const Vec<signed char, N>& x) {
+  Vec<float, N> y;
+  if constexpr (N % 4 == 0) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(&x);
+#pragma unroll
+    for (int i = 0; i < N; ++i)  // 2^23 + 128 + x
+      y[i] =
+          __uint_as_float(__byte_perm(words[i / 4] ^ 0x80808080u, 0x4b000000u, 0x7440u | i % 4)) - 8388736.0f;
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = to_float(x[i]);
+  }
+  return y;
+}
+/// By way of pairs of fp16, sm_89 and newer.
+template <int N>
+__device__ __forceinline__ Vec<float, N> to_float(const Vec<fp8, N>& x) {
+  Vec<float, N> y;
+#if __CUDA_ARCH__ >= 890
+  if constexpr (N % 2 == 0) {
+    const unsigned short* pairs = reinterpret_cast<const unsigned short*>(&x);
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      unsigned halves;
+      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pairs[i / 2]));
+      y[i] = to_float(fp16{static_cast<unsigned short>(halves & 0xffffu)});
+      y[i + 1] = to_float(fp16{static_cast<unsigned short>(halves >> 16)});
+    }
+    return y;
+  }
+#endif
+#pragma unroll
+  for (int i = 0; i < N; ++i) y[i] = to_float(x[i]);
+  return y;
+}
+
+/// Rounds to nearest even and saturates, at 127 and 448 of either sign.
+template <>
+__device__ __forceinline__ signed char from_float<signed char>(float x) {
+  return static_cast<signed char>(max(-127, min(127, __float2int_rn(x))));
+}
+template <>
+__device__ __forceinline__ fp8 from_float<fp8>(float x) {
+#if __CUDA_ARCH__ >= 890
+  unsigned short y;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+  return {static_cast<unsigned char>(y & 0xffu)};
+#else
+  const unsigned bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
+  unsigned y =
+      min((magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20, (120u << 3) + 0x7eu) - (120u << 3);
+  if (magnitude < 0x3c800000u) y = __float_as_uint(__uint_as_float(magnitude) + 0x1p14f) & 0xfu;
+  if (magnitude > 0x7f800000u) y = 0x7fu;
+  return {static_cast<unsigned char>(bits >> 31 << 7 | y)};
+#endif
+}
+
+/// Codes 0 and 1, 2 and 3 of a register (neighbours), or 0 and 2, 1 and 3 (every other).
 struct CodePairs {
   unsigned first, second;
 };
 
-/// int8: 1152 + code is the fp16 0x6480 + code, so that the code with its sign bit flipped, below 0x64, is
-/// 1152 more than it should be.
+/// 1152 + x is the fp16 0x6480 + x: the code with its sign bit flipped, below 0x64, is x + 1152.
 template <bool kNeighbours>
 __device__ __forceinline__ CodePairs to_fp16_pairs(unsigned codes, signed char) {
   const unsigned x = codes ^ 0x80808080u;
@@ -20,8 +91,7 @@ __device__ __forceinline__ CodePairs to_fp16_pairs(unsigned codes, signed char) 
   asm("sub.f16x2 %0, %0, %1;" : "+r"(y.second) : "r"(0x64806480u));
   return y;
 }
-
-/// fp8 (e4m3), sm_89 and newer.
+/// sm_89 and newer.
 template <bool kNeighbours>
 __device__ __forceinline__ CodePairs to_fp16_pairs(unsigned codes, fp8) {
   CodePairs y = {};

@@ -51,23 +51,6 @@ __device__ __forceinline__ Vec<float, N> to_float(const Vec<T, N>& x) {
       y[i] = __uint_as_float(words[i / 2] << 16);
       y[i + 1] = __uint_as_float(words[i / 2] & 0xffff0000u);
     }
-  } else if constexpr (is_same<T, signed char> && N % 4 == 0) {  // two per element: permute, subtract
-    const unsigned* words = reinterpret_cast<const unsigned*>(&x);
-#pragma unroll
-    for (int i = 0; i < N; ++i)  // 2^23 + 128 + x
-      y[i] =
-          __uint_as_float(__byte_perm(words[i / 4] ^ 0x80808080u, 0x4b000000u, 0x7440u | i % 4)) - 8388736.0f;
-#if __CUDA_ARCH__ >= 890
-  } else if constexpr (is_same<T, fp8> && N % 2 == 0) {  // by way of pairs of fp16
-    const unsigned short* pairs = reinterpret_cast<const unsigned short*>(&x);
-#pragma unroll
-    for (int i = 0; i < N; i += 2) {
-      unsigned halves;
-      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pairs[i / 2]));
-      y[i] = to_float(fp16{static_cast<unsigned short>(halves & 0xffffu)});
-      y[i + 1] = to_float(fp16{static_cast<unsigned short>(halves >> 16)});
-    }
-#endif
   } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) y[i] = to_float(x[i]);

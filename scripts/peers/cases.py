@@ -160,7 +160,18 @@ def linear_cases() -> Iterator[Case]:
 
 
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
-            "mem_efficient": SDPBackend.EFFICIENT_ATTENTION}
+            "mem_efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
+MOST_SCORE_BYTES = 1 << 32  # of math, which keeps the scores of all heads in memory as fp32, several times
+
+
+def backends_of(batch: int, q_heads: int, kv_heads: int, q_len: int, kv_len: int) -> list[str]:
+    """Those that take the problem: mem_efficient knows no groups of query heads."""
+    backends = ["flash", "cudnn"]
+    if q_heads == kv_heads:
+        backends.append("mem_efficient")
+    if 4 * batch * q_heads * q_len * kv_len <= MOST_SCORE_BYTES:
+        backends.append("math")
+    return backends
 
 
 def attention_of(backend: str, causal: bool) -> Callable:
@@ -171,25 +182,32 @@ def attention_of(backend: str, causal: bool) -> Callable:
     return attention
 
 
+DECODE_HEAD_DIM = 128
 DECODE_SHAPES = (  # batch, q_heads, kv_heads, context
     (1, 32, 32, 256), (1, 32, 32, 1024), (1, 32, 32, 4096), (1, 32, 32, 16384), (8, 32, 32, 1024),
     (32, 32, 32, 2048), (64, 32, 32, 256), (1, 32, 8, 2048), (1, 32, 8, 4096), (1, 32, 8, 32768),
     (16, 32, 8, 4096), (64, 32, 8, 4096), (1, 64, 8, 131072))
 
 
+def decode_case(batch: int, q_heads: int, kv_heads: int, context: int, **case) -> Case:
+    """What a case of attention_decode says of its problem; `case` says the rest."""
+    head_dim = DECODE_HEAD_DIM
+    return Case(
+        op="attention_decode",
+        dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "context": context,
+              "uneven": "no", "k_layout": "sd", "append": "no", "bias": "no"},
+        bytes=2 * batch * head_dim * (kv_heads * context + q_heads) * SIZE,
+        flops=4 * batch * q_heads * context * head_dim, **case)
+
+
 def attention_decode_cases() -> Iterator[Case]:
-    head_dim = 128
+    head_dim = DECODE_HEAD_DIM
     for batch, q_heads, kv_heads, context in DECODE_SHAPES:
         cache = weight(batch, kv_heads, context, head_dim)
-        for backend in ("flash", "cudnn"):
-            yield Case(
-                op="attention_decode",
-                dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim,
-                      "context": context, "uneven": "no", "k_layout": "sd", "append": "no", "bias": "no"},
-                variant=f"torch_sdpa_{backend}", run=attention_of(backend, causal=False),
-                inputs={"q": activation(batch, q_heads, 1, head_dim), "k": cache, "v": cache},
-                bytes=2 * batch * head_dim * (kv_heads * context + q_heads) * SIZE,
-                flops=4 * batch * q_heads * context * head_dim)
+        for backend in backends_of(batch, q_heads, kv_heads, 1, context):
+            yield decode_case(batch, q_heads, kv_heads, context, variant=f"torch_sdpa_{backend}",
+                              run=attention_of(backend, causal=False),
+                              inputs={"q": activation(batch, q_heads, 1, head_dim), "k": cache, "v": cache})
 
 
 PREFILL_SHAPES = (  # batch, q_heads, kv_heads, length, head_dim, causal
@@ -198,19 +216,24 @@ PREFILL_SHAPES = (  # batch, q_heads, kv_heads, length, head_dim, causal
     (4, 32, 8, 4096, 128, 1), (8, 32, 32, 2048, 64, 1), (16, 32, 32, 1024, 128, 0))
 
 
+def prefill_case(batch: int, q_heads: int, kv_heads: int, length: int, head_dim: int, causal: int, **case) -> Case:
+    """What a case of attention_prefill says of its problem; `case` says the rest."""
+    return Case(
+        op="attention_prefill",
+        dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "q_len": length,
+              "kv_len": length, "causal": causal, "uneven": "no"},
+        bytes=2 * batch * length * head_dim * (q_heads + kv_heads) * SIZE,
+        flops=4 * batch * q_heads * length * length * head_dim // (2 if causal else 1), **case)
+
+
 def attention_prefill_cases() -> Iterator[Case]:
-    for batch, q_heads, kv_heads, length, head_dim, causal in PREFILL_SHAPES:
-        backends = ["flash", "cudnn"] + (["mem_efficient"] if q_heads == kv_heads else [])
+    for shape in PREFILL_SHAPES:
+        batch, q_heads, kv_heads, length, head_dim, causal = shape
         cache = weight(batch, kv_heads, length, head_dim)
-        for backend in backends:
-            yield Case(
-                op="attention_prefill",
-                dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim,
-                      "q_len": length, "kv_len": length, "causal": causal, "uneven": "no"},
-                variant=f"torch_sdpa_{backend}", run=attention_of(backend, causal=bool(causal)),
-                inputs={"q": Input(uniform(batch, q_heads, length, head_dim), cold=True), "k": cache, "v": cache},
-                bytes=2 * batch * length * head_dim * (q_heads + kv_heads) * SIZE,
-                flops=4 * batch * q_heads * length * length * head_dim // (2 if causal else 1))
+        for backend in backends_of(batch, q_heads, kv_heads, length, length):
+            yield prefill_case(
+                *shape, variant=f"torch_sdpa_{backend}", run=attention_of(backend, causal=bool(causal)),
+                inputs={"q": Input(uniform(batch, q_heads, length, head_dim), cold=True), "k": cache, "v": cache})
 
 
 def logits_cases() -> Iterator[Case]:

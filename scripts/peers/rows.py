@@ -1,4 +1,4 @@
-"""The rows of schema 1: what `warptune tune` writes, written here for PyTorch."""
+"""The rows of schema 1: what `warptune tune` writes, written here for peers."""
 import csv
 import ctypes
 import datetime
@@ -63,9 +63,9 @@ def now() -> str:
 
 
 class RowWriter:
-    """Appends rows; each is on the disk before write() returns."""
+    """Appends rows; each is on the disk before write() returns. `config`: which versions ran."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, config: str):
         path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not path.exists() or path.stat().st_size == 0
         self.file = path.open("a", newline="")
@@ -78,7 +78,7 @@ class RowWriter:
             "schema": 1, "run_id": f"peers-{now()}-{os.getpid()}", "git_commit": git_commit(),
             "host": socket.gethostname(), "device": torch.cuda.get_device_name(0),
             "arch": f"sm_{major}{minor}{'a' if major >= 9 else ''}", "driver": self.nvml.driver(),
-            "toolkit": torch.version.cuda, "config": f"torch={torch.__version__}", "cache": "cold",
+            "toolkit": torch.version.cuda, "config": config, "cache": "cold",
         }
 
     def write(self, values: dict):

@@ -61,6 +61,15 @@ std::vector<Dims> long_caches() {
           shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}})};
 }
 
+/// More tiles of queries than multiprocessors, so that blocks that stay get several, of different lengths.
+std::vector<Dims> many_tiles() {
+  return {shape(30, 70, 90, 6, 2, 64, {{"uneven", "yes"}, {"lse", "yes"}}),
+          shape(30, 70, 150, 6, 2, 128, {{"uneven", "yes"}, {"causal", "no"}}),
+          shape(30, 130, 90, 6, 3, 64, {{"uneven", "yes"}, {"causal", "top_left"}, {"lse", "yes"}}),
+          shape(30, 70, 300, 6, 2, 96, {{"uneven", "yes"}, {"window", "40"}, {"q_stride", "768"}}),
+          shape(1, 1000, 1000, 20, 20, 64, {{"lse", "yes"}})};
+}
+
 struct Random {
   std::mt19937_64 bits;
   int below(int n) { return static_cast<int>(bits() % static_cast<std::uint64_t>(n)); }
@@ -117,6 +126,8 @@ TEST_P(GpuAttentionPrefillFeature, CudaVariantsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Alone, AttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuAttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
 INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
+                         shape_name);
+INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::ValuesIn(many_tiles()),
                          shape_name);
 
 /// So that the tests of kernels do not pass without any.

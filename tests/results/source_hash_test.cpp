@@ -42,6 +42,19 @@ TEST(SourceHash, OfALibraryHoldsItsVersion) {
             source_hash(kCompiler, "linear", find_op("linear").variant("host_naive")));
 }
 
+TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
+  for (const Variant& variant : find_op("attention_decode").variants) {
+    if (variant.stages.empty() || !calls_library(variant)) continue;
+    const std::string hash = source_hash(kCompiler, "attention_decode", variant);
+    EXPECT_NE(hash, kCompiler.source_hash(variant));
+    Variant other = variant;
+    std::erase_if(other.stages, [](const Stage& stage) { return !stage.library; });
+    EXPECT_NE(hash, source_hash(kCompiler, "attention_decode", other)) << "without its kernels";
+    return;
+  }
+  GTEST_SKIP() << "built without a vendor's library";
+}
+
 TEST(SourceHash, OfAVariantThatIsGoneIsEmpty) {
   const auto of = [](const char* op, const char* variant) {
     return source_hash(kCompiler, Winner{.problem = {op, {}, DType::fp32}, .variant = variant});
@@ -83,6 +96,15 @@ TEST(SourceHash, AnyEditOfTheOpOrOfCommonFilesChangesIt) {
   write("common/rows.h", "2");
   const std::string common = table_of(tree);
   EXPECT_NE(common.substr(common.find("op_b")), before.substr(before.find("op_b")));
+
+  fs::create_directories(tree / "variants" / "vendor");
+  write("op_b/vendor.cpp", "#include \"vendor/product.h\"\n");
+  write("vendor/product.h", "1");
+  const std::string first = table_of(tree);
+  write("vendor/product.h", "2");
+  const std::string second = table_of(tree);
+  EXPECT_EQ(second.substr(0, second.find("op_b")), first.substr(0, first.find("op_b"))) << "op_a calls none";
+  EXPECT_NE(second.substr(second.find("op_b")), first.substr(first.find("op_b")));
 }
 
 }  // namespace

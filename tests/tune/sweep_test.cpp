@@ -33,6 +33,17 @@ std::string error_of(const std::string& text) {
 
 std::string with_op(const std::string& rest) { return "ops:\n  - op: rms_norm\n" + rest; }
 
+TEST(Sweep, AnOpMaySkipVariants) {
+  const Sweep sweep =
+      load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    skip: [\"rms_norm/(naive|host.*)\"]\n"));
+  ASSERT_EQ(sweep.items.size(), 1u);
+  EXPECT_FALSE(sweep.items[0].choices.empty());
+  for (const VariantChoice& choice : sweep.items[0].choices) {
+    EXPECT_NE(choice.variant->name, "naive");
+    EXPECT_FALSE(choice.variant->name.starts_with("host"));
+  }
+}
+
 TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
   EXPECT_EQ(error_of("opps: []\n"), "1: unknown key 'opps' in a sweep; did you mean 'ops'?");
   EXPECT_EQ(error_of("name: x\n"), "1: a sweep needs 'ops' or 'models'");

@@ -6,6 +6,16 @@ Op attention_decode();
 std::vector<Variant> attention_decode_cuda();
 std::vector<Variant> attention_decode_bulk();
 std::vector<Variant> attention_decode_host();
+#if WARPTUNE_HAS_CUBLASLT
+std::vector<Variant> attention_decode_vendor();
+#else
+inline std::vector<Variant> attention_decode_vendor() { return {}; }
+#endif
+#if WARPTUNE_HAS_CUDNN
+std::vector<Variant> attention_decode_cudnn();
+#else
+inline std::vector<Variant> attention_decode_cudnn() { return {}; }
+#endif
 
 /// What a kernel is specialised for (kernels' problem.cuh), and the bytes of a row of K or V in constraints.
 inline const std::string kDecodeProblem =

@@ -18,7 +18,7 @@ struct Rings {
   std::int64_t alignment = 16;
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
-    const std::int64_t slots = c["warps"] * c["stages"], row = 4 * (p["head_dim"] + 2);
+    const std::int64_t slots = c["warps"] * c.get("stages", 0), row = 4 * (p["head_dim"] + 2);
     const std::int64_t rings = ceil_div(slots * (slot_bytes + beside_bytes + 8), alignment) * alignment;
     const std::int64_t append = p["append"] ? slot_bytes + 4 * (heads + 1) * p["head_dim"] : 0;
     const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
@@ -50,17 +50,18 @@ Rings mma_rings(const Problem& p, const Config& c) {
           .alignment = 1024};
 }
 
-/// The boxes of a chunk: 128 bytes of its rows. A pool of pages may be larger than what the batch owns.
+/// Rows as lines of 128 bytes, whose chunks are boxes. A pool of pages may be larger than what the batch
+/// owns.
 TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionDecodeArgs& args, void* base) {
   const DType dtype = cache_dtype(p);
-  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  const auto line = 128 / static_cast<std::int64_t>(size_of(dtype)), lines = p["head_dim"] / line;
   const bool paged = p["page_size"] != 0;
-  const std::int64_t rows = paged ? p["page_size"] : args.capacity, row_bytes = p["head_dim"] * size;
+  const std::int64_t rows = paged ? p["page_size"] : args.capacity;
   return {.base = base,
           .dtype = dtype,
-          .dims = {p["head_dim"], rows, paged ? std::int64_t{1} << 30 : args.batch * p["kv_heads"]},
-          .strides = {row_bytes, rows * row_bytes},
-          .box = {128 / size, c["keys"], 1}};
+          .dims = {line, lines * rows, paged ? std::int64_t{1} << 30 : args.batch * p["kv_heads"]},
+          .strides = {128, 128 * lines * rows},
+          .box = {line, lines * c["keys"], 1}};
 }
 std::vector<TensorMapSpec> cache_maps(const Problem& p, const Config& c, const void* raw) {
   const auto& args = *static_cast<const AttentionDecodeArgs*>(raw);
@@ -146,7 +147,7 @@ Variant mma_ring() {
       .constraints =
           {"arch >= 90", "k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256",
            "q_heads <= 16 * kv_heads", "score_bias == 0 && deterministic == 0",
-           "append == 0 || kv_dtype == 0", "page_size % keys == 0",
+           "append == 0 || kv_dtype == 0", "page_size % keys == 0", "keys * " + kCacheRow + " <= 256 * 128",
            "warps <= 8 || (keys <= 32 && q_heads <= 8 * kv_heads)",
            rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (" + slot +
                " + 4 * (q_heads / kv_heads + 1) * head_dim) <= shared_per_block - 3072",
@@ -165,8 +166,45 @@ Variant mma_ring() {
   };
 }
 
+/// No rings, only the new rows and the partial results.
+Rings no_rings(const Problem& p, const Config&) {
+  return {.heads = p["q_heads"] / p["kv_heads"], .slot_bytes = 4 * p["head_dim"]};
+}
+
+Variant mma_direct() {
+  return {
+      .name = "mma_direct",
+      .idea = "K and V straight from memory to tensor-core products of a whole group of heads",
+      .parameters = {{"splits", {1, 2, 4, 8, 16, 27, 33, 64}, "blocks that share the keys of a sequence"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"warps_per_sm", {8, 12, 16}, "warps that a multiprocessor has registers for"},
+                     {"keys", {16, 32}, "keys in flight per warp"},
+                     kCombine,
+                     pdl_parameter()},
+      .constraints =
+          {"k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256", "q_heads <= 16 * kv_heads",
+           "score_bias == 0 && deterministic == 0", "append == 0 || kv_dtype == 0",
+           "kv_dtype < 2 || arch >= 89", "page_size % keys == 0", "warps_per_sm % warps == 0",
+           // registers of what is in flight, of q and of the result
+           "keys * " + kCacheRow +
+               " / 64 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / warps_per_sm - 40",
+           merge_rule("q_heads / kv_heads"), "splits == 1 || splits * warps * keys <= 2 * context",
+           "combine == 0 || (splits > 1 && splits <= 16 && arch >= 90)", "pdl == 0 || arch >= 90",
+           // enough warps for the device, but few waves
+           "splits * batch * kv_heads * warps <= 64 * sms * warps_per_sm / 8 || splits == 1",
+           "splits * batch * kv_heads * warps * 2 >= sms * warps_per_sm || splits * warps * keys >= context",
+           "splits % 33 != 0 || sms % 33 == 0", "splits % 27 != 0 || sms % 27 == 0"},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {ring_stage("attention_decode/mma_direct.cu",
+                            "attention_decode_mma_direct<" + kDecodeProblem +
+                                ", {warps}, {warps_per_sm}, {keys}, {splits}, {combine}>",
+                            no_rings)},
+      .workspace_bytes = ring_workspace(no_rings),
+  };
+}
+
 }  // namespace
 
-std::vector<Variant> attention_decode_bulk() { return {split_ring(), mma_ring()}; }
+std::vector<Variant> attention_decode_bulk() { return {split_ring(), mma_ring(), mma_direct()}; }
 
 }  // namespace warptune

@@ -210,6 +210,48 @@ Variant split_keys() {
   return v;
 }
 
+/// Bytes of shared memory of a short context: rows of K (later the warps' sums) and of V, and scores.
+std::int64_t short_bytes(const Problem& p, const Config& c) {
+  const std::int64_t keys = p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]),
+                     lanes = c["threads_per_key"], heads = c["heads_per_block"],
+                     row = p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))) +
+                           (lanes < 8 ? 16 * lanes : 0);
+  return std::max(keys * row, c["block"] / 32 * heads * p["head_dim"] * 4) + keys * row + heads * keys * 4;
+}
+
+Variant short_context() {
+  const std::string row = "(" + kRow + " + (threads_per_key < 8) * 16 * threads_per_key)",
+                    keys = "min(context, window + (window == 0) * context)",
+                    sums = "block / 32 * heads_per_block * head_dim * 4";
+  return {
+      .name = "short_context",
+      .idea = "all K and V of a head in shared memory at once, one softmax, nothing to merge",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                     kThreadsPerKey,
+                     kHeadsPerBlock,
+                     kPdl},
+      .constraints = {"deterministic == 0", kRow + " % 16 == 0",
+                      "threads_per_key == 4 || threads_per_key * 16 <= " + kRow,
+                      "(q_heads / kv_heads) % heads_per_block == 0",
+                      "head_dim * heads_per_block <= 64 * threads_per_key",
+                      "block * 2 * heads_per_block * head_dim / threads_per_key <= 49152",
+                      // What is copied, the new rows and states.
+                      "max(" + keys + " * " + row + ", " + sums + ") + " + keys + " * (" + row +
+                          " + 4 * heads_per_block) + append * (heads_per_block + 2) * head_dim * 4 + 256 <= "
+                          "shared_per_block",
+                      "block == 64 || block <= threads_per_key * " + keys, "pdl == 0 || arch >= 90"},
+      .stages = {{"attention_decode/short_context.cu",
+                  "attention_decode_short_context<" + kDecodeProblem +
+                      ", {block}, {threads_per_key}, {heads_per_block}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{
+                        .grid = {as_unsigned(p["q_heads"] / c["heads_per_block"]), as_unsigned(p["batch"])},
+                        .block = {as_unsigned(c["block"])},
+                        .shared_bytes = short_bytes(p, c),
+                        .pdl = c["pdl"] != 0};
+                  }}}};
+}
+
 Variant mma() {
   const std::string ring = "warps * stages * 4 * tile * (head_dim + 8)",
                     rings = "batch * kv_heads * splits * " + ring;
@@ -260,7 +302,7 @@ Variant mma() {
 }  // namespace
 
 std::vector<Variant> attention_decode_cuda() {
-  return {naive(), vectorized(), split_seq(), split_keys(), mma()};
+  return {naive(), vectorized(), split_seq(), split_keys(), mma(), short_context()};
 }
 
 }  // namespace warptune

@@ -11,20 +11,6 @@ using namespace prefill;
 
 unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
-/// The kernels' Shape (sequence.cuh).
-const std::string kShape =
-    "warptune::Shape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {windowed} == 1, "
-    "{score_bias}, "
-    "{dropping} == 1, {kv_layout} == 1, {page_size}, {lse} == 1>";
-
-Assignment shape_constants(const Problem& p, const Config&) {
-  Assignment constants;
-  constants.set("value_dim", value_dim(p));
-  constants.set("windowed", p["window"] > 0 ? 1 : 0);
-  constants.set("dropping", p["dropout"] > 0 ? 1 : 0);
-  return constants;
-}
-
 /// In constraints: elements of a row of V, and of the longer one of a K and a V row.
 const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
 const std::string kLongerDim = "max(head_dim, head_dim_v)";

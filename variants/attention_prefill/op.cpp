@@ -155,6 +155,7 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
                          .batch = static_cast<int>(p["batch"]),
                          .capacity = static_cast<int>(capacity_of(p)),
                          .scale = scale_of(p),
+                         .tokens = static_cast<int>(tokens_of(p)),
                          .q_len = static_cast<int>(p["q_len"]),
                          .kv_len = static_cast<int>(p["kv_len"]),
                          .q_stride = q_stride_of(p),
@@ -316,7 +317,12 @@ Op attention_prefill() {
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, 3); },
+      // fp32: the error of a sum grows with its terms.
+      .tolerance =
+          [](const Problem& p) {
+            return default_tolerance(p.dtype,
+                                     p.dtype == DType::fp32 ? 4 + static_cast<int>(p["kv_len"] / 8192) : 3);
+          },
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "core/philox.h"
 #include "core/problem.h"
@@ -20,6 +21,21 @@ inline std::int64_t value_dim(const Problem& p) {
 inline bool packed(const Problem& p) { return p["kv_layout"] == 1; }
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
+
+/// The kernels' Shape (sequence.cuh).
+inline const std::string kShape =
+    "warptune::Shape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {windowed} == 1, "
+    "{score_bias}, "
+    "{dropping} == 1, {kv_layout} == 1, {page_size}, {lse} == 1>";
+
+/// What kShape names beside dims.
+inline Assignment shape_constants(const Problem& p, const Config&) {
+  Assignment constants;
+  constants.set("value_dim", value_dim(p));
+  constants.set("windowed", p["window"] > 0 ? 1 : 0);
+  constants.set("dropping", p["dropout"] > 0 ? 1 : 0);
+  return constants;
+}
 
 /// Keys first to last - 1; none where last is 0.
 struct KeyRange {

@@ -2,17 +2,26 @@
 // (sm_90a).
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
+#include "attention_prefill/shape.h"
 
 namespace warptune {
 namespace {
 
+using namespace prefill;
+
 std::int64_t tile_m(const Config& c) { return 64 * c["consumers"]; }
-std::int64_t items(const Problem& p, const Config& c) {
-  return ceil_div(p["q_len"], tile_m(c)) * p["q_heads"] * p["batch"];
-}
-/// Of a q row in shared memory: whole pieces of 64 elements.
+/// Of a q, K or V row in shared memory: whole pieces of 64 elements.
 std::int64_t row_bytes(const Problem& p) { return 128 * ceil_div(p["head_dim"], 64); }
 
+/// Boxes of 64 elements of tile_m rows, of one head.
+TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args) {
+  const std::int64_t head = 2 * p["head_dim"];
+  return {.base = args.q,
+          .dtype = p.dtype,
+          .dims = {p["head_dim"], p["q_heads"], args.tokens},
+          .strides = {head, 2 * args.q_stride},
+          .box = {64, 1, tile_m(c)}};
+}
 /// K or V, whose boxes are tile_n rows of 64 elements.
 TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args,
                         const void* cache) {
@@ -31,41 +40,43 @@ std::vector<Variant> attention_prefill_wgmma() {
       .name = "flash_wgmma",
       .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
       .parameters = {{"consumers", {1, 2, 3}, "warpgroups that compute, 64 queries each"},
-                     {"tile_n", {64, 80, 96, 128, 160, 176, 192}, "keys per step"},
-                     {"stages", {1, 2, 3, 4}, "key and value tiles in shared memory"},
+                     {"tile_n", {64, 80, 96, 112, 128, 160, 176, 192}, "keys per step"},
+                     {"stages", {1, 2, 3}, "key and value tiles in shared memory"},
+                     {"queries", {1, 2}, "tiles of queries in shared memory"},
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
-                     {"persistent", {0, 1}, "blocks: 0 one per tile of queries, 1 one per multiprocessor"},
-                     {"together", {1, 8, 32}, "heads whose tiles run at the same time"}},
-      .constraints =
-          {"causal < 2 && (head_dim_v == 0 || head_dim_v == head_dim) && window == 0 && score_bias == 0 "
-           "&& dropout == 0 && kv_layout == 0 && page_size == 0 && q_stride == 0 && lse == 0",
-           "arch >= 90", "head_dim % 16 == 0", "head_dim <= 256", "turns == 0 || consumers > 1",
-           // registers: output, scores, probabilities
-           "head_dim / 2 + tile_n * 3 / 4 <= 212 - 72 * (consumers == 3)",
-           "(64 * consumers + 2 * stages * tile_n) * 128 * rint((head_dim + 31) / 64) + 256 <= "
-           "shared_per_block",
-           "together == 1 || together <= batch * q_heads || together == 8"},
+                     {"together", {8, 32}, "heads whose tiles run at the same time"},
+                     {"lazy", {0, 1}, "the output is rescaled only where a maximum grows by more than 2^8"},
+                     {"poly", {0, 4, 8}, "every so many powers of two are polynomials; 0: none"}},
+      .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
+                      "(head_dim_v == 0 || head_dim_v == head_dim) && score_bias == 0 && dropout == 0 && "
+                      "kv_layout == 0 && page_size == 0",
+                      "turns == 0 || consumers > 1",
+                      // registers: output, scores, probabilities
+                      "head_dim / 2 + tile_n * 3 / 4 <= 212 - 72 * (consumers == 3)",
+                      "(queries * 64 * consumers + 2 * stages * tile_n) * 128 * rint((head_dim + 31) / 64) + "
+                      "256 <= shared_per_block",
+                      "together <= batch * q_heads || together == 8"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
-                  "attention_prefill_flash_wgmma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {causal} == 1, "
-                  "{tiles_m}, {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
+                  "attention_prefill_flash_wgmma<{dtype}, " + kShape +
+                      ", {consumers}, {tile_n}, {stages}, {queries}, {turns} == 1, {together}, "
+                      "{lazy} == 1, {poly}>",
                   [](const Problem& p, const Config& c) {
-                    const bool persistent = c["persistent"] == 1;
                     return Launch{
-                        .grid = {persistent ? 1u : static_cast<unsigned>(items(p, c))},
+                        .grid = {1},
                         .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
-                        .shared_bytes = (tile_m(c) + 2 * c["stages"] * c["tile_n"]) * row_bytes(p) + 256,
-                        .per_sm = persistent};
+                        .shared_bytes =
+                            (c["queries"] * tile_m(c) + 2 * c["stages"] * c["tile_n"]) * row_bytes(p) + 256,
+                        .per_sm = true};
                   },
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
                     const auto& args = *static_cast<const AttentionPrefillArgs*>(raw);
-                    return {cache_map(p, c, args, args.k_cache), cache_map(p, c, args, args.v_cache)};
+                    return {query_map(p, c, args), cache_map(p, c, args, args.k_cache),
+                            cache_map(p, c, args, args.v_cache)};
                   }}},
-      .constants =
-          [](const Problem& p, const Config& c) {
-            return Assignment{{"tiles_m", ceil_div(p["q_len"], tile_m(c))}};
-          },
+      .constants = shape_constants,
+      .workspace_bytes = [](const Problem&, const Config&) { return std::int64_t{sizeof(int)}; },
   }};
 }
 

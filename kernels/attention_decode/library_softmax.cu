@@ -1,0 +1,17 @@
+// Idea: what stands between two products of a library. A block per query head turns its fp32 scores in the
+// workspace, rows [batch, q_heads] kStride apart, into weights of the cache's type in the same place.
+#include "attention_decode/args.h"
+#include "common/pdl.cuh"
+#include "common/softmax_row.cuh"
+
+namespace warptune {
+
+template <class T, int kQHeads, int kContext, int kStride, int kBlock>
+__global__ void __launch_bounds__(kBlock) attention_decode_library_softmax(AttentionDecodeArgs args) {
+  pdl_wait();
+  float* const row = static_cast<float*>(args.workspace) +
+                     (static_cast<long long>(blockIdx.y) * kQHeads + blockIdx.x) * kStride;
+  softmax_row_in_place<T, kBlock>(row, min(args.lengths[blockIdx.y], kContext), kContext, args.scale);
+}
+
+}  // namespace warptune

@@ -1,0 +1,25 @@
+// Idea: one block per sequence and query head, a thread per element of the head walks over all keys: the
+// readable baseline for any shape.
+#include "common/numeric.cuh"
+#include "common/pdl.cuh"
+#include "logits_dot_v/args.h"
+
+namespace warptune {
+
+template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kBlock>
+__global__ void __launch_bounds__(kBlock) logits_dot_v_naive(LogitsDotVArgs args) {
+  pdl_wait();
+  const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
+  const long long row = static_cast<long long>(b) * kQHeads + head,
+                  kv_row = static_cast<long long>(b) * kKvHeads + head / (kQHeads / kKvHeads);
+  const T* logits = static_cast<const T*>(args.logits) + row * args.capacity;
+  const T* v = static_cast<const T*>(args.v_cache) + kv_row * args.capacity * kHeadDim;
+  for (int i = threadIdx.x; i < kHeadDim; i += kBlock) {
+    float sum = 0.0f;
+    for (int key = 0; key < length; ++key)
+      sum += to_float(logits[key]) * to_float(v[static_cast<long long>(key) * kHeadDim + i]);
+    static_cast<T*>(args.out)[row * kHeadDim + i] = from_float<T>(sum);
+  }
+}
+
+}  // namespace warptune

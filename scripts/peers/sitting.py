@@ -1,0 +1,91 @@
+"""One sitting: the command line of a peer script, its cases timed one by one, their rows written."""
+import argparse
+import gc
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Callable
+
+import torch
+
+from cases import Case
+from measure import Times, make_sets, measure
+from rows import RowWriter
+
+
+def time_case(case: Case) -> Times:
+    run = case.run
+    if case.compile:
+        torch._dynamo.reset()
+        run = torch.compile(run, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
+    return measure(run, make_sets(run, case.inputs, case.rotated_bytes))
+
+
+def row_of(case: Case, times: Times) -> dict:
+    return {
+        "op": case.op, "problem": case.problem, "dtype": "bf16", "variant": case.variant, "status": "ok",
+        "time_us": times.median, "time_us_min": times.least, "time_us_p10": times.p10, "time_us_p90": times.p90,
+        "ci_low_us": times.ci_low, "ci_high_us": times.ci_high, "samples": times.samples,
+        "launches_per_sample": times.launches, "bytes": case.bytes, "flops": case.flops,
+        "gb_per_s": case.bytes / times.median * 1e-3, "tflop_per_s": case.flops / times.median * 1e-6,
+    }
+
+
+def failed_row(case: Case, error: Exception) -> dict:
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return {"op": case.op, "problem": case.problem, "dtype": "bf16", "variant": case.variant,
+            "status": "launch_error", "detail": text, "bytes": case.bytes, "flops": case.flops}
+
+
+def release_memory():
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def run_all(cases: list[Case], writer: RowWriter, time_one: Callable[[Case], Times]) -> int:
+    failures = 0
+    for number, case in enumerate(cases, 1):
+        try:
+            times = time_one(case)
+            writer.write(row_of(case, times))
+            text = f"{times.median:10.2f} us  {case.bytes / times.median * 1e-3:7.0f} GB/s"
+        except Exception as error:  # one op's failure costs its row, not the run
+            failures += 1
+            row = failed_row(case, error)
+            writer.write(row)
+            text = f"launch_error: {row['detail']}"
+        release_memory()
+        print(f"[{number}/{len(cases)}] {case.variant:24} {case.problem}  {text}", flush=True)
+    return failures
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("out/peers.csv"),
+                        help="CSV to append to (default: %(default)s)")
+    parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX",
+                        help="only cases whose 'op/variant problem' matches")
+    parser.add_argument("--list", action="store_true", help="print the cases and end")
+    return parser
+
+
+def sit(options: argparse.Namespace, cases: list[Case], config: str,
+        time_one: Callable[[Case], Times] = time_case) -> int:
+    """Times the cases that match --only and writes their rows; `config`: which versions ran. An exit code."""
+    cases = [c for c in cases if options.only.search(c.key)]
+    if options.list:
+        print("\n".join(c.key for c in cases))
+        return 0
+    if not cases:
+        print("no case matches --only", file=sys.stderr)
+        return 2
+    if not torch.cuda.is_available():
+        print("PyTorch sees no CUDA device", file=sys.stderr)
+        return 2
+    torch.set_grad_enabled(False)
+    torch.manual_seed(1)
+    start = time.monotonic()
+    failures = run_all(cases, RowWriter(options.out, config), time_one)
+    print(f"{len(cases)} cases, {failures} failed, {time.monotonic() - start:.0f} s; rows in {options.out}")
+    return 0

@@ -1,0 +1,90 @@
+// attention_decode by cuBLASLt. The query heads of a group are the rows of its products with K and V.
+#include "attention_decode/args.h"
+#include "attention_decode/attention_decode.h"
+#include "vendor/batched_product.h"
+#include "vendor/plain.h"
+
+namespace warptune {
+namespace {
+
+/// Elements from one row of scores to the next: whole 256 bytes of fp32.
+std::int64_t score_stride(const Problem& p) { return ceil_div(p["context"], 64) * 64; }
+std::int64_t score_bytes(const Problem& p) { return p["batch"] * p["q_heads"] * score_stride(p) * 4; }
+std::int64_t row_alignment(const Problem& p) {
+  return alignment_of(p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)));
+}
+void* library_workspace(const Problem& p, const AttentionDecodeArgs& a) {
+  return static_cast<std::byte*>(a.workspace) + score_bytes(p);
+}
+
+VendorFunction scores(const Problem& p, const Config& c) {
+  const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"];
+  const BatchedProductShape shape{.inputs = p.dtype,
+                                  .output = DType::fp32,
+                                  .rows = group,
+                                  .columns = p["context"],
+                                  .inner = d,
+                                  .batch = p["batch"] * p["kv_heads"],
+                                  .b_transposed = true,
+                                  .a = {d, group * d},
+                                  .b = {d, p["context"] * d},
+                                  .c = {score_stride(p), group * score_stride(p)},
+                                  .alignment = row_alignment(p)};
+  return [p, product = std::make_shared<BatchedProduct>(shape, c["scores_algo"])](const void* raw,
+                                                                                  void* stream) {
+    const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
+    product->run(a.q, a.k_cache, a.capacity * p["head_dim"], a.workspace, library_workspace(p, a), stream);
+  };
+}
+
+VendorFunction values(const Problem& p, const Config& c) {
+  const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"];
+  const std::int64_t row = score_stride(p) * 4 / static_cast<std::int64_t>(size_of(p.dtype));
+  const BatchedProductShape shape{.inputs = p.dtype,
+                                  .output = p.dtype,
+                                  .rows = group,
+                                  .columns = d,
+                                  .inner = p["context"],
+                                  .batch = p["batch"] * p["kv_heads"],
+                                  .a = {row, group * row},
+                                  .b = {d, p["context"] * d},
+                                  .c = {d, group * d},
+                                  .alignment = row_alignment(p)};
+  return [p, product = std::make_shared<BatchedProduct>(shape, c["values_algo"])](const void* raw,
+                                                                                  void* stream) {
+    const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
+    product->run(a.workspace, a.v_cache, a.capacity * p["head_dim"], a.out, library_workspace(p, a), stream);
+  };
+}
+
+}  // namespace
+
+std::vector<Variant> attention_decode_vendor() {
+  auto constraints = plain_problems(attention_decode());
+  constraints.push_back("append == 0 && k_layout == 0");
+  return {{
+      .name = "cublaslt",
+      .idea = "batched products by cuBLASLt, our softmax between them, scores in memory",
+      .parameters = {{"scores_algo", {0, 1, 2}, "index among the heuristic's results for q . K"},
+                     {"values_algo", {0, 1, 2}, "the same for the weights . V"},
+                     {"block", {256, 1024}, "threads per row of the softmax"}},
+      .constraints = std::move(constraints),
+      .stages = {library_stage(scores),
+                 {"attention_decode/library_softmax.cu",
+                  "attention_decode_library_softmax<{dtype}, {q_heads}, {context}, {score_stride}, {block}>",
+                  [](const Problem& p, const Config& c) {
+                    return Launch{
+                        .grid = {static_cast<unsigned>(p["q_heads"]), static_cast<unsigned>(p["batch"])},
+                        .block = {static_cast<unsigned>(c["block"])}};
+                  }},
+                 library_stage(values)},
+      .constants =
+          [](const Problem& p, const Config&) {
+            return Assignment{{"score_stride", score_stride(p)}};
+          },
+      .workspace_bytes = [](const Problem& p,
+                            const Config&) { return score_bytes(p) + BatchedProduct::kWorkspaceBytes; },
+  }};
+}
+
+}  // namespace warptune

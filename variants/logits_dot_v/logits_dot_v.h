@@ -1,0 +1,8 @@
+#pragma once
+#include "core/variant.h"
+
+namespace warptune {
+Op logits_dot_v();
+std::vector<Variant> logits_dot_v_cuda();
+std::vector<Variant> logits_dot_v_host();
+}  // namespace warptune
