@@ -125,6 +125,9 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "tinyllama-1.1b, or a folder beside this file with a config.json"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
+      {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
+      {"model_page_size",
+       "2: rope_append: page_size is 24; it must be 0 (contiguous), 16, 32, 64, 128 or 256"},
   };
   const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
   for (const auto& [name, message] : messages) {
@@ -235,6 +238,22 @@ TEST(Sweep, ModelsExpandToTheirProblems) {
   const Sweep sweep = load("models: [{model: llama2-7b, context: 256, ops: [rms_norm]}]\n");
   ASSERT_FALSE(sweep.items.empty());
   EXPECT_EQ(sweep.items[0].problem["hidden"], 4096);
+}
+
+TEST(Sweep, ModelsMaySayHowTheirCacheIsKept) {
+  const Sweep sweep = load(
+      "models: [{model: llama2-7b, dtypes: bf16, context: 2048, prompt_len: 2048, kv_dtype: fp8, page_size: "
+      "16, "
+      "window: 512, ops: [rope_append, attention_decode, attention_prefill]}]\n");
+  const auto has = [&](const std::string& op, const std::string& end) {
+    return std::ranges::any_of(sweep.items, [&](const SweepItem& item) {
+      return item.problem.op == op && item.problem.key().ends_with(end + ",dtype=bf16]");
+    });
+  };
+  EXPECT_TRUE(has("attention_decode", "kv_dtype=fp8,kv_scale=token,page_size=16,window=512"));
+  EXPECT_TRUE(has("rope_append", "kv_dtype=fp8,page_size=16"));
+  EXPECT_TRUE(has("rope_append", "start=0")) << "into the cache that prompts attend to";
+  EXPECT_TRUE(has("attention_prefill", "uneven=no,window=512"));
 }
 
 TEST(Sweep, AModelMayBeAFolderBesideTheFile) {
