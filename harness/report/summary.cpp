@@ -203,7 +203,7 @@ std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winne
   // Runs with another KV cache (plan_set "tuned+kv=int8") have other parts than the plain step.
   for (const CsvRow& row : set.decode)
     if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
-        !field(row, "plan_set").contains('+'))
+        field(row, "plan_set").find('+') == std::string::npos)
       last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
             field(row, "plan_set")}] = &row;
   std::vector<Step> steps;
