@@ -44,6 +44,18 @@ void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> confi
                });
 }
 
+/// Fails where a configuration does not compile. It may ask for more than the device has.
+void expect_compiles(const Compiler& compiler, const ChosenConfig& c, const DeviceFacts& facts) {
+  SCOPED_TRACE(c.problem.key() + " " + c.variant->name + " " + c.config.str() + " " + facts.arch);
+  if (c.variant->stages.empty()) return;
+  try {
+    inspect(compiler, *c.variant, c.problem, c.config, facts);
+  } catch (const ResourceError&) {
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << e.what();
+  }
+}
+
 /// Prepares a configuration, launches it twice and compares each time.
 void check_config(Device& device, const OpEntry& entry, const Problem& problem, const Oracle& oracle,
                   const Variant& variant, const Config& config) {
@@ -150,8 +162,13 @@ void check_on_gpu(const Choose& choose,
     compile_ahead(device->facts(), chosen);
     return check(*device, chosen);
   }
-  if (const char* arch = std::getenv("WARPTUNE_TEST_COMPILE"))
-    compile_ahead(known_device(arch), choose(known_device(arch)));
+  if (const char* arch = std::getenv("WARPTUNE_TEST_COMPILE")) {
+    const DeviceFacts facts = known_device(arch);
+    const auto chosen = choose(facts);
+    compile_ahead(facts, chosen);
+    const Compiler compiler(KernelSources(), default_cache_folder());
+    for (const ChosenConfig& c : chosen) expect_compiles(compiler, c, facts);
+  }
   GTEST_SKIP() << "no CUDA device";
 }
 void check_on_gpu(const OpEntry& entry, const Choose& choose) {
@@ -276,15 +293,8 @@ void check_compiles(const std::string& op, const Dims& dims, std::span<const DTy
       const DeviceFacts facts = known_device(arch);
       for (const Variant& variant : entry.variants) {
         if (variant.stages.empty() || !takes(variant, dtype)) continue;
-        for (const Config& config : spread(Space(variant, problem, facts).configs(), most_configs)) {
-          SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str() + " " + arch);
-          try {
-            inspect(compiler, variant, problem, config, facts);
-          } catch (const ResourceError&) {
-          } catch (const std::exception& e) {
-            ADD_FAILURE() << e.what();
-          }
-        }
+        for (const Config& config : spread(Space(variant, problem, facts).configs(), most_configs))
+          expect_compiles(compiler, {&variant, problem, config}, facts);
       }
     }
 #else

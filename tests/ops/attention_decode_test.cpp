@@ -179,6 +179,7 @@ TEST(AttentionDecodeOp, SpacesAreOfAReasonableSize) {
     for (const Variant& v : entry.variants) {
       if (v.backend == Backend::host) continue;
       const auto n = Space(v, p, facts).configs().size();
+      if (v.name == "short_context" && p["context"] > 256) continue;
       EXPECT_GE(n, 2u) << p.key() << " " << v.name;
       EXPECT_LE(n, 420u) << p.key() << " " << v.name;
     }

@@ -44,7 +44,7 @@ std::vector<Coverage> coverage() {
         heads(1, 8, 1, 128, 32768), heads(2, 8, 2, 256, 300), heads(2, 8, 2, 64, 4096),
         heads(1, 8, 1, 64, 4096), heads(1, 8, 1, 64, 100), heads(1, 32, 32, 128, 200),
         heads(64, 32, 8, 128, 300), heads(16, 32, 32, 64, 1100), heads(1, 2, 2, 16, 200),
-        heads(1, 2, 2, 128, 200, true)}},
+        heads(1, 2, 2, 128, 200, true), heads(1, 420, 1, 128, 90), heads(1, 8, 2, 256, 90)}},
       {"attention_prefill",
        {{{"batch", "1"},
          {"q_len", "300"},
