@@ -308,10 +308,9 @@ void add_decode(CLI::App& app, int& exit_code) {
       ->excludes(require);
   c->add_option("--graph", o->graph, "on: steps are replays of CUDA graphs (default); off: single launches")
       ->check(CLI::IsMember({"on", "off"}));
-  c->add_option(
-       "--fuse-append", o->fuse_append,
-       "bias, RoPE and cache append inside the attention: on, off, or auto, where the wisdom says it "
-       "is faster (default)")
+  c->add_option("--fuse-append", o->fuse_append,
+                "bias, RoPE and cache append inside the attention: on, off, or auto, where the wisdom knows "
+                "it and nothing faster (default)")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   c->add_option("--sampling", o->sampling,
                 "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");

@@ -89,7 +89,7 @@ bool Model::fuses(std::int64_t context) const {
   const auto fused = book_.expected_us(problems.attention_decode(options_.batch, context, true));
   const auto apart = book_.expected_us(problems.attention_decode(options_.batch, context, false));
   const auto rope = book_.expected_us(problems.rope_append(options_.batch, options_.batch));
-  return fused && apart && rope && *fused < *apart + *rope;
+  return fused && (!apart || !rope || *fused < *apart + *rope);
 }
 
 Model::Step& Model::step_for(std::int64_t length) {

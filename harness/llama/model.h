@@ -18,7 +18,7 @@ struct ModelOptions {
   int max_steps = 0;  // of decode, after the first token
   Sampling sampling = {};
   int eos = -1;                          // below 0: sequences never finish
-  std::optional<bool> fuse_append = {};  // none: where the wisdom says it is faster
+  std::optional<bool> fuse_append = {};  // none: where the wisdom knows no faster
   KvFormat kv = {};
   bool graph = true;  // replay captured steps, else launch one by one
 };

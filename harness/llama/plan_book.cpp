@@ -53,6 +53,17 @@ std::string elsewhere(const Variant& variant) {
   return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
 }
 
+/// Why the variant cannot solve the problem with this configuration, if it cannot.
+std::optional<std::string> unfit(const Variant& variant, const Problem& problem, const Config& config,
+                                 const DeviceFacts& facts) {
+  if (!runs_on(variant, problem, facts.backend)) return elsewhere(variant);
+  for (const Parameter& p : variant.parameters)
+    if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
+  if (auto broken = Space(variant, problem, facts).broken_constraint(config))
+    return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
+  return std::nullopt;
+}
+
 const Variant* find_variant(const OpEntry& entry, const std::string& name) {
   const auto it = std::ranges::find(entry.variants, name, &Variant::name);
   return it == entry.variants.end() ? nullptr : &*it;
@@ -117,7 +128,10 @@ Judgement PlanBook::judged(const Winner& winner) const {
 
 std::optional<double> PlanBook::expected_us(const Problem& problem) const {
   const Winner* found = match(problem).winner;
-  return found && judged(*found).use != Use::refused ? std::optional(found->time_us) : std::nullopt;
+  if (!found || judged(*found).use == Use::refused) return std::nullopt;
+  const Variant* variant = find_variant(find_op(problem.op), found->variant);
+  if (!variant || unfit(*variant, problem, found->config, device_.facts())) return std::nullopt;
+  return found->time_us;
 }
 
 /// What to try, best first: a choice may turn out to need more than the device has.
@@ -127,11 +141,7 @@ std::vector<PlanBook::Choice> PlanBook::choices(const Problem& problem, bool qui
   std::vector<Choice> list;
   const auto add = [&](const Variant& variant, const Config& config, PlanSource source,
                        std::size_t index = 0) -> std::optional<std::string> {
-    if (!runs_on(variant, problem, facts.backend)) return elsewhere(variant);
-    for (const Parameter& p : variant.parameters)
-      if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
-    if (auto broken = Space(variant, problem, facts).broken_constraint(config))
-      return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
+    if (auto why = unfit(variant, problem, config, facts)) return why;
     list.push_back({&variant, config, source, index});
     return std::nullopt;
   };

@@ -1,6 +1,6 @@
 #pragma once
 // Where the rows of k and v go, and what they are stored as.
-#include "common/numeric.cuh"
+#include "common/codes.cuh"
 #include "rope_append/args.h"
 
 namespace warptune {

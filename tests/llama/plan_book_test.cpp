@@ -84,6 +84,8 @@ TEST(PlanBook, ProblemsWithFeaturesTakeThePlainWinnerWhereItCan) {
   ASSERT_EQ(taken.notes.size(), 1u);
   EXPECT_NE(taken.notes[0].find("the winner of the nearest tuned problem, " + plain.key()),
             std::string::npos);
+  EXPECT_EQ(book_of(plain, taken).expected_us(problem("page_size", 16)), 1.0);
+  EXPECT_EQ(book_of(plain, taken).expected_us(problem("deterministic", 1)), std::nullopt);
   EXPECT_EQ(book_of(plain, refused).get(problem("deterministic", 1))->variant, "host_blocked");
   ASSERT_EQ(refused.notes.size(), 1u);
   EXPECT_NE(refused.notes[0].find("the wisdom is not taken: 'host_naive'"), std::string::npos);
