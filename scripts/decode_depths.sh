@@ -12,6 +12,6 @@ for model in ${MODELS:-llama2-7b llama3-8b}; do
     length=$((depth > 0 ? depth : 1))
     "$warptune" decode --preset "$model" --prompt-len "$length" --context "$length" --steps 8 \
       --out "${OUT:-$root/results}" "$@" |
-      grep -E '^(llama|prefill|time per token|byte floor|device memory|check)'
+      grep -E '^(.* batch [0-9]+ context|prefill|time per token|byte floor|device memory|check)'
   done
 done
