@@ -33,7 +33,8 @@ TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const Te
 
 void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed) {
   if (spec.role == Role::output)
-    device_->set_bytes(addresses_[i], poison_byte(spec.dtype), static_cast<std::size_t>(bytes_[i]), device_->stream());
+    device_->set_bytes(addresses_[i], poison_byte(spec.dtype), static_cast<std::size_t>(bytes_[i]),
+                       device_->stream());
   else if (!spec.values.empty())
     device_->upload(addresses_[i], spec.values.data(), static_cast<std::size_t>(bytes_[i]),
                     device_->stream());
