@@ -317,12 +317,7 @@ Op attention_prefill() {
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,
-      // fp32: the error of a sum grows with its terms.
-      .tolerance =
-          [](const Problem& p) {
-            return default_tolerance(p.dtype,
-                                     p.dtype == DType::fp32 ? 4 + static_cast<int>(p["kv_len"] / 8192) : 3);
-          },
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, 3); },
   };
 }
 
