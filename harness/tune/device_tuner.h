@@ -33,6 +33,7 @@ class DeviceTuner {
   void solve(const PlannedProblem& planned, Progress& progress);
   bool kept(const SweepItem& item) const;
   /// Puts the choice into the wisdom; returns the winner that stays there instead, if any.
+  std::vector<VariantTimes> times_of(const Trials& trials, const std::string& op, double best_us) const;
   std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 
   const Sweep& sweep_;
