@@ -29,15 +29,20 @@ struct Load {
   double work = 0;  // bytes, or what arithmetic is worth in bytes
   double blocks = 1;
   double splits = 1;
-  double intensity = 0;  // flops per byte
+  double group = 1;  // query heads that share keys
 };
+
+double group_of(const Problem& problem) {
+  if (!problem.dims.has("q_heads") || !problem.dims.has("kv_heads")) return 1;
+  return static_cast<double>(problem["q_heads"]) / static_cast<double>(problem["kv_heads"]);
+}
 
 Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config, int sms) {
   const Cost cost = op.cost(problem);
   Load load{.work = std::max(cost.bytes, cost.flops / kFlopsPerByte),
             .blocks = static_cast<double>(sms),
             .splits = static_cast<double>(std::max<std::int64_t>(1, config.get(kSplits, 1))),
-            .intensity = cost.flops / cost.bytes};
+            .group = group_of(problem)};
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
@@ -54,15 +59,21 @@ Parts parts_of(const Load& load, int sms) {
   return {1, load.work, rounds * load.work / load.blocks, rounds, std::log2(load.splits)};
 }
 
-/// In doublings.
-double distance(const Load& a, const Load& b) {
-  const auto doublings = [](double x, double y) { return std::abs(std::log2(x / y)); };
-  return doublings(a.blocks, b.blocks) + doublings(a.work / a.blocks, b.work / b.blocks) +
-         0.25 * doublings(a.splits, b.splits) + 0.3 * doublings(a.intensity, b.intensity);
+/// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.
+using Place = std::array<double, 4>;
+Place place_of(const Load& load) {
+  return {std::log2(load.blocks), std::log2(load.work / load.blocks), std::log2(load.splits),
+          std::log2(load.group)};
+}
+double distance(const Place& a, const Place& b) {
+  constexpr Place kWeights = {1, 1, 0.25, 1.5};
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += kWeights[i] * std::abs(a[i] - b[i]);
+  return sum;
 }
 
 struct Timed {
-  Load load;
+  Place place;
   Parts parts;
   double time_us;
 };
@@ -173,7 +184,7 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, sms);
         best_rate = std::min(best_rate, row.time_us / load.work);
-        known.kernels[kernel_of(*config).str()].push_back({load, parts_of(load, sms), row.time_us});
+        known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load, sms), row.time_us});
         known.configs.try_emplace(config->str(), std::move(*config));
       }
     }
@@ -185,10 +196,11 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
     for (const auto& [text, config] : known.configs) {
       if (space.broken_constraint(config)) continue;
       const Load load = load_of(entry.op, *known.variant, problem, config, sms);
+      const Place place = place_of(load);
       Fit fit;
       double nearest = kFarthest;
       for (const Timed& timed : known.kernels.at(kernel_of(config).str())) {
-        const double d = distance(load, timed.load);
+        const double d = distance(place, timed.place);
         if (d > kFarthest) continue;
         nearest = std::min(nearest, d);
         fit.add(timed, 1 / ((d + 0.3) * (d + 0.3)));
