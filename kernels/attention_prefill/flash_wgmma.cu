@@ -9,6 +9,8 @@
 //
 // kLazy: maxima stay until they would grow by more than 2^8, so that the output is seldom rescaled; kPoly:
 // every so many powers of two are polynomials (both after "FlashAttention-4", 2025).
+#include "attention_prefill/key_boxes.cuh"
+#include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
 #include "common/exp2.cuh"
 #include "common/pdl.cuh"
@@ -77,20 +79,22 @@ __device__ __forceinline__ void transpose_quad(unsigned (&x)[4]) {
 template <class T, class S, int kConsumers, int kTileN, int kStages, int kQueries, bool kTurns, int kTogether,
           bool kLazy, int kPoly>
 struct FlashWgmma {
-  static constexpr int kHeadDim = S::kHeadDim, kTileM = 64 * kConsumers;
-  static constexpr int kParts = ceil_div(kHeadDim, 64);  // of 64 elements, each a swizzled matrix
+  static constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kTileM = 64 * kConsumers;
+  // Of 64 elements, each a swizzled matrix.
+  static constexpr int kParts = ceil_div(kHeadDim, 64), kPartsV = ceil_div(kHeadDimV, 64);
   static constexpr int kPartM = kTileM * 128, kPartN = kTileN * 128;
-  static constexpr bool kManyRegisters = kHeadDim / 2 + kTileN * 3 / 4 > 190;
-  static_assert(kHeadDim % 16 == 0 && kTileN % 16 == 0);
+  static constexpr bool kManyRegisters = kHeadDimV / 2 + kTileN * 3 / 4 > 190;
+  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0 && kTileN % 16 == 0);
   using QRing = RingPosition<kQueries>;
   using Ring = RingPosition<kStages>;
+  using Boxes = KeyBoxes<S, kTileN>;
 
   struct Barriers {
     BulkBarrier q_full[kQueries], q_empty[kQueries];
     BulkBarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   };
   struct Shared {  // aligned to 1024
-    unsigned char q[kQueries][kParts * kPartM], k[kStages][kParts * kPartN], v[kStages][kParts * kPartN];
+    unsigned char q[kQueries][kParts * kPartM], k[kStages][kParts * kPartN], v[kStages][kPartsV * kPartN];
     Barriers barriers;
     int items[kQueries];  // whose queries these are; -1: none, the work is done
   };
@@ -108,36 +112,36 @@ struct FlashWgmma {
     QRing q_ring;
     Ring k_ring, v_ring;
 
-    template <int kPart>
-    __device__ __forceinline__ void fetch(const TensorMap& map, unsigned char* to, int y, int z,
-                                          BulkBarrier* full) {
-      bulk_expect(full, kParts * kPart);
+    __device__ __forceinline__ void fetch_queries(const Work& work) {
+      BulkBarrier* const full = &shared.barriers.q_full[q_ring.slot];
+      bulk_expect(full, kParts * kPartM);
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) tensor_copy(to + part * kPart, map, part * 64, y, z, full);
+      for (int part = 0; part < kParts; ++part)
+        tensor_copy(shared.q[q_ring.slot] + part * kPartM, q_map, part * 64, work.head,
+                    work.sequence.first + work.first_row, full);
     }
-    __device__ __forceinline__ void fetch_keys(int tile, int head) {
+    __device__ __forceinline__ void fetch_keys(int tile, const Boxes& boxes) {
       Barriers& b = shared.barriers;
       bulk_wait(&b.k_empty[k_ring.slot], k_ring.parity ^ 1);
-      fetch<kPartN>(k_map, shared.k[k_ring.slot], tile * kTileN, head, &b.k_full[k_ring.slot]);
+      boxes.template fetch<kParts>(k_map, shared.k[k_ring.slot], tile, &b.k_full[k_ring.slot]);
       k_ring.advance();
     }
-    __device__ __forceinline__ void fetch_values(int tile, int head) {
+    __device__ __forceinline__ void fetch_values(int tile, const Boxes& boxes) {
       Barriers& b = shared.barriers;
       bulk_wait(&b.v_empty[v_ring.slot], v_ring.parity ^ 1);
-      fetch<kPartN>(v_map, shared.v[v_ring.slot], tile * kTileN, head, &b.v_full[v_ring.slot]);
+      boxes.template fetch<kPartsV>(v_map, shared.v[v_ring.slot], tile, &b.v_full[v_ring.slot]);
       v_ring.advance();
     }
     __device__ __forceinline__ void fetch_item(const Work& work) {
-      const int row = work.sequence.first + work.first_row;
-      const int head = work.batch * S::kKvHeads + work.head / (S::kQHeads / S::kKvHeads);
-      fetch<kPartM>(q_map, shared.q[q_ring.slot], work.head, row, &shared.barriers.q_full[q_ring.slot]);
+      const Boxes boxes(args, work.sequence, work.batch, work.head);
+      fetch_queries(work);
       const int last = work.first_tile + work.tiles - 1;
-      fetch_keys(last, head);
+      fetch_keys(last, boxes);
       for (int tile = last - 1; tile >= work.first_tile; --tile) {
-        fetch_keys(tile, head);
-        fetch_values(tile + 1, head);
+        fetch_keys(tile, boxes);
+        fetch_values(tile + 1, boxes);
       }
-      fetch_values(work.first_tile, head);
+      fetch_values(work.first_tile, boxes);
     }
 
     __device__ __forceinline__ void run() {
@@ -180,11 +184,14 @@ struct FlashWgmma {
     const float scale, slack;
     QRing q_ring;
     Ring k_ring, v_ring;
-    float s[kTileN / 2], o[kHeadDim / 2];
+    float s[kTileN / 2], o[kHeadDimV / 2];
     unsigned p[kTileN / 16][4];
     float row_max[2], row_sum[2];
     float shrink[2];  // what o is yet to be multiplied with
     int seen[2];      // keys below the last that a row sees, counted from this thread's first of the tile
+    ScoreBias<T, S> bias;
+    Dropout<S> dropout;
+    int query, key;  // of this thread's first score of the tile; for bias and dropout
 
     __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Shared& shared, int nth)
         : args(args),
@@ -197,7 +204,7 @@ struct FlashWgmma {
           q(shared_address(shared.q) + nth * 64 * 128),
           k(shared_address(shared.k)),
           v(shared_address(shared.v)),
-          scale(args.scale * kLog2e),
+          scale(S::kBias ? 1.0f : args.scale * kLog2e),
           slack(kSlack / scale) {}
 
     __device__ __forceinline__ void release(BulkBarrier* barrier) const {
@@ -237,13 +244,13 @@ struct FlashWgmma {
     }
     /// o += p . v, not waited for.
     __device__ __forceinline__ void issue_output() {
-      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (kParts * kPartN), kPartN);
+      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (kPartsV * kPartN), kPartN);
       wgmma_hold(o);
       wgmma_hold(p);
       wgmma_begin();
 #pragma unroll
       for (int kk = 0; kk < kTileN / 16; ++kk)
-        wgmma<T, kHeadDim>(o, p[kk], wgmma_advance(b, kk * 2048), true);
+        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
       wgmma_commit();
     }
     /// The scores of a tile and the output of the one before it: the scores are waited for.
@@ -263,10 +270,15 @@ struct FlashWgmma {
       release_values();
     }
 
+    /// The scores as fragments of a warp's 16 queries by 8 keys.
+    __device__ __forceinline__ auto fragments() -> float (&)[1][kTileN / 8][4] {
+      return reinterpret_cast<float(&)[1][kTileN / 8][4]>(s);
+    }
     /// Scores become probabilities; maxima and sums go on.
     template <bool kMask>
     __device__ __forceinline__ void soften() {
       wgmma_hold(s);
+      if constexpr (S::kBias) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         if constexpr (kMask) {
@@ -286,7 +298,8 @@ struct FlashWgmma {
         const bool moves = !kLazy || most[0] > row_max[r] + slack;
         if (!moves) most[0] = row_max[r];
         // a row that saw no key yet has no maximum
-        const float offset = kMask && most[0] == -WARPTUNE_INFINITY ? 0.0f : most[0] * scale;
+        const bool saw_none = (kMask || S::kAdditive) && most[0] == -WARPTUNE_INFINITY;
+        const float offset = saw_none ? 0.0f : most[0] * scale;
         shrink[r] = moves ? exp2_fast(fmaf(row_max[r], scale, -offset)) : 1.0f;
         row_max[r] = most[0];
         float sum[2] = {row_sum[r] * shrink[r], 0};
@@ -299,6 +312,7 @@ struct FlashWgmma {
         }
         row_sum[r] = sum[0] + sum[1];
       }
+      if constexpr (S::kDropout) drop_weights(fragments(), dropout, query, key);
       wgmma_hold(s);
     }
     __device__ __forceinline__ void pack_probabilities() {
@@ -308,7 +322,7 @@ struct FlashWgmma {
     __device__ __forceinline__ void rescale() {
       if (kLazy && !__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) return;
 #pragma unroll
-      for (int i = 0; i < kHeadDim / 2; ++i) o[i] *= shrink[i / 2 % 2];
+      for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= shrink[i / 2 % 2];
     }
 
     /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
@@ -316,7 +330,7 @@ struct FlashWgmma {
       if (valid >= kTileN) return;
       wait_for_values();
       const int pieces = (kTileN - valid) * 8;
-      for (int i = threadIdx.x % 128; i < kParts * pieces; i += 128) {
+      for (int i = threadIdx.x % 128; i < kPartsV * pieces; i += 128) {
         const int part = i / pieces, piece = i - part * pieces;
         *reinterpret_cast<uint4*>(shared.v[v_ring.slot] + part * kPartN + valid * 128 + piece * 16) =
             make_uint4(0, 0, 0, 0);
@@ -347,11 +361,14 @@ struct FlashWgmma {
         row_max[r] = -WARPTUNE_INFINITY, row_sum[r] = 0;
         seen[r] = visible_keys<S::kCausal>(work.sequence, work.first_row + row + 8 * r) - first_key;
       }
+      query = work.first_row + row, key = first_key;
+      bias = ScoreBias<T, S>(args, work.sequence, work.head);
+      dropout = Dropout<S>(args, work.batch, work.head);
     }
     /// After the softmax of the first tile.
     __device__ __forceinline__ void start_output(const Work& work) {
 #pragma unroll
-      for (int i = 0; i < kHeadDim / 2; ++i) o[i] = 0;
+      for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0;
       pack_probabilities();
       clear_values_past(work.sequence.kv_len - (work.first_tile + work.tiles - 1) * kTileN);
     }
@@ -360,6 +377,7 @@ struct FlashWgmma {
     template <bool kMask>
     __device__ __forceinline__ void step(bool more) {
       if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
+      key -= kTileN;
       issue_both();
       soften<kMask>();
       if (more)
@@ -392,9 +410,9 @@ struct FlashWgmma {
     template <bool kZeros>
     __device__ __forceinline__ void store(const Work& work, const float (&max)[2],
                                           const float (&sums)[2]) const {
-      constexpr long long kStride = static_cast<long long>(S::kQHeads) * kHeadDim;
-      T* const out =
-          static_cast<T*>(args.out) + (work.sequence.first + work.first_row) * kStride + work.head * kHeadDim;
+      constexpr long long kStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
+      T* const out = static_cast<T*>(args.out) + (work.sequence.first + work.first_row) * kStride +
+                     work.head * kHeadDimV;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float sum = sums[r];
@@ -407,18 +425,18 @@ struct FlashWgmma {
               is_query ? lse_of(max[r] * scale, sum) : WARPTUNE_INFINITY;
         const float inverse = normalizer<S>(args, sum);
 #pragma unroll
-        for (int first = 0; first < kHeadDim / 8; first += 4) {
+        for (int first = 0; first < kHeadDimV / 8; first += 4) {
           unsigned piece[4] = {};
           if constexpr (!kZeros) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-              if (first + i < kHeadDim / 8)
+              if (first + i < kHeadDimV / 8)
                 piece[i] =
                     pack2<T>(o[(first + i) * 4 + r * 2] * inverse, o[(first + i) * 4 + r * 2 + 1] * inverse);
             transpose_quad(piece);
           }
           const int chunk = first + lane % 4;
-          if (is_query && chunk < kHeadDim / 8)
+          if (is_query && chunk < kHeadDimV / 8)
             *reinterpret_cast<uint4*>(out + nth_row * kStride + chunk * 8) =
                 make_uint4(piece[0], piece[1], piece[2], piece[3]);
         }
