@@ -1,6 +1,8 @@
 // How attention_prefill runs on Hopper's own units: tensor memory accelerator and warpgroup products
 // (sm_90a).
+#include <algorithm>
 #include <numeric>
+#include <string>
 
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
@@ -14,6 +16,12 @@ using namespace prefill;
 std::int64_t tile_m(const Config& c) { return 64 * c["consumers"]; }
 /// Of a row of `dim` elements in shared memory: whole pieces of 64.
 std::int64_t row_bytes(std::int64_t dim) { return 128 * ceil_div(dim, 64); }
+
+/// Two tiles of queries or output; stages of K and V; barriers and what work there is.
+std::int64_t shared_bytes(const Problem& p, const Config& c) {
+  const std::int64_t k_row = row_bytes(p["head_dim"]), v_row = row_bytes(value_dim(p));
+  return 2 * tile_m(c) * std::max(k_row, v_row) + c["stages"] * c["tile_n"] * (k_row + v_row) + 512;
+}
 
 /// Boxes of 64 elements of tile_m rows, of one head.
 TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args) {
@@ -49,6 +57,7 @@ TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefil
 }  // namespace
 
 std::vector<Variant> attention_prefill_wgmma() {
+  const auto parts = [](const std::string& dim) { return "rint((" + dim + " + 31) / 64)"; };
   // For output, scores and probabilities of a thread; what the copies of a bias and Philox need is not there.
   const std::string registers =
       "(212 - 72 * (consumers == 3) - 56 * (score_bias == 1 || dropout > 0) - "
@@ -59,12 +68,8 @@ std::vector<Variant> attention_prefill_wgmma() {
       .parameters = {{"consumers", {1, 2, 3}, "warpgroups that compute, 64 queries each"},
                      {"tile_n", {32, 64, 80, 96, 128, 176}, "keys per step"},
                      {"stages", {1, 2, 3}, "key and value tiles in shared memory"},
-                     {"queries", {1, 2}, "tiles of queries in shared memory"},
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
-                     {"together", {8, 32}, "heads whose tiles run at the same time"},
-                     // Measured once, the others never won (docs/tuning-notes.md); a sweep can name them.
-                     {"lazy", {1}, "the output is rescaled only where a maximum grows by more than 2^8"},
-                     {"poly", {0}, "every so many powers of two are polynomials; 0: none"}},
+                     {"together", {8, 32}, "heads whose tiles run at the same time"}},
       .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
                       kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "turns == 0 || consumers > 1",
                       "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
@@ -72,21 +77,18 @@ std::vector<Variant> attention_prefill_wgmma() {
                       "consumers < 3 || (score_bias == 0 && dropout == 0)",
                       // Short tiles only where no others fit.
                       "tile_n >= 64 || (consumers < 3 && " + kValueDim + " / 2 + 48 > " + registers + ")",
-                      "128 * ((queries * 64 * consumers + stages * tile_n) * rint((head_dim + 31) / 64) + "
-                      "stages * tile_n * rint((" +
-                          kValueDim + " + 31) / 64)) + 256 <= shared_per_block",
+                      "128 * (stages * tile_n * (" + parts("head_dim") + " + " + parts(kValueDim) +
+                          ") + 128 * consumers * max(" + parts("head_dim") + ", " + parts(kValueDim) +
+                          ")) + 512 <= shared_per_block",
                       "together <= batch * q_heads || together == 8"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
-                      ", {consumers}, {tile_n}, {stages}, {queries}, {turns} == 1, {together}, "
-                      "{lazy} == 1, {poly}>",
+                      ", {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {1},
                                   .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
-                                  .shared_bytes = (c["queries"] * tile_m(c) + c["stages"] * c["tile_n"]) *
-                                                      row_bytes(p["head_dim"]) +
-                                                  c["stages"] * c["tile_n"] * row_bytes(value_dim(p)) + 256,
+                                  .shared_bytes = shared_bytes(p, c),
                                   .per_sm = true};
                   },
                   {},
