@@ -191,7 +191,6 @@ struct FlashWgmma {
     QRing q_ring;
     WorkRing work_ring;
     Ring k_ring, v_ring;
-    bool fresh;  // o holds nothing yet
     float s[kTileN / 2], o[kHeadDimV / 2];
     unsigned p[kTileN / 16][4];
     float row_max[2], row_sum[2];
@@ -255,7 +254,7 @@ struct FlashWgmma {
       wgmma_begin();
 #pragma unroll
       for (int kk = 0; kk < kTileN / 16; ++kk)
-        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), kk > 0 || !fresh);
+        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
       wgmma_commit();
     }
     /// The scores of a tile and the output of the one before it: the scores are waited for.
@@ -267,7 +266,6 @@ struct FlashWgmma {
       if constexpr (kTurns) named_barrier_arrive(next_turn, 256);
       wgmma_wait<1>();
       release_keys();
-      fresh = false;
     }
     __device__ __forceinline__ void wait_for_output() {
       wgmma_wait<0>();
@@ -284,33 +282,30 @@ struct FlashWgmma {
     template <bool kMask>
     __device__ __forceinline__ void find_maxima() {
       if constexpr (S::kBias) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
-      float most[2][2];
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        most[r][0] = most[r][1] = row_max[r];
+        if constexpr (kMask) {
 #pragma unroll
-        for (int i = 0; i < kTileN / 4; ++i) {
-          float& score = s[i / 2 * 4 + r * 2 + i % 2];
-          const int key = i / 2 * 8 + i % 2;
-          if (kMask && (key >= seen[r] || (S::kWindow && key < seen[r] - args.window)))
-            score = -WARPTUNE_INFINITY;
-          most[r][i % 2] = fmaxf(most[r][i % 2], score);
+          for (int i = 0; i < kTileN / 4; ++i) {
+            const int key = i / 2 * 8 + i % 2;
+            if (key >= seen[r] || (S::kWindow && key < seen[r] - args.window))
+              s[i / 2 * 4 + r * 2 + i % 2] = -WARPTUNE_INFINITY;
+          }
         }
-      }
-      float top[2] = {fmaxf(most[0][0], most[0][1]), fmaxf(most[1][0], most[1][1])};
+        float most[2] = {row_max[r], row_max[r]};
 #pragma unroll
-      for (int apart = 1; apart <= 2; ++apart)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffu, top[r], apart));
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        const bool moves = top[r] > row_max[r] + slack;
-        const float last = row_max[r];
-        if (moves) row_max[r] = top[r];
+        for (int i = 0; i < kTileN / 4; ++i) most[i % 2] = fmaxf(most[i % 2], s[i / 2 * 4 + r * 2 + i % 2]);
+        float top = fmaxf(most[0], most[1]);
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const bool moves = top > row_max[r] + slack;
+        if (!moves) top = row_max[r];
         // a row that saw no key yet has no maximum
-        const bool saw_none = (kMask || S::kAdditive) && row_max[r] == -WARPTUNE_INFINITY;
-        offset[r] = saw_none ? 0.0f : row_max[r] * scale;
-        shrink[r] = moves ? exp2_fast(fmaf(last, scale, -offset[r])) : 1.0f;
+        const bool saw_none = (kMask || S::kAdditive) && top == -WARPTUNE_INFINITY;
+        offset[r] = saw_none ? 0.0f : top * scale;
+        shrink[r] = moves ? exp2_fast(fmaf(row_max[r], scale, -offset[r])) : 1.0f;
+        row_max[r] = top;
+        row_sum[r] *= shrink[r];
       }
     }
     /// Scores become probabilities; maxima and sums go on.
@@ -326,7 +321,7 @@ struct FlashWgmma {
         sum[r][i % 2] += s[i];
       }
 #pragma unroll
-      for (int r = 0; r < 2; ++r) row_sum[r] = fmaf(row_sum[r], shrink[r], sum[r][0] + sum[r][1]);
+      for (int r = 0; r < 2; ++r) row_sum[r] += sum[r][0] + sum[r][1];
       if constexpr (S::kDropout) drop_weights(fragments(), dropout, query, key);
       wgmma_hold(s);
     }
@@ -376,7 +371,8 @@ struct FlashWgmma {
     }
     /// After the softmax of the first tile.
     __device__ __forceinline__ void start_output(const Work& work) {
-      fresh = true;
+#pragma unroll
+      for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0;
       pack_probabilities();
       clear_values_past(work.sequence.kv_len - work.last_tile() * kTileN);
     }
@@ -391,8 +387,8 @@ struct FlashWgmma {
       if (more)
         wait_for_keys();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
       wait_for_output();
+      pack_probabilities();  // before: the compiler's order of the whole step is better
       rescale();
-      pack_probabilities();
     }
     /// The first tile of an item, after nothing.
     __device__ __forceinline__ void start(const Work& work) {
