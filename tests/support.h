@@ -65,7 +65,8 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
 void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs);
 /// The kernels that a configuration launches.
 std::set<std::string> kernels_of(const ChosenConfig& chosen);
-/// Whether a variant takes a dtype, and is not one that WARPTUNE_TEST_VENDOR=0 leaves out.
+/// Whether a variant takes a dtype, and is not left out: WARPTUNE_TEST_VENDOR=0 leaves libraries out,
+/// WARPTUNE_TEST_VARIANT=flash_wgmma all others.
 bool takes(const Variant& variant, DType dtype);
 
 /// Does something with configurations chosen for the GPU, which compile ahead on all cores; skips the test

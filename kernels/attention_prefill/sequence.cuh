@@ -88,8 +88,9 @@ struct ScoreBias {
   const T* rows = nullptr;
   long long stride = 0;
   float slope = 0;
-  Sequence sequence;
+  Sequence sequence = {};
 
+  ScoreBias() = default;
   __device__ __forceinline__ ScoreBias(const AttentionPrefillArgs& args, const Sequence& s, int head)
       : sequence(s) {
     if constexpr (S::kAdditive) {
@@ -115,6 +116,7 @@ struct Dropout {
   uint2 seed = {};
   unsigned head = 0, offset = 0, below = 0;
 
+  Dropout() = default;
   __device__ __forceinline__ Dropout(const AttentionPrefillArgs& args, int b, int q_head) {
     if constexpr (S::kDropout) {
       seed = make_uint2(args.philox[0], args.philox[1]);
