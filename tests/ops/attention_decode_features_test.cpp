@@ -27,7 +27,7 @@ Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims 
 }
 Dims with(Dims features) {
   features.push_back({"uneven", "yes"});
-  return dims(5, 8, 2, 64, 150, features);
+  return dims(5, 8, 2, 128, 150, features);
 }
 
 std::optional<Problem> legal(Dims dims, const Dims& more, DType dtype) {
@@ -67,11 +67,12 @@ std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const D
   return chosen;
 }
 
-/// A set of features with bf16, on three sizes.
+/// A set of features with bf16, on three sizes. Heads of 128 elements: rows of 8-bit codes, too, are whole
+/// lines of 128 bytes, as some variants want them.
 std::vector<ChosenConfig> feature_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const auto& [batch, context] : {std::pair(5, 150), {1, 160}, {3, 129}}) {
-    Dims d = dims(batch, 8, 2, 64, context, features);
+    Dims d = dims(batch, 8, 2, 128, context, features);
     d.push_back({"uneven", "yes"});
     problems.push_back(decode().op.problem(d, DType::bf16));
   }
