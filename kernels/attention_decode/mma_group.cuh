@@ -56,8 +56,8 @@ struct ChunkPieces {
   static __device__ __forceinline__ int v_column(int i) { return (threadIdx.x % 32 / 4 + i * 8) * kX; }
 };
 
-/// A chunk in shared memory, rows end to end: two lanes meet on a bank for K, four for V, which is a third of
-/// what shared memory can give. Rows behind `last` are not read; the last is taken for them.
+/// A chunk in shared memory, rows end to end: lanes meet on a bank, two for K and four for V, which leaves a
+/// third of what shared memory can give. Rows behind `last` are not read; the last is taken for them.
 template <class P, int kKeys>
 struct SharedChunk : ChunkPieces<P, kKeys> {
   using Pieces = ChunkPieces<P, kKeys>;

@@ -161,7 +161,8 @@ Variant mma_direct() {
           {kGroupRule, "kv_dtype < 2 || arch >= 89", "warps_per_sm % warps == 0",
            // registers of what is in flight, of q and of the result
            "keys * " + kCacheRow +
-               " / 64 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / warps_per_sm - 40",
+               " / 64 + kv_scale * keys / 2 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / "
+               "warps_per_sm - 40",
            merge_rule("q_heads / kv_heads"), "splits == 1 || splits * warps * keys <= 2 * context",
            "combine == 0 || (splits > 1 && splits <= 16 && arch >= 90)", "pdl == 0 || arch >= 90",
            // enough warps for the device, but few waves
