@@ -288,11 +288,13 @@ OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> names) {
 
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                     int most_configs) {
+  check_compiles(find_op(op), dims, dtypes, most_configs);
+}
+void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes, int most_configs) {
 #if WARPTUNE_HAS_CUDA
   const Compiler compiler(KernelSources(std::string(SOURCE_ROOT) + "/kernels"), default_cache_folder());
   for (const DType dtype : dtypes)
     for (const char* arch : {"sm_80", "sm_90a"}) {
-      const OpEntry& entry = find_op(op);
       const Problem problem = entry.op.problem(dims, dtype);
       const DeviceFacts facts = known_device(arch);
       for (const Variant& variant : entry.variants) {
@@ -302,7 +304,7 @@ void check_compiles(const std::string& op, const Dims& dims, std::span<const DTy
       }
     }
 #else
-  (void)op, (void)dims, (void)dtypes, (void)most_configs;
+  (void)entry, (void)dims, (void)dtypes, (void)most_configs;
   GTEST_SKIP() << "built without the CUDA Toolkit";
 #endif
 }

@@ -49,6 +49,8 @@ OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> tensors);
 /// architecture, and fails on an error. Skips where the build has no CUDA.
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                     int most_configs = 4);
+void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
+                    int most_configs = 4);
 
 /// A configuration of a variant, for a problem.
 struct ChosenConfig {
