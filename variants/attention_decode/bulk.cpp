@@ -4,6 +4,7 @@
 #include "attention_decode/args.h"
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
+#include "plain.h"
 
 namespace warptune {
 namespace {
@@ -84,7 +85,8 @@ Variant split_ring() {
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {kPlainDecode, "arch >= 90", "k_layout == 0", "warps * heads_per_block * head_dim <= 4096",
+          {plain_problem(attention_decode()), "arch >= 90", "k_layout == 0",
+           "warps * heads_per_block * head_dim <= 4096",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
