@@ -192,6 +192,7 @@ struct FlashWgmma {
     ScoreBias<T, S> bias;
     Dropout<S> dropout;
     int query, key;  // of this thread's first score of the tile; for bias and dropout
+    unsigned biases[S::kAdditive ? kTileN / 4 : 1];  // of the tile, on their way under the products
 
     __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Shared& shared, int nth)
         : args(args),
@@ -274,11 +275,21 @@ struct FlashWgmma {
     __device__ __forceinline__ auto fragments() -> float (&)[1][kTileN / 8][4] {
       return reinterpret_cast<float(&)[1][kTileN / 8][4]>(s);
     }
+    __device__ __forceinline__ void add_biases() {
+#pragma unroll
+      for (int i = 0; i < kTileN / 4; ++i) {
+        const T low{static_cast<unsigned short>(biases[i])},
+            high{static_cast<unsigned short>(biases[i] >> 16)};
+        s[2 * i] = fmaf(s[2 * i], args.scale * kLog2e, to_float(low) * kLog2e);
+        s[2 * i + 1] = fmaf(s[2 * i + 1], args.scale * kLog2e, to_float(high) * kLog2e);
+      }
+    }
     /// Scores become probabilities; maxima and sums go on.
     template <bool kMask>
     __device__ __forceinline__ void soften() {
       wgmma_hold(s);
-      if constexpr (S::kBias) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
+      if constexpr (S::kAlibi) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
+      if constexpr (S::kAdditive) add_biases();
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         if constexpr (kMask) {
@@ -364,6 +375,7 @@ struct FlashWgmma {
       query = work.first_row + row, key = first_key;
       bias = ScoreBias<T, S>(args, work.sequence, work.head);
       dropout = Dropout<S>(args, work.batch, work.head);
+      if constexpr (S::kAdditive) bias.template fetch<false>(biases, query, key);
     }
     /// After the softmax of the first tile.
     __device__ __forceinline__ void start_output(const Work& work) {
@@ -378,6 +390,7 @@ struct FlashWgmma {
     __device__ __forceinline__ void step(bool more) {
       if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
       key -= kTileN;
+      if constexpr (S::kAdditive) bias.template fetch<true>(biases, query, key);
       issue_both();
       soften<kMask>();
       if (more)
