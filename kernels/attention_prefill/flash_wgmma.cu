@@ -7,6 +7,9 @@
 // of keys are walked from the last visible one down: those that need a mask come first, the rest runs
 // without. Blocks are persistent and draw their work, the longest first, from a counter.
 //
+// Scores lie in registers as those of m16n8 products do, so that bias and dropout are flash_mma's; an
+// additive bias is on its way under the products. Packed and paged keys are other boxes (key_boxes.cuh).
+//
 // kLazy: maxima stay until they would grow by more than 2^8, so that the output is seldom rescaled; kPoly:
 // every so many powers of two are polynomials (both after "FlashAttention-4", 2025).
 #include "attention_prefill/key_boxes.cuh"
