@@ -8,6 +8,9 @@
 // mask come first, the rest runs without. Blocks are persistent and draw their work, the longest first, from
 // a counter, an item ahead. Maxima stay until they would grow by more than 2^8, so that the output is seldom
 // rescaled ("FlashAttention-4", 2025).
+//
+// Scores lie in registers as those of m16n8 products do, so that bias and dropout are flash_mma's; an
+// additive bias is on its way under the products. Packed and paged keys are other boxes (key_boxes.cuh).
 #include "attention_prefill/key_boxes.cuh"
 #include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
@@ -200,6 +203,7 @@ struct FlashWgmma {
     ScoreBias<T, S> bias;
     Dropout<S> dropout;
     int query, key;  // of this thread's first score of the tile; for bias and dropout
+    unsigned biases[S::kAdditive ? kTileN / 4 : 1];  // of the tile, on their way under the products
 
     __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Shared& shared, int nth)
         : args(args),
@@ -278,10 +282,20 @@ struct FlashWgmma {
     __device__ __forceinline__ auto fragments() -> float (&)[1][kTileN / 8][4] {
       return reinterpret_cast<float(&)[1][kTileN / 8][4]>(s);
     }
+    __device__ __forceinline__ void add_biases() {
+#pragma unroll
+      for (int i = 0; i < kTileN / 4; ++i) {
+        const T low{static_cast<unsigned short>(biases[i])},
+            high{static_cast<unsigned short>(biases[i] >> 16)};
+        s[2 * i] = fmaf(s[2 * i], args.scale * kLog2e, to_float(low) * kLog2e);
+        s[2 * i + 1] = fmaf(s[2 * i + 1], args.scale * kLog2e, to_float(high) * kLog2e);
+      }
+    }
     /// Masks scores that are not seen, and moves the maxima on.
     template <bool kMask>
     __device__ __forceinline__ void find_maxima() {
-      if constexpr (S::kBias) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
+      if constexpr (S::kAlibi) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
+      if constexpr (S::kAdditive) add_biases();
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         if constexpr (kMask) {
@@ -368,6 +382,7 @@ struct FlashWgmma {
       query = work.first_row + row, key = first_key;
       bias = ScoreBias<T, S>(args, work.sequence, work.head);
       dropout = Dropout<S>(args, work.batch, work.head);
+      if constexpr (S::kAdditive) bias.template fetch<false>(biases, query, key);
     }
     /// After the softmax of the first tile.
     __device__ __forceinline__ void start_output(const Work& work) {
@@ -382,6 +397,7 @@ struct FlashWgmma {
     __device__ __forceinline__ void step(bool more) {
       if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
       key -= kTileN;
+      if constexpr (S::kAdditive) bias.template fetch<true>(biases, query, key);
       issue_both();
       soften<kMask>();
       if (more)

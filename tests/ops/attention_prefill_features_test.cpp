@@ -59,10 +59,12 @@ std::vector<Dims> some_together() {
       {{"score_bias", "additive"}, {"kv_layout", "packed"}, {"causal", "top_left"}, {"head_dim_v", "128"}},
       {{"page_size", "32"}, {"head_dim_v", "32"}, {"window", "23"}}};
   for (const Dims& feature : features)
-    for (const int head_dim : {64, 128, 256}) {
+    for (const int head_dim : {64, 128}) {
       all.push_back(shape(6, 145, 283, 4, 2, head_dim, feature));
       all.back().emplace_back("uneven", "yes");
     }
+  for (const Dims& feature : {Dims{{"score_bias", "additive"}, {"page_size", "64"}}, Dims{{"dropout", "20"}}})
+    all.push_back(shape(2, 70, 150, 2, 1, 256, feature));
   return all;
 }
 
@@ -159,7 +161,6 @@ INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::Value
 TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
   const OpEntry& entry = find_op("attention_prefill");
   std::vector<Dims> all = each_alone();
-  std::ranges::copy(some_together(), std::back_inserter(all));
   std::ranges::copy(long_caches(), std::back_inserter(all));
   for (const Dims& dims : all)
     for (const DType dtype : kFloats)
@@ -172,6 +173,15 @@ TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
           EXPECT_FALSE(Space(variant, problem, known_device(arch)).configs().empty())
               << problem.key() << " " << name << " " << arch;
         }
+}
+
+TEST(AttentionPrefillSpaces, WgmmaTakesFeaturesTogether) {
+  const OpEntry& entry = find_op("attention_prefill");
+  for (const Dims& dims : some_together()) {
+    const Problem problem = entry.op.problem(dims, DType::bf16);
+    EXPECT_FALSE(Space(entry.variant("flash_wgmma"), problem, known_device("sm_90a")).configs().empty())
+        << problem.key();
+  }
 }
 
 TEST(AttentionPrefillSpaces, AreOfASaneSize) {

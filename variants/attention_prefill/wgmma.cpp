@@ -58,10 +58,12 @@ TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefil
 
 std::vector<Variant> attention_prefill_wgmma() {
   const auto parts = [](const std::string& dim) { return "rint((" + dim + " + 31) / 64)"; };
-  // For output, scores and probabilities of a thread; what the copies of a bias and Philox need is not there.
-  const std::string registers =
-      "(212 - 72 * (consumers == 3) - 56 * (score_bias == 1 || dropout > 0) - "
-      "26 * (score_bias == 1 && dropout > 0))";
+  // Of a thread: output, scores, probabilities, biases; of those it has what masks, Philox and addresses
+  // leave.
+  const auto registers = [](const std::string& tile_n) {
+    return kValueDim + " / 2 + " + tile_n + " * (score_bias == 1 ? 4 : 3) / 4";
+  };
+  const std::string most = "212 - 72 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
   return {{
       .name = "flash_wgmma",
       .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
@@ -73,10 +75,10 @@ std::vector<Variant> attention_prefill_wgmma() {
       .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
                       kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "turns == 0 || consumers > 1",
                       "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
-                      "stages < 3 || head_dim <= 64", kValueDim + " / 2 + tile_n * 3 / 4 <= " + registers,
+                      "stages < 3 || head_dim <= 64", registers("tile_n") + " <= " + most,
                       "consumers < 3 || (score_bias == 0 && dropout == 0)",
                       // Short tiles only where no others fit.
-                      "tile_n >= 64 || (consumers < 3 && " + kValueDim + " / 2 + 48 > " + registers + ")",
+                      "tile_n >= 64 || (consumers < 3 && " + registers("64") + " > " + most + ")",
                       "128 * (stages * tile_n * (" + parts("head_dim") + " + " + parts(kValueDim) +
                           ") + 128 * consumers * max(" + parts("head_dim") + ", " + parts(kValueDim) +
                           ")) + 512 <= shared_per_block",
