@@ -44,6 +44,9 @@ for tool in "${tools[@]}"; do
     failed=1
     grep -hE '=========.*(Error|hazard|Invalid|Uninit|Race)|\[  FAILED' -A4 "$logs"/* | head -60
     echo "sanitize: $tool: found errors ($tests tests passed)"
+  elif ((tests == 0)); then
+    failed=1
+    echo "sanitize: $tool: no test ran; is there a GPU, and does a name fit FILTER?"
   else
     echo "sanitize: $tool: clean ($tests tests)"
   fi

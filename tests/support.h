@@ -49,6 +49,8 @@ OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> tensors);
 /// architecture, and fails on an error. Skips where the build has no CUDA.
 void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
                     int most_configs = 4);
+void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
+                    int most_configs = 4);
 
 /// A configuration of a variant, for a problem.
 struct ChosenConfig {
@@ -65,7 +67,8 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
 void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs);
 /// The kernels that a configuration launches.
 std::set<std::string> kernels_of(const ChosenConfig& chosen);
-/// Whether a variant takes a dtype, and is not one that WARPTUNE_TEST_VENDOR=0 leaves out.
+/// Whether a variant takes a dtype, and is not left out: WARPTUNE_TEST_VENDOR=0 leaves libraries out,
+/// WARPTUNE_TEST_VARIANT=flash_wgmma all others.
 bool takes(const Variant& variant, DType dtype);
 
 /// Does something with configurations chosen for the GPU, which compile ahead on all cores; skips the test

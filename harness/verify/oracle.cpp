@@ -66,6 +66,7 @@ class Reader {
 
 struct Sums {
   double error2 = 0, ref2 = 0, max_error = 0, max_ref = 0;
+  std::string worst;  // where max_error is
 };
 
 }  // namespace
@@ -146,26 +147,24 @@ Verdict Oracle::compare(const TensorSet& set) const {
         s.max_ref = std::max(s.max_ref, std::abs(want));
         if (error > s.max_error) {
           s.max_error = error;
-          verdict.detail = where();
+          s.worst = where();
         }
       }
     }
   }
-  bool ok = true;
+  verdict.ok = true;
   for (const auto& [name, s] : sums) {
     const double rel = s.error2 == 0 ? 0 : std::sqrt(s.error2 / std::max(s.ref2, 1e-300));
     verdict.rel_l2_err = std::max(verdict.rel_l2_err, rel);
     verdict.max_abs_err = std::max(verdict.max_abs_err, s.max_error);
-    ok = ok && rel <= tolerance_.rel_l2 && s.max_error <= tolerance_.max_rel * s.max_ref;
+    if (rel <= tolerance_.rel_l2 && s.max_error <= tolerance_.max_rel * s.max_ref) continue;
+    verdict.ok = false;
+    verdict.detail = s.worst;
   }
-  if (ok) {
-    if (const std::string name = set.broken_fence(); !name.empty()) {
-      verdict.detail = fmt::format("memory outside '{}' was written", name);
-      return verdict;
-    }
-    verdict.detail.clear();
+  if (const std::string name = set.broken_fence(); verdict.ok && !name.empty()) {
+    verdict.ok = false;
+    verdict.detail = fmt::format("memory outside '{}' was written", name);
   }
-  verdict.ok = ok;
   return verdict;
 }
 

@@ -50,8 +50,9 @@ struct RingMerge {
 
   static __device__ __forceinline__ void put(const Output<P>& out, int column, Vec<float, 4> x,
                                              SoftmaxState all) {
+    const float inverse = all.sum > 0.0f ? 1.0f / all.sum : 0.0f;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] = all.sum > 0.0f ? x[i] / all.sum : 0.0f;
+    for (int i = 0; i < 4; ++i) x[i] *= inverse;
     out.template put<4>(column / kPerRow, column % kPerRow * 4, x);
     if (column % kPerRow == 0) out.put_lse(column / kPerRow, all);
   }
@@ -91,7 +92,7 @@ struct RingMerge {
             all);
         put(out, column, x, all);
       }
-      cluster_barrier();  // no block ends while another reads it
+      cluster_barrier_relaxed();  // no block ends while another reads it
     } else if constexpr (kSplits > 1) {
       if (last_to_arrive(workspace.arrivals + first_row, kSplits))
         combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);

@@ -7,22 +7,24 @@
 #include "attention_decode/scores.cuh"
 #include "common/async_copy.cuh"
 #include "common/pdl.cuh"
+#include "common/value_sums.cuh"
 
 namespace warptune {
 
 /// Dynamic shared memory, for `keys` keys: rows of K, where the warps' sums lie later; rows of V; scores
 /// [kHeads][keys]. Rows are apart so that lanes of several keys meet in few banks.
 template <class P, int kBlock, int kLanes, int kHeads>
-struct ShortContext {
+struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
   using C = typename P::C;
-  static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim, kChunks = kHeadDim / kX;
-  static constexpr int kPerLane = ceil_div(kChunks, kLanes), kGroups = kBlock / kLanes, kWarps = kBlock / 32;
+  using Lanes = RowLanes<C, P::kHeadDim, kBlock, kLanes>;
+  using Lanes::chunk, Lanes::group, Lanes::has, Lanes::part;
+  using Lanes::kX, Lanes::kChunks, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
+  static constexpr int kHeadDim = P::kHeadDim;
   static constexpr int kStride = kHeadDim * sizeof(C) + (kLanes < 8 ? 16 * kLanes : 0);
-  static_assert(kHeadDim % kX == 0 && 32 % kLanes == 0);
 
   unsigned char *k, *v;
   float *scores, *sums;
-  int first, keys, group, part;
+  int first, keys;
 
   __device__ __forceinline__ ShortContext(unsigned char* shared, int first, int keys)
       : k(shared),
@@ -30,14 +32,10 @@ struct ShortContext {
         scores(reinterpret_cast<float*>(v + keys * kStride)),
         sums(reinterpret_cast<float*>(shared)),
         first(first),
-        keys(keys),
-        group(threadIdx.x / kLanes),
-        part(threadIdx.x % kLanes) {}
+        keys(keys) {}
 
-  __device__ __forceinline__ int chunk(int j) const { return part + j * kLanes; }
-  __device__ __forceinline__ bool has(int j) const { return kChunks % kLanes == 0 || chunk(j) < kChunks; }
-  __device__ __forceinline__ Vec<float, kX> piece(const unsigned char* rows, int key, int j) const {
-    return to_float(load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + chunk(j) * kX));
+  __device__ __forceinline__ Vec<C, kX> piece(const unsigned char* rows, int key, int j) const {
+    return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + chunk(j) * kX);
   }
 
   /// Asks for `count` rows of K, then of V: a group of copies each.
@@ -80,7 +78,7 @@ struct ShortContext {
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) {
-          const auto x = piece(k, key, j);
+          const auto x = to_float(piece(k, key, j));
 #pragma unroll
           for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -113,37 +111,25 @@ struct ShortContext {
     }
   }
 
-  /// Sums over V: a row per warp and head in `sums`.
-  __device__ __forceinline__ void sum_values() {
-    float out[kHeads][kPerLane * kX] = {};
-    for (int key = group; key < keys; key += kGroups)
+  /// The sums over V, element by element, to put(element of the heads' rows, value).
+  template <class Put>
+  __device__ __forceinline__ void sum_values(Put put) const {
+    ValueSums<C, kHeadDim, kBlock, kLanes, kHeads> of_values;
+    for (int key = group; key < keys; key += kGroups) {
+      float weight[kHeads];
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) weight[h] = scores[h * keys + key];
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
-        if (has(j)) {
-          const auto x = piece(v, key, j);
-#pragma unroll
-          for (int h = 0; h < kHeads; ++h)
-#pragma unroll
-            for (int i = 0; i < kX; ++i) out[h][j * kX + i] += scores[h * keys + key] * x[i];
-        }
-#pragma unroll
-    for (int h = 0; h < kHeads; ++h)
-#pragma unroll
-      for (int j = 0; j < kPerLane; ++j)
-#pragma unroll
-        for (int i = 0; i < kX; ++i) {
-          float x = out[h][j * kX + i];
-#pragma unroll
-          for (int offset = kLanes; offset < 32; offset *= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
-          if (threadIdx.x % 32 < kLanes && has(j))
-            sums[(threadIdx.x / 32 * kHeads + h) * kHeadDim + chunk(j) * kX + i] = x;
-        }
+        if (has(j)) of_values.add(j, piece(v, key, j), weight);
+    }
+    of_values.merge(sums, put);
   }
 };
 
 template <class P, int kBlock, int kLanes, int kHeads>
 __global__ void __launch_bounds__(kBlock) attention_decode_short_context(AttentionDecodeArgs args) {
-  constexpr int kHeadDim = P::kHeadDim, kWarps = kBlock / 32;
+  constexpr int kHeadDim = P::kHeadDim;
   static_assert(P::kGroup % kHeads == 0);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kHeads];
@@ -190,13 +176,9 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
   }
   copy_async_wait<0>();
   __syncthreads();
-  context.sum_values();
-  __syncthreads();
-  for (int item = threadIdx.x; item < kHeads * kHeadDim; item += kBlock) {
-    float value = 0.0f;
-    for (int w = 0; w < kWarps; ++w) value += context.sums[w * kHeads * kHeadDim + item];
+  context.sum_values([&](int item, float value) {
     out.put(item / kHeadDim, item % kHeadDim, value, states[item / kHeadDim]);
-  }
+  });
 }
 
 }  // namespace warptune

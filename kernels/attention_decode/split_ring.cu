@@ -10,8 +10,8 @@
 //
 // Merging: ring_merge.cuh. Flash-decoding: Dao et al., 2023.
 //
-// With kAppend the new key is a chunk of its own: it comes from the fused qkv row through shared memory, and
-// every key of the cache is an old one.
+// With kAppend every key of the cache is an old one. The new key comes from the fused qkv row through shared
+// memory; the last warp of the last split takes it while its first copies are under way.
 #include "attention_decode/ring_append.cuh"
 #include "attention_decode/ring_merge.cuh"
 #include "common/bulk_copy.cuh"
@@ -65,24 +65,26 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   const int split = blockIdx.x, batch = blockIdx.z;
   const int kv_head = blockIdx.y / (kGroup / kHeads);
   const int q_head = kv_head * kGroup + blockIdx.y % (kGroup / kHeads) * kHeads;
+  using P = DecodeProblem<T, kQHeads, kKvHeads, kHeadDim, false, kAppend>;
+  using Fresh = RingAppend<P, kHeads, kWarps * 32, float>;
+  T* const new_tile = reinterpret_cast<T*>(shared + kAppendOffset);
+  [[maybe_unused]] Fresh& fresh = *reinterpret_cast<Fresh*>(new_tile + 2 * kTile);
+  [[maybe_unused]] const float frequency = kAppend ? Fresh::frequency(args) : 0.0f;
   const int length = args.lengths[batch];
   const int cached = kAppend ? max_of(0, length - 1) : length;
-  const int cached_chunks = ceil_div(cached, kKeys);
-  const int chunks = cached_chunks + (kAppend && length > 0);
+  const int chunks = ceil_div(cached, kKeys);
   const int first = static_cast<int>(static_cast<long long>(chunks) * split / kSplits) + warp;
   const int end = static_cast<int>(static_cast<long long>(chunks) * (split + 1) / kSplits);
-  const long long base = (static_cast<long long>(batch) * kKvHeads + kv_head) * args.capacity * kHeadDim;
-  const T* keys = static_cast<const T*>(args.k_cache) + base;
-  const T* values = static_cast<const T*>(args.v_cache) + base;
+  const KvCache<P> cache(args, batch, kv_head);
 
-  const int old_chunks = kAppend ? cached_chunks : chunks - 1;  // written before this step
+  const int old_chunks = kAppend ? chunks : chunks - 1;  // written before this step
 
   const auto ask = [&](int chunk, int slot) {
     const unsigned bytes = min_of(kKeys, cached - chunk * kKeys) * kHeadDim * static_cast<int>(sizeof(T));
     const long long at = static_cast<long long>(chunk) * kTile;
     bulk_expect(full + slot, 2 * bytes);
-    bulk_copy_once(ring + slot * 2 * kTile, keys + at, bytes, full + slot);
-    bulk_copy_once(ring + slot * 2 * kTile + kTile, values + at, bytes, full + slot);
+    bulk_copy_once(ring + slot * 2 * kTile, cache.k + at, bytes, full + slot);
+    bulk_copy_once(ring + slot * 2 * kTile + kTile, cache.v + at, bytes, full + slot);
   };
   if (lane == 0) {
     for (int s = 0; s < kStages; ++s) bulk_barrier_init(full + s);
@@ -90,27 +92,23 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     for (int s = 0; s < kStages; ++s)
       if (first + s * kWarps < min_of(end, old_chunks)) ask(first + s * kWarps, s);
   }
-  using Fresh = RingAppend<kHeads, kHeadDim>;
-  T* const new_tile = reinterpret_cast<T*>(shared + kAppendOffset);
-  [[maybe_unused]] Fresh& fresh = *reinterpret_cast<Fresh*>(new_tile + 2 * kTile);
-  if constexpr (kAppend) fresh.rotate_to(args, length - 1);
+  if constexpr (kAppend) fresh.rotate_to(frequency, length - 1);
   pdl_launch_next();
   pdl_wait();
+  const Output<P> output(args, batch, q_head);
+  if (length == 0) {
+    if (split == 0) output.template put_nothing<kHeads, kWarps * 32>();
+    return;
+  }
   if (!kAppend && lane == 0)
     for (int s = 0; s < kStages; ++s)
       if (first + s * kWarps < end && first + s * kWarps == chunks - 1) ask(chunks - 1, s);
   __syncwarp();
 
+  const bool owner = split == kSplits - 1;  // of the new key
   if constexpr (kAppend) {
-    __syncthreads();
-    if (length > 0) {
-      const bool owner = split == kSplits - 1 && q_head % kGroup == 0;
-      const long long row = base + (length - 1LL) * kHeadDim;
-      fresh.template take<T, kQHeads, kKvHeads, kWarps * 32>(
-          args, batch, q_head, new_tile, new_tile + kTile,
-          owner ? static_cast<T*>(args.k_cache) + row : nullptr,
-          owner ? static_cast<T*>(args.v_cache) + row : nullptr, [](int i) { return i; });
-    }
+    fresh.take(args, cache, batch, q_head, length - 1, owner, owner && q_head % kGroup == 0, new_tile,
+               new_tile + kTile);
     __syncthreads();
   }
 
@@ -146,8 +144,9 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
 
   int slot = 0;
   unsigned parity = 0;
-  for (int chunk = first; chunk < end; chunk += kWarps) {
-    const bool is_new = kAppend && chunk == cached_chunks;
+  const bool takes_new = kAppend && owner && warp == kWarps - 1;
+  for (int chunk = first - (takes_new ? kWarps : 0); chunk < end; chunk += kWarps) {
+    const bool is_new = kAppend && chunk < first;
     if (!is_new) bulk_wait(full + slot, parity);
     const T* k = is_new ? new_tile : ring + slot * 2 * kTile;
     const T* v = k + kTile;
@@ -200,9 +199,9 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     else
       add_values<false, kHeadDim>(v, valid, p, out);
 
+    if (is_new) continue;
     __syncwarp();
-    if (lane == 0 && chunk + kStages * kWarps < min_of(end, cached_chunks))
-      ask(chunk + kStages * kWarps, slot);
+    if (lane == 0 && chunk + kStages * kWarps < end) ask(chunk + kStages * kWarps, slot);
     if (++slot == kStages) {
       slot = 0;
       parity ^= 1;
@@ -210,12 +209,6 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   }
 
   __syncthreads();  // nobody reads the rings any more
-  using P = DecodeProblem<T, kQHeads, kKvHeads, kHeadDim>;
-  const Output<P> output(args, batch, q_head);
-  if (length == 0) {
-    if (split == 0) output.template put_nothing<kHeads, kWarps * 32>();
-    return;
-  }
   using Merge = RingMerge<P, kWarps, kHeads, kSplits, kCluster>;
   Merge& merge = *reinterpret_cast<Merge*>(shared);
 #pragma unroll

@@ -26,7 +26,7 @@ struct AttentionPrefillArgs {
   void* out;              // [tokens, q_heads, head_dim_v], dtype
   void* workspace;        // what the variant asked for, zeroed before the first launch
   int batch;
-  int capacity;  // keys that a sequence of the caches has room for
+  int capacity;  // keys that a sequence of the caches has room for; packed: rows of K and V
   float scale;
 
   int tokens;          // rows of q

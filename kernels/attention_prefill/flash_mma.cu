@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
                  v_address = shared_address(v_tiles);
   float o[kRowTiles][kHeadDimV / 8][4] = {};
-  float row_max[kRowTiles][2], row_sum[kRowTiles][2];  // rows lane / 4 and lane / 4 + 8; sums of this lane
+  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e); sums of this lane.
+  float row_max[kRowTiles][2], row_sum[kRowTiles][2];
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -228,15 +229,13 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float most = row_max[mt][r];
+        float most = -WARPTUNE_INFINITY, shrink;
 #pragma unroll
         for (int nt = 0; nt < kKeyTiles; ++nt)
           most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most * scale;  // a row that saw no key yet
-        const float shrink = exp2_fast(fmaf(row_max[mt][r], scale, -offset));
-        row_max[mt][r] = most;
+        const float offset = raise_max(row_max[mt][r], most * scale, shrink);
         float sum = row_sum[mt][r] * shrink;
 #pragma unroll
         for (int nt = 0; nt < kKeyTiles; ++nt)
@@ -276,7 +275,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
         if (row >= all_rows) continue;
         const Partials<S, kSplits> partials(args);
         const long long index = partials.index(blockIdx.z, sequence.first + row / kPack, head + row % kPack);
-        if (lane % 4 == 0) partials.states[index] = make_float2(row_max[mt][r] * scale, sum);
+        if (lane % 4 == 0) partials.states[index] = make_float2(row_max[mt][r], sum);
         float* const to = partials.rows + index * kHeadDimV + lane % 4 * 2;
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt)
@@ -284,8 +283,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
       } else {
         if constexpr (S::kLse)
           if (lane % 4 == 0 && row < all_rows)
-            lse_rows<S>(args, blockIdx.y, head + row % kPack)[row / kPack] =
-                lse_of(row_max[mt][r] * scale, sum);
+            lse_rows<S>(args, blockIdx.y, head + row % kPack)[row / kPack] = lse_of(row_max[mt][r], sum);
         const float inverse = normalizer<S>(args, sum);
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt) {

@@ -1,17 +1,22 @@
 // Idea: warp-specialised flash attention for Hopper (Shah et al., "FlashAttention-3", 2024). One thread
-// fetches: it asks the tensor memory accelerator for queries, kQueries tiles ahead, and for K and V tiles,
-// kStages deep. kConsumers warpgroups compute, 64 queries each: Q.K^T from shared memory, P.V with P in
-// registers. Q.K^T of the next tile is issued before P.V of this one, so that its softmax runs under P.V,
-// from one item of work to the next too: its output is stored while the first scores of the next are there.
-// And consumers take turns in issuing (kTurns), so that one's softmax runs under the other's products. Tiles
-// of keys are walked from the last visible one down: those that need a mask come first, the rest runs
-// without. Blocks are persistent and draw their work, the longest first, from a counter.
+// fetches: it asks the tensor memory accelerator for queries, a tile ahead, and for K and V tiles, kStages
+// deep. kConsumers warpgroups compute, 64 queries each: Q.K^T from shared memory, P.V with P in registers.
+// Q.K^T of the next tile is issued before P.V of this one, so that its softmax runs under P.V, from one item
+// of work to the next too: its output is stored, by way of the queries' place in shared memory, while the
+// first scores of the next are there. And consumers take turns in issuing (kTurns), so that one's softmax
+// runs under the other's products. Tiles of keys are walked from the last visible one down: those that need a
+// mask come first, the rest runs without. Blocks are persistent and draw their work, the longest first, from
+// a counter, an item ahead. Maxima stay until they would grow by more than 2^8, so that the output is seldom
+// rescaled ("FlashAttention-4", 2025).
 //
-// kLazy: maxima stay until they would grow by more than 2^8, so that the output is seldom rescaled; kPoly:
-// every so many powers of two are polynomials (both after "FlashAttention-4", 2025).
+// Scores lie in registers as those of m16n8 products do, so that bias and dropout are flash_mma's; an
+// additive bias is on its way under the products. Packed and paged keys are other boxes (key_boxes.cuh).
+#include "attention_prefill/key_boxes.cuh"
+#include "attention_prefill/score_tile.cuh"
 #include "attention_prefill/sequence.cuh"
 #include "common/exp2.cuh"
 #include "common/pdl.cuh"
+#include "common/store_matrix.cuh"
 #include "common/tensor_copy.cuh"
 #include "common/vec.cuh"
 #include "common/wgmma.cuh"
@@ -22,6 +27,9 @@ namespace warptune {
 struct Work {
   int head, batch, first_row, rows, first_tile, tiles, masked;
   Sequence sequence;
+
+  static constexpr int kNone = -1;  // as a head: there is no more
+  __device__ __forceinline__ int last_tile() const { return first_tile + tiles - 1; }
 };
 
 /// Item `index` of the tiles of queries of batch * kQHeads heads: kTogether heads at a time, which share the
@@ -59,119 +67,124 @@ struct RingPosition {
   }
 };
 
-/// Four lanes hold 4 bytes each of 4 pieces of 16 bytes: afterwards each holds one piece, lane i the ith.
-__device__ __forceinline__ void transpose_quad(unsigned (&x)[4]) {
-  const bool odd = threadIdx.x & 1, high = threadIdx.x & 2;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? x[i] : x[i + 1], 1);
-    (odd ? x[i] : x[i + 1]) = got;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const unsigned got = __shfl_xor_sync(0xffffffffu, high ? x[i] : x[i + 2], 2);
-    (high ? x[i] : x[i + 2]) = got;
-  }
-}
-
-template <class T, class S, int kConsumers, int kTileN, int kStages, int kQueries, bool kTurns, int kTogether,
-          bool kLazy, int kPoly>
+template <class T, class S, int kConsumers, int kTileN, int kStages, bool kTurns, int kTogether>
 struct FlashWgmma {
-  static constexpr int kHeadDim = S::kHeadDim, kTileM = 64 * kConsumers;
-  static constexpr int kParts = ceil_div(kHeadDim, 64);  // of 64 elements, each a swizzled matrix
+  static constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kTileM = 64 * kConsumers;
+  // Of 64 elements, each a swizzled matrix.
+  static constexpr int kParts = ceil_div(kHeadDim, 64), kPartsV = ceil_div(kHeadDimV, 64);
   static constexpr int kPartM = kTileM * 128, kPartN = kTileN * 128;
-  static constexpr bool kManyRegisters = kHeadDim / 2 + kTileN * 3 / 4 > 190;
-  static_assert(kHeadDim % 16 == 0 && kTileN % 16 == 0);
+  static constexpr int kQueries = 2, kPartsQ = max_of(kParts, kPartsV);  // queries, and later their output
+  static constexpr bool kManyRegisters = kHeadDimV / 2 + kTileN * 3 / 4 > 190;
+  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0 && kTileN % 16 == 0);
   using QRing = RingPosition<kQueries>;
+  using WorkRing = RingPosition<kQueries + 1>;
   using Ring = RingPosition<kStages>;
+  using Boxes = KeyBoxes<S, kTileN>;
 
   struct Barriers {
     BulkBarrier q_full[kQueries], q_empty[kQueries];
     BulkBarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   };
   struct Shared {  // aligned to 1024
-    unsigned char q[kQueries][kParts * kPartM], k[kStages][kParts * kPartN], v[kStages][kParts * kPartN];
+    unsigned char q[kQueries][kPartsQ * kPartM], k[kStages][kParts * kPartN], v[kStages][kPartsV * kPartN];
     Barriers barriers;
-    int items[kQueries];  // whose queries these are; -1: none, the work is done
+    Work works[kQueries + 1];  // of the queries in shared memory, and of those to come
   };
 
-  static __device__ __forceinline__ Work work_of(const AttentionPrefillArgs& args, int item) {
-    return find_work<S, kTileM, kTileN, kTogether>(args, item);
-  }
-
-  /// One thread: the items of this block, the queries of each, K of its first tile, and then K of the next
-  /// and V of the last in turn, as they are read.
+  /// One thread: the items of this block, the queries of each, and K of a tile and V of the tile before it in
+  /// turn, as they are read, from one item to the next too.
   struct Producer {
     const AttentionPrefillArgs& args;
     const TensorMap &q_map, &k_map, &v_map;
     Shared& shared;
+    const int items;
+    int item;
     QRing q_ring;
+    WorkRing work_ring;
     Ring k_ring, v_ring;
 
-    template <int kPart>
-    __device__ __forceinline__ void fetch(const TensorMap& map, unsigned char* to, int y, int z,
-                                          BulkBarrier* full) {
-      bulk_expect(full, kParts * kPart);
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) tensor_copy(to + part * kPart, map, part * 64, y, z, full);
+    __device__ __forceinline__ Producer(const AttentionPrefillArgs& args, const TensorMap& q_map,
+                                        const TensorMap& k_map, const TensorMap& v_map, Shared& shared)
+        : args(args),
+          q_map(q_map),
+          k_map(k_map),
+          v_map(v_map),
+          shared(shared),
+          items(args.batch * S::kQHeads * ceil_div(args.q_len, kTileM)),
+          item(blockIdx.x) {}
+
+    /// The next item that has anything to store.
+    __device__ __forceinline__ Work& draw() {
+      int* const counter = static_cast<int*>(args.workspace);  // zero again after the last item
+      Work& work = shared.works[work_ring.slot];
+      work_ring.advance();
+      for (;;) {
+        if (item >= items) {
+          work.head = Work::kNone;
+          return work;
+        }
+        work = find_work<S, kTileM, kTileN, kTogether>(args, item);
+        const int drawn = atomicAdd(counter, 1);
+        if (drawn == items - 1) *counter = 0;
+        item = drawn + gridDim.x;
+        if (work.rows > 0 || S::kLse) return work;
+      }
     }
-    __device__ __forceinline__ void fetch_keys(int tile, int head) {
+    __device__ __forceinline__ void fetch_queries(const Work& work) {
+      BulkBarrier* const full = &shared.barriers.q_full[q_ring.slot];
+      bulk_expect(full, kParts * kPartM);
+#pragma unroll
+      for (int part = 0; part < kParts; ++part)
+        tensor_copy(shared.q[q_ring.slot] + part * kPartM, q_map, part * 64, work.head,
+                    work.sequence.first + work.first_row, full);
+    }
+    __device__ __forceinline__ void fetch_keys(int tile, const Boxes& boxes) {
       Barriers& b = shared.barriers;
       bulk_wait(&b.k_empty[k_ring.slot], k_ring.parity ^ 1);
-      fetch<kPartN>(k_map, shared.k[k_ring.slot], tile * kTileN, head, &b.k_full[k_ring.slot]);
+      boxes.template fetch<kParts>(k_map, shared.k[k_ring.slot], tile, &b.k_full[k_ring.slot]);
       k_ring.advance();
     }
-    __device__ __forceinline__ void fetch_values(int tile, int head) {
+    __device__ __forceinline__ void fetch_values(int tile, const Boxes& boxes) {
       Barriers& b = shared.barriers;
       bulk_wait(&b.v_empty[v_ring.slot], v_ring.parity ^ 1);
-      fetch<kPartN>(v_map, shared.v[v_ring.slot], tile * kTileN, head, &b.v_full[v_ring.slot]);
+      boxes.template fetch<kPartsV>(v_map, shared.v[v_ring.slot], tile, &b.v_full[v_ring.slot]);
       v_ring.advance();
     }
-    __device__ __forceinline__ void fetch_item(const Work& work) {
-      const int row = work.sequence.first + work.first_row;
-      const int head = work.batch * S::kKvHeads + work.head / (S::kQHeads / S::kKvHeads);
-      fetch<kPartM>(q_map, shared.q[q_ring.slot], work.head, row, &shared.barriers.q_full[q_ring.slot]);
-      const int last = work.first_tile + work.tiles - 1;
-      fetch_keys(last, head);
-      for (int tile = last - 1; tile >= work.first_tile; --tile) {
-        fetch_keys(tile, head);
-        fetch_values(tile + 1, head);
-      }
-      fetch_values(work.first_tile, head);
-    }
-
     __device__ __forceinline__ void run() {
-      const int items = args.batch * S::kQHeads * ceil_div(args.q_len, kTileM);
-      int* const counter = static_cast<int*>(args.workspace);  // zero again after the last item
-      for (int item = blockIdx.x; item >= 0;) {
-        int next = -1;
-        Work work{};
-        if (item < items) {
-          const int drawn = atomicAdd(counter, 1);
-          if (drawn == items - 1) *counter = 0;
-          next = drawn + gridDim.x;
-          work = work_of(args, item);
-          if (work.rows <= 0 && !S::kLse) {
-            item = next;
-            continue;
+      const Work* last = nullptr;  // whose first tile of values is yet to be fetched
+      for (const Work* work = &draw();;) {
+        bulk_wait(&shared.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
+        const bool ends = work->head == Work::kNone, walks = !ends && work->tiles > 0;
+        if (walks) {
+          fetch_queries(*work);
+          fetch_keys(work->last_tile(), boxes_of(*work));
+        } else {
+          barrier_arrive(&shared.barriers.q_full[q_ring.slot]);
+        }
+        q_ring.advance();
+        if (last != nullptr) fetch_values(last->first_tile, boxes_of(*last));
+        last = walks ? work : nullptr;
+        if (ends) return;
+        const Work* const next = &draw();
+        if (walks) {
+          const Boxes boxes = boxes_of(*work);
+          for (int tile = work->last_tile() - 1; tile >= work->first_tile; --tile) {
+            fetch_keys(tile, boxes);
+            fetch_values(tile + 1, boxes);
           }
         }
-        bulk_wait(&shared.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
-        shared.items[q_ring.slot] = item < items ? item : -1;
-        if (work.tiles > 0)
-          fetch_item(work);
-        else
-          barrier_arrive(&shared.barriers.q_full[q_ring.slot]);
-        q_ring.advance();
-        item = next;
+        work = next;
       }
+    }
+    __device__ __forceinline__ Boxes boxes_of(const Work& work) const {
+      return Boxes(args, work.sequence, work.batch, work.head);
     }
   };
 
   /// A warpgroup that computes: queries 64 * nth and on of each item. A thread holds parts of two rows, lane
   /// / 4 and lane / 4 + 8 of its warp's 16.
   struct Consumer {
-    static constexpr float kSlack = kLazy ? 8.0f : 0.0f;  // a maximum may be 2^kSlack too small
+    static constexpr float kSlack = 8;  // a maximum may be 2^kSlack too small
 
     const AttentionPrefillArgs& args;
     Shared& shared;
@@ -179,12 +192,18 @@ struct FlashWgmma {
     const unsigned q, k, v;
     const float scale, slack;
     QRing q_ring;
+    WorkRing work_ring;
     Ring k_ring, v_ring;
-    float s[kTileN / 2], o[kHeadDim / 2];
+    float s[kTileN / 2], o[kHeadDimV / 2];
     unsigned p[kTileN / 16][4];
     float row_max[2], row_sum[2];
+    float offset[2];  // of the scores of a tile, in units of log2(e)
     float shrink[2];  // what o is yet to be multiplied with
     int seen[2];      // keys below the last that a row sees, counted from this thread's first of the tile
+    ScoreBias<T, S> bias;
+    Dropout<S> dropout;
+    int query, key;  // of this thread's first score of the tile; for bias and dropout
+    unsigned biases[S::kAdditive ? kTileN / 4 : 1];  // of the tile, on their way under the products
 
     __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Shared& shared, int nth)
         : args(args),
@@ -197,7 +216,7 @@ struct FlashWgmma {
           q(shared_address(shared.q) + nth * 64 * 128),
           k(shared_address(shared.k)),
           v(shared_address(shared.v)),
-          scale(args.scale * kLog2e),
+          scale(S::kBias ? 1.0f : args.scale * kLog2e),
           slack(kSlack / scale) {}
 
     __device__ __forceinline__ void release(BulkBarrier* barrier) const {
@@ -210,10 +229,6 @@ struct FlashWgmma {
     __device__ __forceinline__ void wait_for_values() const {
       bulk_wait(&shared.barriers.v_full[v_ring.slot], v_ring.parity);
     }
-    __device__ __forceinline__ void release_queries() {
-      release(&shared.barriers.q_empty[q_ring.slot]);
-      q_ring.advance();
-    }
     __device__ __forceinline__ void release_keys() {
       release(&shared.barriers.k_empty[k_ring.slot]);
       k_ring.advance();
@@ -225,7 +240,7 @@ struct FlashWgmma {
 
     /// s = q . k^T, not waited for.
     __device__ __forceinline__ void issue_scores() {
-      const unsigned long long a = wgmma_swizzled(q + q_ring.slot * (kParts * kPartM)),
+      const unsigned long long a = wgmma_swizzled(q + q_ring.slot * (kPartsQ * kPartM)),
                                b = wgmma_swizzled(k + k_ring.slot * (kParts * kPartN));
       wgmma_hold(s);
       wgmma_begin();
@@ -237,13 +252,13 @@ struct FlashWgmma {
     }
     /// o += p . v, not waited for.
     __device__ __forceinline__ void issue_output() {
-      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (kParts * kPartN), kPartN);
+      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (kPartsV * kPartN), kPartN);
       wgmma_hold(o);
       wgmma_hold(p);
       wgmma_begin();
 #pragma unroll
       for (int kk = 0; kk < kTileN / 16; ++kk)
-        wgmma<T, kHeadDim>(o, p[kk], wgmma_advance(b, kk * 2048), true);
+        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
       wgmma_commit();
     }
     /// The scores of a tile and the output of the one before it: the scores are waited for.
@@ -263,10 +278,24 @@ struct FlashWgmma {
       release_values();
     }
 
-    /// Scores become probabilities; maxima and sums go on.
+    /// The scores as fragments of a warp's 16 queries by 8 keys.
+    __device__ __forceinline__ auto fragments() -> float (&)[1][kTileN / 8][4] {
+      return reinterpret_cast<float(&)[1][kTileN / 8][4]>(s);
+    }
+    __device__ __forceinline__ void add_biases() {
+#pragma unroll
+      for (int i = 0; i < kTileN / 4; ++i) {
+        const T low{static_cast<unsigned short>(biases[i])},
+            high{static_cast<unsigned short>(biases[i] >> 16)};
+        s[2 * i] = fmaf(s[2 * i], args.scale * kLog2e, to_float(low) * kLog2e);
+        s[2 * i + 1] = fmaf(s[2 * i + 1], args.scale * kLog2e, to_float(high) * kLog2e);
+      }
+    }
+    /// Masks scores that are not seen, and moves the maxima on.
     template <bool kMask>
-    __device__ __forceinline__ void soften() {
-      wgmma_hold(s);
+    __device__ __forceinline__ void find_maxima() {
+      if constexpr (S::kAlibi) add_bias(fragments(), bias, args.scale * kLog2e, query, key);
+      if constexpr (S::kAdditive) add_biases();
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         if constexpr (kMask) {
@@ -280,25 +309,34 @@ struct FlashWgmma {
         float most[2] = {row_max[r], row_max[r]};
 #pragma unroll
         for (int i = 0; i < kTileN / 4; ++i) most[i % 2] = fmaxf(most[i % 2], s[i / 2 * 4 + r * 2 + i % 2]);
-        most[0] = fmaxf(most[0], most[1]);
-        most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 1));
-        most[0] = fmaxf(most[0], __shfl_xor_sync(0xffffffffu, most[0], 2));
-        const bool moves = !kLazy || most[0] > row_max[r] + slack;
-        if (!moves) most[0] = row_max[r];
+        float top = fmaxf(most[0], most[1]);
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const bool moves = top > row_max[r] + slack;
+        if (!moves) top = row_max[r];
         // a row that saw no key yet has no maximum
-        const float offset = kMask && most[0] == -WARPTUNE_INFINITY ? 0.0f : most[0] * scale;
-        shrink[r] = moves ? exp2_fast(fmaf(row_max[r], scale, -offset)) : 1.0f;
-        row_max[r] = most[0];
-        float sum[2] = {row_sum[r] * shrink[r], 0};
-#pragma unroll
-        for (int i = 0; i < kTileN / 4; ++i) {
-          float& score = s[i / 2 * 4 + r * 2 + i % 2];
-          score = fmaf(score, scale, -offset);
-          score = kPoly > 0 && i % max_of(kPoly, 1) == 1 ? exp2_polynomial(score) : exp2_fast(score);
-          sum[i % 2] += score;
-        }
-        row_sum[r] = sum[0] + sum[1];
+        const bool saw_none = (kMask || S::kAdditive) && top == -WARPTUNE_INFINITY;
+        offset[r] = saw_none ? 0.0f : top * scale;
+        shrink[r] = moves ? exp2_fast(fmaf(row_max[r], scale, -offset[r])) : 1.0f;
+        row_max[r] = top;
+        row_sum[r] *= shrink[r];
       }
+    }
+    /// Scores become probabilities; maxima and sums go on.
+    template <bool kMask>
+    __device__ __forceinline__ void soften() {
+      wgmma_hold(s);
+      find_maxima<kMask>();
+      float sum[2][2] = {};
+#pragma unroll
+      for (int i = 0; i < kTileN / 2; ++i) {
+        const int r = i / 2 % 2;
+        s[i] = exp2_fast(fmaf(s[i], scale, -offset[r]));
+        sum[r][i % 2] += s[i];
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) row_sum[r] += sum[r][0] + sum[r][1];
+      if constexpr (S::kDropout) drop_weights(fragments(), dropout, query, key);
       wgmma_hold(s);
     }
     __device__ __forceinline__ void pack_probabilities() {
@@ -306,9 +344,9 @@ struct FlashWgmma {
       for (int i = 0; i < kTileN / 4; ++i) p[i / 4][i % 4] = pack2<T>(s[2 * i], s[2 * i + 1]);
     }
     __device__ __forceinline__ void rescale() {
-      if (kLazy && !__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) return;
+      if (!__any_sync(0xffffffffu, shrink[0] != 1.0f || shrink[1] != 1.0f)) return;
 #pragma unroll
-      for (int i = 0; i < kHeadDim / 2; ++i) o[i] *= shrink[i / 2 % 2];
+      for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= shrink[i / 2 % 2];
     }
 
     /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
@@ -316,7 +354,7 @@ struct FlashWgmma {
       if (valid >= kTileN) return;
       wait_for_values();
       const int pieces = (kTileN - valid) * 8;
-      for (int i = threadIdx.x % 128; i < kParts * pieces; i += 128) {
+      for (int i = threadIdx.x % 128; i < kPartsV * pieces; i += 128) {
         const int part = i / pieces, piece = i - part * pieces;
         *reinterpret_cast<uint4*>(shared.v[v_ring.slot] + part * kPartN + valid * 128 + piece * 16) =
             make_uint4(0, 0, 0, 0);
@@ -325,56 +363,58 @@ struct FlashWgmma {
       named_barrier_sync(1 + kConsumers + nth, 128);
     }
 
-    /// The next item that sees keys, its queries there; of those before it that see none, zeros. False: none.
-    __device__ __forceinline__ bool take(Work& work) {
-      for (;;) {
-        bulk_wait(&shared.barriers.q_full[q_ring.slot], q_ring.parity);
-        const int item = shared.items[q_ring.slot];
-        if (item < 0) return false;
-        work = work_of(args, item);
-        if (work.tiles > 0) return true;
-        release_queries();
-        const float none[2] = {};
-        store<true>(work, none, none);
-      }
+    /// The next item, its queries there.
+    __device__ __forceinline__ const Work& take() {
+      bulk_wait(&shared.barriers.q_full[q_ring.slot], q_ring.parity);
+      const Work& work = shared.works[work_ring.slot];
+      work_ring.advance();
+      return work;
     }
 
     /// Before the first tile of an item.
     __device__ __forceinline__ void begin(const Work& work) {
-      const int first_key = (work.first_tile + work.tiles - 1) * kTileN + lane % 4 * 2;
+      const int first_key = work.last_tile() * kTileN + lane % 4 * 2;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         row_max[r] = -WARPTUNE_INFINITY, row_sum[r] = 0;
         seen[r] = visible_keys<S::kCausal>(work.sequence, work.first_row + row + 8 * r) - first_key;
       }
+      query = work.first_row + row, key = first_key;
+      bias = ScoreBias<T, S>(args, work.sequence, work.head);
+      dropout = Dropout<S>(args, work.batch, work.head);
+      if constexpr (S::kAdditive) bias.template fetch<false>(biases, query, key);
     }
     /// After the softmax of the first tile.
     __device__ __forceinline__ void start_output(const Work& work) {
 #pragma unroll
-      for (int i = 0; i < kHeadDim / 2; ++i) o[i] = 0;
+      for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0;
       pack_probabilities();
-      clear_values_past(work.sequence.kv_len - (work.first_tile + work.tiles - 1) * kTileN);
+      clear_values_past(work.sequence.kv_len - work.last_tile() * kTileN);
     }
 
     /// A further tile. Its keys are there; `more`: another follows.
     template <bool kMask>
     __device__ __forceinline__ void step(bool more) {
       if constexpr (kMask) seen[0] += kTileN, seen[1] += kTileN;
+      key -= kTileN;
+      if constexpr (S::kAdditive) bias.template fetch<true>(biases, query, key);
       issue_both();
       soften<kMask>();
       if (more)
         wait_for_keys();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
       wait_for_output();
+      pack_probabilities();  // before: the compiler's order of the whole step is better
       rescale();
-      pack_probabilities();
     }
-    /// All tiles of an item but the first.
-    __device__ __forceinline__ void walk(const Work& work) {
-      if (work.tiles > 1) wait_for_keys();
-      int tile = 1;
-      for (; tile < work.masked; ++tile) step<true>(tile + 1 < work.tiles);
-      for (; tile < work.tiles; ++tile) step<false>(tile + 1 < work.tiles);
-      release_queries();
+    /// The first tile of an item, after nothing.
+    __device__ __forceinline__ void start(const Work& work) {
+      begin(work);
+      wait_for_keys();
+      issue_scores();
+      wgmma_wait<0>();
+      release_keys();
+      soften<true>();
+      start_output(work);
     }
     /// The first tile of an item and the end of the one before it.
     __device__ __forceinline__ void go_on(const Work& last, const Work& work) {
@@ -384,67 +424,110 @@ struct FlashWgmma {
       issue_both();
       soften<true>();
       wait_for_output();
-      store<false>(last, last_max, last_sum);
+      store(last, last_max, last_sum);
       start_output(work);
     }
+    /// All tiles of an item but the first.
+    __device__ __forceinline__ void walk(const Work& work) {
+      const int tiles = work.tiles, masked = work.masked;
+      if (tiles > 1) wait_for_keys();
+      int tile = 1;
+      for (; tile < masked; ++tile) step<true>(tile + 1 < tiles);
+      for (; tile < tiles; ++tile) step<false>(tile + 1 < tiles);
+      q_ring.advance();
+    }
+    /// The end of an item, before nothing.
+    __device__ __forceinline__ void finish(const Work& work) {
+      wait_for_values();
+      issue_output();
+      wait_for_output();
+      store(work, row_max, row_sum);
+    }
 
-    /// Of the rows of an item; kZeros: zeros, and o is not looked at.
-    template <bool kZeros>
-    __device__ __forceinline__ void store(const Work& work, const float (&max)[2],
-                                          const float (&sums)[2]) const {
-      constexpr long long kStride = static_cast<long long>(S::kQHeads) * kHeadDim;
-      T* const out =
-          static_cast<T*>(args.out) + (work.sequence.first + work.first_row) * kStride + work.head * kHeadDim;
+    /// What becomes of the sums of this thread's rows: lse, and by what the rows are to be multiplied.
+    __device__ __forceinline__ void finish_sums(const Work& work, const float (&max)[2],
+                                                const float (&sums)[2], float (&inverse)[2]) const {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         float sum = sums[r];
         sum += __shfl_xor_sync(0xffffffffu, sum, 1);
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-        const int nth_row = row + 8 * r;
-        const bool is_query = nth_row < work.rows;
-        if (S::kLse && lane % 4 == 0 && work.first_row + nth_row < ceil_div(args.q_len, 32) * 32)
-          lse_rows<S>(args, work.batch, work.head)[work.first_row + nth_row] =
-              is_query ? lse_of(max[r] * scale, sum) : WARPTUNE_INFINITY;
-        const float inverse = normalizer<S>(args, sum);
-#pragma unroll
-        for (int first = 0; first < kHeadDim / 8; first += 4) {
-          unsigned piece[4] = {};
-          if constexpr (!kZeros) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-              if (first + i < kHeadDim / 8)
-                piece[i] =
-                    pack2<T>(o[(first + i) * 4 + r * 2] * inverse, o[(first + i) * 4 + r * 2 + 1] * inverse);
-            transpose_quad(piece);
-          }
-          const int chunk = first + lane % 4;
-          if (is_query && chunk < kHeadDim / 8)
-            *reinterpret_cast<uint4*>(out + nth_row * kStride + chunk * 8) =
-                make_uint4(piece[0], piece[1], piece[2], piece[3]);
-        }
+        inverse[r] = normalizer<S>(args, sum);
+        const int at = row + 8 * r;
+        if (S::kLse && lane % 4 == 0 && work.first_row + at < ceil_div(args.q_len, 32) * 32)
+          lse_rows<S>(args, work.batch, work.head)[work.first_row + at] =
+              at < work.rows ? lse_of(max[r] * scale, sum) : WARPTUNE_INFINITY;
       }
+    }
+    /// Writes this warp's 16 rows, 16 bytes at a time: what(row, piece).
+    template <class What>
+    __device__ __forceinline__ void put_rows(const Work& work, What what) const {
+      constexpr long long kStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
+      constexpr int kPieces = kHeadDimV / 8, kPerLane = kPieces / 2;
+      const int first = nth * 64 + threadIdx.x % 128 / 32 * 16;
+      T* const out = static_cast<T*>(args.out) + (work.sequence.first + work.first_row + first) * kStride +
+                     work.head * kHeadDimV;
+      uint4 x[kPerLane];
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) x[i] = what((i * 32 + lane) / kPieces, (i * 32 + lane) % kPieces);
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        const int row = (i * 32 + lane) / kPieces, piece = (i * 32 + lane) % kPieces;
+        if (first + row < work.rows) *reinterpret_cast<uint4*>(out + row * kStride + piece * 8) = x[i];
+      }
+    }
+    /// o, by way of the rows of shared memory that were this warp's queries, swizzled as they were.
+    __device__ __forceinline__ void store(const Work& work, const float (&max)[2], const float (&sums)[2]) {
+      float inverse[2];
+      finish_sums(work, max, sums, inverse);
+      const int slot = q_ring.slot ^ 1, first = nth * 64 + threadIdx.x % 128 / 32 * 16;
+      unsigned char* const rows = shared.q[slot] + first * 128;
+      const auto at = [](int row, int piece) {
+        return piece / 8 * kPartM + row * 128 + ((piece % 8 ^ row % 8) << 4);
+      };
+#pragma unroll
+      for (int i = 0; i < kHeadDimV / 16; ++i) {
+        unsigned x[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          x[j] = pack2<T>(o[i * 8 + j * 2] * inverse[j % 2], o[i * 8 + j * 2 + 1] * inverse[j % 2]);
+        store_matrix_x4_at(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
+      }
+      __syncwarp();
+      put_rows(work,
+               [&](int row, int piece) { return *reinterpret_cast<const uint4*>(rows + at(row, piece)); });
+      wgmma_publish();
+      release(&shared.barriers.q_empty[slot]);
+    }
+    /// Of an item that sees no keys.
+    __device__ __forceinline__ void store_zeros(const Work& work) {
+      const float none[2] = {};
+      float inverse[2];
+      finish_sums(work, none, none, inverse);
+      put_rows(work, [](int, int) { return uint4{}; });
+      release(&shared.barriers.q_empty[q_ring.slot]);
+      q_ring.advance();
     }
 
     __device__ __forceinline__ void run() {
       if (kTurns && nth == kConsumers - 1) named_barrier_arrive(next_turn, 256);
-      Work work;
-      if (take(work)) {
-        begin(work);
-        wait_for_keys();
-        issue_scores();
-        wgmma_wait<0>();
-        release_keys();
-        soften<true>();
-        start_output(work);
-        for (Work next;; work = next) {
-          walk(work);
-          if (!take(next)) break;
-          go_on(work, next);
+      for (const Work* last = nullptr;;) {
+        const Work& work = take();
+        const bool ends = work.head == Work::kNone, walks = !ends && work.tiles > 0;
+        if (last != nullptr && walks) {
+          go_on(*last, work);
+        } else {
+          if (last != nullptr) finish(*last);
+          if (ends) break;
+          if (!walks) {
+            store_zeros(work);
+            last = nullptr;
+            continue;
+          }
+          start(work);
         }
-        wait_for_values();
-        issue_output();
-        wait_for_output();
-        store<false>(work, row_max, row_sum);
+        walk(work);
+        last = &work;
       }
       if (kTurns && nth == 0) named_barrier_sync(my_turn, 256);  // the last arrival
     }
@@ -472,7 +555,7 @@ struct FlashWgmma {
     pdl_wait();
     if (group == 0) {
       if constexpr (kConsumers > 1) give_registers_back<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
-      if (threadIdx.x == 0) Producer{args, q_map, k_map, v_map, shared}.run();
+      if (threadIdx.x == 0) Producer(args, q_map, k_map, v_map, shared).run();
     } else {
       if constexpr (kConsumers > 1) take_registers<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
       Consumer(args, shared, group - 1).run();
@@ -481,15 +564,13 @@ struct FlashWgmma {
 };
 
 /// The workspace: an int, zero before and after.
-template <class T, class S, int kConsumers, int kTileN, int kStages, int kQueries, bool kTurns, int kTogether,
-          bool kLazy, int kPoly>
+template <class T, class S, int kConsumers, int kTileN, int kStages, bool kTurns, int kTogether>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     attention_prefill_flash_wgmma(AttentionPrefillArgs args, const __grid_constant__ TensorMap q_map,
                                   const __grid_constant__ TensorMap k_map,
                                   const __grid_constant__ TensorMap v_map) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  FlashWgmma<T, S, kConsumers, kTileN, kStages, kQueries, kTurns, kTogether, kLazy, kPoly>::run(
-      args, q_map, k_map, v_map, memory);
+  FlashWgmma<T, S, kConsumers, kTileN, kStages, kTurns, kTogether>::run(args, q_map, k_map, v_map, memory);
 }
 
 }  // namespace warptune

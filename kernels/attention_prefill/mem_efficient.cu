@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   const float to_log2 = args.scale * kLog2e;
   const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
   float o[kMt][2 * kHeldPairs][4] = {};
-  float row_max[kMt][2], row_sum[kMt][2];  // maxima of whole rows; sums of this lane
+  float row_max[kMt][2], row_sum[kMt][2];  // maxima of whole rows, in units of log2(e); sums of this lane
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
@@ -234,13 +234,11 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float most = row_max[mt][r];
+        float most = -WARPTUNE_INFINITY;
 #pragma unroll
         for (int w = 0; w < kWarpsN; ++w)
           most = fmaxf(most, of_row[w * kQueries + tile_row + mt * 16 + r * 8]);
-        const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most * scale;  // a row that saw no key yet
-        shrink[mt][r] = exp2_fast(fmaf(row_max[mt][r], scale, -offset));
-        row_max[mt][r] = most;
+        const float offset = raise_max(row_max[mt][r], most * scale, shrink[mt][r]);
         row_sum[mt][r] *= shrink[mt][r];
 #pragma unroll
         for (int nt = 0; nt < kNt; ++nt)
@@ -318,7 +316,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
       factor[mt][r] = normalizer<S>(args, sum);
       if constexpr (S::kLse)
         if (warp % kWarpsN == 0 && lane % 4 == 0 && tile_row + mt * 16 + r * 8 < rows)
-          lse_rows<S>(args, b, head)[my_row + mt * 16 + r * 8] = lse_of(row_max[mt][r] * scale, sum);
+          lse_rows<S>(args, b, head)[my_row + mt * 16 + r * 8] = lse_of(row_max[mt][r], sum);
     }
   for (int pair = 0; pair < kPairs; pair += kHeldPairs)
     for_pieces<kMt, 2 * kHeldPairs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {

@@ -37,6 +37,17 @@ __device__ __forceinline__ void hide_keys(float (&s)[kMt][kNt][4], const Attenti
     }
 }
 
+/// Raises the maximum of a row, in units of log2(e), to cover that of a tile. Returns what scores are taken
+/// relative to; `shrink` is the factor for all that was summed up relative to the last one: of the rounded
+/// offsets, so that it is 1 where the maximum stays, however many tiles there are.
+__device__ __forceinline__ float raise_max(float& row_max, float most, float& shrink) {
+  most = fmaxf(row_max, most);
+  const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most;  // a row that saw no key yet
+  shrink = exp2_fast(row_max - offset);
+  row_max = most;
+  return offset;
+}
+
 /// Zeros for the weights that dropout drops.
 template <class S, int kMt, int kNt>
 __device__ __forceinline__ void drop_weights(float (&weights)[kMt][kNt][4], const Dropout<S>& dropout,

@@ -88,8 +88,9 @@ struct ScoreBias {
   const T* rows = nullptr;
   long long stride = 0;
   float slope = 0;
-  Sequence sequence;
+  Sequence sequence = {};
 
+  ScoreBias() = default;
   __device__ __forceinline__ ScoreBias(const AttentionPrefillArgs& args, const Sequence& s, int head)
       : sequence(s) {
     if constexpr (S::kAdditive) {
@@ -107,6 +108,23 @@ struct ScoreBias {
       return -slope * static_cast<float>(abs(position_of<S::kCausal>(sequence, i) - key));
     return 0.0f;
   }
+  /// Additive: as 16-bit values in units of 1 those of queries i and i + 8 in turn, for a pair of keys from
+  /// `key` (even) on, for the pair 8 keys on, and so on; kAll: the sequence has all these keys. Anything
+  /// beyond queries and keys.
+  template <bool kAll, int kCount>
+  __device__ __forceinline__ void fetch(unsigned (&to)[kCount], int i, int key) const {
+    const int last = sequence.q_len - 1, last_key = sequence.kv_len - 1;
+    const T* const pair[2] = {rows + min(i, last) * stride, rows + min(i + 8, last) * stride};
+    const auto at = [=](int n) { return kAll ? key + n / 2 * 8 : min(key + n / 2 * 8, last_key & ~1); };
+    if (stride % 2 == 0) {
+#pragma unroll
+      for (int n = 0; n < kCount; ++n) to[n] = *reinterpret_cast<const unsigned*>(pair[n % 2] + at(n));
+    } else {
+#pragma unroll
+      for (int n = 0; n < kCount; ++n)
+        to[n] = pair[n % 2][at(n)].bits | pair[n % 2][min(at(n) + 1, last_key)].bits << 16;
+    }
+  }
 };
 
 /// Which weights of a head are dropped; without dropout none.
@@ -115,6 +133,7 @@ struct Dropout {
   uint2 seed = {};
   unsigned head = 0, offset = 0, below = 0;
 
+  Dropout() = default;
   __device__ __forceinline__ Dropout(const AttentionPrefillArgs& args, int b, int q_head) {
     if constexpr (S::kDropout) {
       seed = make_uint2(args.philox[0], args.philox[1]);

@@ -11,6 +11,13 @@ __device__ __forceinline__ void cluster_barrier() {
 #endif
 }
 
+/// The same without saying anything about memory: for a block that must not end while others read from it.
+__device__ __forceinline__ void cluster_barrier_relaxed() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
 /// The object at `shared` in the shared memory of block `rank` of the cluster: 4, 8 or 16 bytes, aligned.
 template <class X>
 __device__ __forceinline__ X cluster_load(const X* shared, unsigned rank) {

@@ -3,8 +3,8 @@
 // lanes, kHeads query heads of a group sharing each row. The block that arrives last sums the splits.
 #include "attention_decode/combine.cuh"
 #include "common/pdl.cuh"
+#include "common/value_sums.cuh"
 #include "logits_dot_v/args.h"
-#include "logits_dot_v/rows.cuh"
 
 namespace warptune {
 

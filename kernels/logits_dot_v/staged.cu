@@ -2,8 +2,8 @@
 // is in flight costs no registers. One block per sequence and kHeads heads of a group.
 #include "common/async_copy.cuh"
 #include "common/pdl.cuh"
+#include "common/value_sums.cuh"
 #include "logits_dot_v/args.h"
-#include "logits_dot_v/rows.cuh"
 
 namespace warptune {
 

@@ -11,13 +11,15 @@
 #include "llama/page_allocator.h"
 #include "llama/prompts.h"
 #include "llama/reference_llama.h"
+#include "llama/small_models.h"
 
 namespace warptune {
 namespace {
 
+using testing::golden_run_name, testing::GoldenRun, testing::kGoldens, testing::tiny;
+
 namespace fs = std::filesystem;
 
-const char* const kGoldens[] = {"mha", "gqa", "llama3_rope", "tied"};
 const KvFormat kInt8{.quantised = DType::int8}, kFp8{.quantised = DType::fp8};
 
 /// A checkpoint with its golden on a device.
@@ -117,15 +119,19 @@ TEST(KvFormat, WindowsAgreeWithTheReference) {
   }
 }
 
-TEST(KvFormat, GpuRunsAgreeWithTransformersWithinTheirNoise) {
+class GpuKvFormat : public ::testing::TestWithParam<GoldenRun> {};
+TEST_P(GpuKvFormat, RunsAgreeWithTransformersWithinTheirNoise) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  for (const char* name : kGoldens)
-    for (const DType dtype : {DType::fp32, DType::bf16})
-      for (const KvFormat& kv :
-           {KvFormat{.page_size = 16}, kInt8, kFp8, KvFormat{.quantised = DType::int8, .page_size = 64},
-            KvFormat{.quantised = DType::fp8, .page_size = 16, .window = 80}})
-        expect_golden(name, "cuda:0", dtype, kv);
+  const auto [name, dtype] = GetParam();
+  for (const KvFormat& kv :
+       {KvFormat{.page_size = 16}, kInt8, kFp8, KvFormat{.quantised = DType::int8, .page_size = 64},
+        KvFormat{.quantised = DType::fp8, .page_size = 16, .window = 80}})
+    expect_golden(name, "cuda:0", dtype, kv);
 }
+INSTANTIATE_TEST_SUITE_P(Goldens, GpuKvFormat,
+                         ::testing::Combine(::testing::ValuesIn(kGoldens),
+                                            ::testing::Values(DType::fp32, DType::bf16)),
+                         golden_run_name);
 
 TEST(KvFormat, GpuWindowsAgreeWithTheReference) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
@@ -140,18 +146,6 @@ TEST(KvFormat, GpuWindowsAgreeWithTheReference) {
       }
     }
   }
-}
-
-ModelConfig tiny() {
-  return {.name = "tiny",
-          .hidden = 48,
-          .intermediate = 80,
-          .layers = 2,
-          .q_heads = 4,
-          .kv_heads = 2,
-          .head_dim = 16,
-          .vocab = 97,
-          .max_position = 512};
 }
 
 /// The logits of a prefill and of every step after it.

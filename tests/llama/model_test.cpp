@@ -11,25 +11,14 @@
 #include "llama/decode_report.h"
 #include "llama/golden.h"
 #include "llama/prompts.h"
+#include "llama/small_models.h"
 
 namespace warptune {
 namespace {
 
+using testing::golden_run_name, testing::GoldenRun, testing::kGoldens, testing::tiny;
+
 namespace fs = std::filesystem;
-
-const char* const kGoldens[] = {"mha", "gqa", "llama3_rope", "tied"};
-
-ModelConfig tiny() {
-  return {.name = "tiny",
-          .hidden = 48,
-          .intermediate = 80,
-          .layers = 2,
-          .q_heads = 4,
-          .kv_heads = 2,
-          .head_dim = 16,
-          .vocab = 97,
-          .max_position = 512};
-}
 
 void expect_golden(const std::string& name, const std::string& where, DType dtype, bool naive, bool fused) {
   SCOPED_TRACE(name + " " + std::string(name_of(dtype)) + (naive ? " naive" : "") + (fused ? " fused" : ""));
@@ -60,14 +49,18 @@ TEST(Model, NaivePlansAgreeWithTransformers) {
   for (const char* name : kGoldens) expect_golden(name, "host", DType::fp32, true, false);
 }
 
-TEST(Model, GpuAgreesWithTransformers) {
+class GpuModel : public ::testing::TestWithParam<GoldenRun> {};
+TEST_P(GpuModel, AgreesWithTransformers) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  for (const char* name : kGoldens)
-    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
-      for (const bool naive : {false, true})
-        for (const bool fused : {false, true})
-          if (!naive || !fused) expect_golden(name, "cuda:0", dtype, naive, fused);
+  const auto [name, dtype] = GetParam();
+  for (const bool naive : {false, true})
+    for (const bool fused : {false, true})
+      if (!naive || !fused) expect_golden(name, "cuda:0", dtype, naive, fused);
 }
+INSTANTIATE_TEST_SUITE_P(Goldens, GpuModel,
+                         ::testing::Combine(::testing::ValuesIn(kGoldens),
+                                            ::testing::Values(DType::fp32, DType::bf16, DType::fp16)),
+                         golden_run_name);
 
 /// A model with random weights on the host, and what it needs to live.
 struct Rig {

@@ -67,11 +67,12 @@ std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const D
   return chosen;
 }
 
-/// A set of features with bf16, on three sizes.
+/// A set of features with bf16, on three sizes. Heads of 128 elements: rows of 8-bit codes, too, are whole
+/// lines of 128 bytes, as some variants want them.
 std::vector<ChosenConfig> feature_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const auto& [batch, context] : {std::pair(5, 150), {1, 160}, {3, 129}}) {
-    Dims d = dims(batch, 8, 2, 64, context, features);
+    Dims d = dims(batch, 8, 2, 128, context, features);
     d.push_back({"uneven", "yes"});
     problems.push_back(decode().op.problem(d, DType::bf16));
   }
@@ -124,6 +125,36 @@ INSTANTIATE_TEST_SUITE_P(Alone, GpuDecodeFeature, ::testing::ValuesIn(kAlone), s
 INSTANTIATE_TEST_SUITE_P(Together, DecodeFeature, ::testing::ValuesIn(kTogether), shape_name);
 INSTANTIATE_TEST_SUITE_P(Together, DecodeFeaturesCompile, ::testing::ValuesIn(kTogether), shape_name);
 INSTANTIATE_TEST_SUITE_P(Together, GpuDecodeFeature, ::testing::ValuesIn(kTogether), shape_name);
+
+/// The variants that give a whole group of heads to the tensor cores, which take all features but one.
+OpEntry groups_on_tensor_cores() {
+  OpEntry entry = decode();
+  std::erase_if(entry.variants,
+                [](const Variant& v) { return v.name != "mma_ring" && v.name != "mma_direct"; });
+  return entry;
+}
+const Sets kOfGroups = {{kAppend, kBias, kInt8, kToken, kPages},
+                        {kAppend, kFp8, kWindow, kAlibi, kLse},
+                        {kAppend, kBias, kAdditive, kSmooth},
+                        {kFp8, kToken, kAdditive, kQuantize}};
+class DecodeGroupsCompile : public ::testing::TestWithParam<Dims> {};
+TEST_P(DecodeGroupsCompile, OnTensorCores) {
+  const DType dtypes[] = {DType::fp16, DType::bf16};
+  for (const int q_heads : {8, 24})
+    check_compiles(groups_on_tensor_cores(), dims(5, q_heads, 2, 128, 150, GetParam()), dtypes, 2);
+}
+INSTANTIATE_TEST_SUITE_P(Together, DecodeGroupsCompile, ::testing::ValuesIn(kOfGroups), shape_name);
+INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kOfGroups), shape_name);
+TEST(DecodeFeatures, GroupsOnTensorCoresTakeThemAll) {
+  const DeviceFacts facts = known_device("sm_90a");
+  for (const Sets& sets : {kAlone, kOfGroups})
+    for (const Dims& features : sets) {
+      if (features[0] == kDeterministic) continue;
+      const auto problem = decode().op.problem(dims(5, 8, 2, 128, 150, features), DType::bf16);
+      for (const Variant& v : groups_on_tensor_cores().variants)
+        EXPECT_FALSE(Space(v, problem, facts).configs().empty()) << v.name << ' ' << problem.key();
+    }
+}
 
 /// Draws what kernels are specialised for, then sizes that they take at run time.
 class Draw {
@@ -291,7 +322,7 @@ TEST(DecodeFeatures, GpuTestsHaveManyCasesAndFewKernels) {
   };
   for (unsigned seed = 0; seed < kGpuSeeds; ++seed) count(gpu_cases(seed, facts));
   EXPECT_GE(cases, 2000u);
-  for (const Sets& sets : {kAlone, kTogether})
+  for (const Sets& sets : {kAlone, kTogether, kOfGroups})
     for (const Dims& features : sets) count(feature_cases(features, facts));
   for (const Dims& features : kDeterministicFeatures)
     for (const DType dtype : kFloats) count(deterministic_cases(features, dtype, facts));

@@ -50,6 +50,24 @@ std::vector<Dims> each_alone() {
   return all;
 }
 
+/// What features share: where the rows of keys are, and the registers between the products.
+std::vector<Dims> some_together() {
+  std::vector<Dims> all;
+  const std::vector<Dims> features = {
+      {{"score_bias", "additive"}, {"dropout", "20"}, {"page_size", "16"}, {"window", "40"}, {"lse", "yes"}},
+      {{"score_bias", "alibi"}, {"dropout", "20"}, {"kv_layout", "packed"}, {"causal", "no"}},
+      {{"score_bias", "additive"}, {"kv_layout", "packed"}, {"causal", "top_left"}, {"head_dim_v", "128"}},
+      {{"page_size", "32"}, {"head_dim_v", "32"}, {"window", "23"}}};
+  for (const Dims& feature : features)
+    for (const int head_dim : {64, 128}) {
+      all.push_back(shape(6, 145, 283, 4, 2, head_dim, feature));
+      all.back().emplace_back("uneven", "yes");
+    }
+  for (const Dims& feature : {Dims{{"score_bias", "additive"}, {"page_size", "64"}}, Dims{{"dropout", "20"}}})
+    all.push_back(shape(2, 70, 150, 2, 1, 256, feature));
+  return all;
+}
+
 /// Few queries over many keys, which blocks may share.
 std::vector<Dims> long_caches() {
   return {shape(1, 1, 4099, 8, 2, 128),
@@ -115,36 +133,55 @@ std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest)
 }
 
 class AttentionPrefillFeature : public ::testing::TestWithParam<Dims> {};
+class AttentionPrefillFeaturesCompile : public AttentionPrefillFeature {};
 class GpuAttentionPrefillFeature : public AttentionPrefillFeature {};
 
 TEST_P(AttentionPrefillFeature, HostVariantsMatchTheReference) {
   check_host_variants("attention_prefill", GetParam(), kFloats);
+}
+TEST_P(AttentionPrefillFeaturesCompile, CudaVariants) {
+  const DType dtypes[] = {DType::bf16};
+  check_compiles("attention_prefill", GetParam(), dtypes, 2);
 }
 TEST_P(GpuAttentionPrefillFeature, CudaVariantsMatchTheReference) {
   check_cuda_variants("attention_prefill", GetParam(), kFloats, 4);
 }
 INSTANTIATE_TEST_SUITE_P(Alone, AttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuAttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, GpuAttentionPrefillFeature, ::testing::ValuesIn(some_together()),
+                         shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, AttentionPrefillFeaturesCompile, ::testing::ValuesIn(some_together()),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::ValuesIn(many_tiles()),
                          shape_name);
 
 /// So that the tests of kernels do not pass without any.
-TEST(AttentionPrefillSpaces, EveryCudaVariantButWgmmaTakesEveryFeature) {
+TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
   const OpEntry& entry = find_op("attention_prefill");
   std::vector<Dims> all = each_alone();
   std::ranges::copy(long_caches(), std::back_inserter(all));
   for (const Dims& dims : all)
     for (const DType dtype : kFloats)
-      for (const char* name : {"unfused", "tiled", "mem_efficient", "flash_mma"})
+      for (const char* name : {"unfused", "tiled", "mem_efficient", "flash_mma", "flash_wgmma"})
         for (const char* arch : {"sm_80", "sm_90a"}) {
           const Variant& variant = entry.variant(name);
           if (dtype == DType::fp32 && !variant.dtypes.empty()) continue;
+          if (variant.name == "flash_wgmma" && std::string(arch) == "sm_80") continue;
           const Problem problem = entry.op.problem(dims, dtype);
           EXPECT_FALSE(Space(variant, problem, known_device(arch)).configs().empty())
               << problem.key() << " " << name << " " << arch;
         }
+}
+
+TEST(AttentionPrefillSpaces, WgmmaTakesFeaturesTogether) {
+  const OpEntry& entry = find_op("attention_prefill");
+  for (const Dims& dims : some_together()) {
+    const Problem problem = entry.op.problem(dims, DType::bf16);
+    EXPECT_FALSE(Space(entry.variant("flash_wgmma"), problem, known_device("sm_90a")).configs().empty())
+        << problem.key();
+  }
 }
 
 TEST(AttentionPrefillSpaces, AreOfASaneSize) {

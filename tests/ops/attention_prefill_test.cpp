@@ -68,7 +68,16 @@ OpEntry close_scores() {
 }
 OpEntry exact() { return with_tolerance(find_op("attention_prefill"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
 
-constexpr DType kFp32[] = {DType::fp32};
+/// Weights that are summed up over thousands of tiles while their maximum stays: what each tile adds to the
+/// error of the log-sum-exp must not grow with their number. Values are 1, as is the output, so that the
+/// log-sum-exp alone can differ.
+OpEntry ones_of(float rel_l2) {
+  const OpEntry entry =
+      with_input(find_op("attention_prefill"), "v_cache", [](const Problem&, std::int64_t) { return 1.0f; });
+  return with_tolerance(entry, {.rel_l2 = rel_l2, .max_rel = 2 * rel_l2});
+}
+
+constexpr DType kFp32[] = {DType::fp32}, kHalves[] = {DType::fp16, DType::bf16};
 const Dims kShort = shape(2, 37, 77, 4, 2, 64), kOneKey = shape(2, 1, 1, 4, 2, 64);
 
 TEST(AttentionPrefillBugs, HostScoresMayAllBeFarBelowZero) {
@@ -80,6 +89,9 @@ TEST(GpuAttentionPrefillBugs, ScoresMayAllBeFarBelowZero) {
   check_cuda_variants(far_below_zero(), kShort, kFloats, 5);
 }
 TEST(GpuAttentionPrefillBugs, ScoresKeepFp32) { check_cuda_variants(close_scores(), kShort, kFloats, 5); }
+TEST(GpuAttentionPrefillBugs, SumsOverManyTilesStay) {
+  check_cuda_variants(ones_of(6e-6f), shape(1, 4, 131072, 1, 1, 64, {{"lse", "yes"}}), kHalves, 5);
+}
 TEST(GpuAttentionPrefillBugs, NothingIsAddedToTheSum) { check_cuda_variants(exact(), kOneKey, kFp32, 5); }
 
 TEST(AttentionPrefillCompile, ModelShape) {

@@ -87,6 +87,25 @@ TEST(Oracle, SeesOneWrongElement) {
   EXPECT_GT(v.rel_l2_err, 0.01);
 }
 
+TEST(Oracle, NamesTheTensorThatIsWrong) {
+  Op op = twice();
+  const Op before = op;
+  op.tensors = [=](const Problem& p, std::uint64_t seed) {
+    auto specs = before.tensors(p, seed);
+    specs.push_back({.name = "rounded", .dtype = DType::fp32, .shape = {1}, .role = Role::output});
+    return specs;
+  };
+  op.reference = [=](const Problem& p, const Inputs& inputs, std::int64_t unit, Expected& expected) {
+    before.reference(p, inputs, unit, expected);
+    if (unit == 0) expected.put("rounded", 0, {1.0});
+  };
+  Case c(op);
+  *static_cast<float*>(c.set.addresses()[3]) = std::nextafter(1.0f, 2.0f);
+  EXPECT_TRUE(c.verdict().ok) << c.verdict().detail;
+  c.y()[3] += 0.25f;
+  EXPECT_TRUE(c.verdict().detail.starts_with("'y'[3] is ")) << c.verdict().detail;
+}
+
 TEST(Oracle, SeesOneWrongInteger) {
   Case c;
   c.z()[6] = 7;

@@ -24,11 +24,6 @@ inline const std::string kDecodeProblem =
     "{page_size}, {window}, {score_bias}, {lse}, {epilogue}>";
 inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
 
-/// A constraint of variants that have none of the features that may go unsaid.
-inline constexpr const char* kPlainDecode =
-    "kv_dtype == 0 && page_size == 0 && window == 0 && score_bias == 0 && lse == 0 && epilogue == 0 && "
-    "deterministic == 0";
-
 /// The order of the labels of the dims `score_bias` and `epilogue`.
 enum class ScoreBias { none, alibi, additive };
 enum class Epilogue { none, smooth, quantize };

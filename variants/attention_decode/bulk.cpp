@@ -4,6 +4,7 @@
 #include "attention_decode/args.h"
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
+#include "plain.h"
 
 namespace warptune {
 namespace {
@@ -12,18 +13,16 @@ unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
 /// A kernel that keeps rings of K and V chunks per warp, and how much shared memory and workspace it takes.
 struct Rings {
-  std::int64_t heads;             // query heads per block
-  std::int64_t slot_bytes;        // a chunk of K and V
-  std::int64_t beside_bytes = 0;  // of scales, per chunk
-  std::int64_t alignment = 16;
+  std::int64_t heads;         // query heads per block
+  std::int64_t slot_bytes;    // a chunk of K and V, with scales
+  std::int64_t append_bytes;  // of the new rows
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
     const std::int64_t slots = c["warps"] * c.get("stages", 0), row = 4 * (p["head_dim"] + 2);
-    const std::int64_t rings = ceil_div(slots * (slot_bytes + beside_bytes + 8), alignment) * alignment;
-    const std::int64_t append = p["append"] ? slot_bytes + 4 * (heads + 1) * p["head_dim"] : 0;
+    const std::int64_t append = p["append"] ? append_bytes + 4 * p["head_dim"] + 48 : 0;
     const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
     const std::int64_t merge = (c["warps"] + 1) * heads * row + weights + sums;
-    return std::max(rings + append, merge + 48) + alignment;  // 48: alignment
+    return std::max(slots * (slot_bytes + 8) + append, merge + 48) + 128;  // 48, 128: alignment
   }
   std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
     if (c["splits"] == 1 || c["combine"] != 0) return 0;
@@ -38,34 +37,21 @@ struct Rings {
   }
 };
 
+/// New rows of q in shared memory, 64 bytes between them.
+std::int64_t query_bytes(const Problem& p, std::int64_t heads, std::int64_t element) {
+  return heads * (element * p["head_dim"] + 64);
+}
 Rings split_rings(const Problem& p, const Config& c) {
-  return {.heads = c["heads_per_block"],
-          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))};
+  const std::int64_t tiles = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)),
+                     heads = c["heads_per_block"];
+  return {.heads = heads, .slot_bytes = tiles, .append_bytes = tiles + query_bytes(p, heads, 4)};
 }
 Rings mma_rings(const Problem& p, const Config& c) {
-  const std::int64_t scales = p["kv_dtype"] && p["kv_scale"] ? 8 * c["keys"] : 0;
-  return {.heads = p["q_heads"] / p["kv_heads"],
-          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
-          .beside_bytes = scales,
-          .alignment = 1024};
-}
-
-/// Rows as lines of 128 bytes, whose chunks are boxes. A pool of pages may be larger than what the batch
-/// owns.
-TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionDecodeArgs& args, void* base) {
-  const DType dtype = cache_dtype(p);
-  const auto line = 128 / static_cast<std::int64_t>(size_of(dtype)), lines = p["head_dim"] / line;
-  const bool paged = p["page_size"] != 0;
-  const std::int64_t rows = paged ? p["page_size"] : args.capacity;
-  return {.base = base,
-          .dtype = dtype,
-          .dims = {line, lines * rows, paged ? std::int64_t{1} << 30 : args.batch * p["kv_heads"]},
-          .strides = {128, 128 * lines * rows},
-          .box = {line, lines * c["keys"], 1}};
-}
-std::vector<TensorMapSpec> cache_maps(const Problem& p, const Config& c, const void* raw) {
-  const auto& args = *static_cast<const AttentionDecodeArgs*>(raw);
-  return {cache_map(p, c, args, args.k_cache), cache_map(p, c, args, args.v_cache)};
+  const std::int64_t row = p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
+                     scale = p["kv_dtype"] && p["kv_scale"] ? 4 : 0, heads = p["q_heads"] / p["kv_heads"];
+  return {.heads = heads,
+          .slot_bytes = 2 * c["keys"] * (row + scale),
+          .append_bytes = 2 * row + query_bytes(p, heads, 2)};
 }
 
 /// A stage and a workspace of the rings that `rings` gives.
@@ -79,17 +65,7 @@ auto ring_workspace(F rings) {
   return [rings](const Problem& p, const Config& c) { return rings(p, c).workspace_bytes(p, c); };
 }
 
-const Parameter kStages{"stages", {2, 3, 4}, "chunks in a warp's ring"};
 const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}};
-
-Stage mma_ring_stage() {
-  Stage stage = ring_stage(
-      "attention_decode/mma_ring.cu",
-      "attention_decode_mma_ring<" + kDecodeProblem + ", {warps}, {keys}, {stages}, {splits}, {combine}>",
-      mma_rings);
-  stage.tensor_maps = cache_maps;
-  return stage;
-}
 
 /// The partial results of the warps fit into shared memory.
 std::string merge_rule(const std::string& heads) {
@@ -105,16 +81,18 @@ Variant split_ring() {
                      {"heads_per_block", {1, 2, 4, 8}, "query heads of a group that share a block"},
                      {"warps", {4, 8}, "warps per block"},
                      {"keys", {8, 16}, "keys per chunk"},
-                     kStages,
+                     {"stages", {2, 3, 4}, "chunks in a warp's ring"},
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {kPlainDecode, "arch >= 90", "k_layout == 0", "warps * heads_per_block * head_dim <= 4096",
+          {plain_problem(attention_decode()), "arch >= 90", "k_layout == 0",
+           "warps * heads_per_block * head_dim <= 4096",
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
            "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) + append * (2 * keys * head_dim * "
-           "dtype_bytes + 4 * (heads_per_block + 2) * head_dim) <= shared_per_block - 1024",
+           "dtype_bytes + 4 * (heads_per_block + 1) * head_dim + 64 * heads_per_block) <= shared_per_block - "
+           "1024",
            merge_rule("heads_per_block"),
            "warps * stages * 2 * keys * head_dim * dtype_bytes >= 30000 || warps * stages * keys * splits >= "
            "context",
@@ -132,42 +110,43 @@ Variant split_ring() {
   };
 }
 
+/// What the variants for groups of heads on tensor cores take.
+const std::string kGroupRule = kCacheRow +
+                               " % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == 0 "
+                               "&& deterministic == 0 && page_size % keys == 0";
+
 Variant mma_ring() {
-  const std::string slot = "2 * keys * " + kCacheRow, rings = "warps * stages * " + slot;
+  const std::string rings = "warps * stages * 2 * keys * " + kCacheRow;
   return {
       .name = "mma_ring",
-      .idea = "rings of tensor copies, the products of a whole group of heads on tensor cores",
-      .parameters = {{"splits", {1, 2, 4, 8, 16, 33, 64}, "blocks that share the keys of a sequence"},
-                     {"warps", {4, 8, 16}, "warps per block"},
+      .idea = "rings of bulk copies, the products of a whole group of heads on tensor cores",
+      .parameters = {{"splits", {1, 2, 4, 8, 16, 33, 66}, "blocks that share the keys of a sequence"},
+                     {"warps", {4, 8}, "warps per block"},
                      {"keys", {16, 32, 64}, "keys per chunk"},
-                     kStages,
+                     {"stages", {2, 3, 4, 6}, "chunks in a warp's ring"},
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", "k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256",
-           "q_heads <= 16 * kv_heads", "score_bias == 0 && deterministic == 0",
-           "append == 0 || kv_dtype == 0", "page_size % keys == 0", "keys * " + kCacheRow + " <= 256 * 128",
-           "warps <= 8 || (keys <= 32 && q_heads <= 8 * kv_heads)",
-           rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (" + slot +
-               " + 4 * (q_heads / kv_heads + 1) * head_dim) <= shared_per_block - 3072",
+          {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2",
+           rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
+               " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim) <= shared_per_block - 256",
            merge_rule("q_heads / kv_heads"),
            // bytes under way, enough of them
            rings + " >= 60000 || warps * stages * keys * splits >= context",
            "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 16)",
+           // blocks of a large cluster find room at once where two fit into a multiprocessor
+           "combine == 0 || (splits > 1 && splits <= 16 && (splits <= 8 || " + rings + " <= 100000))",
            // enough blocks for the device, but few waves
-           "splits * batch * kv_heads <= 24 * sms || splits == 1",
+           "splits * batch * kv_heads <= 8 * sms || splits == 1",
            "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context",
            "splits % 33 != 0 || sms % 33 == 0"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {mma_ring_stage()},
+      .stages = {ring_stage(
+          "attention_decode/mma_ring.cu",
+          "attention_decode_mma_ring<" + kDecodeProblem + ", {warps}, {keys}, {stages}, {splits}, {combine}>",
+          mma_rings)},
       .workspace_bytes = ring_workspace(mma_rings),
   };
-}
-
-/// No rings, only the new rows and the partial results.
-Rings no_rings(const Problem& p, const Config&) {
-  return {.heads = p["q_heads"] / p["kv_heads"], .slot_bytes = 4 * p["head_dim"]};
 }
 
 Variant mma_direct() {
@@ -181,12 +160,11 @@ Variant mma_direct() {
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {"k_layout == 0", kCacheRow + " % 128 == 0 && head_dim <= 256", "q_heads <= 16 * kv_heads",
-           "score_bias == 0 && deterministic == 0", "append == 0 || kv_dtype == 0",
-           "kv_dtype < 2 || arch >= 89", "page_size % keys == 0", "warps_per_sm % warps == 0",
+          {kGroupRule, "kv_dtype < 2 || arch >= 89", "warps_per_sm % warps == 0",
            // registers of what is in flight, of q and of the result
            "keys * " + kCacheRow +
-               " / 64 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / warps_per_sm - 40",
+               " / 64 + kv_scale * keys / 2 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / "
+               "warps_per_sm - 40",
            merge_rule("q_heads / kv_heads"), "splits == 1 || splits * warps * keys <= 2 * context",
            "combine == 0 || (splits > 1 && splits <= 16 && arch >= 90)", "pdl == 0 || arch >= 90",
            // enough warps for the device, but few waves
@@ -197,8 +175,8 @@ Variant mma_direct() {
       .stages = {ring_stage("attention_decode/mma_direct.cu",
                             "attention_decode_mma_direct<" + kDecodeProblem +
                                 ", {warps}, {warps_per_sm}, {keys}, {splits}, {combine}>",
-                            no_rings)},
-      .workspace_bytes = ring_workspace(no_rings),
+                            mma_rings)},
+      .workspace_bytes = ring_workspace(mma_rings),
   };
 }
 

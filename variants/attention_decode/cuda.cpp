@@ -4,6 +4,7 @@
 
 #include "attention_decode/attention_decode.h"
 #include "common/streaming.h"
+#include "plain.h"
 
 namespace warptune {
 namespace {
@@ -267,7 +268,7 @@ Variant mma() {
                      kCombineBlock},
       .constraints =
           {
-              kPlainDecode,
+              plain_problem(attention_decode()),
               "append == 0 && k_layout == 0",
               "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
               // The ring, softmax states and weights of the merge fit, and it is worth the block.

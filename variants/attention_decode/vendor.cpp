@@ -1,18 +1,13 @@
 // attention_decode by cuBLASLt. The query heads of a group are the rows of its products with K and V.
 #include "attention_decode/args.h"
 #include "attention_decode/attention_decode.h"
-#include "vendor/batched_product.h"
-#include "vendor/plain.h"
+#include "vendor/unfused_attention.h"
 
 namespace warptune {
 namespace {
 
-/// Elements from one row of scores to the next: whole 256 bytes of fp32.
-std::int64_t score_stride(const Problem& p) { return ceil_div(p["context"], 64) * 64; }
+std::int64_t score_stride(const Problem& p) { return score_row_stride(p["context"]); }
 std::int64_t score_bytes(const Problem& p) { return p["batch"] * p["q_heads"] * score_stride(p) * 4; }
-std::int64_t row_alignment(const Problem& p) {
-  return alignment_of(p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)));
-}
 void* library_workspace(const Problem& p, const AttentionDecodeArgs& a) {
   return static_cast<std::byte*>(a.workspace) + score_bytes(p);
 }
@@ -60,31 +55,21 @@ VendorFunction values(const Problem& p, const Config& c) {
 }  // namespace
 
 std::vector<Variant> attention_decode_vendor() {
-  auto constraints = plain_problems(attention_decode());
-  constraints.push_back("append == 0 && k_layout == 0");
-  return {{
-      .name = "cublaslt",
-      .idea = "batched products by cuBLASLt, our softmax between them, scores in memory",
-      .parameters = {{"scores_algo", {0, 1, 2}, "index among the heuristic's results for q . K"},
-                     {"values_algo", {0, 1, 2}, "the same for the weights . V"},
-                     {"block", {256, 1024}, "threads per row of the softmax"}},
-      .constraints = std::move(constraints),
-      .stages = {library_stage(scores),
-                 {"attention_decode/library_softmax.cu",
-                  "attention_decode_library_softmax<{dtype}, {q_heads}, {context}, {score_stride}, {block}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{
-                        .grid = {static_cast<unsigned>(p["q_heads"]), static_cast<unsigned>(p["batch"])},
-                        .block = {static_cast<unsigned>(c["block"])}};
-                  }},
-                 library_stage(values)},
-      .constants =
-          [](const Problem& p, const Config&) {
-            return Assignment{{"score_stride", score_stride(p)}};
-          },
-      .workspace_bytes = [](const Problem& p,
-                            const Config&) { return score_bytes(p) + BatchedProduct::kWorkspaceBytes; },
-  }};
+  return {unfused_attention(
+      {.op = attention_decode(),
+       .constraint = "append == 0 && k_layout == 0",
+       .keys = "context",
+       .blocks = {256, 1024},
+       .score_bytes = score_bytes,
+       .scores = scores,
+       .values = values,
+       .softmax = {"attention_decode/library_softmax.cu",
+                   "attention_decode_library_softmax<{dtype}, {q_heads}, {context}, {score_stride}, {block}>",
+                   [](const Problem& p, const Config& c) {
+                     return Launch{
+                         .grid = {static_cast<unsigned>(p["q_heads"]), static_cast<unsigned>(p["batch"])},
+                         .block = {static_cast<unsigned>(c["block"])}};
+                   }}})};
 }
 
 }  // namespace warptune

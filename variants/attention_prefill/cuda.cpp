@@ -11,8 +11,7 @@ using namespace prefill;
 
 unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
-/// In constraints: elements of a row of V, and of the longer one of a K and a V row.
-const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
+/// In constraints: elements of the longer one of a K and a V row.
 const std::string kLongerDim = "max(head_dim, head_dim_v)";
 
 /// Blocks for `tile` queries of every head.

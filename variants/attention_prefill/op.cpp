@@ -54,7 +54,7 @@ std::int64_t tokens_of(const Problem& p) {
 std::vector<std::int32_t> key_starts_of(const Problem& p) {
   return starts_of(lengths_of(p).kv_lens, p["uneven"] == 1 ? 3 : 0);
 }
-std::int64_t capacity_of(const Problem& p) { return p["kv_len"] + 8; }
+std::int64_t capacity_of(const Problem& p) { return packed(p) ? key_starts_of(p).back() : p["kv_len"] + 8; }
 std::int64_t q_stride_of(const Problem& p) {
   return p["q_stride"] == 0 ? p["q_heads"] * p["head_dim"] : p["q_stride"];
 }
@@ -104,7 +104,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
                      page_size = p["page_size"];
   const Lengths l = lengths_of(p);
   const auto kv_shape = [&](std::int64_t d) -> std::vector<std::int64_t> {
-    if (packed(p)) return {key_starts_of(p).back(), kv_heads, d};
+    if (packed(p)) return {capacity_of(p), kv_heads, d};
     if (page_size > 0) return {batch * max_pages_of(p), kv_heads, page_size, d};
     return {batch, kv_heads, capacity_of(p), d};
   };

@@ -22,6 +22,9 @@ inline bool packed(const Problem& p) { return p["kv_layout"] == 1; }
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
 
+/// In constraints: elements of a row of V.
+inline const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
+
 /// The kernels' Shape (sequence.cuh).
 inline const std::string kShape =
     "warptune::Shape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {windowed} == 1, "

@@ -2,20 +2,15 @@
 // a group of query heads, since the strides of a batch are one number.
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
-#include "vendor/batched_product.h"
-#include "vendor/plain.h"
+#include "vendor/unfused_attention.h"
 
 namespace warptune {
 namespace {
 
-/// Elements from one row of scores to the next: whole 256 bytes of fp32.
-std::int64_t score_stride(const Problem& p) { return ceil_div(p["kv_len"], 64) * 64; }
+std::int64_t score_stride(const Problem& p) { return score_row_stride(p["kv_len"]); }
 /// Elements of the scores of a head.
 std::int64_t head_scores(const Problem& p) { return p["q_len"] * score_stride(p); }
 std::int64_t score_bytes(const Problem& p) { return p["batch"] * p["q_heads"] * head_scores(p) * 4; }
-std::int64_t row_alignment(const Problem& p) {
-  return alignment_of(p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)));
-}
 
 /// Where the operands of one batch of products begin.
 struct Operands {
@@ -91,33 +86,22 @@ VendorFunction values(const Problem& p, const Config& c) {
 }  // namespace
 
 std::vector<Variant> attention_prefill_vendor() {
-  auto constraints = plain_problems(attention_prefill());
-  constraints.push_back("uneven == 0");
-  constraints.push_back("batch * q_heads * q_len * kv_len <= 4e9");
-  return {{
-      .name = "cublaslt",
-      .idea = "batched products by cuBLASLt, our softmax between them, scores in memory",
-      .parameters = {{"scores_algo", {0, 1, 2}, "index among the heuristic's results for q . K"},
-                     {"values_algo", {0, 1, 2}, "the same for the weights . V"},
-                     {"block", {128, 512}, "threads per row of the softmax"}},
-      .constraints = std::move(constraints),
-      .stages = {library_stage(scores),
-                 {"attention_prefill/library_softmax.cu",
-                  "attention_prefill_library_softmax<{dtype}, {q_len}, {kv_len}, {causal}, {score_stride}, "
-                  "{block}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(p["q_len"]),
-                                           static_cast<unsigned>(p["batch"] * p["q_heads"])},
-                                  .block = {static_cast<unsigned>(c["block"])}};
-                  }},
-                 library_stage(values)},
-      .constants =
-          [](const Problem& p, const Config&) {
-            return Assignment{{"score_stride", score_stride(p)}};
-          },
-      .workspace_bytes = [](const Problem& p,
-                            const Config&) { return score_bytes(p) + BatchedProduct::kWorkspaceBytes; },
-  }};
+  return {unfused_attention(
+      {.op = attention_prefill(),
+       .constraint = "uneven == 0 && batch * q_heads * q_len * kv_len <= 4e9",
+       .keys = "kv_len",
+       .blocks = {128, 512},
+       .score_bytes = score_bytes,
+       .scores = scores,
+       .values = values,
+       .softmax = {
+           "attention_prefill/library_softmax.cu",
+           "attention_prefill_library_softmax<{dtype}, {q_len}, {kv_len}, {causal}, {score_stride}, {block}>",
+           [](const Problem& p, const Config& c) {
+             return Launch{.grid = {static_cast<unsigned>(p["q_len"]),
+                                    static_cast<unsigned>(p["batch"] * p["q_heads"])},
+                           .block = {static_cast<unsigned>(c["block"])}};
+           }}})};
 }
 
 }  // namespace warptune

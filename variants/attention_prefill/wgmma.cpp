@@ -1,5 +1,9 @@
 // How attention_prefill runs on Hopper's own units: tensor memory accelerator and warpgroup products
 // (sm_90a).
+#include <algorithm>
+#include <numeric>
+#include <string>
+
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
 #include "attention_prefill/shape.h"
@@ -10,8 +14,14 @@ namespace {
 using namespace prefill;
 
 std::int64_t tile_m(const Config& c) { return 64 * c["consumers"]; }
-/// Of a q, K or V row in shared memory: whole pieces of 64 elements.
-std::int64_t row_bytes(const Problem& p) { return 128 * ceil_div(p["head_dim"], 64); }
+/// Of a row of `dim` elements in shared memory: whole pieces of 64.
+std::int64_t row_bytes(std::int64_t dim) { return 128 * ceil_div(dim, 64); }
+
+/// Two tiles of queries or output; stages of K and V; barriers and what work there is.
+std::int64_t shared_bytes(const Problem& p, const Config& c) {
+  const std::int64_t k_row = row_bytes(p["head_dim"]), v_row = row_bytes(value_dim(p));
+  return 2 * tile_m(c) * std::max(k_row, v_row) + c["stages"] * c["tile_n"] * (k_row + v_row) + 512;
+}
 
 /// Boxes of 64 elements of tile_m rows, of one head.
 TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args) {
@@ -22,60 +32,72 @@ TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefil
           .strides = {head, 2 * args.q_stride},
           .box = {64, 1, tile_m(c)}};
 }
-/// K or V, whose boxes are tile_n rows of 64 elements.
+/// K or V, rows of `dim` elements: boxes of 64 elements of tile_n rows, or of as many as divide tile_n and
+/// the page (KeyBoxes of key_boxes.cuh). A pool of pages may be larger than what the batch owns.
 TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args,
-                        const void* cache) {
-  const std::int64_t row = 2 * p["head_dim"];
-  return {.base = cache,
-          .dtype = p.dtype,
-          .dims = {p["head_dim"], args.capacity, args.batch * p["kv_heads"]},
-          .strides = {row, row * args.capacity},
-          .box = {64, c["tile_n"], 1}};
+                        const void* cache, std::int64_t dim) {
+  const std::int64_t row = 2 * dim, tile_n = c["tile_n"], page_size = p["page_size"];
+  TensorMapSpec map{.base = cache, .dtype = p.dtype};
+  if (packed(p)) {
+    map.dims = {dim, p["kv_heads"], args.capacity};
+    map.strides = {row, row * p["kv_heads"]};
+    map.box = {64, 1, tile_n};
+  } else if (page_size > 0) {
+    map.dims = {dim, page_size, std::int64_t{1} << 30};
+    map.strides = {row, row * page_size};
+    map.box = {64, std::gcd(page_size, tile_n), 1};
+  } else {
+    map.dims = {dim, args.capacity, args.batch * p["kv_heads"]};
+    map.strides = {row, row * args.capacity};
+    map.box = {64, tile_n, 1};
+  }
+  return map;
 }
 
 }  // namespace
 
 std::vector<Variant> attention_prefill_wgmma() {
+  const auto parts = [](const std::string& dim) { return "rint((" + dim + " + 31) / 64)"; };
+  // Of a thread: output, scores, probabilities, biases; of those it has what masks, Philox and addresses
+  // leave.
+  const auto registers = [](const std::string& tile_n) {
+    return kValueDim + " / 2 + " + tile_n + " * (score_bias == 1 ? 4 : 3) / 4";
+  };
+  const std::string most = "212 - 72 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
   return {{
       .name = "flash_wgmma",
       .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
       .parameters = {{"consumers", {1, 2, 3}, "warpgroups that compute, 64 queries each"},
-                     {"tile_n", {64, 80, 96, 128, 176}, "keys per step"},
+                     {"tile_n", {32, 64, 80, 96, 128, 176}, "keys per step"},
                      {"stages", {1, 2, 3}, "key and value tiles in shared memory"},
-                     {"queries", {1, 2}, "tiles of queries in shared memory"},
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
-                     {"together", {8, 32}, "heads whose tiles run at the same time"},
-                     // Measured once, the others never won (docs/tuning-notes.md); a sweep can name them.
-                     {"lazy", {1}, "the output is rescaled only where a maximum grows by more than 2^8"},
-                     {"poly", {0}, "every so many powers of two are polynomials; 0: none"}},
+                     {"together", {8, 32}, "heads whose tiles run at the same time"}},
       .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
-                      "(head_dim_v == 0 || head_dim_v == head_dim) && score_bias == 0 && dropout == 0 && "
-                      "kv_layout == 0 && page_size == 0",
-                      "turns == 0 || consumers > 1", "consumers > 1 || q_len <= 128",
-                      "stages > 1 || head_dim > 128", "stages < 3 || head_dim <= 64",
-                      // registers: output, scores, probabilities
-                      "head_dim / 2 + tile_n * 3 / 4 <= 212 - 72 * (consumers == 3)",
-                      "(queries * 64 * consumers + 2 * stages * tile_n) * 128 * rint((head_dim + 31) / 64) + "
-                      "256 <= shared_per_block",
+                      kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "turns == 0 || consumers > 1",
+                      "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
+                      "stages < 3 || head_dim <= 64", registers("tile_n") + " <= " + most,
+                      "consumers < 3 || (score_bias == 0 && dropout == 0)",
+                      // Short tiles only where no others fit.
+                      "tile_n >= 64 || (consumers < 3 && " + registers("64") + " > " + most + ")",
+                      "128 * (stages * tile_n * (" + parts("head_dim") + " + " + parts(kValueDim) +
+                          ") + 128 * consumers * max(" + parts("head_dim") + ", " + parts(kValueDim) +
+                          ")) + 512 <= shared_per_block",
                       "together <= batch * q_heads || together == 8"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
-                      ", {consumers}, {tile_n}, {stages}, {queries}, {turns} == 1, {together}, "
-                      "{lazy} == 1, {poly}>",
+                      ", {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
                   [](const Problem& p, const Config& c) {
-                    return Launch{
-                        .grid = {1},
-                        .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
-                        .shared_bytes =
-                            (c["queries"] * tile_m(c) + 2 * c["stages"] * c["tile_n"]) * row_bytes(p) + 256,
-                        .per_sm = true};
+                    return Launch{.grid = {1},
+                                  .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
+                                  .shared_bytes = shared_bytes(p, c),
+                                  .per_sm = true};
                   },
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
                     const auto& args = *static_cast<const AttentionPrefillArgs*>(raw);
-                    return {query_map(p, c, args), cache_map(p, c, args, args.k_cache),
-                            cache_map(p, c, args, args.v_cache)};
+                    return {query_map(p, c, args), cache_map(p, c, args, args.k_cache, p["head_dim"]),
+                            cache_map(p, c, args, args.v_cache, value_dim(p))};
                   }}},
       .constants = shape_constants,
       .workspace_bytes = [](const Problem&, const Config&) { return std::int64_t{sizeof(int)}; },

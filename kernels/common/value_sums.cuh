@@ -1,25 +1,32 @@
 #pragma once
-// What the variants on lanes of rows share: kLanes lanes take a row of V in 16-byte pieces, the groups of the
-// block take different keys, and each lane sums its pieces for kHeads query heads that share the row.
+// Rows of K or V by groups of lanes: kLanes lanes take a row in 16-byte pieces, the groups of the block take
+// different rows; and sums over rows of V for kHeads query heads that share them.
 #include "common/reduce.cuh"
 #include "common/vec.cuh"
 
 namespace warptune {
 
-template <class T, int kHeadDim, int kBlock, int kLanes, int kHeads>
-struct ValueSums {
+template <class T, int kHeadDim, int kBlock, int kLanes>
+struct RowLanes {
   static constexpr int kX = kVec16<T>, kChunks = kHeadDim / kX, kPerLane = ceil_div(kChunks, kLanes);
-  static constexpr int kGroups = kBlock / kLanes, kWarps = kBlock / 32, kRow = kHeads * kHeadDim;
+  static constexpr int kGroups = kBlock / kLanes, kWarps = kBlock / 32;
   static_assert(kHeadDim % kX == 0 && 32 % kLanes == 0);
 
-  float sums[kHeads][kPerLane * kX] = {};
-  int group, part;
+  int group = threadIdx.x / kLanes, part = threadIdx.x % kLanes;  // which rows, and where in them
 
-  __device__ __forceinline__ ValueSums() : group(threadIdx.x / kLanes), part(threadIdx.x % kLanes) {}
   __device__ __forceinline__ int chunk(int j) const { return part + j * kLanes; }
   __device__ __forceinline__ bool has(int j) const { return kChunks % kLanes == 0 || chunk(j) < kChunks; }
+};
 
-  /// Piece j of a row of V, whose logits are `weight`.
+template <class T, int kHeadDim, int kBlock, int kLanes, int kHeads>
+struct ValueSums : RowLanes<T, kHeadDim, kBlock, kLanes> {
+  using Lanes = RowLanes<T, kHeadDim, kBlock, kLanes>;
+  using Lanes::kX, Lanes::kPerLane, Lanes::kWarps, Lanes::chunk, Lanes::has;
+  static constexpr int kRow = kHeads * kHeadDim;
+
+  float sums[kHeads][kPerLane * kX] = {};
+
+  /// Piece j of a row of V, whose weights are `weight`.
   __device__ __forceinline__ void add(int j, const Vec<T, kX>& piece, const float (&weight)[kHeads]) {
     const auto x = to_float(piece);
 #pragma unroll
