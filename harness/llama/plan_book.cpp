@@ -23,8 +23,9 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
   const std::string key = problem.key();
   if (auto found = entries_[key].lock()) return found;
   std::string why = "no variant runs on this device";
-  for (const PlanChoice& choice : chooser_.choices(problem, quiet)) {
-    auto entry = std::make_shared<PlanEntry>();
+  std::shared_ptr<PlanEntry> entry;
+  const auto take = [&](const PlanChoice& choice) {
+    entry = std::make_shared<PlanEntry>();
     entry->problem = problem;
     entry->variant = choice.variant->name;
     entry->config = choice.config;
@@ -40,14 +41,15 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
                     fmt::format("'{}' with {} is not taken: {}", entry->variant, entry->config.str(), why));
       if (choice.source == PlanSource::overridden)
         chooser_.refuse(choice.override_index, fmt::format("{}: {}", key, why));
-      continue;
+      return false;
     }
     if (choice.source == PlanSource::overridden) used_overrides_.insert(choice.override_index);
     if (!quiet) made_[key] = choice.source;
-    entries_[key] = entry;
-    return entry;
-  }
-  throw InputError(fmt::format("{}: {}", key, why));
+    return true;
+  };
+  if (!chooser_.choose(problem, quiet, take)) throw InputError(fmt::format("{}: {}", key, why));
+  entries_[key] = entry;
+  return entry;
 }
 
 std::size_t PlanBook::count(PlanSource source) const {

@@ -18,7 +18,7 @@ namespace {
 std::vector<std::string> preferences(const Problem& problem) {
   if (problem.op == "linear" && problem["tokens"] <= 8)
     return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled", "host_threaded", "host_blocked"};
-  return {"cublaslt",     "split_seq", "flash_mma",     "tiled",       "vectorized",
+  return {"split_seq",    "flash_mma", "cublaslt",      "tiled",       "vectorized",
           "warp_per_row", "scan",      "host_threaded", "host_blocked"};
 }
 
@@ -135,15 +135,20 @@ Judgement PlanChooser::judged(const Winner& winner) const {
 
 std::optional<double> PlanChooser::expected_us(const Problem& problem) const {
   const auto [found, exact] = match(problem);
-  if (!exact)
-    if (const auto choice = predicted(problem)) return choice->time_us;
-  if (!found || judged(*found).use == Use::refused) return std::nullopt;
-  const Variant* variant = find_variant(find_op(problem.op), found->variant);
-  if (!variant || unfit(*variant, problem, found->config, facts_)) return std::nullopt;
-  return found->time_us;
+  const auto of_winner = [&, found = found]() -> std::optional<double> {
+    const Variant* variant = found ? find_variant(find_op(problem.op), found->variant) : nullptr;
+    if (!variant || judged(*found).use == Use::refused || unfit(*variant, problem, found->config, facts_))
+      return std::nullopt;
+    return found->time_us;
+  };
+  if (exact)
+    if (const auto us = of_winner()) return us;
+  if (const auto guess = predicted(problem)) return guess->time_us;
+  return exact ? std::nullopt : of_winner();
 }
 
-std::vector<PlanChoice> PlanChooser::choices(const Problem& problem, bool quiet) {
+bool PlanChooser::choose(const Problem& problem, bool quiet,
+                         const std::function<bool(const PlanChoice&)>& take) {
   const OpEntry& entry = find_op(problem.op);
   std::vector<PlanChoice> list;
   const auto add = [&](const Variant& variant, const Config& config, PlanSource source,
@@ -175,14 +180,7 @@ std::vector<PlanChoice> PlanChooser::choices(const Problem& problem, bool quiet)
       tell(problem, "the override is not taken: " + *why);
     }
   }
-  const auto guess = list.empty() && !exact ? predicted(problem) : std::nullopt;
-  if (guess) {
-    list.push_back({guess->variant, guess->config, PlanSource::predicted});
-    if (!quiet)
-      tell(problem, fmt::format("takes '{}' with {}, the fastest by the times of tuned problems",
-                                guess->variant->name, guess->config.str()));
-  }
-  if (tuned && list.empty()) {
+  const auto take_winner = [&] {
     const Variant* variant = find_variant(entry, tuned->variant);
     const Judgement judgement = variant ? judged(*tuned) : Judgement{};
     auto why =
@@ -191,23 +189,34 @@ std::vector<PlanChoice> PlanChooser::choices(const Problem& problem, bool quiet)
       why = fmt::format("{}", fmt::join(judgement.refusals, "; "));
     else if (variant)
       why = add(*variant, tuned->config, exact ? PlanSource::tuned : PlanSource::nearest);
-    if (why) {
-      tell(problem, "the wisdom is not taken: " + *why);
-    } else {
-      for (const std::string& warning : judgement.warnings) tell_once("the wisdom was " + warning);
-      if (!exact && !quiet)
-        tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
+    if (why) return tell(problem, "the wisdom is not taken: " + *why);
+    for (const std::string& warning : judgement.warnings) tell_once("the wisdom was " + warning);
+    if (!exact && !quiet)
+      tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
+  };
+  if (list.empty() && exact) take_winner();
+  if (list.empty())
+    if (const auto guess = predicted(problem)) {
+      list.push_back({guess->variant, guess->config, PlanSource::predicted});
+      if (!quiet)
+        tell(problem, fmt::format("takes '{}' with {}, the fastest by the times of tuned problems",
+                                  guess->variant->name, guess->config.str()));
     }
-  } else if (options_.has_wisdom && list.empty() && !quiet) {
+  if (list.empty() && tuned && !exact) take_winner();
+  if (list.empty() && !tuned && options_.has_wisdom && !quiet)
     tell(problem, "the wisdom has nothing near; takes a default");
-  }
+  if (std::ranges::any_of(list, take)) return true;
+  const auto takes_middle = [&](const Variant& variant) {
+    list.clear();
+    return !add_middle(variant, PlanSource::fallback) && take(list.front());
+  };
   if (!options_.naive)
     for (const std::string& name : preferences(problem))
-      if (const Variant* variant = find_variant(entry, name)) add_middle(*variant, PlanSource::fallback);
+      if (const Variant* variant = find_variant(entry, name); variant && takes_middle(*variant)) return true;
   for (const bool naive : {true, false})
     for (const Variant& variant : entry.variants)
-      if (is_naive(variant.name) == naive) add_middle(variant, PlanSource::fallback);
-  return list;
+      if (is_naive(variant.name) == naive && takes_middle(variant)) return true;
+  return false;
 }
 
 }  // namespace warptune

@@ -51,9 +51,9 @@ class PlanChooser {
   PlanChooser(const DeviceFacts& facts, PlanOptions options) : facts_(facts), options_(std::move(options)) {}
 
   const PlanOptions& options() const { return options_; }
-  /// What to try, best first: a choice may turn out to need more than the device has. `quiet`: without
-  /// remarks.
-  std::vector<PlanChoice> choices(const Problem& problem, bool quiet = false);
+  /// Offers what is to be tried, best first, until one is taken: a choice may turn out to need more than the
+  /// device has. Returns whether one was. `quiet`: without remarks.
+  bool choose(const Problem& problem, bool quiet, const std::function<bool(const PlanChoice&)>& take);
   /// The time that the wisdom gives or predicts for what it would choose, if anything.
   std::optional<double> expected_us(const Problem& problem) const;
   /// Remarks on a problem; each is told once.

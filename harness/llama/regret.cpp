@@ -67,7 +67,9 @@ std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisd
     const Searched& s = searched.at(key);
     const Problem problem = problem_of(key);
     PlanChooser chooser(s.facts, {.wisdom = without(wisdom, problem), .has_wisdom = true, .stale = stale});
-    const PlanChoice choice = chooser.choices(problem, true).front();
+    PlanChoice choice;
+    if (!chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }))
+      throw InputError(fmt::format("no variant of this program runs '{}'", key));
     Regret regret{
         .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};
     const Times& times = s.finalists.contains(regret.chosen) ? s.finalists : s.first;

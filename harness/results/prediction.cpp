@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -78,7 +79,7 @@ struct Timed {
   double time_us;
 };
 
-/// A weighted least-squares fit of relative errors by coordinate descent, no coefficient negative.
+/// A weighted least-squares fit of relative errors, no coefficient negative.
 class Fit {
  public:
   void add(const Timed& timed, double weight) {
@@ -91,22 +92,43 @@ class Fit {
     ++count_;
   }
   std::size_t count() const { return count_; }
+  /// The best of the fits of every subset of the parts that has no negative coefficient.
   double at(const Parts& parts) const {
-    Parts c{};
-    for (int sweep = 0; sweep < 300; ++sweep)
-      for (std::size_t i = 0; i < kParts; ++i) {
-        if (products_[i][i] <= 0) continue;
-        double rest = target_[i];
-        for (std::size_t j = 0; j < kParts; ++j)
-          if (j != i) rest -= products_[i][j] * c[j];
-        c[i] = std::max(0.0, rest / products_[i][i]);
-      }
-    double sum = 0;
-    for (std::size_t i = 0; i < kParts; ++i) sum += c[i] * parts[i];
-    return sum;
+    double best = 0, time = 0;
+    for (unsigned subset = 1; subset < 1u << kParts; ++subset) {
+      const auto c = solved(subset);
+      if (!c) continue;
+      const double explained = std::inner_product(c->begin(), c->end(), target_.begin(), 0.0);
+      if (explained <= best) continue;
+      best = explained;
+      time = std::inner_product(c->begin(), c->end(), parts.begin(), 0.0);
+    }
+    return time;
   }
 
  private:
+  /// The coefficients of these parts alone; nothing where one is negative or they hang on each other.
+  std::optional<Parts> solved(unsigned subset) const {
+    std::array<Parts, kParts> m = products_;
+    Parts c = target_;
+    const auto in = [&](std::size_t i) { return (subset >> i & 1) != 0; };
+    for (std::size_t k = 0; k < kParts; ++k) {
+      if (!in(k)) continue;
+      if (m[k][k] <= 1e-9 * products_[k][k]) return std::nullopt;
+      for (std::size_t i = 0; i < kParts; ++i) {
+        if (i == k || !in(i)) continue;
+        const double factor = m[i][k] / m[k][k];
+        for (std::size_t j = k; j < kParts; ++j) m[i][j] -= factor * m[k][j];
+        c[i] -= factor * c[k];
+      }
+    }
+    for (std::size_t k = 0; k < kParts; ++k) {
+      c[k] = in(k) ? c[k] / m[k][k] : 0;
+      if (c[k] < 0) return std::nullopt;
+    }
+    return c;
+  }
+
   std::array<Parts, kParts> products_{};
   Parts target_{};
   std::size_t count_ = 0;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -106,11 +107,20 @@ Json to_json(const std::vector<VariantTimes>& times) {
   return json;
 }
 
+/// Whether all of the word is a number.
+template <class T>
+bool read(std::string_view word, T& value) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
 VariantTimes::Row row_of(const std::string& line, std::size_t parameters) {
   VariantTimes::Row row{.values = std::vector<std::int64_t>(parameters)};
   std::istringstream in(line);
-  for (std::int64_t& value : row.values) in >> value;
-  if (!(in >> row.time_us) || !(row.time_us > 0) || !(in >> std::ws).eof())
+  std::string word;
+  bool right = true;
+  for (std::int64_t& value : row.values) right = right && in >> word && read(word, value);
+  if (!right || !(in >> word) || !read(word, row.time_us) || !(row.time_us > 0) || in >> word)
     throw InputError(
         fmt::format("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line)));
   return row;
@@ -358,7 +368,7 @@ Wisdom::Match Wisdom::find(const Problem& problem, const Provenance& here) const
   if (same.kinship < 2) return {same.winner, true};
   const Kin near = nearest_for(problem, here);
   if (near.kinship < same.kinship) return {near.winner, false};
-  return {same.winner, true};
+  return {same.winner, same.winner != nullptr};
 }
 
 }  // namespace warptune

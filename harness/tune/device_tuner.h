@@ -32,8 +32,8 @@ class DeviceTuner {
  private:
   void solve(const PlannedProblem& planned, Progress& progress);
   bool kept(const SweepItem& item) const;
-  /// Puts the choice into the wisdom; returns the winner that stays there instead, if any.
   std::vector<VariantTimes> times_of(const Trials& trials, const std::string& op, double best_us) const;
+  /// Puts the choice into the wisdom; returns the winner that stays there instead, if any.
   std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 
   const Sweep& sweep_;
