@@ -94,8 +94,29 @@ struct RingMerge {
       }
       cluster_barrier_relaxed();  // no block ends while another reads it
     } else if constexpr (kSplits > 1) {
-      if (last_to_arrive(workspace.arrivals + first_row, kSplits))
+      if (!last_to_arrive(workspace.arrivals + first_row, kSplits)) return;
+      if constexpr (kSplits > 16) {
         combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);
+      } else {  // few enough that a thread asks for all of a column at once
+        for (int column = threadIdx.x; column < kColumns; column += kBlock) {
+          SoftmaxState all;
+          const long long piece = (first_row + column / kPerRow) * kSplits;
+          const Vec<float, 4> x = merge<kSplits>(
+              column,
+              [&](int part, int) {
+                const float2 state = __ldcg(reinterpret_cast<const float2*>(workspace.states + piece) + part);
+                return SoftmaxState{state.x, state.y};
+              },
+              [&](int part, int) {
+                const float4 row =
+                    __ldcg(reinterpret_cast<const float4*>(workspace.rows + (piece + part) * kHeadDim) +
+                           column % kPerRow);
+                return Vec<float, 4>{{row.x, row.y, row.z, row.w}};
+              },
+              all);
+          put(out, column, x, all);
+        }
+      }
     }
   }
 };

@@ -129,7 +129,6 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const Dropout<S> dropout(args, blockIdx.y, head);
   const int visible_most = max(0, visible_keys<S::kCausal>(sequence, last_query));
   const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_query));
-  const int hidden_most = first_visible<S>(args, sequence, last_query);  // by the window
   int begin = first_visible<S>(args, sequence, first_query) / kTileN, end = ceil_div(visible_most, kTileN);
   if constexpr (kSplits > 1) {
     const int share = ceil_div(end - begin, kSplits);
@@ -137,7 +136,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     end = min(end, begin + share);
   }
   const int tiles = end - begin;
-  const int masked = end - visible_least / kTileN;  // these need a mask: the last keys
+  // The last keys need a mask, and the first that a window shows: tiles [masked, clear) of the walk need
+  // none.
+  const int masked = min(tiles, end - visible_least / kTileN);
+  int clear = tiles;
+  if constexpr (S::kWindow) {
+    const int hidden_most = first_visible<S>(args, sequence, last_query);
+    clear = max(masked, min(tiles, end - ceil_div(hidden_most, kTileN)));
+  }
 
   // The nth tile of the walk, from the last keys down.
   const auto fetch_keys = [&](int nth_tile, int stage) {
@@ -194,7 +200,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
   const int my_row = first_row + warp * kRowTiles * 16 + lane / 4;
 
-  for (int tile = 0; tile < tiles; ++tile) {
+  const auto attend = [&](int tile, bool is_masked) __attribute__((always_inline)) {
     const int stage = kStages == 1 ? 0 : tile % kStages;
     float s[kRowTiles][kKeyTiles][4];
     if constexpr (kStages == 1) {
@@ -222,39 +228,40 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
 
     const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;
     if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
-    if (tile < masked || (S::kWindow && first_key < hidden_most))
-      hide_keys<S, kPack>(s, args, sequence, my_row, my_key);
+    if (is_masked) hide_keys<S, kPack>(s, args, sequence, my_row, my_key);
 
+    float shrink[kRowTiles][2];
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float most = -WARPTUNE_INFINITY, shrink;
+        float most = -WARPTUNE_INFINITY;
 #pragma unroll
         for (int nt = 0; nt < kKeyTiles; ++nt)
           most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        const float offset = raise_max(row_max[mt][r], most * scale, shrink);
-        float sum = row_sum[mt][r] * shrink;
+        const float offset = raise_max(row_max[mt][r], most * scale, shrink[mt][r]);
+        float sum[2] = {row_sum[mt][r] * shrink[mt][r], 0};
 #pragma unroll
         for (int nt = 0; nt < kKeyTiles; ++nt)
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             float& x = s[mt][nt][2 * r + i];
             x = exp2_fast(fmaf(x, scale, -offset));
-            sum += x;
+            sum[i] += x;
           }
-        row_sum[mt][r] = sum;
-#pragma unroll
-        for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
-          o[mt][dt][2 * r] *= shrink;
-          o[mt][dt][2 * r + 1] *= shrink;
-        }
+        row_sum[mt][r] = sum[0] + sum[1];
       }
+    rescale<(kHeadDimV >= 4 * kTileN)>(o, shrink);
     if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
     multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
-  }
+  };
+  int tile = 0;
+  for (; tile < masked; ++tile) attend(tile, true);
+  for (; tile < clear; ++tile) attend(tile, false);
+  if constexpr (S::kWindow)
+    for (; tile < tiles; ++tile) attend(tile, true);
 
   // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
   // as those of q and of the output have one length.

@@ -349,6 +349,9 @@ struct FlashWgmma {
       for (int i = 0; i < kHeadDimV / 2; ++i) o[i] *= shrink[i / 2 % 2];
     }
 
+    __device__ __forceinline__ void warpgroup_barrier() const {
+      named_barrier_sync(1 + kConsumers + nth, 128);
+    }
     /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
     __device__ __forceinline__ void clear_values_past(int valid) {
       if (valid >= kTileN) return;
@@ -360,7 +363,7 @@ struct FlashWgmma {
             make_uint4(0, 0, 0, 0);
       }
       wgmma_publish();
-      named_barrier_sync(1 + kConsumers + nth, 128);
+      warpgroup_barrier();
     }
 
     /// The next item, its queries there.
@@ -485,6 +488,7 @@ struct FlashWgmma {
       const auto at = [](int row, int piece) {
         return piece / 8 * kPartM + row * 128 + ((piece % 8 ^ row % 8) << 4);
       };
+      warpgroup_barrier();  // no product of the warpgroup reads the queries any more
 #pragma unroll
       for (int i = 0; i < kHeadDimV / 16; ++i) {
         unsigned x[4];

@@ -283,12 +283,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
         });
       }
     } else {
-#pragma unroll
-      for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-        for (int nt = 0; nt < 2 * kHeldPairs; ++nt)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) o[mt][nt][i] *= shrink[mt][i / 2];
+      rescale<true>(o, shrink);
       multiply_columns<T, kKeys, kHeadDimV, kAll, kMt, kHeldPairs>(o, my_weights, v_tile, first_pair);
     }
   }

@@ -37,15 +37,31 @@ __device__ __forceinline__ void hide_keys(float (&s)[kMt][kNt][4], const Attenti
     }
 }
 
-/// Raises the maximum of a row, in units of log2(e), to cover that of a tile. Returns what scores are taken
-/// relative to; `shrink` is the factor for all that was summed up relative to the last one: of the rounded
-/// offsets, so that it is 1 where the maximum stays, however many tiles there are.
+/// Raises the maximum of a row, in units of log2(e), where that of a tile is more than 2^8 above it: so it
+/// seldom moves ("FlashAttention-4", 2025). Returns what scores are taken relative to; `shrink` is the factor
+/// for all that was summed up relative to the last one: 1 where the maximum stays, however many tiles there
+/// are.
 __device__ __forceinline__ float raise_max(float& row_max, float most, float& shrink) {
-  most = fmaxf(row_max, most);
-  const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most;  // a row that saw no key yet
-  shrink = exp2_fast(row_max - offset);
-  row_max = most;
+  const float last = row_max;
+  const bool moves = most > last + 8.0f;
+  if (moves) row_max = most;
+  const float offset = row_max == -WARPTUNE_INFINITY ? 0.0f : row_max;  // a row that saw no key yet
+  shrink = moves ? exp2_fast(last - offset) : 1.0f;
   return offset;
+}
+
+/// o *= shrink, a warp's fragments of kMt x kNt and the factors of their rows. kAsk: whether any is not 1,
+/// which they mostly are; a branch, which only many products are worth.
+template <bool kAsk, int kMt, int kNt>
+__device__ __forceinline__ void rescale(float (&o)[kMt][kNt][4], const float (&shrink)[kMt][2]) {
+#pragma unroll
+  for (int mt = 0; mt < kMt; ++mt) {
+    if (kAsk && !__any_sync(0xffffffffu, shrink[mt][0] != 1.0f || shrink[mt][1] != 1.0f)) continue;
+#pragma unroll
+    for (int nt = 0; nt < kNt; ++nt)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[mt][nt][i] *= shrink[mt][i / 2];
+  }
 }
 
 /// Zeros for the weights that dropout drops.

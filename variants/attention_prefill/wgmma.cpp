@@ -63,7 +63,7 @@ std::vector<Variant> attention_prefill_wgmma() {
   const auto registers = [](const std::string& tile_n) {
     return kValueDim + " / 2 + " + tile_n + " * (score_bias == 1 ? 4 : 3) / 4";
   };
-  const std::string most = "212 - 72 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
+  const std::string most = "212 - 84 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
   return {{
       .name = "flash_wgmma",
       .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
