@@ -21,12 +21,10 @@ Wisdom neighbours() {
   return wisdom;
 }
 
-const Problem kProblem = decode_problem(16, 2048);
-
 class Chosen : public ::testing::Test {
  protected:
-  PlanChoice first(const Wisdom& wisdom, const Problem& problem = kProblem,
-                   std::vector<PlanOverride> overrides = {}) {
+  PlanChoice first(const Wisdom& wisdom) { return first(wisdom, problem_); }
+  PlanChoice first(const Wisdom& wisdom, const Problem& problem, std::vector<PlanOverride> overrides = {}) {
     PlanChooser chooser(h200(), {.wisdom = wisdom,
                                  .has_wisdom = true,
                                  .overrides = std::move(overrides),
@@ -37,13 +35,14 @@ class Chosen : public ::testing::Test {
         chooser.choose(problem, false, [&](const PlanChoice& offered) { return choice = offered, true; }));
     return choice;
   }
+  const Problem problem_ = decode_problem(16, 2048);
   std::string notes_;
   std::optional<double> expected_us_;
 };
 
 TEST_F(Chosen, AnOverrideBeforeAll) {
   const PlanChoice choice =
-      first(neighbours(), kProblem, {parse_plan_override("attention_decode=split_seq")});
+      first(neighbours(), problem_, {parse_plan_override("attention_decode=split_seq")});
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.variant->name, "split_seq");
   EXPECT_EQ(notes_, "");
@@ -51,7 +50,7 @@ TEST_F(Chosen, AnOverrideBeforeAll) {
 
 TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
   Wisdom wisdom = neighbours();
-  wisdom.put(timed(kProblem, {ring(4)}, [](const Problem&, const Config&) { return 77; }));
+  wisdom.put(timed(problem_, {ring(4)}, [](const Problem&, const Config&) { return 77; }));
   const PlanChoice choice = first(wisdom);
   EXPECT_EQ(choice.source, PlanSource::tuned);
   EXPECT_EQ(choice.config, ring(4));
@@ -63,8 +62,8 @@ TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
   const PlanChoice choice = first(neighbours());
   EXPECT_EQ(choice.source, PlanSource::predicted);
   EXPECT_EQ(choice.config, ring(1));
-  EXPECT_NEAR(expected_us_.value_or(0), in_waves(kProblem, ring(1)), 2);
-  EXPECT_EQ(notes_, kProblem.key() + ": takes 'mma_ring' with " + ring(1).str() +
+  EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, ring(1)), 2);
+  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_ring' with " + ring(1).str() +
                         ", the fastest by the times of tuned problems\n");
 }
 
@@ -88,7 +87,7 @@ TEST_F(Chosen, APredictionWhereNoWinnerIsNear) {
 
 TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
   Wisdom wisdom = neighbours();
-  Winner stale = timed(kProblem, {ring(4)}, in_waves);
+  Winner stale = timed(problem_, {ring(4)}, in_waves);
   stale.source_hash = "edited since";
   wisdom.put(stale);
   EXPECT_EQ(first(wisdom).source, PlanSource::predicted);
