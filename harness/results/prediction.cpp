@@ -51,13 +51,18 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
   return load;
 }
 
-constexpr std::size_t kParts = 5;
+constexpr std::size_t kParts = 6;
 using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
 Parts parts_of(const Load& load, int sms) {
   const double rounds = std::ceil(load.blocks / sms);
-  return {1, load.work, rounds * load.work / load.blocks, rounds, std::log2(load.splits)};
+  return {1,
+          load.work,
+          rounds * load.work / load.blocks,
+          rounds,
+          std::log2(load.splits),
+          load.splits > 1 ? 1.0 : 0.0};
 }
 
 /// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.
