@@ -42,6 +42,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_profile(app, exit_code);
   add_counters(app, exit_code);
   add_replay(app, exit_code);
+  add_regret(app, exit_code);
   add_worker(app, exit_code);
   refuse_empty_texts(app);
 }

@@ -80,7 +80,19 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
   for (const Winner& winner : wisdom.winners()) {
     const Winner* known = it->second.held(winner.problem, winner.made_on.device);
     const auto stale = [&](const Winner& w) { return is_stale(w, a, source_hash(compiler, w)); };
-    if (!known || is_better(winner, stale(winner), *known, stale(*known))) it->second.put(winner);
+    if (!known) {
+      it->second.put(winner);
+      continue;
+    }
+    const bool better = is_better(winner, stale(winner), *known, stale(*known));
+    Winner kept = better ? winner : *known;
+    const Winner& other = better ? *known : winner;
+    if (kept.cache == other.cache) {
+      std::vector<VariantTimes> times = other.times;
+      add_times(times, kept.times);
+      kept.times = std::move(times);
+    }
+    it->second.put(std::move(kept));
   }
 }
 

@@ -13,8 +13,8 @@ struct MergeCounts {
 
 /// Joins output folders (OUT/<device>/...) into `out`, which may exist and is then one of them. Rows with the
 /// same key and status are kept once, the first; without a key, rows that are equal. Of two winners of a
-/// problem the better one stays (is_better(), results/staleness.h), with its provenance and ties. Throws
-/// InputError before anything is written.
+/// problem the better one stays (is_better(), results/staleness.h), with its provenance and ties, and the
+/// times of both (add_times()). Throws InputError before anything is written.
 MergeCounts merge_results(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& out);
 
 }  // namespace warptune

@@ -1,12 +1,15 @@
 #include "results/wisdom.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "core/brief.h"
 #include "core/error.h"
@@ -88,6 +91,59 @@ std::vector<TiedConfig> tied_of(const Json& winner) {
   return tied;
 }
 
+/// {"split_ring": {"source_hash": "..", "parameters": "splits warps", "rows": ["8 4 6.25", ..]}, ..}
+Json to_json(const std::vector<VariantTimes>& times) {
+  Json json = Json::object();
+  for (const VariantTimes& t : times) {
+    Json rows = Json::array();
+    for (const VariantTimes::Row& row : t.rows)
+      rows.push_back(t.parameters.empty()
+                         ? fmt::format("{:.5g}", row.time_us)
+                         : fmt::format("{} {:.5g}", fmt::join(row.values, " "), row.time_us));
+    json[t.variant] = {{"source_hash", t.source_hash},
+                       {"parameters", fmt::format("{}", fmt::join(t.parameters, " "))},
+                       {"rows", rows}};
+  }
+  return json;
+}
+
+/// Whether all of the word is a number.
+template <class T>
+bool read(std::string_view word, T& value) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+VariantTimes::Row row_of(const std::string& line, std::size_t parameters) {
+  VariantTimes::Row row{.values = std::vector<std::int64_t>(parameters)};
+  std::istringstream in(line);
+  std::string word;
+  bool right = true;
+  for (std::int64_t& value : row.values) right = right && in >> word && read(word, value);
+  if (!right || !(in >> word) || !read(word, row.time_us) || !(row.time_us > 0) || in >> word)
+    throw InputError(
+        fmt::format("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line)));
+  return row;
+}
+
+/// Files of before times were kept have none.
+std::vector<VariantTimes> times_of(const Json& winner) {
+  std::vector<VariantTimes> times;
+  if (!winner.contains("times")) return times;
+  if (!winner["times"].is_object()) refuse("times", winner["times"], "an object of variants");
+  for (const auto& [variant, json] : winner["times"].items()) {
+    VariantTimes& t =
+        times.emplace_back(VariantTimes{.variant = variant, .source_hash = text(json, "source_hash")});
+    std::istringstream names(text(json, "parameters"));
+    for (std::string name; names >> name;) t.parameters.push_back(name);
+    for (const Json& line : list(json, "rows")) {
+      if (!line.is_string()) refuse("rows", line, "a list of texts");
+      t.rows.push_back(row_of(line, t.parameters.size()));
+    }
+  }
+  return times;
+}
+
 Json to_json(const Provenance& p) {
   return {{"device", p.device},
           {"arch", p.arch},
@@ -125,10 +181,30 @@ Winner winner_of(const Json& json) {
           .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
           .cache = cache_of(json),
           .throttled = json.contains("throttled") ? text(json, "throttled") : "",
-          .tied = tied_of(json)};
+          .tied = tied_of(json),
+          .times = times_of(json)};
 }
 
 }  // namespace
+
+void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& newer) {
+  for (const VariantTimes& t : newer) {
+    const auto same = std::ranges::find(times, t.variant, &VariantTimes::variant);
+    if (same == times.end()) {
+      times.push_back(t);
+    } else if (same->source_hash != t.source_hash || same->parameters != t.parameters) {
+      *same = t;
+    } else {
+      for (const VariantTimes::Row& row : t.rows) {
+        const auto old = std::ranges::find(same->rows, row.values, &VariantTimes::Row::values);
+        if (old == same->rows.end())
+          same->rows.push_back(row);
+        else
+          *old = row;
+      }
+    }
+  }
+}
 
 Wisdom Wisdom::load(const fs::path& path) {
   std::ifstream in(path);
@@ -170,6 +246,7 @@ std::string Wisdom::to_json() const {
                                                      {"cache", name_of(w.cache)}});
     if (!w.throttled.empty()) winner["throttled"] = w.throttled;
     if (!w.tied.empty()) winner["tied"] = warptune::to_json(w.tied);
+    if (!w.times.empty()) winner["times"] = warptune::to_json(w.times);
     if (w.made_on != provenance_) winner["made_on"] = warptune::to_json(w.made_on);
   }
   return json.dump(1) + '\n';
@@ -291,7 +368,7 @@ Wisdom::Match Wisdom::find(const Problem& problem, const Provenance& here) const
   if (same.kinship < 2) return {same.winner, true};
   const Kin near = nearest_for(problem, here);
   if (near.kinship < same.kinship) return {near.winner, false};
-  return {same.winner, true};
+  return {same.winner, same.winner != nullptr};
 }
 
 }  // namespace warptune

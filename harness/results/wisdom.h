@@ -17,6 +17,24 @@ struct TiedConfig {
   double time_us = 0;
 };
 
+/// What the configurations of a variant took: a row is a value of each parameter and a time.
+struct VariantTimes {
+  struct Row {
+    std::vector<std::int64_t> values;
+    double time_us = 0;
+    bool operator==(const Row&) const = default;
+  };
+  std::string variant;
+  std::string source_hash;  // of its kernels then
+  std::vector<std::string> parameters;
+  std::vector<Row> rows;
+  bool operator==(const VariantTimes&) const = default;
+};
+
+/// Adds times to those of the same problem and device. Of a variant whose sources or parameters differ only
+/// the new ones stay; of a configuration timed twice the new time.
+void add_times(std::vector<VariantTimes>& times, const std::vector<VariantTimes>& newer);
+
 struct Provenance {
   std::string device, arch, driver, toolkit, git_commit;
   bool operator==(const Provenance&) const = default;
@@ -33,6 +51,7 @@ struct Winner {
   CacheMode cache = CacheMode::cold;  // the state it was timed in
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
+  std::vector<VariantTimes> times = {};  // of all that was tried, for problems that were not (predict())
 };
 
 class Wisdom {

@@ -54,8 +54,19 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
   Wisdom wisdom = reread(path, here);
   const Winner* old = wisdom.held(winner.problem, here.device);
   if (old && old->cache == CacheMode::cold && winner.cache == CacheMode::hot) return *old;
+  if (old && old->cache == winner.cache) {
+    std::vector<VariantTimes> times = old->times;
+    add_times(times, winner.times);
+    winner.times = std::move(times);
+  }
   if (old && old->cache == winner.cache && !is_stale(*old, here, contest.source_hash(*old))) {
-    if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) return *old;
+    if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) {
+      Winner stays = *old;
+      stays.times = std::move(winner.times);
+      wisdom.put(stays);
+      wisdom.save(path);
+      return stays;
+    }
     if (winner.variant == old->variant && winner.config == old->config)
       std::ranges::copy_if(old->tied, std::back_inserter(winner.tied),
                            [&](const TiedConfig& t) { return !contest.tried(t.variant, t.config); });

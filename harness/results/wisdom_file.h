@@ -17,8 +17,9 @@ struct Contest {
 /// Adds a winner of the device that `here` says to the file, made where it is missing. A cold one that is
 /// there never gives way to a hot one, and a hot one always to a cold one: a model runs cold. Of the same
 /// state it gives way where its configuration was tried too, where it is stale, or where the new one is
-/// faster; the same configuration again keeps the ties that were not tried. Returns the one that stays
-/// instead, if any. The file is read again under a lock, so that nobody's winners are lost.
+/// faster; the same configuration again keeps the ties that were not tried. The times of both are kept
+/// (add_times()). Returns the one that stays instead, if any. The file is read again under a lock, so that
+/// nobody's winners are lost.
 std::optional<Winner> put_winner(const std::filesystem::path& path, const Provenance& here, Winner winner,
                                  const Contest& contest);
 /// The same for a winner that had no rivals: it replaces nothing.

@@ -91,6 +91,26 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
   summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
 }
 
+/// Of all that is at most kSlowest times as slow as the winner.
+std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const std::string& op,
+                                                double best_us) const {
+  constexpr double kSlowest = 4;
+  std::vector<VariantTimes> times;
+  for (std::size_t i = 0; i < trials.candidates.size(); ++i) {
+    const auto& [variant, config] = trials.candidates[i];
+    const Measurement& m = trials.measurements[i];
+    if (m.status != Status::ok || m.time_us > kSlowest * best_us) continue;
+    if (times.empty() || times.back().variant != variant->name) {
+      times.push_back({.variant = variant->name, .source_hash = source_hash(compiler_, op, *variant)});
+      for (const auto& entry : config) times.back().parameters.push_back(entry.name);
+    }
+    VariantTimes::Row& row = times.back().rows.emplace_back();
+    for (const auto& entry : config) row.values.push_back(entry.value);
+    row.time_us = m.time_us;
+  }
+  return times;
+}
+
 /// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
 bool DeviceTuner::kept(const SweepItem& item) const {
   return item.options.cache == CacheMode::cold ||
@@ -116,6 +136,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
+  winner.times = times_of(trials, item.problem.op, m.time_us);
   rows_.flush();  // a winner's row is there before it
   if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {

@@ -89,6 +89,29 @@ TEST_F(Merge, KeepsAFreshWinnerBeforeAStaleOne) {
   EXPECT_EQ(kept(), "fresh");
 }
 
+TEST_F(Merge, KeepsTheTimesOfBothWinners) {
+  const auto with_times = [&](const std::string& name, double us, std::int64_t threads) {
+    const fs::path folder = results(name, us, now_), file = folder / "host" / "wisdom.json";
+    Wisdom wisdom(here_);
+    Winner winner = Wisdom::load(file).winners().at(0);
+    winner.times = {{"host_threaded", now_, {"threads"}, {{{threads}, us}, {{8}, us}}}};
+    wisdom.put(winner);
+    wisdom.save(file);
+    return folder;
+  };
+  const fs::path fast = with_times("fast", 1, 2), slow = with_times("slow", 3, 4);
+  for (const auto& order : {std::vector{fast, slow}, std::vector{slow, fast}}) {
+    fs::remove_all(folder_ / "all");
+    merge_results(order, folder_ / "all");
+    EXPECT_EQ(kept(), "fast");
+    const Winner winner = Wisdom::load(folder_ / "all" / "host" / "wisdom.json").winners().at(0);
+    ASSERT_EQ(winner.times.size(), 1u);
+    std::map<std::int64_t, double> times;
+    for (const auto& row : winner.times[0].rows) times[row.values.at(0)] = row.time_us;
+    EXPECT_EQ(times, (std::map<std::int64_t, double>{{2, 1}, {4, 3}, {8, 1}}));
+  }
+}
+
 TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
   const fs::path good = results("good", 1, now_), bad = results("bad", 1, now_);
   write_csv(bad / "host" / "sweep.csv", sweep_columns(), {sweep_fields({{"schema", "2"}})});

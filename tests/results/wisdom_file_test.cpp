@@ -84,6 +84,22 @@ TEST_F(Replacement, TheSameAgainKeepsTheTiesThatWereNotTried) {
   EXPECT_TRUE(now().tied.empty()) << "the rival was tried and is not tied any more";
 }
 
+TEST_F(Replacement, TheTimesOfBothAreKept) {
+  const auto with_times = [](Winner of, std::int64_t block, double us) {
+    of.times = {{"ring", "now", {"block"}, {{{block}, us}}}};
+    return of;
+  };
+  EXPECT_FALSE(put_winner(path_, kHere, with_times(winner("fast", 39), 64, 41), tried({"fast"})));
+  EXPECT_TRUE(put_winner(path_, kHere, with_times(winner("slow", 80), 128, 42), tried({"slow"})));
+  const std::vector<VariantTimes> both = {{"ring", "now", {"block"}, {{{64}, 41}, {{128}, 42}}}};
+  EXPECT_EQ(now().variant, "fast");
+  EXPECT_EQ(now().times, both) << "also where the winner stays";
+  EXPECT_FALSE(put_winner(path_, kHere, with_times(winner("faster", 30), 64, 40), tried({"faster"})));
+  EXPECT_EQ(now().variant, "faster");
+  EXPECT_EQ(now().times.at(0).rows.at(0).time_us, 40) << "the new time of what was timed again";
+  EXPECT_EQ(now().times.at(0).rows.size(), 2u);
+}
+
 TEST_F(Replacement, OneWithoutRivalsReplacesNothing) {
   EXPECT_TRUE(add_winner(path_, kHere, winner("fast", 30)));
   EXPECT_EQ(now().time_us, 39.1);

@@ -25,6 +25,8 @@ TEST(Wisdom, RoundTripAndReplacement) {
   better.time_us = 1;
   better.throttled = "hw_slowdown";
   better.tied = {{"other", {{"block", 64}}, 1.01}};
+  better.times = {{"split_seq", "hash", {"splits", "shift"}, {{{8, -2}, 1}, {{16, 0}, 1.25}}},
+                  {"plain", "hush", {}, {{{}, 3.5}}}};
   wisdom.put(better);
   wisdom.save(path);
   const Wisdom read = Wisdom::load(path);
@@ -36,6 +38,7 @@ TEST(Wisdom, RoundTripAndReplacement) {
   ASSERT_EQ(read.winners()[0].tied.size(), 1u);
   EXPECT_EQ(read.winners()[0].tied[0].variant, "other");
   EXPECT_EQ(read.winners()[0].tied[0].config["block"], 64);
+  EXPECT_EQ(read.winners()[0].times, better.times);
   EXPECT_EQ(read.provenance().driver, "580");
   EXPECT_NE(read.exact(better.problem), nullptr);
 }
@@ -54,6 +57,25 @@ TEST(Wisdom, AWinnerKeepsItsProvenance) {
   EXPECT_EQ(read.provenance(), now);
   EXPECT_EQ(read.exact(attention(1, 256).problem)->made_on, before);
   EXPECT_EQ(read.exact(attention(1, 512).problem)->made_on, now);
+}
+
+TEST(Wisdom, TimesOfTheSameSourcesAreJoined) {
+  const VariantTimes ring{"ring", "a", {"splits"}, {{{1}, 10}, {{2}, 8}}}, plain{"plain", "b", {}, {{{}, 3}}};
+  std::vector<VariantTimes> times = {ring};
+  add_times(times, {{"ring", "a", {"splits"}, {{{2}, 7}, {{4}, 6}}}, plain});
+  const VariantTimes joined{"ring", "a", {"splits"}, {{{1}, 10}, {{2}, 7}, {{4}, 6}}};
+  EXPECT_EQ(times, (std::vector{joined, plain}));
+  const VariantTimes edited{"ring", "c", {"splits"}, {{{4}, 5}}}, other{"ring", "c", {"warps"}, {{{4}, 5}}};
+  add_times(times, {edited});
+  EXPECT_EQ(times, (std::vector{edited, plain})) << "times of other sources go";
+  add_times(times, {other});
+  EXPECT_EQ(times, (std::vector{other, plain})) << "and those with other parameters";
+}
+
+TEST(Wisdom, NothingNearIsNoMatch) {
+  const Wisdom::Match none = Wisdom(kHere).find(attention(1, 256).problem, kHere);
+  EXPECT_EQ(none.winner, nullptr);
+  EXPECT_FALSE(none.exact);
 }
 
 TEST(Wisdom, NearestKeepsToItsRules) {
@@ -88,7 +110,8 @@ TEST(Wisdom, SaysWhatIsWrongWithAFile) {
     std::string text = Wisdom(kHere).to_json();
     const std::string winner =
         R"({"op": "argmax", "dims": {"batch": 1, "vocab": 9}, "dtype": "bf16", "variant": "naive",
-            "config": {"block": 64}, "time_us": 2.5, "source_hash": "", "run_id": "", "csv": ""})";
+            "config": {"block": 64}, "time_us": 2.5, "source_hash": "", "run_id": "", "csv": "",
+            "times": {"naive": {"source_hash": "", "parameters": "block shift", "rows": ["64 -1 2.75"]}}})";
     text.replace(text.find("[]"), 2, '[' + winner + ']');
     if (!from.empty()) text.replace(text.find(from), from.size(), to);
     const std::string all = message(text), head = "the wisdom file '" + path.string() + "' is wrong: ";
@@ -103,6 +126,13 @@ TEST(Wisdom, SaysWhatIsWrongWithAFile) {
             "winner 1: 'config' is 7; it must be an object of names and whole numbers");
   EXPECT_EQ(said("\"op\"", "\"on\""), "winner 1: 'op' is missing");
   EXPECT_EQ(said("\"NVIDIA H200\"", "7"), "'device' is 7; it must be a text");
+  for (const char* row : {"64 2.75", "64 -1 2.75 3", "64 -1 0", "64 -1 fast", "64 1.5 2.75", ""})
+    EXPECT_EQ(said("64 -1 2.75", row),
+              "winner 1: '" + std::string(row) +
+                  "' in 'rows' must be a value of each parameter and a time, more than 0");
+  EXPECT_EQ(said("\"64 -1 2.75\"", "7"), "winner 1: 'rows' is 7; it must be a list of texts");
+  EXPECT_EQ(said("[\"64 -1 2.75\"]", "7"), "winner 1: 'rows' is 7; it must be a list");
+  EXPECT_EQ(said("\"block shift\"", "2"), "winner 1: 'parameters' is 2; it must be a text");
 }
 
 }  // namespace

@@ -223,6 +223,17 @@ TEST(Resume, FailuresOfTheMomentAreRetriedOnDemand) {
   }
 }
 
+/// The wisdom of a file but for the times of what was tried.
+std::string choices_in(const fs::path& path) {
+  const Wisdom wisdom = Wisdom::load(path);
+  Wisdom rest(wisdom.provenance());
+  for (Winner winner : wisdom.winners()) {
+    winner.times.clear();
+    rest.put(std::move(winner));
+  }
+  return rest.to_json();
+}
+
 TEST(Resume, APartOfASweepDoesNotMakeTheWisdomWorse) {
   const fs::path folder = fresh_folder("resume_part"), wisdom = folder / "host" / "wisdom.json";
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
@@ -237,14 +248,15 @@ TEST(Resume, APartOfASweepDoesNotMakeTheWisdomWorse) {
   Wisdom better(before.provenance());
   better.put(fast);
   better.save(wisdom);
+  const std::string kept = choices_in(wisdom);
   const auto part = run_shell(tune + " --filter host_naive");
   EXPECT_EQ(part.code, 0) << part.text;
   EXPECT_NE(part.text.find("the wisdom keeps host_threaded threads=1"), std::string::npos) << part.text;
-  EXPECT_EQ(Wisdom::load(wisdom).to_json(), better.to_json());
+  EXPECT_EQ(choices_in(wisdom), kept);
   EXPECT_EQ(source(Wisdom::load(wisdom)), source(before));
   const auto again = run_shell("{} rerun " + wisdom.string() + " --device host --out " + folder.string());
   EXPECT_EQ(again.code, 0) << again.text;
-  EXPECT_EQ(Wisdom::load(wisdom).to_json(), better.to_json());
+  EXPECT_EQ(choices_in(wisdom), kept);
   ASSERT_EQ(run_shell(tune).code, 0);  // it takes part in the choice
   EXPECT_GT(Wisdom::load(wisdom).winners().at(0).time_us, 1e-3);
 }

@@ -1,0 +1,85 @@
+#include "llama/regret.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/error.h"
+#include "results/sweep_file.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+/// Times by "variant config".
+using Times = std::map<std::string, double>;
+
+struct Searched {
+  DeviceFacts facts;
+  Times first, finalists;
+};
+
+DeviceFacts facts_of(const CsvRow& row) {
+  DeviceFacts facts =
+      row.at("device") == "host" ? open_device("host")->facts() : known_device(row.at("arch"));
+  facts.name = row.at("device");
+  facts.driver = row.at("driver");
+  facts.toolkit = row.at("toolkit");
+  return facts;
+}
+
+/// A problem from its key.
+Problem problem_of(const std::string& key) {
+  const auto bracket = key.find('['), dtype = key.rfind(",dtype=");
+  if (bracket == std::string::npos || dtype == std::string::npos || dtype < bracket || key.back() != ']')
+    throw InputError(fmt::format("'{}' is no problem", key));
+  const auto pairs = parse_pairs(key.substr(bracket + 1, dtype - bracket - 1));
+  return find_op(key.substr(0, bracket))
+      .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
+}
+
+Wisdom without(const Wisdom& wisdom, const Problem& problem) {
+  Wisdom rest(wisdom.provenance());
+  for (const Winner& winner : wisdom.winners())
+    if (winner.problem != problem) rest.put(winner);
+  return rest;
+}
+
+}  // namespace
+
+std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleSources stale) {
+  std::vector<std::string> order;
+  std::map<std::string, Searched> searched;
+  for (const CsvRow& row : read_sweep(csv)) {
+    if (row.at("op") == "launch" || row.at("status") != "ok" || row.at("cache") != "cold") continue;
+    const auto [it, is_new] = searched.try_emplace(row.at("problem"));
+    if (is_new) {
+      order.push_back(it->first);
+      it->second.facts = facts_of(row);
+    }
+    Times& times = row.at("detail").starts_with("finalist") ? it->second.finalists : it->second.first;
+    times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
+  }
+  if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
+  std::vector<Regret> list;
+  for (const std::string& key : order) {
+    const Searched& s = searched.at(key);
+    const Problem problem = problem_of(key);
+    PlanChooser chooser(s.facts, {.wisdom = without(wisdom, problem), .has_wisdom = true, .stale = stale});
+    PlanChoice choice;
+    if (!chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }))
+      throw InputError(fmt::format("no variant of this program runs '{}'", key));
+    Regret regret{
+        .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};
+    const Times& times = s.finalists.contains(regret.chosen) ? s.finalists : s.first;
+    const auto best = std::ranges::min_element(times, {}, &Times::value_type::second);
+    regret.best = best->first;
+    regret.best_us = best->second;
+    if (const auto it = times.find(regret.chosen); it != times.end()) regret.chosen_us = it->second;
+    list.push_back(regret);
+  }
+  return list;
+}
+
+}  // namespace warptune

@@ -1,0 +1,246 @@
+#include "results/prediction.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/space.h"
+#include "table.h"
+
+namespace warptune {
+namespace {
+
+constexpr double kFarthest = 6;        // what is further than so many doublings does not count
+constexpr double kNearest = 2.2;       // something must have been timed as near as that
+constexpr std::size_t kFewest = 6;     // times that a fit needs
+constexpr double kMistrust = 0.05;     // a prediction loses so much per doubling to the nearest time
+constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
+constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
+                                          "kv_len", "q_heads", "kv_heads", "uneven"};
+constexpr std::string_view kSplits = "splits";
+
+/// How a launch loads a device.
+struct Load {
+  double work = 0;  // bytes, or what arithmetic is worth in bytes
+  double blocks = 1;
+  double splits = 1;
+  double group = 1;  // query heads that share keys
+};
+
+double group_of(const Problem& problem) {
+  if (!problem.dims.has("q_heads") || !problem.dims.has("kv_heads")) return 1;
+  return static_cast<double>(problem["q_heads"]) / static_cast<double>(problem["kv_heads"]);
+}
+
+Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config, int sms) {
+  const Cost cost = op.cost(problem);
+  Load load{.work = std::max(cost.bytes, cost.flops / kFlopsPerByte),
+            .blocks = static_cast<double>(sms),
+            .splits = static_cast<double>(std::max<std::int64_t>(1, config.get(kSplits, 1))),
+            .group = group_of(problem)};
+  if (!variant.stages.empty() && variant.stages.front().launch) {
+    const Launch launch = variant.stages.front().launch(problem, config);
+    load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
+  }
+  return load;
+}
+
+constexpr std::size_t kParts = 6;
+using Parts = std::array<double, kParts>;
+
+/// What the time of a launch is made of.
+Parts parts_of(const Load& load, int sms) {
+  const double rounds = std::ceil(load.blocks / sms);
+  return {1,
+          load.work,
+          rounds * load.work / load.blocks,
+          rounds,
+          std::log2(load.splits),
+          load.splits > 1 ? 1.0 : 0.0};
+}
+
+/// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.
+using Place = std::array<double, 4>;
+Place place_of(const Load& load) {
+  return {std::log2(load.blocks), std::log2(load.work / load.blocks), std::log2(load.splits),
+          std::log2(load.group)};
+}
+double distance(const Place& a, const Place& b) {
+  constexpr Place kWeights = {1, 1, 0.25, 1.5};
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += kWeights[i] * std::abs(a[i] - b[i]);
+  return sum;
+}
+
+struct Timed {
+  Place place;
+  Parts parts;
+  double time_us;
+};
+
+/// A weighted least-squares fit of relative errors, no coefficient negative.
+class Fit {
+ public:
+  void add(const Timed& timed, double weight) {
+    Parts row = timed.parts;
+    for (double& part : row) part *= weight / timed.time_us;
+    for (std::size_t i = 0; i < kParts; ++i) {
+      for (std::size_t j = 0; j < kParts; ++j) products_[i][j] += row[i] * row[j];
+      target_[i] += row[i] * weight;
+    }
+    ++count_;
+  }
+  std::size_t count() const { return count_; }
+  /// The best of the fits of every subset of the parts that has no negative coefficient.
+  double at(const Parts& parts) const {
+    double best = 0, time = 0;
+    for (unsigned subset = 1; subset < 1u << kParts; ++subset) {
+      const auto c = solved(subset);
+      if (!c) continue;
+      const double explained = std::inner_product(c->begin(), c->end(), target_.begin(), 0.0);
+      if (explained <= best) continue;
+      best = explained;
+      time = std::inner_product(c->begin(), c->end(), parts.begin(), 0.0);
+    }
+    return time;
+  }
+
+ private:
+  /// The coefficients of these parts alone; nothing where one is negative or they hang on each other.
+  std::optional<Parts> solved(unsigned subset) const {
+    std::array<Parts, kParts> m = products_;
+    Parts c = target_;
+    const auto in = [&](std::size_t i) { return (subset >> i & 1) != 0; };
+    for (std::size_t k = 0; k < kParts; ++k) {
+      if (!in(k)) continue;
+      if (m[k][k] <= 1e-9 * products_[k][k]) return std::nullopt;
+      for (std::size_t i = 0; i < kParts; ++i) {
+        if (i == k || !in(i)) continue;
+        const double factor = m[i][k] / m[k][k];
+        for (std::size_t j = k; j < kParts; ++j) m[i][j] -= factor * m[k][j];
+        c[i] -= factor * c[k];
+      }
+    }
+    for (std::size_t k = 0; k < kParts; ++k) {
+      c[k] = in(k) ? c[k] / m[k][k] : 0;
+      if (c[k] < 0) return std::nullopt;
+    }
+    return c;
+  }
+
+  std::array<Parts, kParts> products_{};
+  Parts target_{};
+  std::size_t count_ = 0;
+};
+
+/// Whether times of one problem tell of the other: they differ only in how much work there is.
+bool related(const Problem& a, const Problem& b) {
+  if (a.op != b.op || a.dtype != b.dtype || a == b) return false;
+  const auto all_in = [](const Problem& p, const Problem& other) {
+    return std::ranges::all_of(p.dims.said(), [&](const auto& dim) {
+      return std::ranges::find(kWorkDims, dim.name) != std::end(kWorkDims) ||
+             (other.dims.has(dim.name) && other.dims[dim.name] == dim.value);
+    });
+  };
+  return all_in(a, b) && all_in(b, a);
+}
+
+/// The configuration of a row, with labels; nothing where the variant has other parameters now.
+std::optional<Config> config_of(const Variant& variant, const VariantTimes& times,
+                                const VariantTimes::Row& row) {
+  if (times.parameters.size() != variant.parameters.size()) return std::nullopt;
+  Config config;
+  for (std::size_t i = 0; i < times.parameters.size(); ++i) {
+    const Parameter& p = variant.parameters[i];
+    if (p.name != times.parameters[i]) return std::nullopt;
+    const auto value = static_cast<std::size_t>(row.values[i]);
+    config.set(p.name, row.values[i], value < p.labels.size() ? p.labels[value] : "");
+  }
+  return config;
+}
+
+/// A variant's parameters but the splits.
+Config kernel_of(const Config& config) {
+  Config kernel = config;
+  if (kernel.has(kSplits)) kernel.set(kSplits, 0);
+  return kernel;
+}
+
+/// With the defaults of the dims that go unsaid; nothing where its op has other dims now.
+std::optional<Problem> whole(const Op& op, const Problem& problem) {
+  Assignment dims;
+  for (const auto& dim : problem.dims.said()) dims.set(dim.name, dim.value, dim.label);
+  try {
+    return op.problem(dims, problem.dtype);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+struct Known {
+  const Variant* variant = nullptr;
+  std::map<std::string, std::vector<Timed>> kernels;
+  std::map<std::string, Config> configs;
+};
+
+}  // namespace
+
+std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
+                                  const Holds& holds) {
+  const OpEntry& entry = find_op(problem.op);
+  const int sms = std::max(1, facts.sms);
+  std::map<std::string, Known> variants;
+  double best_rate = std::numeric_limits<double>::infinity();  // us of a byte of work
+  for (const Winner& winner : wisdom.winners()) {
+    if (winner.times.empty() || !related(winner.problem, problem)) continue;
+    const auto tuned = whole(entry.op, winner.problem);
+    if (!tuned) continue;
+    for (const VariantTimes& times : winner.times) {
+      const auto variant = std::ranges::find(entry.variants, times.variant, &Variant::name);
+      if (variant == entry.variants.end() || !holds(winner, times)) continue;
+      Known& known = variants[times.variant];
+      known.variant = &*variant;
+      for (const VariantTimes::Row& row : times.rows) {
+        auto config = config_of(*variant, times, row);
+        if (!config) break;
+        const Load load = load_of(entry.op, *variant, *tuned, *config, sms);
+        best_rate = std::min(best_rate, row.time_us / load.work);
+        known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load, sms), row.time_us});
+        known.configs.try_emplace(config->str(), std::move(*config));
+      }
+    }
+  }
+  std::optional<Prediction> best;
+  double best_score = 0;
+  for (const auto& [name, known] : variants) {
+    const Space space(*known.variant, problem, facts);
+    for (const auto& [text, config] : known.configs) {
+      if (space.broken_constraint(config)) continue;
+      const Load load = load_of(entry.op, *known.variant, problem, config, sms);
+      const Place place = place_of(load);
+      Fit fit;
+      double nearest = kFarthest;
+      for (const Timed& timed : known.kernels.at(kernel_of(config).str())) {
+        const double d = distance(place, timed.place);
+        if (d > kFarthest) continue;
+        nearest = std::min(nearest, d);
+        fit.add(timed, 1 / ((d + 0.3) * (d + 0.3)));
+      }
+      if (fit.count() < kFewest || nearest > kNearest) continue;
+      const double us = std::max(fit.at(parts_of(load, sms)), best_rate * load.work);
+      const double score = us * std::exp(kMistrust * nearest);
+      if (best && score >= best_score) continue;
+      best = {known.variant, config, us};
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+}  // namespace warptune

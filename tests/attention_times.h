@@ -1,0 +1,70 @@
+#pragma once
+// Wisdom of decode attention on an H200 whose times follow a formula.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/facts.h"
+#include "results/source_hash.h"
+#include "results/wisdom.h"
+#include "table.h"
+
+namespace warptune::testing {
+
+inline const DeviceFacts& h200() {
+  static const DeviceFacts facts = known_device("sm_90a");
+  return facts;
+}
+
+inline Problem decode_problem(std::int64_t batch, std::int64_t context, std::int64_t q_heads = 32,
+                              std::int64_t kv_heads = 8) {
+  return find_op("attention_decode")
+      .op.problem(Assignment{{"batch", batch},
+                             {"q_heads", q_heads},
+                             {"kv_heads", kv_heads},
+                             {"head_dim", 128},
+                             {"context", context}},
+                  DType::bf16);
+}
+
+/// A configuration of mma_ring.
+inline Config ring(std::int64_t splits, std::int64_t warps = 8) {
+  Config config{{"splits", splits}, {"warps", warps}, {"keys", 128 / warps}, {"stages", 2}};
+  config.set("combine", 0, "last_block");
+  config.set("pdl", 1);
+  return config;
+}
+
+using TimeOf = std::function<double(const Problem&, const Config&)>;
+
+/// Blocks take turns on the multiprocessors of an H200, one at a time; splits cost their merging.
+inline double in_waves(const Problem& p, const Config& c) {
+  const double blocks = static_cast<double>(c["splits"] * p["batch"] * p["kv_heads"]);
+  const double bytes = find_op(p.op).op.cost(p).bytes;
+  return 2 + std::ceil(blocks / 132) * bytes / blocks / 33e3 +
+         0.3 * std::log2(static_cast<double>(c["splits"]));
+}
+
+/// The fastest of these configurations of mma_ring, with the times of all.
+inline Winner timed(const Problem& problem, const std::vector<Config>& configs, const TimeOf& time_of) {
+  Winner winner{.problem = problem, .variant = "mma_ring", .time_us = 1e9};
+  winner.made_on = {h200().name, h200().arch, h200().driver, h200().toolkit, "abc"};
+  winner.source_hash = source_hash(Compiler(KernelSources(), {}), winner);
+  VariantTimes times{.variant = winner.variant,
+                     .source_hash = winner.source_hash,
+                     .parameters = {"splits", "warps", "keys", "stages", "combine", "pdl"}};
+  for (const Config& config : configs) {
+    VariantTimes::Row row{.time_us = time_of(problem, config)};
+    for (const auto& entry : config) row.values.push_back(entry.value);
+    if (row.time_us < winner.time_us) {
+      winner.config = config;
+      winner.time_us = row.time_us;
+    }
+    times.rows.push_back(row);
+  }
+  winner.times = {times};
+  return winner;
+}
+
+}  // namespace warptune::testing

@@ -1,0 +1,82 @@
+// What `regret` prints and how it ends.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "attention_times.h"
+#include "program.h"
+#include "sweep_rows.h"
+
+namespace warptune {
+namespace {
+using testing::decode_problem;
+using testing::in_waves;
+using testing::ring;
+using testing::run_shell;
+
+class RegretCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Wisdom wisdom;
+    for (const std::int64_t context : {1024, 4096})
+      for (const std::int64_t batch : {12, 14, 16})
+        wisdom.put(testing::timed(decode_problem(batch, context), {ring(1), ring(2)}, in_waves));
+    wisdom.save(folder_ / "wisdom.json");
+  }
+  testing::Fields row(const Config& config, double us, const std::string& detail = "") const {
+    return testing::sweep_fields({{"device", "NVIDIA H200"},
+                                  {"arch", "sm_90a"},
+                                  {"op", "attention_decode"},
+                                  {"problem", decode_problem(16, 2048).key()},
+                                  {"variant", "mma_ring"},
+                                  {"config", config.str()},
+                                  {"detail", detail},
+                                  {"time_us", fmt::format("{}", us)}});
+  }
+  testing::Ended regret(const std::vector<testing::Fields>& rows, const std::string& options = "") const {
+    return run_shell("{} regret " + testing::write_sweep("regret.csv", rows).string() + " --wisdom " +
+                     (folder_ / "wisdom.json").string() + " " + options);
+  }
+  const std::filesystem::path folder_ = testing::fresh_folder("regret");
+};
+
+TEST_F(RegretCommand, HoldsTheChoiceAgainstTheBest) {
+  const auto near = regret({row(ring(1), 102), row(ring(2), 100)});
+  EXPECT_EQ(near.code, 0) << near.text;
+  EXPECT_NE(near.text.find("predicted   102.000 us  mma_ring " + ring(1).str()), std::string::npos)
+      << near.text;
+  EXPECT_NE(near.text.find("1 problems, mean regret 2.00 % (at most 3 %), worst 2.00 % (at most 8 %): met"),
+            std::string::npos)
+      << near.text;
+  EXPECT_EQ(regret({row(ring(1), 102), row(ring(2), 100)}, "--mean 1").code, 1);
+  const auto far = regret({row(ring(1), 110), row(ring(2), 100)}, "--mean 50");
+  EXPECT_EQ(far.code, 1);
+  EXPECT_NE(far.text.find("worst 10.00 % (at most 8 %): not met"), std::string::npos) << far.text;
+}
+
+TEST_F(RegretCommand, FinalistsAreHeldAgainstFinalists) {
+  const auto ended = regret({row(ring(1), 120), row(ring(2), 90), row(ring(1), 101, "finalist 1"),
+                             row(ring(2), 100, "finalist 2")});
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_NE(ended.text.find("worst 1.00 %"), std::string::npos) << ended.text;
+}
+
+TEST_F(RegretCommand, AChoiceThatWasNotTimedIsNotMet) {
+  const auto ended = regret({row(ring(4), 100)});
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_NE(ended.text.find("1 choices not timed: not met"), std::string::npos) << ended.text;
+}
+
+TEST_F(RegretCommand, ASweepWithoutColdTimesIsBadInput) {
+  auto failed = row(ring(1), 1);
+  failed.insert_or_assign("status", "crash");
+  const auto ended = regret({failed});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.text.find("has no time of a cold configuration"), std::string::npos) << ended.text;
+  EXPECT_EQ(run_shell("{} regret /no/such.csv --wisdom " + (folder_ / "wisdom.json").string()).code, 2);
+  auto odd = row(ring(1), 1);
+  odd.insert_or_assign("problem", "attention");
+  EXPECT_EQ(regret({odd}).code, 2);
+}
+
+}  // namespace
+}  // namespace warptune

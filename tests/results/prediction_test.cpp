@@ -1,0 +1,107 @@
+#include "results/prediction.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "attention_times.h"
+
+namespace warptune {
+namespace {
+using testing::decode_problem;
+using testing::h200;
+using testing::in_waves;
+using testing::ring;
+using testing::timed;
+using testing::TimeOf;
+
+bool all_hold(const Winner&, const VariantTimes&) { return true; }
+
+std::optional<Prediction> predict_here(const Wisdom& wisdom, const Problem& problem) {
+  return predict(wisdom, problem, h200(), all_hold);
+}
+
+/// Batches of 10 to 64, two contexts.
+Wisdom tuned(const std::vector<Config>& configs, const TimeOf& time_of) {
+  Wisdom wisdom;
+  for (const std::int64_t context : {1024, 4096})
+    for (const std::int64_t batch : {10, 12, 14, 16, 20, 24, 32, 48, 64})
+      wisdom.put(timed(decode_problem(batch, context), configs, time_of));
+  return wisdom;
+}
+
+TEST(Predict, SplitsSoThatWavesAreFull) {
+  const std::vector<Config> configs = {ring(1), ring(2), ring(4)};
+  const Wisdom wisdom = tuned(configs, in_waves);
+  for (const std::int64_t batch : {13, 15, 17, 18, 23, 26, 33, 40}) {
+    const Problem problem = decode_problem(batch, 2000);
+    const auto chosen = predict_here(wisdom, problem);
+    ASSERT_TRUE(chosen) << batch;
+    double best = 1e9;
+    for (const Config& config : configs) best = std::min(best, in_waves(problem, config));
+    EXPECT_LE(in_waves(problem, chosen->config), 1.02 * best) << batch << " " << chosen->config.str();
+    EXPECT_NEAR(chosen->time_us, in_waves(problem, chosen->config), 0.05 * best) << batch;
+  }
+}
+
+TEST(Predict, TakesTheKernelThatIsFasterThere) {
+  const TimeOf steep = [](const Problem& p, const Config& c) {  // 4 warps start sooner, 8 stream faster
+    return c["warps"] == 4 ? 2 + 1.1 * in_waves(p, c) : 9 + in_waves(p, c);
+  };
+  Wisdom wisdom;
+  for (const std::int64_t context : {256, 512, 1024, 4096, 8192, 16384})
+    wisdom.put(timed(decode_problem(16, context), {ring(1, 4), ring(1, 8)}, steep));
+  const auto near = predict_here(wisdom, decode_problem(16, 700)),
+             far = predict_here(wisdom, decode_problem(16, 12000));
+  ASSERT_TRUE(near && far);
+  EXPECT_EQ(near->config["warps"], 4);
+  EXPECT_EQ(far->config["warps"], 8);
+  EXPECT_EQ(far->variant->name, "mma_ring");
+}
+
+TEST(Predict, SaysNothingWhereTooLittleIsKnown) {
+  const Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
+  EXPECT_TRUE(predict_here(wisdom, decode_problem(16, 2048)));
+  EXPECT_TRUE(predict_here(wisdom, decode_problem(16, 2048, 64, 8)))
+      << "groups of 8 heads are like those of 4";
+  EXPECT_FALSE(predict_here(wisdom, decode_problem(16, 2048, 32, 32))) << "single heads are not";
+  EXPECT_FALSE(predict_here(wisdom, decode_problem(16, 65536))) << "too far from all that was timed";
+  Problem other = decode_problem(16, 2048);
+  other.dtype = DType::fp16;
+  EXPECT_FALSE(predict_here(wisdom, other)) << "another dtype";
+  other = decode_problem(16, 2048);
+  other.dims.set("append", 1, "yes");
+  EXPECT_FALSE(predict_here(wisdom, other)) << "another feature";
+
+  Wisdom few;  // five times of one kernel
+  for (const std::int64_t context : {1024, 2048, 4096, 8192, 16384})
+    few.put(timed(decode_problem(16, context), {ring(1)}, in_waves));
+  EXPECT_FALSE(predict_here(few, decode_problem(16, 3000)));
+  few.put(timed(decode_problem(16, 512), {ring(1)}, in_waves));
+  EXPECT_TRUE(predict_here(few, decode_problem(16, 3000)));
+  EXPECT_FALSE(predict_here(few, decode_problem(16, 1024))) << "the times of the problem itself do not count";
+}
+
+TEST(Predict, TimesThatDoNotHoldDoNotCount) {
+  Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
+  const Problem problem = decode_problem(16, 2048);
+  EXPECT_FALSE(predict(wisdom, problem, h200(), [](const Winner&, const VariantTimes&) { return false; }));
+  Wisdom renamed;
+  for (Winner winner : wisdom.winners()) {
+    winner.times[0].parameters[1] = "threads";
+    renamed.put(winner);
+  }
+  EXPECT_FALSE(predict_here(renamed, problem)) << "a parameter that the variant has no more";
+}
+
+TEST(Predict, TakesNothingThatBreaksAConstraint) {
+  Wisdom wisdom;  // 33 splits are for few sequences
+  for (const std::int64_t context : {4096, 8192, 16384, 32768, 65536, 131072})
+    wisdom.put(
+        timed(decode_problem(1, context), {ring(33)}, [](const Problem&, const Config&) { return 5; }));
+  EXPECT_TRUE(predict_here(wisdom, decode_problem(1, 12000)));
+  EXPECT_FALSE(predict_here(wisdom, decode_problem(8, 12000)));
+}
+
+}  // namespace
+}  // namespace warptune
