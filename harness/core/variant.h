@@ -31,6 +31,9 @@ struct Launch {
   bool pdl = false;
   unsigned cluster = 1;  // blocks per cluster along x
   bool per_sm = false;   // grid.x counts blocks per SM
+  // What a prediction of times asks for (results/prediction.h):
+  double pieces = 0;   // of work that persistent blocks share; 0: every block is one
+  double padding = 1;  // work done over work asked for: tiles need not be full
 };
 
 /// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see

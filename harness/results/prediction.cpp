@@ -27,8 +27,9 @@ constexpr std::string_view kSplits = "splits";
 
 /// How a launch loads a device.
 struct Load {
-  double work = 0;  // bytes, or what arithmetic is worth in bytes
-  double blocks = 1;
+  double work = 0;    // bytes, or what arithmetic is worth in bytes
+  double blocks = 1;  // or pieces of work that persistent ones share
+  double slots = 1;   // blocks that run at a time
   double splits = 1;
   double group = 1;  // query heads that share keys
 };
@@ -38,31 +39,42 @@ double group_of(const Problem& problem) {
   return static_cast<double>(problem["q_heads"]) / static_cast<double>(problem["kv_heads"]);
 }
 
-Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config, int sms) {
+/// Blocks of a launch that a multiprocessor has room for, as far as that is known before it is compiled.
+double blocks_per_sm(const Launch& launch, const DeviceFacts& facts) {
+  constexpr std::int64_t kReserved = 1024;  // bytes of shared memory that each block costs besides
+  const auto threads = static_cast<std::int64_t>(launch.block.x) * launch.block.y * launch.block.z;
+  const std::int64_t room = std::min(facts.shared_per_sm / (launch.shared_bytes + kReserved),
+                                     facts.threads_per_sm / std::max<std::int64_t>(1, threads));
+  return static_cast<double>(std::clamp<std::int64_t>(room, 1, 32));
+}
+
+Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config,
+             const DeviceFacts& facts) {
   const Cost cost = op.cost(problem);
+  const double sms = std::max(1, facts.sms);
   Load load{.work = std::max(cost.bytes, cost.flops / kFlopsPerByte),
-            .blocks = static_cast<double>(sms),
+            .blocks = sms,
+            .slots = sms,
             .splits = static_cast<double>(std::max<std::int64_t>(1, config.get(kSplits, 1))),
             .group = group_of(problem)};
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
+    load.work *= launch.padding;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
+    load.slots = sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, facts));
+    if (launch.pieces > 0) load.blocks = launch.pieces;
   }
   return load;
 }
 
-constexpr std::size_t kParts = 6;
+constexpr std::size_t kParts = 7;
 using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
 Parts parts_of(const Load& load, int sms) {
-  const double rounds = std::ceil(load.blocks / sms);
-  return {1,
-          load.work,
-          rounds * load.work / load.blocks,
-          rounds,
-          std::log2(load.splits),
-          load.splits > 1 ? 1.0 : 0.0};
+  const double piece = load.work / load.blocks, rounds = std::ceil(load.blocks / load.slots);
+  return {1,      load.work,   std::ceil(load.blocks / sms) * piece, rounds * load.slots / sms * piece,
+          rounds, load.splits, load.splits > 1 ? 1.0 : 0.0};
 }
 
 /// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.
@@ -209,7 +221,7 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
       for (const VariantTimes::Row& row : times.rows) {
         auto config = config_of(*variant, times, row);
         if (!config) break;
-        const Load load = load_of(entry.op, *variant, *tuned, *config, sms);
+        const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
         best_rate = std::min(best_rate, row.time_us / load.work);
         known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load, sms), row.time_us});
         known.configs.try_emplace(config->str(), std::move(*config));
@@ -222,7 +234,7 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
     const Space space(*known.variant, problem, facts);
     for (const auto& [text, config] : known.configs) {
       if (space.broken_constraint(config)) continue;
-      const Load load = load_of(entry.op, *known.variant, problem, config, sms);
+      const Load load = load_of(entry.op, *known.variant, problem, config, facts);
       const Place place = place_of(load);
       Fit fit;
       double nearest = kFarthest;

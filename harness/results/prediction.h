@@ -22,11 +22,11 @@ using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 /// very problem do not count.
 ///
 /// The times of a kernel (a variant with all its parameters but the number of splits) on other problems are
-/// fitted by what they should be made of: a constant, its whole work, the work of the busiest multiprocessor,
-/// the blocks that follow each other there, and the merging of splits, at all and by their number. No part is
-/// negative (Lawson and Hanson, "Solving Least Squares Problems", 1974), and near problems count more
-/// (Cleveland, "Locally weighted regression", 1979). Far from all that was timed a prediction is worth less,
-/// so that it must promise more.
+/// fitted by what they should be made of: a constant, its whole work, the work of the busiest multiprocessor
+/// (by its blocks, and by the rounds of as many as run at a time), those rounds, and the merging of splits,
+/// at all and by their number. No part is negative (Lawson and Hanson, "Solving Least Squares Problems",
+/// 1974), and near problems count more (Cleveland, "Locally weighted regression", 1979). Far from all that
+/// was timed a prediction is worth less, so that it must promise more.
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds);
 

@@ -194,6 +194,7 @@ Variant flash_mma() {
                                        2 * (m * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
                     launch.grid.x = blocks_for(p["q_len"] * pack, m) * as_unsigned(p["q_heads"] / pack);
                     launch.grid.z = as_unsigned(c["splits"]);
+                    launch.padding = tile_padding(p["q_len"] * pack, m);
                     return launch;
                   }},
                  {"attention_prefill/combine.cu",

@@ -91,7 +91,9 @@ std::vector<Variant> attention_prefill_wgmma() {
                     return Launch{.grid = {1},
                                   .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
                                   .shared_bytes = shared_bytes(p, c),
-                                  .per_sm = true};
+                                  .per_sm = true,
+                                  .pieces = 1.0 * p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)),
+                                  .padding = tile_padding(p["q_len"], tile_m(c))};
                   },
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
