@@ -86,10 +86,9 @@ bool Model::fuses(std::int64_t context) const {
   const ModelProblems problems(config_, weights_.dtype, options_.kv);
   if (!problems.can_fuse_append()) return false;
   if (options_.fuse_append) return *options_.fuse_append;
-  const auto fused = book_.expected_us(problems.attention_decode(options_.batch, context, true));
-  const auto apart = book_.expected_us(problems.attention_decode(options_.batch, context, false));
-  const auto rope = book_.expected_us(problems.rope_append(options_.batch, options_.batch));
-  return fused && (!apart || !rope || *fused < *apart + *rope);
+  const Problem apart[] = {problems.rope_append(options_.batch, options_.batch),
+                           problems.attention_decode(options_.batch, context, false)};
+  return book_.prefers(problems.attention_decode(options_.batch, context, true), apart);
 }
 
 Model::Step& Model::step_for(std::int64_t length) {

@@ -31,6 +31,10 @@ class PlanBook {
   std::shared_ptr<const PlanEntry> get(const Problem& problem, bool quiet = false);
   /// The time that the wisdom gives or predicts for what get() would take from it, if anything.
   std::optional<double> expected_us(const Problem& problem) const { return chooser_.expected_us(problem); }
+  /// As PlanChooser::prefers().
+  bool prefers(const Problem& whole, std::span<const Problem> parts) const {
+    return chooser_.prefers(whole, parts);
+  }
   /// What the plans made so far are, quiet ones aside: "tuned" where all come from the wisdom, "tuned-7-of-9"
   /// where some do, "default" where none does; "naive"; or "overrides-" and a hash of the overrides.
   std::string plan_set() const;

@@ -133,18 +133,39 @@ Judgement PlanChooser::judged(const Winner& winner) const {
   return judge(winner, {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}, hash, options_.stale);
 }
 
-std::optional<double> PlanChooser::expected_us(const Problem& problem) const {
+std::optional<double> PlanChooser::time_of(const Winner* winner, const Problem& problem) const {
+  const Variant* variant = winner ? find_variant(find_op(problem.op), winner->variant) : nullptr;
+  if (!variant || judged(*winner).use == Use::refused || unfit(*variant, problem, winner->config, facts_))
+    return std::nullopt;
+  return winner->time_us;
+}
+
+std::optional<double> PlanChooser::tuned_us(const Problem& problem) const {
   const auto [found, exact] = match(problem);
-  const auto of_winner = [&, found = found]() -> std::optional<double> {
-    const Variant* variant = found ? find_variant(find_op(problem.op), found->variant) : nullptr;
-    if (!variant || judged(*found).use == Use::refused || unfit(*variant, problem, found->config, facts_))
-      return std::nullopt;
-    return found->time_us;
-  };
-  if (exact)
-    if (const auto us = of_winner()) return us;
+  return exact ? time_of(found, problem) : std::nullopt;
+}
+
+std::optional<double> PlanChooser::expected_us(const Problem& problem) const {
+  if (const auto us = tuned_us(problem)) return us;
   if (const auto guess = predicted(problem)) return guess->time_us;
-  return exact ? std::nullopt : of_winner();
+  const auto [found, exact] = match(problem);
+  return exact ? std::nullopt : time_of(found, problem);
+}
+
+bool PlanChooser::prefers(const Problem& whole, std::span<const Problem> parts) const {
+  using Time = std::optional<double> (PlanChooser::*)(const Problem&) const;
+  const auto sum = [&](Time time) {
+    std::optional<double> us = 0;
+    for (const Problem& part : parts) {
+      const auto of_part = (this->*time)(part);
+      us = us && of_part ? std::optional(*us + *of_part) : std::nullopt;
+    }
+    return us;
+  };
+  const auto tuned = tuned_us(whole), tuned_parts = sum(&PlanChooser::tuned_us);
+  if (tuned || tuned_parts) return tuned && (!tuned_parts || *tuned < *tuned_parts);
+  const auto expected = expected_us(whole), expected_parts = sum(&PlanChooser::expected_us);
+  return expected && (!expected_parts || *expected < *expected_parts);
 }
 
 bool PlanChooser::choose(const Problem& problem, bool quiet,

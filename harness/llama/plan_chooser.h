@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ class PlanChooser {
   bool choose(const Problem& problem, bool quiet, const std::function<bool(const PlanChoice&)>& take);
   /// The time that the wisdom gives or predicts for what it would choose, if anything.
   std::optional<double> expected_us(const Problem& problem) const;
+  /// Whether one launch that does all should be faster than the launches that do its parts. What was measured
+  /// decides; where only one side was, it is taken: a prediction may promise too much.
+  bool prefers(const Problem& whole, std::span<const Problem> parts) const;
   /// Remarks on a problem; each is told once.
   void tell(const Problem& problem, const std::string& what);
   /// Notes why an override is not taken.
@@ -64,6 +68,8 @@ class PlanChooser {
   const std::map<std::size_t, std::string>& refused() const { return refused_because_; }
 
  private:
+  std::optional<double> time_of(const Winner* winner, const Problem& problem) const;
+  std::optional<double> tuned_us(const Problem& problem) const;  // of an exact winner
   Wisdom::Match match(const Problem& problem) const;
   std::optional<Prediction> predicted(const Problem& problem) const;
   Judgement judged(const Winner& winner) const;

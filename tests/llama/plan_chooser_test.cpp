@@ -96,6 +96,26 @@ TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
       << notes_;
 }
 
+TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
+  const auto prefers = [&](std::optional<double> whole, std::vector<std::optional<double>> parts) {
+    Wisdom wisdom = neighbours();  // they promise some 70 us for batches near 16
+    const auto problem = [&](std::int64_t batch, std::optional<double> us) {
+      const Problem p = decode_problem(batch, 2048);
+      if (us) wisdom.put(timed(p, {ring(1)}, [&](const Problem&, const Config&) { return *us; }));
+      return p;
+    };
+    const Problem all = problem(16, whole);
+    std::vector<Problem> of_parts;
+    for (const auto& us : parts) of_parts.push_back(problem(12 + std::ssize(of_parts), us));
+    return PlanChooser(h200(), {.wisdom = wisdom, .has_wisdom = true}).prefers(all, of_parts);
+  };
+  EXPECT_TRUE(prefers(10, {6, 6}));
+  EXPECT_FALSE(prefers(13, {6, 6}));
+  EXPECT_TRUE(prefers(1e6, {6, {}}));
+  EXPECT_FALSE(prefers({}, {1e6, 1e6}));
+  EXPECT_TRUE(prefers({}, {{}, {}}));  // one promise against two
+}
+
 TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
   const auto changed = [](const std::function<void(Winner&)>& change) {
     const Wisdom before = neighbours();
