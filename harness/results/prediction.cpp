@@ -90,10 +90,37 @@ double distance(const Place& a, const Place& b) {
   return sum;
 }
 
+/// What kWorkDims are of a problem; 0 for those that it has not.
+using Sizes = std::array<std::int64_t, std::size(kWorkDims)>;
+Sizes sizes_of(const Problem& problem) {
+  Sizes sizes{};
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (problem.dims.has(kWorkDims[i])) sizes[i] = problem[kWorkDims[i]];
+  return sizes;
+}
+bool none_above(const Sizes& a, const Sizes& b) {
+  return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x <= y; });
+}
+
 struct Timed {
   Place place;
   Parts parts;
   double time_us;
+  Sizes sizes;
+  double splits;
+};
+
+/// What a configuration took on problems that are nowhere larger, and on those that are nowhere smaller, with
+/// as many splits: it takes something between.
+struct Bounds {
+  double least = 0, most = std::numeric_limits<double>::infinity();
+
+  void add(const Timed& timed, const Sizes& sizes, double splits) {
+    if (timed.splits != splits) return;
+    if (none_above(timed.sizes, sizes)) least = std::max(least, timed.time_us);
+    if (none_above(sizes, timed.sizes)) most = std::min(most, timed.time_us);
+  }
+  double within(double us) const { return std::max(least, std::min(most, us)); }
 };
 
 /// A weighted least-squares fit of relative errors, no coefficient negative.
@@ -223,13 +250,15 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
         best_rate = std::min(best_rate, row.time_us / load.work);
-        known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load, sms), row.time_us});
+        known.kernels[kernel_of(*config).str()].push_back(
+            {place_of(load), parts_of(load, sms), row.time_us, sizes_of(*tuned), load.splits});
         known.configs.try_emplace(config->str(), std::move(*config));
       }
     }
   }
   std::optional<Prediction> best;
   double best_score = 0;
+  const Sizes sizes = sizes_of(problem);
   for (const auto& [name, known] : variants) {
     const Space space(*known.variant, problem, facts);
     for (const auto& [text, config] : known.configs) {
@@ -237,15 +266,17 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
       const Place place = place_of(load);
       Fit fit;
+      Bounds bounds;
       double nearest = kFarthest;
       for (const Timed& timed : known.kernels.at(kernel_of(config).str())) {
+        bounds.add(timed, sizes, load.splits);
         const double d = distance(place, timed.place);
         if (d > kFarthest) continue;
         nearest = std::min(nearest, d);
         fit.add(timed, 1 / ((d + 0.3) * (d + 0.3)));
       }
       if (fit.count() < kFewest || nearest > kNearest) continue;
-      const double us = std::max(fit.at(parts_of(load, sms)), best_rate * load.work);
+      const double us = std::max(bounds.within(fit.at(parts_of(load, sms))), best_rate * load.work);
       const double score = us * std::exp(kMistrust * nearest);
       if (best && score >= best_score) continue;
       best = {known.variant, config, us};

@@ -59,6 +59,19 @@ TEST(Predict, TakesTheKernelThatIsFasterThere) {
   EXPECT_EQ(far->variant->name, "mma_ring");
 }
 
+TEST(Predict, MoreWorkTakesNoLessTime) {
+  const auto odd = [](std::int64_t batch, double us) {  // what no fit foresees
+    Wisdom wisdom = tuned({ring(1)}, in_waves);
+    wisdom.put(
+        timed(decode_problem(batch, 2048), {ring(1)}, [=](const Problem&, const Config&) { return us; }));
+    return predict_here(wisdom, decode_problem(22, 2048))->time_us;
+  };
+  const double us = in_waves(decode_problem(22, 2048), ring(1));
+  EXPECT_GE(odd(21, 1.5 * us), 1.5 * us);
+  EXPECT_LE(odd(23, 0.9 * us), 0.9 * us);
+  EXPECT_LT(odd(23, 1.5 * us), 1.5 * us);
+}
+
 TEST(Predict, SaysNothingWhereTooLittleIsKnown) {
   const Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
   EXPECT_TRUE(predict_here(wisdom, decode_problem(16, 2048)));
