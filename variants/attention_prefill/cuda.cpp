@@ -131,7 +131,9 @@ Variant flash_mma() {
   // Query heads that share keys can be rows of one tile.
   const std::string packable = "(q_heads > kv_heads && q_len <= 64 && score_bias == 0 && dropout == 0)",
                     rows = "(pack == 1 ? q_len * q_heads / kv_heads : q_len)",
-                    blocks = "batch * (pack == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)";
+                    blocks = "batch * (pack == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)",
+                    registers = "tile_m / warps / 16 * (tile_n + " + kValueDim +
+                                " + hold_q * head_dim / 2) + tile_n * " + kLongerDim + " / 128 / warps";
   const auto heads_per_tile = [](const Problem& p, const Config& c) {
     return c["pack"] == 1 ? p["q_heads"] / p["kv_heads"] : 1;
   };
@@ -154,11 +156,11 @@ Variant flash_mma() {
               "tile_m >= 16 * warps && tile_m <= 32 * warps",
               "warps >= 4 || tile_m <= 32",
               // Registers of scores, output and q, and of the copies; what the rest of the kernel leaves.
-              "tile_m / warps / 16 * (tile_n + " + kValueDim + " + hold_q * head_dim / 2) + tile_n * " +
-                  kLongerDim +
-                  " / 128 / warps <= 336 - (stages == 1 ? 64 : 0) - (stages == 4 ? 16 : 0) - (dropout > 0 ? "
-                  "32 : "
-                  "0) - (score_bias > 0 ? 48 : 0) - (page_size > 0 ? 16 : 0)",
+              registers + " <= 336 - (stages == 1 ? 64 : 0) - (stages == 4 ? 16 : 0) - (dropout > 0 ? "
+                          "32 : "
+                          "0) - (score_bias > 0 ? 48 : 0) - (page_size > 0 ? 16 : 0)",
+              // Long tiles, of which the compiler keeps more than it has on sm_80.
+              "arch >= 90 || tile_n < 128 || " + kLongerDim + " < 64 || " + registers + " < 288",
               "(tile_m * " + kLongerDim + " + stages * tile_n * (head_dim + " + kValueDim +
                   ")) * 2 <= shared_per_block",
               // Tiles of 64 and 128 queries where there are as many, smaller ones for few queries.
