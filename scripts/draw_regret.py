@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""draw_regret.py: the problems of configs/regret.yaml, drawn from a seed.
+
+30 of decode: batch 1 to 128 and context 200 to 100000, both log-uniform, drawn again where K and V take more than 2 GB.
+8 prompts: batch 1 to 16 and 300 to 8192 tokens, log-uniform, drawn again above 16384 tokens in all. 2 chunks of 256 to
+1024 tokens over a cache of 8192 to 32768. Heads 32/8, 32/32, 64/8, 40/40 and 28/4 with weights 5, 4, 3, 1 and 1; of
+32/8 one in four has head_dim 64.
+"""
+import argparse
+import math
+import random
+
+HEADS = {(32, 8): 5, (32, 32): 4, (64, 8): 3, (40, 40): 1, (28, 4): 1}
+
+
+def heads(rng):
+    q_heads, kv_heads = rng.choices(list(HEADS), list(HEADS.values()))[0]
+    return q_heads, kv_heads, 64 if (q_heads, kv_heads) == (32, 8) and rng.random() < 0.25 else 128
+
+
+def log_uniform(rng, low, high):
+    return round(math.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def until(draw, fits):
+    while not fits(*(drawn := draw())):
+        pass
+    return drawn
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=2)
+    rng = random.Random(parser.parse_args().seed)
+    shape = "{{batch: {}, {}q_heads: {}, kv_heads: {}, head_dim: {}{}}}"
+    for _ in range(30):
+        q, kv, dim = heads(rng)
+        batch, context = until(
+            lambda: (log_uniform(rng, 1, 128), log_uniform(rng, 200, 100000)),
+            lambda b, c: 4 * b * c * kv * dim <= 2e9)
+        print("      - " + shape.format(batch, "", q, kv, dim, f", context: {context}"))
+    print()
+    for i in range(10):
+        q, kv, dim = heads(rng)
+        if i < 8:
+            batch, q_len = until(
+                lambda: (log_uniform(rng, 1, 16), log_uniform(rng, 300, 8192)), lambda b, t: b * t <= 16384)
+            kv_len = q_len
+        else:
+            batch, q_len, kv_len = 1, log_uniform(rng, 256, 1024), log_uniform(rng, 8192, 32768)
+        print("      - " + shape.format(batch, f"q_len: {q_len}, kv_len: {kv_len}, ", q, kv, dim, ""))
+
+
+if __name__ == "__main__":
+    main()
