@@ -19,14 +19,13 @@ namespace warptune::testing {
 
 struct Ended {
   int code;
-  std::string text;  // stdout and stderr
+  std::string text;
 };
 
-/// A shell command line; `{}` in it is the program.
-inline Ended run_shell(std::string command) {
+/// A shell command line; `{}` in it is the program. `streams` says what is captured.
+inline Ended run_shell(std::string command, const std::string& streams = "2>&1") {
   if (const auto at = command.find("{}"); at != std::string::npos) command.replace(at, 2, WARPTUNE_PROGRAM);
-  ::setenv("OMP_WAIT_POLICY", "passive", 1);  // threads that spin starve the others of a small machine
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::FILE* pipe = ::popen((command + " " + streams).c_str(), "r");
   Ended ended{-1, {}};
   std::array<char, 4096> buffer;
   while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))

@@ -1,10 +1,7 @@
 // tune, rerun, compare and bench from outside, on the host device.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "program.h"
 #include "results/csv.h"
 #include "results/samples_file.h"
 
@@ -19,20 +17,10 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-struct Result {
-  int code;
-  std::string text;
-};
+using testing::Ended;
 
-Result run(const std::string& arguments) {
-  std::FILE* pipe = ::popen((std::string(WARPTUNE_PROGRAM) + " " + arguments).c_str(), "r");
-  Result result{-1, {}};
-  std::array<char, 4096> buffer;
-  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.text.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
-}
+/// What it prints to stdout, or where the arguments say.
+Ended run(const std::string& arguments) { return testing::run_shell("{} " + arguments, ""); }
 
 class Regression : public ::testing::Test {
  protected:
@@ -42,7 +30,7 @@ class Regression : public ::testing::Test {
     std::ofstream(folder_ / "base.yaml")
         << "sampling: {min_samples: 6, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
            "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
-    const Result tuned =
+    const Ended tuned =
         run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
@@ -65,18 +53,18 @@ TEST_F(Regression, SamplesLieBesideTheRows) {
 }
 
 TEST_F(Regression, WinnersRunAgainAndCompare) {
-  const Result again =
+  const Ended again =
       run("rerun " + wisdom_.string() + " --device host --name again --out " + folder_.string());
   EXPECT_EQ(again.code, 0) << again.text;
   const fs::path now = folder_ / "host" / "again.csv";
   EXPECT_EQ(read_csv(now).size(), 2u);
-  const Result same = run("compare " + now.string() + " " + now.string() + " --format json");
+  const Ended same = run("compare " + now.string() + " " + now.string() + " --format json");
   EXPECT_EQ(same.code, 0) << same.text;
   EXPECT_EQ(nlohmann::json::parse(same.text)["counts"]["SAME"], 2);
   // The sweep holds more than its winners.
   EXPECT_EQ(run("compare " + csv_.string() + " " + now.string() + " --min-effect 0.9 > /dev/null").code, 2);
   EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
-  const Result evil =
+  const Ended evil =
       run("rerun " + wisdom_.string() + " --device host --name ../evil --out " + folder_.string() + " 2>&1");
   EXPECT_EQ(evil.code, 2);
   EXPECT_NE(evil.text.find("'../evil' cannot name the CSV"), std::string::npos) << evil.text;
@@ -84,10 +72,10 @@ TEST_F(Regression, WinnersRunAgainAndCompare) {
 }
 
 TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
-  const Result result = run("bench --wisdom " + wisdom_.string() +
-                            " --device host --benchmark_format=json --benchmark_repetitions=3 "
-                            "--benchmark_enable_random_interleaving=true --benchmark_filter=hidden=33 "
-                            "2> /dev/null");
+  const Ended result = run("bench --wisdom " + wisdom_.string() +
+                           " --device host --benchmark_format=json --benchmark_repetitions=3 "
+                           "--benchmark_enable_random_interleaving=true --benchmark_filter=hidden=33 "
+                           "2> /dev/null");
   EXPECT_EQ(result.code, 0) << result.text;
   const auto json = nlohmann::json::parse(result.text);
   EXPECT_EQ(json["context"]["device"], "host");
@@ -102,20 +90,20 @@ TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
     EXPECT_GT(one["real_time"].get<double>(), 0);
   }
   EXPECT_EQ(iterations, 3);
-  const Result isolated = run("bench --wisdom " + wisdom_.string() +
-                              " --device host --cache isolated --benchmark_format=json 2> /dev/null");
+  const Ended isolated = run("bench --wisdom " + wisdom_.string() +
+                             " --device host --cache isolated --benchmark_format=json 2> /dev/null");
   EXPECT_EQ(isolated.code, 0) << isolated.text;
   EXPECT_EQ(nlohmann::json::parse(isolated.text)["context"]["cache"], "isolated");
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --cache lukewarm > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
   const std::string bench = "bench --wisdom " + wisdom_.string() + " --device host ";
-  const Result unmatched = run(bench + "--benchmark_filter=nothing 2>&1");
+  const Ended unmatched = run(bench + "--benchmark_filter=nothing 2>&1");
   EXPECT_EQ(unmatched.code, 2);
   EXPECT_NE(unmatched.text.find("no winner's benchmark matches"), std::string::npos) << unmatched.text;
   EXPECT_EQ(run(bench + "--problem nothing > /dev/null 2>&1").code, 2);
   EXPECT_EQ(run(bench + "--benchmark_list_tests > /dev/null 2>&1").code, 0);
-  const Result elsewhere =
+  const Ended elsewhere =
       run("bench --wisdom " SOURCE_ROOT "/results/h200/wisdom.json --problem argmax --device host 2>&1");
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_NE(elsewhere.text.find("runs on host"), std::string::npos) << elsewhere.text;
@@ -158,12 +146,12 @@ class Counters : public ::testing::Test {
     fs::create_directories(folder_);
     fs::copy_file(fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json", folder_ / "wisdom.json");
   }
-  Result counters(const std::string& script) {
+  Ended counters(const std::string& script) {
     std::ofstream(folder_ / "ncu") << "#!/bin/sh\n" << script;
     fs::permissions(folder_ / "ncu", fs::perms::owner_all);
     const std::string path = ::getenv("PATH");
     ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-    const Result result =
+    const Ended result =
         run("counters --wisdom " + (folder_ / "wisdom.json").string() +
             " --problem '^(rms_norm|swiglu).tokens=1,' --metrics known.sum,unknown.sum 2>&1");
     ::setenv("PATH", path.c_str(), 1);
@@ -173,7 +161,7 @@ class Counters : public ::testing::Test {
 };
 
 TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
-  const Result result = counters(
+  const Ended result = counters(
       "case \"$*\" in *unknown.sum*) echo '==ERROR== Failed to find metric unknown.sum'; exit 1;; esac\n"
       "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"k\",\"1,024\"\\n'\n");
   EXPECT_EQ(result.code, 0) << result.text;
@@ -191,7 +179,7 @@ TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
 }
 
 TEST_F(Counters, SayOnceThatTheyMayNotBeRead) {
-  const Result result =
+  const Ended result =
       counters("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n");
   EXPECT_EQ(result.code, 2) << result.text;
   EXPECT_EQ(result.text,
@@ -203,7 +191,7 @@ TEST_F(Regression, ProfilePrintsItsCommands) {
   const std::string what =
       "profile rms_norm/host_naive --problem tokens=2,hidden=33 --dtype fp32 --device host -o " +
       (folder_ / "report").string();
-  const Result printed = run(what);
+  const Ended printed = run(what);
   EXPECT_EQ(printed.code, 0);
   EXPECT_NE(printed.text.find("ncu --profile-from-start off"), std::string::npos) << printed.text;
   EXPECT_NE(printed.text.find("\nnsys profile"), std::string::npos) << printed.text;

@@ -1,10 +1,7 @@
 // The program from outside, on the host device.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "program.h"
 #include "results/csv.h"
 #include "results/wisdom.h"
 
@@ -19,20 +17,10 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-struct Result {
-  int code;
-  std::string text;
-};
+using testing::Ended;
 
-/// Both streams of the program, or only stderr.
-Result run(const std::string& arguments, const std::string& streams = "2>&1") {
-  std::FILE* pipe = ::popen((std::string(WARPTUNE_PROGRAM) + " " + arguments + " " + streams).c_str(), "r");
-  Result result{-1, {}};
-  std::array<char, 4096> buffer;
-  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    result.text.append(buffer.data(), n);
-  result.code = WEXITSTATUS(::pclose(pipe));
-  return result;
+Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
+  return testing::run_shell("{} " + arguments, streams);
 }
 
 std::string sweep_file() {
@@ -46,7 +34,7 @@ std::string sweep_file() {
 TEST(Cli, TuneWritesRowsAndWinners) {
   const fs::path out = fs::path(::testing::TempDir()) / "cli_out";
   fs::remove_all(out);
-  const Result result = run("tune " + sweep_file() + " --device host --out " + out.string());
+  const Ended result = run("tune " + sweep_file() + " --device host --out " + out.string());
   EXPECT_EQ(result.code, 0) << result.text;
   EXPECT_EQ(result.text.find('\r'), std::string::npos);  // a pipe gets plain lines
   const auto rows = read_csv(out / "host" / "cli.csv");
@@ -68,7 +56,7 @@ TEST(Cli, AHotSweepLeavesColdWinnersWhereTheyAre) {
   std::ofstream(hot) << "cache: hot\n" << std::ifstream(sweep_file()).rdbuf();
   const std::string options = " --device host --out " + out.string();
   EXPECT_EQ(run("tune " + sweep_file() + options).code, 0);
-  const Result result = run("tune " + hot.string() + options);
+  const Ended result = run("tune " + hot.string() + options);
   EXPECT_EQ(result.code, 0) << result.text;
   EXPECT_NE(result.text.find("\nthe wisdom keeps the cold winners of 2 problems that this sweep timed hot\n"),
             std::string::npos)
@@ -83,7 +71,7 @@ TEST(Cli, AnOptionGivenAsNothingIsNoWishForTheDefault) {
   for (const std::string& line :
        {tune + " --device \"\"", tune + " --out \"\"", tune + " --shard \"\"",
         std::string("calibrate --device \"\""), std::string("decode --preset llama2-7b --csv \"\"")}) {
-    const Result result = run(line);
+    const Ended result = run(line);
     EXPECT_EQ(result.code, 2) << line << result.text;
     EXPECT_NE(result.text.find("empty"), std::string::npos) << line << ": " << result.text;
   }
@@ -93,7 +81,7 @@ TEST(Cli, AnOptionGivenAsNothingIsNoWishForTheDefault) {
 TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
   const fs::path out = fs::path(::testing::TempDir()) / "calibrate_out";
   fs::remove_all(out);
-  const Result result = run("calibrate --device host --out " + out.string());
+  const Ended result = run("calibrate --device host --out " + out.string());
   EXPECT_EQ(result.code, 0) << result.text;
   EXPECT_NE(result.text.find("write"), std::string::npos) << result.text;
   const auto file = out / "host" / "device.json";
@@ -107,7 +95,7 @@ TEST(Cli, CalibrateSaysFirstThatItCannotWrite) {
   const fs::path out = fs::path(::testing::TempDir()) / "calibrate_nowhere";
   fs::remove_all(out);
   fs::create_directories(out / "host" / "device.json");  // a folder where the file should be
-  const Result result = run("calibrate --device host --out " + out.string());
+  const Ended result = run("calibrate --device host --out " + out.string());
   EXPECT_EQ(result.code, 2) << result.text;
   EXPECT_NE(result.text.find("device.json' cannot be written"), std::string::npos) << result.text;
   EXPECT_EQ(result.text.find("GB/s"), std::string::npos) << "it measured: " << result.text;
@@ -116,28 +104,24 @@ TEST(Cli, CalibrateSaysFirstThatItCannotWrite) {
 TEST(Cli, InspectOfNothingIsBadInput) {
   const fs::path sweep = fs::path(::testing::TempDir()) / "library.yaml";
   std::ofstream(sweep) << "ops:\n  - {op: linear, problems: [{tokens: 1, in: 64, out: 64}]}\n";
-  const Result result = run("inspect " + sweep.string() + " --arch sm_90a --filter cublas");
+  const Ended result = run("inspect " + sweep.string() + " --arch sm_90a --filter cublas");
   EXPECT_EQ(result.code, 2) << result.text;
   EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
 }
 
 TEST(Cli, IdleThreadsSleepUnlessTheUserSaysElse) {
   const auto waits = [](const std::string& environment) {
-    std::FILE* pipe = ::popen(("env -u GOMP_SPINCOUNT " + environment +
-                               " OMP_DISPLAY_ENV=verbose " WARPTUNE_PROGRAM " --version 2>&1")
-                                  .c_str(),
-                              "r");
-    std::string text;
-    for (char c; std::fread(&c, 1, 1, pipe) == 1;) text += c;
-    EXPECT_EQ(::pclose(pipe), 0) << text;
-    return text.find("GOMP_SPINCOUNT = '0'") != std::string::npos;
+    const Ended ended =
+        testing::run_shell("env -u GOMP_SPINCOUNT " + environment + " OMP_DISPLAY_ENV=verbose {} --version");
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    return ended.text.find("GOMP_SPINCOUNT = '0'") != std::string::npos;
   };
   EXPECT_TRUE(waits("-u OMP_WAIT_POLICY"));
   EXPECT_FALSE(waits("OMP_WAIT_POLICY=active"));
 }
 
 TEST(Cli, DryRunCountsOnly) {
-  const Result result = run("tune " + sweep_file() + " --device host --dry-run --filter host_naive");
+  const Ended result = run("tune " + sweep_file() + " --device host --dry-run --filter host_naive");
   EXPECT_EQ(result.code, 0) << result.text;
   EXPECT_NE(result.text.find("rms_norm/host_naive"), std::string::npos);
   EXPECT_EQ(result.text.find("host_threaded"), std::string::npos);
@@ -152,7 +136,7 @@ TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
          "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 2, hidden: 8}]\n"
          "    variants:\n"
          "      - host_threaded: {parameters: {threads: [1, 2]}, constraints: [threads < 2]}\n";
-  const Result result = run("tune " + yaml.string() + " --device host --out " + out.string());
+  const Ended result = run("tune " + yaml.string() + " --device host --out " + out.string());
   EXPECT_EQ(result.code, 0) << result.text;
   std::vector<std::string> rows;
   for (const auto& row : read_csv(out / "host" / "excluded.csv"))
@@ -169,7 +153,7 @@ TEST(Cli, HelpIsNoError) {
 
 /// Exit code 2 and one sentence on stderr that begins with the program's name and holds `part`.
 void expect_bad_input(const std::string& arguments, const std::string& part) {
-  const Result result = run(arguments, "2>&1 >/dev/null");
+  const Ended result = run(arguments, "2>&1 >/dev/null");
   EXPECT_EQ(result.code, 2) << arguments;
   std::string sentences;
   std::istringstream lines(result.text);

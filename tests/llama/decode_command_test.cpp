@@ -1,17 +1,15 @@
 // `warptune decode` as a user types it, on the host device.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "llama/decode_report.h"
+#include "program.h"
 #include "results/csv.h"
 
-#ifdef WARPTUNE_PROGRAM
 namespace warptune {
 namespace {
 
@@ -31,12 +29,9 @@ class DecodeCommand : public ::testing::Test {
     return program("decode --device host --out " + folder_.string() + " " + arguments);
   }
   int program(const std::string& arguments) {
-    const std::string command = std::string(WARPTUNE_PROGRAM) + " " + arguments + " 2>&1";
-    output_.clear();
-    FILE* pipe = ::popen(command.c_str(), "r");
-    char buffer[4096];
-    while (const std::size_t n = std::fread(buffer, 1, sizeof(buffer), pipe)) output_.append(buffer, n);
-    return WEXITSTATUS(::pclose(pipe));
+    const testing::Ended ended = testing::run_shell("{} " + arguments);
+    output_ = ended.text;
+    return ended.code;
   }
   static std::string golden(const std::string& name) { return std::string(TEST_DATA) + "/golden/" + name; }
   fs::path folder_;
@@ -187,4 +182,3 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
 
 }  // namespace
 }  // namespace warptune
-#endif

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "attention_dims.h"
 #include "core/error.h"
 #include "core/space.h"
 #include "device/device.h"
@@ -16,15 +17,6 @@ namespace {
 
 const OpEntry& decode() { return find_op("attention_decode"); }
 
-Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {
-  Dims d{{"batch", std::to_string(batch)},
-         {"q_heads", std::to_string(q_heads)},
-         {"kv_heads", std::to_string(kv_heads)},
-         {"head_dim", std::to_string(head_dim)},
-         {"context", std::to_string(context)}};
-  d.insert(d.end(), more.begin(), more.end());
-  return d;
-}
 Dims with(Dims features) {
   features.push_back({"uneven", "yes"});
   return dims(5, 8, 2, 64, 150, features);

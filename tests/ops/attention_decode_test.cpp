@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "attention_dims.h"
 #include "core/error.h"
 #include "core/space.h"
 #include "device/device.h"
@@ -10,15 +11,6 @@
 namespace warptune::testing {
 namespace {
 
-Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {
-  Dims d{{"batch", std::to_string(batch)},
-         {"q_heads", std::to_string(q_heads)},
-         {"kv_heads", std::to_string(kv_heads)},
-         {"head_dim", std::to_string(head_dim)},
-         {"context", std::to_string(context)}};
-  d.insert(d.end(), more.begin(), more.end());
-  return d;
-}
 const std::pair<std::string, std::string> kUneven{"uneven", "yes"}, kDsx{"k_layout", "dsx"},
     kAppend{"append", "yes"}, kBias{"bias", "yes"};
 

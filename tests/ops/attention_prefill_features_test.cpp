@@ -3,6 +3,7 @@
 #include <iterator>
 #include <random>
 
+#include "attention_dims.h"
 #include "attention_prefill/args.h"
 #include "core/error.h"
 #include "core/philox.h"
@@ -11,14 +12,6 @@
 
 namespace warptune::testing {
 namespace {
-
-Dims shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
-  Dims dims = {{"batch", std::to_string(batch)},       {"q_len", std::to_string(q_len)},
-               {"kv_len", std::to_string(kv_len)},     {"q_heads", std::to_string(q_heads)},
-               {"kv_heads", std::to_string(kv_heads)}, {"head_dim", std::to_string(head_dim)}};
-  dims.insert(dims.end(), more.begin(), more.end());
-  return dims;
-}
 
 /// Each feature on a problem with sequences of uneven lengths, odd ones and empty ones among them.
 std::vector<Dims> each_alone() {

@@ -1,3 +1,4 @@
+#include "attention_dims.h"
 #include "core/error.h"
 #include "support.h"
 
@@ -7,14 +8,6 @@ namespace {
 class AttentionPrefill : public ::testing::TestWithParam<Dims> {};
 class GpuAttentionPrefill : public AttentionPrefill {};
 class AttentionPrefillCompiles : public AttentionPrefill {};
-
-Dims shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
-  Dims dims = {{"batch", std::to_string(batch)},       {"q_len", std::to_string(q_len)},
-               {"kv_len", std::to_string(kv_len)},     {"q_heads", std::to_string(q_heads)},
-               {"kv_heads", std::to_string(kv_heads)}, {"head_dim", std::to_string(head_dim)}};
-  dims.insert(dims.end(), more.begin(), more.end());
-  return dims;
-}
 
 TEST_P(AttentionPrefill, HostVariantsMatchTheReference) {
   check_host_variants("attention_prefill", GetParam(), kFloats);
