@@ -14,7 +14,7 @@
 namespace warptune {
 namespace {
 
-const std::string kH200 = "NVIDIA H200";
+const std::string kH200 = "NVIDIA H200 with head_dim 64 and 128";
 
 /// Query heads of a group that share a block, as many as their sums leave registers for.
 const std::string kHeadsPerBlock =
@@ -30,7 +30,7 @@ const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
 std::vector<Tile> rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 turns=1 together<=32",
                     flash = " head_first=causal>0&&q_len>tile_m splits=1 pack=0",
-                    among = "among the fastest of such problems in results/h200";
+                    among = "among the fastest in results/h200";
   return {
       // Prompts
       {"attention_prefill", "flash_wgmma",
@@ -72,19 +72,20 @@ std::vector<Tile> rows() {
        "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90 && batch * kv_heads >= sms",
        "splits=1 warps=4 keys=16 stages=3 combine=last_block pdl=1", among, kH200},
-      {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 512 : 256)",
-       "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=8 warps_per_sm=8 keys=32 combine<=cluster "
+      {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 1024 : 256)",
+       "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
+       "warps_per_sm=8 keys=32 combine<=cluster "
        "pdl=1",
        among, kH200},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && context <= 1024",
        "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 keys=16 stages=2 combine<=cluster pdl=1",
        among, kH200},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads",
-       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps=8 keys=16 stages<=3 combine=last_block "
+       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 keys=16 stages<=3 combine=last_block "
        "pdl=1",
        among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90",
-       "splits<=sms/(batch*kv_heads) warps=8 keys=16 stages<=3 combine=last_block pdl=1", among, kH200},
+       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_direct", "q_heads > kv_heads",
        "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 keys=16 "
        "combine=last_block pdl=0",
@@ -249,6 +250,8 @@ std::vector<Problem> tile_examples() {
     decode(head_dim, 1, 8, 32768);
     decode(head_dim, 64, 8, 4096);
   }
+  decode(128, 64, 32, 1024);
+  decode(128, 1, 8, 512);
   decode(128, 1, 1, 32768);
   decode(128, 1, 8, 4096, {{"kv_dtype", 1}, {"page_size", 64}, {"append", 1}});
   decode(128, 8, 8, 4096, {{"deterministic", 1}});

@@ -17,7 +17,7 @@ struct Tile {
   /// keeps the constraints. Expressions also know the parameters of earlier words.
   std::string config;
   std::string source;            // whose values these are
-  std::string measured_on = {};  // the device that this program measured them on; empty: none
+  std::string measured_on = {};  // where this program measured them; empty: nowhere
 };
 
 /// The first row that fits a problem is its default.

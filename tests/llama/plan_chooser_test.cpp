@@ -179,7 +179,7 @@ TEST_F(Default, IsTheNextRowWhereOneIsIllegalOrNotTaken) {
 TEST_F(Default, OfAGroupOfHeadsIsOnTensorCores) {
   EXPECT_EQ(on("sm_80", decode_problem(16, 2048)).variant->name, "mma_direct");
   EXPECT_EQ(on("sm_90a", decode_problem(16, 2048)).variant->name, "mma_ring");
-  EXPECT_NE(notes_.find("measured on NVIDIA H200)"), std::string::npos) << notes_;
+  EXPECT_NE(notes_.find("measured on NVIDIA H200"), std::string::npos) << notes_;
 }
 
 TEST_F(Default, OfAnOverrideWithoutConfigurationIsARowToo) {
