@@ -41,10 +41,10 @@ std::vector<Tile> rows() {
        "FlashAttention-3's 128 x 128 of head_dim 128"},
       {"attention_prefill", "flash_wgmma", "arch >= 90 && q_len > 64",
        "consumers=2 tile_n<=80 stages=1 turns=1 together<=32", "FlashAttention-3's 128 x 80 of head_dim 256"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64",
+      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
        "tile_m=128 tile_n=64 warps=4 stages=2 hold_q=0" + flash,
        "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128",
+      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
        "tile_m=128 tile_n=32 warps=4 stages=2 hold_q=0" + flash,
        "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"},
       {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
@@ -94,6 +94,10 @@ std::vector<Tile> rows() {
        "warps=4 splits<=2*sms/(batch*kv_heads) tile<=32 stages=2 pdl=0 combine=kernel combine_block=128",
        "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
        "multiprocessor"},
+      {"attention_decode", "vectorized",
+       "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && arch < 89))",
+       "block=256 " + kLanes + " unroll<=4 pdl=0",
+       "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
       {"attention_decode", "split_seq", "true",
        "block=128 " + kLanes + " unroll=4 " + kHeadsPerBlock +
            " splits<=8*sms*heads_per_block/(batch*q_heads) pdl=0 combine=kernel combine_block=128",
@@ -242,6 +246,7 @@ std::vector<Problem> tile_examples() {
     prefill(head_dim, 8, 8192, 8);
   }
   prefill(128, 2048, 2048, 32, {{"dropout", 10}, {"score_bias", 1}});
+  prefill(64, 2048, 2048, 32, {{"dropout", 10}});
   for (const std::int64_t head_dim : {128, 256})
     prefill(head_dim, 512, 8192, 8, {{"page_size", 16}, {"window", 4096}});
   for (const std::int64_t head_dim : {64, 80, 96, 128, 256}) {
@@ -254,6 +259,7 @@ std::vector<Problem> tile_examples() {
   decode(128, 1, 8, 512);
   decode(128, 1, 1, 32768);
   decode(128, 1, 8, 4096, {{"kv_dtype", 1}, {"page_size", 64}, {"append", 1}});
+  decode(128, 8, 8, 4096, {{"kv_dtype", 2}});
   decode(128, 8, 8, 4096, {{"deterministic", 1}});
   return examples;
 }
