@@ -1,10 +1,11 @@
-// warptune inspect CONFIG --arch sm_80,sm_90a: compiles a sweep without a GPU.
+// warptune inspect CONFIG|--defaults --arch sm_80,sm_90a: compiles a sweep, or the tile table, without a GPU.
 #include <fmt/format.h>
 
 #include <memory>
 
 #include "cli/commands.h"
 #include "core/error.h"
+#include "tune/default_inspection.h"
 #include "tune/inspection.h"
 
 namespace warptune {
@@ -12,30 +13,44 @@ namespace warptune {
 void add_inspect(CLI::App& app, int&) {
   auto* command = app.add_subcommand(
       "inspect",
-      "Compiles every configuration of a sweep; prints registers, shared memory, spills, occupancy");
+      "Compiles the configurations of a sweep, or the defaults; prints registers, shared memory, spills, "
+      "occupancy");
   command->footer(
       "Needs no GPU. Exits with 1 where a configuration does not compile.\n"
       "Examples:\n"
       "  warptune inspect configs/quick.yaml --arch sm_80,sm_90a\n"
+      "  warptune inspect --defaults --arch sm_80\n"
       "  warptune inspect configs/llama2-7b.yaml --arch sm_90a --sample 4 --csv inspect.csv");
   struct Given {
     std::string config, csv;
+    bool defaults = false;
     InspectOptions options;
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("CONFIG", given->config, "The sweep, a YAML file")->required();
+  auto* config = command->add_option("CONFIG", given->config, "The sweep, a YAML file");
+  auto* defaults = command->add_flag("--defaults", given->defaults,
+                                     "The tile table, which devices without wisdom begin with, by examples");
   command
       ->add_option("--arch", given->options.archs, "Architectures: sm_80, sm_90, sm_90a; commas between them")
       ->required()
       ->delimiter(',');
-  command->add_option("--filter", given->options.filter,
-                      "Only variants whose op/variant holds this regular expression");
-  command->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")
-      ->check(CLI::Range(1, 1000000));
+  auto* filter = command->add_option("--filter", given->options.filter,
+                                     "Only variants whose op/variant holds this regular expression");
+  auto* sample =
+      command
+          ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")
+          ->check(CLI::Range(1, 1000000));
   command->add_option("--lanes", given->options.lanes, "Compile threads; by default all but one")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--csv", given->csv, "Append a row per configuration to this file");
+  auto* csv = command->add_option("--csv", given->csv, "Append a row per configuration to this file");
+  for (auto* other : {config, filter, sample, csv}) defaults->excludes(other);
   command->callback([given] {
+    if (given->defaults) {
+      if (const std::size_t bad = inspect_defaults(given->options.archs, given->options.lanes))
+        throw CheckError(fmt::format("{} defaults do not compile or fit the device", bad));
+      return;
+    }
+    if (given->config.empty()) throw InputError("inspect needs a sweep, or --defaults");
     given->options.csv = given->csv;
     if (const std::size_t errors = inspect_sweep(load_sweep(given->config), given->options))
       throw CheckError(fmt::format("{} configurations do not compile", errors));

@@ -40,6 +40,20 @@ void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
 
 }  // namespace
 
+Knowns knowns_of(const Problem& problem, const DeviceFacts& facts) {
+  Knowns knowns;
+  const auto add = [&](std::string name, double value) {
+    knowns.names.push_back(std::move(name));
+    knowns.values.push_back(value);
+  };
+  for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
+  add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
+  add("sms", facts.sms);
+  add("arch", facts.arch_number());
+  add("shared_per_block", static_cast<double>(facts.shared_per_block));
+  return knowns;
+}
+
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
     : parameters_(variant.parameters) {
@@ -52,16 +66,12 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
   }
   std::vector<std::string> variables;
   for (const Parameter& p : parameters_) variables.push_back(p.name);
-  auto add = [&](std::string name, double value) {
-    if (std::ranges::find(variables, name) != variables.end()) return;  // a parameter hides a dim of its name
-    variables.push_back(std::move(name));
-    fixed_.push_back(value);
-  };
-  for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
-  add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
-  add("sms", facts.sms);
-  add("arch", facts.arch_number());
-  add("shared_per_block", static_cast<double>(facts.shared_per_block));
+  const Knowns knowns = knowns_of(problem, facts);
+  for (std::size_t i = 0; i < knowns.names.size(); ++i) {
+    if (std::ranges::find(variables, knowns.names[i]) != variables.end()) continue;  // hidden by a parameter
+    variables.push_back(knowns.names[i]);
+    fixed_.push_back(knowns.values[i]);
+  }
 
   auto rules = std::make_shared<Rules>();
   for (const std::string& text : variant.constraints) rules->expressions.emplace_back(text, variables);

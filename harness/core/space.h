@@ -13,6 +13,14 @@ namespace warptune {
 
 class Expression;
 
+/// What expressions know of a problem on a device: its dims, `dtype_bytes`, and `sms`, `arch` and
+/// `shared_per_block` of the device.
+struct Knowns {
+  std::vector<std::string> names;
+  std::vector<double> values;
+};
+Knowns knowns_of(const Problem& problem, const DeviceFacts& facts);
+
 /// A parameter's values as a sweep gives them, instead of the variant's own.
 struct Override {
   std::string parameter;
@@ -38,8 +46,7 @@ class Space {
 
  private:
   std::vector<Parameter> parameters_;
-  std::vector<double>
-      fixed_;  // dims and facts, in the order of the expressions' variables after the parameters
+  std::vector<double> fixed_;  // knowns, in the order of the expressions' variables after the parameters
   struct Rules;
   const Expression* broken(const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;

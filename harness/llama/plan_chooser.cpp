@@ -10,11 +10,12 @@
 #include "core/space.h"
 #include "results/source_hash.h"
 #include "table.h"
+#include "tile_table.h"
 
 namespace warptune {
 namespace {
 
-/// Names of variants from good to plain, for devices without wisdom.
+/// Names of variants from good to plain, for devices without wisdom where the tile table has no row.
 std::vector<std::string> preferences(const Problem& problem) {
   if (problem.op == "linear" && problem["tokens"] <= 8)
     return {"gemv_vectorized", "gemv_split_k", "cublaslt", "tiled", "host_threaded", "host_blocked"};
@@ -178,9 +179,13 @@ bool PlanChooser::choose(const Problem& problem, bool quiet,
     list.push_back({&variant, config, source, index});
     return std::nullopt;
   };
-  const auto add_middle = [&](const Variant& variant, PlanSource source,
-                              std::size_t index = 0) -> std::optional<std::string> {
+  const auto add_default = [&](const Variant& variant, PlanSource source,
+                               std::size_t index = 0) -> std::optional<std::string> {
     if (!runs_on(variant, problem, facts_.backend)) return elsewhere(variant);
+    if (const auto tiles = default_tiles(problem, facts_, variant.name); !tiles.empty()) {
+      list.push_back({&variant, tiles.front().config, source, index});
+      return std::nullopt;
+    }
     const auto configs = Space(variant, problem, facts_).configs();
     if (configs.empty()) return fmt::format("'{}' has no configuration for it", variant.name);
     list.push_back({&variant, configs[configs.size() / 2], source, index});
@@ -195,7 +200,7 @@ bool PlanChooser::choose(const Problem& problem, bool quiet,
     const bool tuned_one = tuned && tuned->variant == o.variant && judged(*tuned).use != Use::refused;
     const auto why = o.config || tuned_one
                          ? add(variant, o.config ? *o.config : tuned->config, PlanSource::overridden, i)
-                         : add_middle(variant, PlanSource::overridden, i);
+                         : add_default(variant, PlanSource::overridden, i);
     if (why) {
       refuse(i, fmt::format("{}: {}", problem.key(), *why));
       tell(problem, "the override is not taken: " + *why);
@@ -227,16 +232,25 @@ bool PlanChooser::choose(const Problem& problem, bool quiet,
   if (list.empty() && !tuned && options_.has_wisdom && !quiet)
     tell(problem, "the wisdom has nothing near; takes a default");
   if (std::ranges::any_of(list, take)) return true;
-  const auto takes_middle = [&](const Variant& variant) {
+  const auto takes_default = [&](const Variant& variant) {
     list.clear();
-    return !add_middle(variant, PlanSource::fallback) && take(list.front());
+    return !add_default(variant, PlanSource::fallback) && take(list.front());
   };
-  if (!options_.naive)
+  const auto takes_tile = [&](const DefaultTile& tile) {
+    if (!take({tile.variant, tile.config, PlanSource::fallback})) return false;
+    if (!quiet)
+      tell(problem, fmt::format("takes the default '{}' with {} ({})", tile.variant->name, tile.config.str(),
+                                tile.origin()));
+    return true;
+  };
+  if (!options_.naive) {
+    if (std::ranges::any_of(default_tiles(problem, facts_), takes_tile)) return true;
     for (const std::string& name : preferences(problem))
-      if (const Variant* variant = find_variant(entry, name); variant && takes_middle(*variant)) return true;
+      if (const Variant* variant = find_variant(entry, name); variant && takes_default(*variant)) return true;
+  }
   for (const bool naive : {true, false})
     for (const Variant& variant : entry.variants)
-      if (is_naive(variant.name) == naive && takes_middle(variant)) return true;
+      if (is_naive(variant.name) == naive && takes_default(variant)) return true;
   return false;
 }
 

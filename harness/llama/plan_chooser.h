@@ -1,6 +1,6 @@
 #pragma once
 // Chooses how each problem runs: an override, the wisdom, what the times of the wisdom promise, the nearest
-// winner, or a default.
+// winner, or a default: the tile table's (variants/tile_table.h), else the middle of a space.
 #include <functional>
 #include <map>
 #include <optional>

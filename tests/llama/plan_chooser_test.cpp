@@ -132,5 +132,71 @@ TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
   EXPECT_EQ(first(changed([](Winner& w) { w.made_on.arch = "sm_80"; })).source, PlanSource::fallback);
 }
 
+class Default : public ::testing::Test {
+ protected:
+  /// What is taken without wisdom, the `refused` first offers aside.
+  PlanChoice on(std::string_view arch, const Problem& problem, PlanOptions options = {},
+                std::size_t refused = 0) {
+    const DeviceFacts facts = known_device(arch);
+    options.tell = [this](const std::string& note) { notes_ += note + "\n"; };
+    PlanChooser chooser(facts, std::move(options));
+    PlanChoice choice;
+    EXPECT_TRUE(chooser.choose(problem, false,
+                               [&](const PlanChoice& offered) { return choice = offered, refused-- == 0; }));
+    return choice;
+  }
+  static Problem prefill(std::int64_t head_dim, std::int64_t page_size = 0) {
+    return find_op("attention_prefill")
+        .op.problem(Assignment{{"batch", 1},
+                               {"q_len", 2048},
+                               {"kv_len", 2048},
+                               {"q_heads", 32},
+                               {"kv_heads", 32},
+                               {"head_dim", head_dim},
+                               {"page_size", page_size}},
+                    DType::bf16);
+  }
+  std::string notes_;
+};
+
+TEST_F(Default, IsARowOfTheTileTableAndSaysThatItIsNotMeasured) {
+  const PlanChoice choice = on("sm_80", prefill(128));
+  EXPECT_EQ(choice.source, PlanSource::fallback);
+  EXPECT_EQ(choice.variant->name, "flash_mma");
+  EXPECT_EQ(choice.config["tile_m"], 128);
+  EXPECT_EQ(choice.config["tile_n"], 32);
+  EXPECT_EQ(choice.config["warps"], 4);
+  EXPECT_EQ(notes_, prefill(128).key() + ": takes the default 'flash_mma' with " + choice.config.str() +
+                        " (FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 "
+                        "spills here; not measured)\n");
+}
+
+TEST_F(Default, IsTheNextRowWhereOneIsIllegalOrNotTaken) {
+  EXPECT_EQ(on("sm_80", prefill(128, 16)).config["tile_m"], 64);
+  EXPECT_EQ(on("sm_80", prefill(128), {}, 1).config["tile_m"], 64);
+}
+
+TEST_F(Default, OfAGroupOfHeadsIsOnTensorCores) {
+  EXPECT_EQ(on("sm_80", decode_problem(16, 2048)).variant->name, "mma_direct");
+  EXPECT_EQ(on("sm_90a", decode_problem(16, 2048)).variant->name, "mma_ring");
+  EXPECT_NE(notes_.find("measured on NVIDIA H200"), std::string::npos) << notes_;
+}
+
+TEST_F(Default, OfAnOverrideWithoutConfigurationIsARowToo) {
+  const PlanChoice choice =
+      on("sm_90a", prefill(256), {.overrides = {parse_plan_override("attention_prefill=flash_mma")}});
+  EXPECT_EQ(choice.source, PlanSource::overridden);
+  EXPECT_EQ(choice.config["warps"], 8);
+  EXPECT_EQ(notes_, "");
+}
+
+TEST_F(Default, IsTheMiddleOfASpaceWhereTheTableHasNoRow) {
+  const Problem norm =
+      find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 4096}}, DType::bf16);
+  EXPECT_EQ(on("sm_80", norm).variant->name, "vectorized");
+  EXPECT_EQ(on("sm_80", prefill(128), {.naive = true}).variant->name, "unfused");
+  EXPECT_EQ(notes_, "");
+}
+
 }  // namespace
 }  // namespace warptune
