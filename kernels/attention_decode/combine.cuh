@@ -131,7 +131,7 @@ __device__ __forceinline__ void combine_splits(
   };
   if constexpr (kTeams == 1) {
     for (int column = threadIdx.x; column < kColumns; column += kBlock)
-      out.put<4>(column / kPerRow, column % kPerRow * 4, sum_column(column, 0));
+      out.template put<4>(column / kPerRow, column % kPerRow * 4, sum_column(column, 0));
   } else {
     const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
     if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
@@ -144,7 +144,7 @@ __device__ __forceinline__ void combine_splits(
 #pragma unroll
         for (int i = 0; i < 4; ++i) x[i] += part[i];
       }
-      out.put<4>(column / kPerRow, column % kPerRow * 4, x);
+      out.template put<4>(column / kPerRow, column % kPerRow * 4, x);
     }
   }
 }

@@ -56,14 +56,13 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
 
   const int warp = threadIdx.x / 32, split = blockIdx.x, kv_head = blockIdx.y, batch = blockIdx.z;
   const int first_head = kv_head * P::kGroup;
-  [[maybe_unused]] const float frequency = P::kAppend ? Fresh::Append::frequency(args) : 0.0f;
+  [[maybe_unused]] const float frequency = Fresh::Append::frequency(args);
   const ChunkShare<P, kKeys, kWarps, kSplits> share(args, batch, split, warp);
   const KvCache<P> cache(args, batch, kv_head);
 
   HeldChunk<P, kKeys> held;
   const bool early = share.first < share.old_end;
   if (early) held.fetch(cache, share.first * kKeys, share.valid(share.first));
-  if constexpr (P::kAppend) fresh.append.rotate_to(frequency, share.length - 1);
   pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
 
   const bool owner = split == kSplits - 1;
   MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group(group, args, cache, batch, first_head, share.length, owner, fresh);
+  begin_group(group, args, cache, batch, first_head, share.length, frequency, owner, fresh);
   if constexpr (P::kAppend)  // while the first loads are under way
     if (owner && warp == kWarps - 1)
       group.attend(SharedChunk<P, 16>(fresh.k, fresh.v, fresh.append.scales, fresh.append.scales + 1, 1),

@@ -302,9 +302,9 @@ struct FreshRows {
 template <class P, int kBlock>
 __device__ __forceinline__ void begin_group(MmaGroup<P>& group, const AttentionDecodeArgs& args,
                                             const KvCache<P>& cache, int batch, int first_head, int length,
-                                            bool owner, FreshRows<P, kBlock>& fresh) {
+                                            float frequency, bool owner, FreshRows<P, kBlock>& fresh) {
   if constexpr (P::kAppend) {
-    fresh.append.take(args, cache, batch, first_head, length - 1, owner, owner, fresh.k, fresh.v);
+    fresh.append.take(args, cache, batch, first_head, length - 1, frequency, owner, owner, fresh.k, fresh.v);
     __syncthreads();
     group.load_q(fresh.append.q[0], fresh.append.kStride);
   } else {

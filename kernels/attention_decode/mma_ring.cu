@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
   Fresh& fresh = *reinterpret_cast<Fresh*>(shared + kFreshAt);
 
   const int split = blockIdx.x, kv_head = blockIdx.y, batch = blockIdx.z, first_head = kv_head * P::kGroup;
-  [[maybe_unused]] const float frequency = P::kAppend ? Fresh::Append::frequency(args) : 0.0f;
+  [[maybe_unused]] const float frequency = Fresh::Append::frequency(args);
   const ChunkShare<P, kKeys, kWarps, kSplits> share(args, batch, split, warp);
   const KvCache<P> cache(args, batch, kv_head);
 
@@ -53,7 +53,6 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
     for (int s = 0; s < kStages; ++s)
       if (share.first + s * kWarps < share.old_end) ask(share.first + s * kWarps, s);
   }
-  if constexpr (P::kAppend) fresh.append.rotate_to(frequency, share.length - 1);
   pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
@@ -68,7 +67,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
 
   const bool owner = split == kSplits - 1;
   MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group(group, args, cache, batch, first_head, share.length, owner, fresh);
+  begin_group(group, args, cache, batch, first_head, share.length, frequency, owner, fresh);
   __syncwarp();
 
   const bool takes_new = P::kAppend && owner && warp == kWarps - 1;  // while the first copies come

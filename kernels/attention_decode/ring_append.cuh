@@ -1,9 +1,10 @@
 #pragma once
 // The fused step before attention for the ring variants, in parts that follow what they wait for: the table
-// of frequencies at once, angles when the length is known, and the fused qkv row when the kernel before has
-// ended (bias added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded, or
-// quantised, as the cache holds them).
+// of frequencies at once, the fused qkv row when the kernel before has ended, angles while it comes (bias
+// added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded, or quantised,
+// as the cache holds them).
 #include "attention_decode/cache.cuh"
+#include "common/cosine_sine.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
@@ -23,21 +24,17 @@ struct RingAppend {
   alignas(16) Q q[kHeads][kStride];
   float scales[2];  // of the new rows of K and V, where rows have scales
 
-  /// What this thread needs for rotate_to(). The last threads do it, the first are busy with take().
+  /// The frequency of this thread's angle, for take(). The last threads have one.
   static __device__ __forceinline__ float frequency(const AttentionDecodeArgs& args) {
-    return angle() < kHalf ? __ldg(args.inv_freq + angle()) : 0.0f;
-  }
-  __device__ __forceinline__ void rotate_to(float frequency, int position) {
-    if (angle() >= kHalf) return;
-    float2& turn = rotation[angle()];
-    sincosf(__fmul_rn(static_cast<float>(position), frequency), &turn.y, &turn.x);
+    return P::kAppend && angle() < kHalf ? __ldg(args.inv_freq + angle()) : 0.0f;
   }
 
   /// Takes the new rows of sequence b for the query heads from first_head on. A block that attends to the new
   /// key finds it in the shared rows `k` and `v`; one that writes it puts it into the cache, too. All threads
-  /// call, after rotate_to(); a barrier must follow.
+  /// call; a barrier must follow.
   __device__ __forceinline__ void take(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
-                                       int first_head, int position, bool attends, bool writes, C* k, C* v) {
+                                       int first_head, int position, float frequency, bool attends,
+                                       bool writes, C* k, C* v) {
     constexpr int kTrips = ceil_div((kHeads + 2) * kPerRow, kBlock), kRows = P::kQHeads + 2 * P::kKvHeads;
     const int kv_head = first_head / P::kGroup, rows = attends ? kHeads + 2 : kHeads;
     const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * kHeadDim;
@@ -56,8 +53,9 @@ struct RingAppend {
         if (bias) added[trip][half] = load_vec<kVec>(bias + at + half * kHalf);
       }
     }
+    if (angle() < kHalf) rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), frequency));
     const long long to = writes ? cache.row(position) : 0;
-    __syncthreads();  // the angles
+    __syncthreads();
 
 #pragma unroll
     for (int trip = 0; trip < kTrips; ++trip) {

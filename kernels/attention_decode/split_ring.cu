@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   using Fresh = RingAppend<P, kHeads, kWarps * 32, float>;
   T* const new_tile = reinterpret_cast<T*>(shared + kAppendOffset);
   [[maybe_unused]] Fresh& fresh = *reinterpret_cast<Fresh*>(new_tile + 2 * kTile);
-  [[maybe_unused]] const float frequency = kAppend ? Fresh::frequency(args) : 0.0f;
+  [[maybe_unused]] const float frequency = Fresh::frequency(args);
   const int length = args.lengths[batch];
   const int cached = kAppend ? max_of(0, length - 1) : length;
   const int chunks = ceil_div(cached, kKeys);
@@ -92,7 +92,6 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     for (int s = 0; s < kStages; ++s)
       if (first + s * kWarps < min_of(end, old_chunks)) ask(first + s * kWarps, s);
   }
-  if constexpr (kAppend) fresh.rotate_to(frequency, length - 1);
   pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, q_head);
@@ -107,8 +106,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
 
   const bool owner = split == kSplits - 1;  // of the new key
   if constexpr (kAppend) {
-    fresh.take(args, cache, batch, q_head, length - 1, owner, owner && q_head % kGroup == 0, new_tile,
-               new_tile + kTile);
+    fresh.take(args, cache, batch, q_head, length - 1, frequency, owner, owner && q_head % kGroup == 0,
+               new_tile, new_tile + kTile);
     __syncthreads();
   }
 

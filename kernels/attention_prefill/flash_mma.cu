@@ -25,9 +25,9 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
                                               const unsigned (&held)[kRowTiles][kHeld][4], unsigned q,
                                               unsigned k) {
   using Tile = SwizzledTile<T, kHeadDim>;
-  const int lane = threadIdx.x % 32, key = lane / 16 * 8 + lane % 8;
-  q += lane % 16 * Tile::kRowBytes;
-  k += key * Tile::kRowBytes;
+  const int lane = threadIdx.x % 32;
+  const typename Tile::Reader queries(q, lane % 16, lane / 16),
+      keys(k, lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -43,13 +43,13 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[mt][i] = held[mt][kk][i];
       } else {
-        load_matrix_x4_at(a[mt], q + Tile::offset(lane % 16, kk * 2 + lane / 16) + mt * 16 * Tile::kRowBytes);
+        load_matrix_x4_at(a[mt], queries.at(kk * 2, mt * 16));
       }
     }
 #pragma unroll
     for (int np = 0; np < kTileN / 16; ++np) {
       unsigned b[4];  // keys 0-7: b[0], b[1]; keys 8-15: b[2], b[3]
-      load_matrix_x4_at(b, k + Tile::offset(key, kk * 2 + lane / 8 % 2) + np * 16 * Tile::kRowBytes);
+      load_matrix_x4_at(b, keys.at(kk * 2, np * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(s[mt][2 * np], a[mt], b[0], b[1]);
@@ -65,7 +65,7 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
                                                 const float (&p)[kRowTiles][kTileN / 8][4], unsigned v) {
   using Tile = SwizzledTile<T, kHeadDim>;
   const int lane = threadIdx.x % 32;
-  v += lane % 16 * Tile::kRowBytes;
+  const typename Tile::Reader values(v, lane % 16, lane / 16);
 #pragma unroll
   for (int kt = 0; kt < kTileN / 16; ++kt) {
     unsigned a[kRowTiles][4];
@@ -79,8 +79,7 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
 #pragma unroll
     for (int dp = 0; dp < kHeadDim / 16; ++dp) {
       unsigned b[4];  // elements 0-7 of the 16: b[0], b[1]; elements 8-15: b[2], b[3]
-      load_matrix_x4_transposed_at(
-          b, v + Tile::offset(lane % 16, dp * 2 + lane / 16) + kt * 16 * Tile::kRowBytes);
+      load_matrix_x4_transposed_at(b, values.at(dp * 2, kt * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(o[mt][2 * dp], a[mt], b[0], b[1]);
@@ -145,14 +144,16 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     clear = max(masked, min(tiles, end - ceil_div(hidden_most, kTileN)));
   }
 
-  // The nth tile of the walk, from the last keys down.
-  const auto fetch_keys = [&](int nth_tile, int stage) {
-    Tile::template fetch_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys,
-                                                (end - 1 - nth_tile) * kTileN, sequence.kv_len);
+  // The nth tile of the walk, from the last keys down: all but the first are full.
+  const auto fetch_keys = [&](int nth_tile, int stage, bool is_full) __attribute__((always_inline)) {
+    const int first_key = (end - 1 - nth_tile) * kTileN;
+    Tile::template fetch_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
+                                                is_full ? first_key + kTileN : sequence.kv_len);
   };
-  const auto fetch_values = [&](int nth_tile, int stage) {
-    ValueTile::template fetch_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values,
-                                                     (end - 1 - nth_tile) * kTileN, sequence.kv_len);
+  const auto fetch_values = [&](int nth_tile, int stage, bool is_full) __attribute__((always_inline)) {
+    const int first_key = (end - 1 - nth_tile) * kTileN;
+    ValueTile::template fetch_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
+                                                     is_full ? first_key + kTileN : sequence.kv_len);
   };
 
   // One group for q, then kStages - 1 groups of a K and a V tile (one K tile for a single stage).
@@ -168,8 +169,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   copy_async_commit();
   for (int stage = 0; stage < kAhead; ++stage) {
     if (stage < tiles) {
-      fetch_keys(stage, stage);
-      if constexpr (kStages > 1) fetch_values(stage, stage);
+      fetch_keys(stage, stage, false);
+      if constexpr (kStages > 1) fetch_values(stage, stage, false);
     }
     copy_async_commit();
   }
@@ -206,14 +207,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     if constexpr (kStages == 1) {
       copy_async_wait<0>();  // K of this tile
       __syncthreads();       // and nobody reads the last V any more
-      fetch_values(tile, 0);
+      fetch_values(tile, 0, !is_masked);
       copy_async_commit();
     } else {
       copy_async_wait<kStages - 2>();  // K and V of this tile
       __syncthreads();                 // and nobody reads the stage that is filled next
       if (tile + kStages - 1 < tiles) {
-        fetch_keys(tile + kStages - 1, (tile + kStages - 1) % kStages);
-        fetch_values(tile + kStages - 1, (tile + kStages - 1) % kStages);
+        fetch_keys(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
+        fetch_values(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
       }
       copy_async_commit();
     }
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     if constexpr (kStages == 1) {
       copy_async_wait<0>();  // V of this tile
       __syncthreads();       // and nobody reads K any more
-      if (tile + 1 < tiles) fetch_keys(tile + 1, 0);
+      if (tile + 1 < tiles) fetch_keys(tile + 1, 0, true);
       copy_async_commit();
     }
 
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
           }
         row_sum[mt][r] = sum[0] + sum[1];
       }
-    rescale<(kHeadDimV >= 4 * kTileN)>(o, shrink);
+    rescale<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, shrink);
     if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
     multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
   };

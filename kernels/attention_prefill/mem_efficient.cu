@@ -24,20 +24,17 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
   using Tile = SwizzledTile<T, kDepth>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
-    const int row = lane / 16 * 8 + lane % 8;  // of b
-    const unsigned from_a = shared_address(a) + lane % 16 * Tile::kRowBytes,
-                   from_b = shared_address(b) + row * Tile::kRowBytes;
+    const typename Tile::Reader from_a(shared_address(a), lane % 16, lane / 16),
+        from_b(shared_address(b), lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (int kk = 0; kk < kDepth / 16; ++kk) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt)
-        load_matrix_x4_at(x[mt],
-                          from_a + Tile::offset(lane % 16, kk * 2 + lane / 16) + mt * 16 * Tile::kRowBytes);
+      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_a.at(kk * 2, mt * 16));
 #pragma unroll
       for (int np = 0; np < kNt / 2; ++np) {
         unsigned y[4];  // rows 0-7: y[0], y[1]; rows 8-15: y[2], y[3]
-        load_matrix_x4_at(y, from_b + Tile::offset(row, kk * 2 + lane / 8 % 2) + np * 16 * Tile::kRowBytes);
+        load_matrix_x4_at(y, from_b.at(kk * 2, np * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * np], x[mt], y[0], y[1]);
@@ -77,21 +74,18 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
   using Tile = SwizzledTile<T, kDim>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
-    const unsigned from_p = shared_address(p) + lane % 16 * Weights::kRowBytes,
-                   from_v = shared_address(v) + lane % 16 * Tile::kRowBytes;
+    const typename Weights::Reader from_p(shared_address(p), lane % 16, lane / 16);
+    const typename Tile::Reader from_v(shared_address(v), lane % 16, lane / 16);
 #pragma unroll
     for (int kt = 0; kt < kKeys / 16; ++kt) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt)
-        load_matrix_x4_at(
-            x[mt], from_p + Weights::offset(lane % 16, kt * 2 + lane / 16) + mt * 16 * Weights::kRowBytes);
+      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_p.at(kt * 2, mt * 16));
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         if (!kAll && first + pair >= kDim / 16) break;
         unsigned y[4];  // columns 0-7: y[0], y[1]; columns 8-15: y[2], y[3]
-        load_matrix_x4_transposed_at(
-            y, from_v + Tile::offset(lane % 16, (first + pair) * 2 + lane / 16) + kt * 16 * Tile::kRowBytes);
+        load_matrix_x4_transposed_at(y, from_v.at((first + pair) * 2, kt * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * pair], x[mt], y[0], y[1]);

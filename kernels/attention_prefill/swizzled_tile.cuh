@@ -19,9 +19,25 @@ struct SwizzledTile {
   static __device__ __forceinline__ T* at(T* tile, int row, int chunk) {
     return tile + row * kDim + permuted(row, chunk) * kPerChunk;
   }
-  /// The bytes from a lane's row to its chunk. Rows 16 apart are permuted alike, so that one value serves
-  /// all.
-  static __device__ __forceinline__ unsigned offset(int row, int chunk) { return permuted(row, chunk) * 16; }
+  /// Shared addresses of the chunks that a lane reads: from chunk `chunk` (0 or 1) of `row` on. The tile
+  /// begins at a multiple of 128 bytes.
+  class Reader {
+   public:
+    __device__ __forceinline__ Reader(unsigned tile, int row, int chunk)
+        : start(tile + row * kRowBytes + (kFlips ? permuted(row, chunk) * 16 : 0)), row(row), chunk(chunk) {}
+    /// The one `chunks` (even) and `rows` (a multiple of 16) further; both known to the compiler, so that it
+    /// is an offset from one of four addresses.
+    __device__ __forceinline__ unsigned at(int chunks, int rows = 0) const {
+      const unsigned bytes = rows * kRowBytes;
+      if constexpr (kFlips) return (start ^ (chunks % 8 * 16)) + chunks / 8 * 128 + bytes;
+      return start + permuted(row, chunk + chunks) * 16 + bytes;
+    }
+
+   private:
+    static constexpr bool kFlips = kGroup == 8;  // a step of chunks flips bits of the address
+    unsigned start;
+    int row, chunk;
+  };
 
   /// Copies kRows rows, the ith from `row_at(i)` on; rows from `valid` on become zeros and are not read. All
   /// threads call.
@@ -40,13 +56,22 @@ struct SwizzledTile {
   /// Copies the rows of keys `first` to first + kRows - 1; `first` is a multiple of kRows below kv_len.
   template <int kRows, int kThreads, class Rows>
   static __device__ __forceinline__ void fetch_keys(T* tile, const Rows& rows, int first, int kv_len) {
-    if constexpr (Rows::template kTogether<kRows>) {
-      const T* from = rows.at(first);
+    constexpr int kStep = kThreads / kChunks;  // rows between those of a thread
+    const int valid = kv_len - first;
+    if constexpr (!Rows::template kTogether<kRows>) {
       fetch<kRows, kThreads>(
-          tile, [=](int row) { return from + row * Rows::kStride; }, kv_len - first);
+          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
+    } else if constexpr (kThreads % kChunks == 0 && kStep % 8 == 0 && kRows % kStep == 0) {
+      const int row = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
+      const T* const from = rows.at(first) + (row * static_cast<int>(Rows::kStride) + chunk * kPerChunk);
+      T* const to = at(tile, row, chunk);  // rows kStep apart are permuted alike
+#pragma unroll
+      for (int i = 0; i < kRows; i += kStep)
+        copy_async16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
     } else {
+      const T* const from = rows.at(first);
       fetch<kRows, kThreads>(
-          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, kv_len - first);
+          tile, [=](int row) { return from + row * Rows::kStride; }, valid);
     }
   }
 };

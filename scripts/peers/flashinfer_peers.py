@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Measures FlashInfer's attention on the harness's problems and writes the harness's CSV columns.
 
-As torch_peers.py, whose problems it takes; needs the package flashinfer-python as well. Decode: one sequence as it
-is, several through pages of 16 keys that follow one another; without and with tensor cores (`flashinfer_tc`).
+As torch_peers.py, whose problems it takes; needs the package flashinfer-python as well (0.7.2.post1 is the one that
+was read). Decode: one sequence as it is, several through pages of 16 keys that follow one another; without and with
+tensor cores (`flashinfer_tc`). Prefill: the backend that the package chooses, FlashAttention-3 on Hopper.
 The first run compiles its kernels, which takes minutes and is not timed.
 """
+import functools
 import importlib.util
 import sys
 from typing import Callable, Iterator
@@ -43,7 +45,9 @@ def starts(batch: int, each: int) -> torch.Tensor:
     return torch.arange(0, batch + 1, dtype=torch.int32, device=DEVICE) * each
 
 
+@functools.cache
 def workspace() -> torch.Tensor:
+    """Where a run keeps its parts until it merges them: one for all wrappers, as they run one after another."""
     return torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=DEVICE)
 
 

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
 # Follows docs/adding-a-variant.md to the letter in a copy of the tree, and checks what comes out.
-# usage: adding_a_variant_test.sh SOURCE SCRATCH CUDA(0|1)
+# usage: adding_a_variant_test.sh SOURCE BUILD SCRATCH CUDA(0|1)
 #
 # A code block whose fence reads "LANGUAGE FILE" is that file; `LANGUAGE FILE after "LINE"` (or before) is inserted
-# after (before) the first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. SCRATCH is kept, so that the
-# next run builds only what changed.
+# after (before) the first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. What BUILD, a
+# build of SOURCE by Ninja, has compiled already is not compiled again where the page changes nothing that it depends on.
 set -euo pipefail
-source=$(realpath "$1") scratch=$2 cuda=$3
-mkdir -p "$scratch"
+source=$(realpath "$1") build=$(realpath "$2") scratch=$3 cuda=$4
+rm -rf "$scratch"
+mkdir -p "$scratch"/{tree/build,blocks}
 scratch=$(realpath "$scratch")
-stage=$scratch/stage tree=$scratch/tree blocks=$scratch/blocks
-rm -rf "$stage" "$blocks" "$tree/out"
-mkdir -p "$stage" "$tree" "$blocks"
+tree=$scratch/tree blocks=$scratch/blocks
 die() {
   echo "adding_a_variant: $*" >&2
   exit 1
 }
 
-# The tree's sources; without git (an archive) what a build needs.
+# The tree's sources; without git (an archive) what a build needs. With their times, to the nanosecond.
 sources() {
   git -c safe.directory='*' ls-files -z --cached --others --exclude-standard 2>/dev/null ||
     find CMakeLists.txt CMakePresets.json cmake kernels variants harness bench tests -type f -print0
 }
-(cd "$source" && sources | tar --null --files-from=- --ignore-failed-read -cf - 2>/dev/null) | tar -xf - -C "$stage"
+(cd "$source" && sources | tar --format=posix --null --files-from=- --ignore-failed-read -cf - 2>/dev/null) |
+  tar -xf - -C "$tree"
 
 # The page's code blocks: blocks/NN.info holds the fence, blocks/NN.text the code.
 awk -v folder="$blocks" '
@@ -45,24 +45,31 @@ for info in "$blocks"/*.info; do
   read -r language file rest <"$info" || true
   [[ $language == sh || -z ${file-} ]] && continue
   if [[ ${rest-} =~ ^(after|before)\ \"(.*)\"$ ]]; then
-    insert "$stage/$file" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$text"
+    insert "$tree/$file" "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}" "$text"
   else
-    [[ ! -e $stage/$file ]] || die "$file exists already"
-    mkdir -p "$(dirname "$stage/$file")"
-    cp "$text" "$stage/$file"
+    [[ ! -e $tree/$file ]] || die "$file exists already"
+    mkdir -p "$(dirname "$tree/$file")"
+    cp "$text" "$tree/$file"
   fi
 done
 
-# Only what changed is copied on, so that the build is incremental.
-(cd "$stage" && find . -type f -print) | while read -r file; do
-  cmp -s "$stage/$file" "$tree/$file" && continue
-  mkdir -p "$(dirname "$tree/$file")"
-  cp -p "$stage/$file" "$tree/$file"
-  touch "$tree/$file"
-done
-(cd "$tree" && find . -path ./build -prune -o -type f -print) | while read -r file; do
-  [[ -e $stage/$file ]] || rm -f "$tree/$file"
-done
+# The objects of BUILD that serve the copy as well, by make's rule: what they depend on is there, and none of it newer.
+# What is generated is not there yet.
+ninja -n -C "$build" -t commands warptune >"$scratch/commands"
+ninja -n -C "$build" -t deps | while IFS= read -r line; do
+  case $line in
+    *'(VALID)') object=${line%%: *} files=() ;;
+    *'(STALE)') object='' ;;
+    "    $build/"*) files+=("$tree/build/${line#"    $build/"}") ;;
+    "    $source/"*) files+=("$tree/${line#"    $source/"}") ;;
+    '    /'*) files+=("${line#    }") ;;
+    '    '*) files+=("$tree/build/${line#    }") ;;
+    '') if [[ -n $object && -z $(find "${files[@]}" -newer "$build/$object" 2>&1) ]]; then echo "$object"; fi ;;
+  esac
+done >"$scratch/reusable"
+launcher=("$source/tests/docs/reuse_object.sh" "$source" "$build" "$tree" "$scratch/reusable" "$scratch/commands")
+CMAKE_CXX_COMPILER_LAUNCHER=$(IFS=';' && echo "${launcher[*]}")
+export CMAKE_CXX_COMPILER_LAUNCHER
 
 # The page's commands.
 log=$scratch/log

@@ -156,11 +156,12 @@ Variant flash_mma() {
               "tile_m >= 16 * warps && tile_m <= 32 * warps",
               "warps >= 4 || tile_m <= 32",
               // Registers of scores, output and q, and of the copies; what the rest of the kernel leaves.
-              registers + " <= 336 - (stages == 1 ? 64 : 0) - (stages == 4 ? 16 : 0) - (dropout > 0 ? "
-                          "32 : "
-                          "0) - (score_bias > 0 ? 48 : 0) - (page_size > 0 ? 16 : 0)",
-              // Long tiles, of which the compiler keeps more than it has on sm_80.
-              "arch >= 90 || tile_n < 128 || " + kLongerDim + " < 64 || " + registers + " < 288",
+              registers + " <= (" + kLongerDim +
+                  " % 64 == 0 && dropout + score_bias + page_size == 0 ? 400 : 336) - (stages == 1 ? 64 : 0) "
+                  "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
+                  "(page_size > 0 ? 16 : 0)",
+              // Long tiles that the compiler cannot keep in registers on sm_80.
+              "arch >= 90 || tile_n < 128 || " + registers + " < 336",
               "(tile_m * " + kLongerDim + " + stages * tile_n * (head_dim + " + kValueDim +
                   ")) * 2 <= shared_per_block",
               // Tiles of 64 and 128 queries where there are as many, smaller ones for few queries.
