@@ -46,14 +46,14 @@ inline double in_waves(const Problem& p, const Config& c) {
          0.3 * std::log2(static_cast<double>(c["splits"]));
 }
 
-/// The fastest of these configurations of mma_ring, with the times of all.
-inline Winner timed(const Problem& problem, const std::vector<Config>& configs, const TimeOf& time_of) {
-  Winner winner{.problem = problem, .variant = "mma_ring", .time_us = 1e9};
+/// The fastest of these configurations of a variant, with the times of all.
+inline Winner timed(const Problem& problem, const std::vector<Config>& configs, const TimeOf& time_of,
+                    const std::string& variant = "mma_ring") {
+  Winner winner{.problem = problem, .variant = variant, .time_us = 1e9};
   winner.made_on = {h200().name, h200().arch, h200().driver, h200().toolkit, "abc"};
   winner.source_hash = source_hash(Compiler(KernelSources(), {}), winner);
-  VariantTimes times{.variant = winner.variant,
-                     .source_hash = winner.source_hash,
-                     .parameters = {"splits", "warps", "keys", "stages", "combine", "pdl"}};
+  VariantTimes times{.variant = variant, .source_hash = winner.source_hash};
+  for (const auto& entry : configs.front()) times.parameters.push_back(entry.name);
   for (const Config& config : configs) {
     VariantTimes::Row row{.time_us = time_of(problem, config)};
     for (const auto& entry : config) row.values.push_back(entry.value);

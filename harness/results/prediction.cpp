@@ -16,20 +16,19 @@
 namespace warptune {
 namespace {
 
-constexpr double kFarthest = 6;        // what is further than so many doublings does not count
-constexpr double kNearest = 2.2;       // something must have been timed as near as that
+constexpr double kNearest = 2.2;       // something must have been timed as near as so many doublings
 constexpr std::size_t kFewest = 6;     // times that a fit needs
-constexpr double kMistrust = 0.05;     // a prediction loses so much per doubling to the nearest time
 constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
 constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
                                           "kv_len", "q_heads", "kv_heads", "uneven"};
-constexpr std::string_view kSplits = "splits";
+constexpr std::string_view kSplits = "splits", kWarps = "warps", kWarpsPerSm = "warps_per_sm";
 
 /// How a launch loads a device.
 struct Load {
   double work = 0;    // bytes, or what arithmetic is worth in bytes
   double blocks = 1;  // or pieces of work that persistent ones share
   double slots = 1;   // blocks that run at a time
+  double sms = 1;     // multiprocessors that they find room on
   double splits = 1;
   double group = 1;  // query heads that share keys
 };
@@ -39,14 +38,21 @@ double group_of(const Problem& problem) {
   return static_cast<double>(problem["q_heads"]) / static_cast<double>(problem["kv_heads"]);
 }
 
-/// Blocks of a launch that a multiprocessor has room for, as far as that is known before it is compiled.
-double blocks_per_sm(const Launch& launch, const DeviceFacts& facts) {
+/// Blocks of a launch that a multiprocessor has room for, as far as that is known before it is compiled:
+/// registers only where the configuration says for how many warps they are.
+double blocks_per_sm(const Launch& launch, const Config& config, const DeviceFacts& facts) {
   constexpr std::int64_t kReserved = 1024;  // bytes of shared memory that each block costs besides
   const auto threads = static_cast<std::int64_t>(launch.block.x) * launch.block.y * launch.block.z;
-  const std::int64_t room = std::min(facts.shared_per_sm / (launch.shared_bytes + kReserved),
-                                     facts.threads_per_sm / std::max<std::int64_t>(1, threads));
+  std::int64_t room = std::min(facts.shared_per_sm / (launch.shared_bytes + kReserved),
+                               facts.threads_per_sm / std::max<std::int64_t>(1, threads));
+  if (config.has(kWarpsPerSm)) room = std::min(room, config[kWarpsPerSm] / config[kWarps]);
   return static_cast<double>(std::clamp<std::int64_t>(room, 1, 32));
 }
+
+/// Multiprocessors that a launch finds room on. A cluster lies in one part of the device (GPC), and their
+/// numbers of multiprocessors are no multiples of four: an H200 runs 128 blocks in clusters of four in two
+/// rounds, 96 in one.
+double sms_for(const Launch& launch, double sms) { return launch.cluster < 4 ? sms : std::floor(0.91 * sms); }
 
 Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config,
              const DeviceFacts& facts) {
@@ -55,13 +61,15 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
   Load load{.work = std::max(cost.bytes, cost.flops / kFlopsPerByte),
             .blocks = sms,
             .slots = sms,
+            .sms = sms,
             .splits = static_cast<double>(std::max<std::int64_t>(1, config.get(kSplits, 1))),
             .group = group_of(problem)};
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
     load.work *= launch.padding;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
-    load.slots = sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, facts));
+    load.sms = sms_for(launch, sms);
+    load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, config, facts));
     if (launch.pieces > 0) load.blocks = launch.pieces;
   }
   return load;
@@ -71,10 +79,15 @@ constexpr std::size_t kParts = 7;
 using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
-Parts parts_of(const Load& load, int sms) {
+Parts parts_of(const Load& load) {
   const double piece = load.work / load.blocks, rounds = std::ceil(load.blocks / load.slots);
-  return {1,      load.work,   std::ceil(load.blocks / sms) * piece, rounds * load.slots / sms * piece,
-          rounds, load.splits, load.splits > 1 ? 1.0 : 0.0};
+  return {1,
+          load.work,
+          std::ceil(load.blocks / load.sms) * piece,
+          rounds * load.slots / load.sms * piece,
+          rounds,
+          load.splits,
+          load.splits > 1 ? 1.0 : 0.0};
 }
 
 /// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.
@@ -84,7 +97,7 @@ Place place_of(const Load& load) {
           std::log2(load.group)};
 }
 double distance(const Place& a, const Place& b) {
-  constexpr Place kWeights = {1, 1, 0.25, 1.5};
+  constexpr Place kWeights = {1, 1, 0.5, 1.5};
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += kWeights[i] * std::abs(a[i] - b[i]);
   return sum;
@@ -233,7 +246,6 @@ struct Known {
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds) {
   const OpEntry& entry = find_op(problem.op);
-  const int sms = std::max(1, facts.sms);
   std::map<std::string, Known> variants;
   double best_rate = std::numeric_limits<double>::infinity();  // us of a byte of work
   for (const Winner& winner : wisdom.winners()) {
@@ -251,13 +263,12 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
         best_rate = std::min(best_rate, row.time_us / load.work);
         known.kernels[kernel_of(*config).str()].push_back(
-            {place_of(load), parts_of(load, sms), row.time_us, sizes_of(*tuned), load.splits});
+            {place_of(load), parts_of(load), row.time_us, sizes_of(*tuned), load.splits});
         known.configs.try_emplace(config->str(), std::move(*config));
       }
     }
   }
   std::optional<Prediction> best;
-  double best_score = 0;
   const Sizes sizes = sizes_of(problem);
   for (const auto& [name, known] : variants) {
     const Space space(*known.variant, problem, facts);
@@ -267,20 +278,16 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
       const Place place = place_of(load);
       Fit fit;
       Bounds bounds;
-      double nearest = kFarthest;
+      double nearest = std::numeric_limits<double>::infinity();
       for (const Timed& timed : known.kernels.at(kernel_of(config).str())) {
         bounds.add(timed, sizes, load.splits);
         const double d = distance(place, timed.place);
-        if (d > kFarthest) continue;
         nearest = std::min(nearest, d);
-        fit.add(timed, 1 / ((d + 0.3) * (d + 0.3)));
+        fit.add(timed, 1 / (d + 0.3));
       }
       if (fit.count() < kFewest || nearest > kNearest) continue;
-      const double us = std::max(bounds.within(fit.at(parts_of(load, sms))), best_rate * load.work);
-      const double score = us * std::exp(kMistrust * nearest);
-      if (best && score >= best_score) continue;
-      best = {known.variant, config, us};
-      best_score = score;
+      const double us = std::max(bounds.within(fit.at(parts_of(load))), best_rate * load.work);
+      if (!best || us < best->time_us) best = {known.variant, config, us};
     }
   }
   return best;

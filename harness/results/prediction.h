@@ -27,7 +27,7 @@ using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 /// at all and by their number. No part is negative (Lawson and Hanson, "Solving Least Squares Problems",
 /// 1974), and near problems count more (Cleveland, "Locally weighted regression", 1979). A configuration
 /// takes no less than on a problem that is nowhere larger, and no more than on one that is nowhere smaller.
-/// Far from all that was timed a prediction is worth less, so that it must promise more.
+/// Where nothing near was timed nothing is predicted.
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds);
 

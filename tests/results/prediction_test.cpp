@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "attention_times.h"
 
@@ -41,6 +42,49 @@ TEST(Predict, SplitsSoThatWavesAreFull) {
     for (const Config& config : configs) best = std::min(best, in_waves(problem, config));
     EXPECT_LE(in_waves(problem, chosen->config), 1.02 * best) << batch << " " << chosen->config.str();
     EXPECT_NEAR(chosen->time_us, in_waves(problem, chosen->config), 0.05 * best) << batch;
+  }
+}
+
+TEST(Predict, ClustersOfFourLeaveMultiprocessorsIdle) {
+  Config clusters = ring(4);
+  clusters.set("combine", 1, "cluster");
+  const TimeOf time_of = [](const Problem& p, const Config& c) {  // clusters merge for nothing
+    const bool cluster = c["combine"] == 1;
+    const auto blocks = static_cast<double>(c["splits"] * p["batch"] * p["kv_heads"]);
+    return 2 + std::ceil(blocks / (cluster ? 120 : 132)) * find_op(p.op).op.cost(p).bytes / blocks / 33e3 +
+           (cluster ? 0 : 0.5);
+  };
+  Wisdom wisdom;
+  for (const std::int64_t context : {1024, 4096})
+    for (const std::int64_t batch : {3, 5, 6, 7, 10, 14, 20, 28})
+      wisdom.put(timed(decode_problem(batch, context), {ring(4), clusters}, time_of));
+  for (const std::int64_t batch : {4, 8, 9, 11, 12, 15})
+    for (const std::int64_t context : {1024, 2000}) {
+      const Problem problem = decode_problem(batch, context);
+      const auto chosen = predict_here(wisdom, problem);
+      ASSERT_TRUE(chosen) << problem.key();
+      const bool better = time_of(problem, clusters) < time_of(problem, ring(4));
+      EXPECT_EQ(chosen->config["combine"], better ? 1 : 0) << problem.key();
+    }
+}
+
+TEST(Predict, RegistersLimitWhatRunsAtATime) {
+  Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", 32}};
+  direct.set("combine", 0, "last_block");
+  direct.set("pdl", 1);
+  const TimeOf time_of = [](const Problem& p, const Config&) {  // two blocks share a multiprocessor
+    const auto blocks = static_cast<double>(p["batch"] * p["kv_heads"]);
+    return 2 + std::ceil(blocks / 264) * 2 * find_op(p.op).op.cost(p).bytes / blocks / 33e3;
+  };
+  Wisdom wisdom;
+  for (const std::int64_t context : {1024, 4096})
+    for (const std::int64_t batch : {20, 24, 28, 36, 44, 52, 64, 80})
+      wisdom.put(timed(decode_problem(batch, context), {direct}, time_of, "mma_direct"));
+  for (const std::int64_t batch : {26, 32, 34, 60, 66, 70}) {
+    const Problem problem = decode_problem(batch, 2000);
+    const auto chosen = predict_here(wisdom, problem);
+    ASSERT_TRUE(chosen) << batch;
+    EXPECT_NEAR(chosen->time_us / time_of(problem, direct), 1, 0.05) << batch;
   }
 }
 
