@@ -2,7 +2,7 @@
 """Measures FlashInfer's attention on the harness's problems and writes the harness's CSV columns.
 
 As torch_peers.py, whose problems it takes; needs the package flashinfer-python as well (0.7.2.post1 is the one that
-was read). Decode: one sequence as it is, several through pages of 16 keys that follow one another; without and with
+was tried). Decode: one sequence as it is, several through pages of 16 keys that follow one another; without and with
 tensor cores (`flashinfer_tc`). Prefill: the backend that the package chooses, FlashAttention-3 on Hopper.
 The first run compiles its kernels, which takes minutes and is not timed.
 """
