@@ -157,7 +157,8 @@ Variant flash_mma() {
               "warps >= 4 || tile_m <= 32",
               // Registers of scores, output and q, and of the copies; what the rest of the kernel leaves.
               registers + " <= (" + kLongerDim +
-                  " % 64 == 0 && dropout + score_bias + page_size == 0 ? 400 : 336) - (stages == 1 ? 64 : 0) "
+                  " % 64 == 0 && dropout + score_bias + page_size + pack == 0 ? 400 : 336) - (stages == 1 ? "
+                  "64 : 0) "
                   "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
                   "(page_size > 0 ? 16 : 0)",
               // Long tiles that the compiler cannot keep in registers on sm_80.
