@@ -69,23 +69,25 @@ std::vector<Tile> rows() {
            " pdl=0 combine=kernel combine_block=128",
        "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && batch * kv_heads >= sms",
-       "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 combine=last_block pdl=1", among, kH200},
+       "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 ahead<=2 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90 && batch * kv_heads >= sms",
-       "splits=1 warps=4 keys=16 stages=3 combine=last_block pdl=1", among, kH200},
+       "splits=1 warps=4 keys=16 stages=3 ahead<=2 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 1024 : 256)",
        "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
        "warps_per_sm=8 keys=32 combine<=cluster "
        "pdl=1",
        among, kH200},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && context <= 1024",
-       "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 keys=16 stages=2 combine<=cluster pdl=1",
-       among, kH200},
-      {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads",
-       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 keys=16 stages<=3 combine=last_block "
+       "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 keys=16 stages=2 ahead=0 combine<=cluster "
        "pdl=1",
        among, kH200},
+      {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads",
+       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 keys=16 stages<=3 ahead<=1 "
+       "combine=last_block pdl=1",
+       among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90",
-       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 combine=last_block pdl=1", among, kH200},
+       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 ahead<=1 combine=last_block pdl=1", among,
+       kH200},
       {"attention_decode", "mma_direct", "q_heads > kv_heads",
        "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 keys=16 "
        "combine=last_block pdl=0",

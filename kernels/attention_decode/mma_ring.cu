@@ -1,14 +1,15 @@
 // Idea: split_ring for groups of query heads on tensor cores. Chunks of keys come by bulk copies into a ring
 // per warp: plain runs of memory, whole lines of 128 bytes in both places. (Tensor copies, and bulk copies
 // to shifted places, cost 5 to 7 % of the bandwidth.) The products are mma_group.cuh, which takes rows as
-// they lie; early copies and append are those of split_ring.cu, the merge is ring_merge.cuh.
+// they lie; what is asked for early and append are those of split_ring.cu, the merge is ring_merge.cuh.
 #include "attention_decode/mma_group.cuh"
 #include "common/bulk_copy.cuh"
+#include "common/bulk_prefetch.cuh"
 #include "common/pdl.cuh"
 
 namespace warptune {
 
-template <class P, int kWarps, int kKeys, int kStages, int kSplits, bool kCluster>
+template <class P, int kWarps, int kKeys, int kStages, int kAhead, int kSplits, bool kCluster>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(AttentionDecodeArgs args) {
   using C = typename P::C;
   using Fresh = FreshRows<P, kWarps * 32>;
@@ -47,11 +48,19 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
       bulk_copy_once(scales + kKeys, cache.v_scales + row, scale_bytes, full + slot);
     }
   };
+  const auto prefetch = [&](int chunk) {
+    const unsigned bytes = share.valid(chunk) * P::kHeadDim * static_cast<int>(sizeof(C));
+    const long long row = cache.row(chunk * kKeys);
+    bulk_prefetch(cache.k_at(row, 0), bytes);
+    bulk_prefetch(cache.v_at(row, 0), bytes);
+  };
   if (lane == 0) {
     for (int s = 0; s < kStages; ++s) bulk_barrier_init(full + s);
     bulk_barriers_ready();
     for (int s = 0; s < kStages; ++s)
       if (share.first + s * kWarps < share.old_end) ask(share.first + s * kWarps, s);
+    for (int s = kStages; s < kStages + kAhead; ++s)
+      if (share.first + s * kWarps < share.old_end) prefetch(share.first + s * kWarps);
   }
   pdl_launch_next();
   pdl_wait();

@@ -6,7 +6,9 @@
 //
 // Keys below length - 1 were written by earlier steps: their copies are asked for before pdl_wait(). A step's
 // first kernel must not be launched with the pdl attribute (embedding has no such parameter), which makes
-// this safe: everything of earlier steps has ended when any later kernel of this step can start.
+// this safe: everything of earlier steps has ended when any later kernel of this step can start. The kAhead
+// chunks of a warp behind those of its ring are asked into the L2, so that memory has work until the kernel
+// before has merged its splits and this one may go on.
 //
 // Merging: ring_merge.cuh. Flash-decoding: Dao et al., 2023.
 //
@@ -15,6 +17,7 @@
 #include "attention_decode/ring_append.cuh"
 #include "attention_decode/ring_merge.cuh"
 #include "common/bulk_copy.cuh"
+#include "common/bulk_prefetch.cuh"
 #include "common/pdl.cuh"
 #include "common/reduce.cuh"
 #include "common/vec.cuh"
@@ -43,12 +46,11 @@ __device__ __forceinline__ void add_values(const T* v, int valid, const float (&
 }
 
 template <class T, int kHeadDim, int kQHeads, int kKvHeads, bool kAppend, int kHeads, int kWarps, int kKeys,
-          int kStages, int kSplits, bool kCluster>
+          int kStages, int kAhead, int kSplits, bool kCluster>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(AttentionDecodeArgs args) {
   constexpr int kVec = kVec16<T>;
   constexpr int kPieces = kHeadDim / kVec;  // 16-byte pieces of a row: 8, 16 or 32
   constexpr int kMine = kPieces / 4;        // of them, a lane's share in q . k
-  constexpr int kAtOnce = 32 / kPieces;     // rows of V per step of the warp
   constexpr int kGroup = kQHeads / kKvHeads;
   constexpr int kRound = kKeys / 8;  // scores of a chunk per lane
   constexpr int kTile = kKeys * kHeadDim;
@@ -86,11 +88,19 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     bulk_copy_once(ring + slot * 2 * kTile, cache.k + at, bytes, full + slot);
     bulk_copy_once(ring + slot * 2 * kTile + kTile, cache.v + at, bytes, full + slot);
   };
+  const auto prefetch = [&](int chunk) {
+    const unsigned bytes = min_of(kKeys, cached - chunk * kKeys) * kHeadDim * static_cast<int>(sizeof(T));
+    const long long at = static_cast<long long>(chunk) * kTile;
+    bulk_prefetch(cache.k + at, bytes);
+    bulk_prefetch(cache.v + at, bytes);
+  };
   if (lane == 0) {
     for (int s = 0; s < kStages; ++s) bulk_barrier_init(full + s);
     bulk_barriers_ready();
     for (int s = 0; s < kStages; ++s)
       if (first + s * kWarps < min_of(end, old_chunks)) ask(first + s * kWarps, s);
+    for (int s = kStages; s < kStages + kAhead; ++s)
+      if (first + s * kWarps < min_of(end, old_chunks)) prefetch(first + s * kWarps);
   }
   pdl_launch_next();
   pdl_wait();

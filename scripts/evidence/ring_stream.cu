@@ -178,7 +178,7 @@ void launch(void (*kernel)(Args), Args args, dim3 grid, int threads, std::size_t
 /// One row of decode attention, bf16, and its winner.
 struct Row {
   const char* variant;
-  int batch, q_heads, kv_heads, context, splits, warps, keys, stages;
+  int batch, q_heads, kv_heads, context, splits, warps, keys, stages, ahead;
   void (*kernel)(AttentionDecodeArgs) = nullptr;
   std::size_t merge_bytes = 0;
 
@@ -192,17 +192,17 @@ struct Row {
   std::size_t kernel_shared() const { return std::max(ring_bytes(), merge_bytes) + 128; }
 };
 /// With mma_ring, or else split_ring.
-template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages>
+template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages, int kAhead>
 Row tuned(int batch, int context) {
   using P = DecodeProblem<bf16, kQHeads, kKvHeads, kHeadDim>;
   Row row{
-      kMma ? "mma_ring" : "split_ring", batch, kQHeads, kKvHeads, context, kSplits, kWarps, kKeys, kStages};
+      kMma ? "mma_ring" : "split_ring", batch, kQHeads, kKvHeads, context, kSplits, kWarps, kKeys, kStages, kAhead};
   row.merge_bytes = sizeof(RingMerge<P, kWarps, P::kGroup, kSplits, false>);
   if constexpr (kMma)
-    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kSplits, false>;
+    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kAhead, kSplits, false>;
   else
     row.kernel = attention_decode_split_ring<bf16, kHeadDim, kQHeads, kKvHeads, false, P::kGroup, kWarps,
-                                             kKeys, kStages, kSplits, false>;
+                                             kKeys, kStages, kAhead, kSplits, false>;
   return row;
 }
 

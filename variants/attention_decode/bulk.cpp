@@ -67,6 +67,15 @@ auto ring_workspace(F rings) {
 
 const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}};
 
+const Parameter kAhead{"ahead", {0, 1, 2}, "chunks behind a warp's ring that come into the L2 early"};
+
+/// What a block asks into the L2 is enough to matter and stays there until it is read; `row`: bytes of a key.
+std::string ahead_rule(const std::string& row) {
+  const std::string bytes = "warps * ahead * 2 * keys * " + row;
+  return "ahead == 0 || (pdl == 1 && " + bytes + " >= 32000 && " + bytes +
+         " <= 132000 && splits * warps * keys * (stages + ahead) <= context)";
+}
+
 /// The partial results of the warps fit into shared memory.
 std::string merge_rule(const std::string& heads) {
   return "4 * " + heads +
@@ -77,11 +86,12 @@ Variant split_ring() {
   return {
       .name = "split_ring",
       .idea = "keys split over blocks and warps, K and V through per-warp rings of bulk copies",
-      .parameters = {{"splits", {1, 2, 4, 8, 16, 32}, "blocks that share the keys of a sequence"},
+      .parameters = {{"splits", {1, 2, 4, 8, 16}, "blocks that share the keys of a sequence"},
                      {"heads_per_block", {1, 2, 4, 8}, "query heads of a group that share a block"},
                      {"warps", {4, 8}, "warps per block"},
                      {"keys", {8, 16}, "keys per chunk"},
                      {"stages", {2, 3, 4}, "chunks in a warp's ring"},
+                     kAhead,
                      kCombine,
                      pdl_parameter()},
       .constraints =
@@ -97,14 +107,15 @@ Variant split_ring() {
            "warps * stages * 2 * keys * head_dim * dtype_bytes >= 30000 || warps * stages * keys * splits >= "
            "context",
            "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 8)",
+           "combine == 0 || (splits > 1 && splits <= 8)", ahead_rule("head_dim * dtype_bytes"),
            // enough blocks for the device, but few waves
            "splits * batch * q_heads / heads_per_block <= 24 * sms || splits == 1",
            "splits * batch * q_heads / heads_per_block * 2 >= sms || splits >= 16 || splits * warps * keys "
            ">= context"},
       .stages = {ring_stage("attention_decode/split_ring.cu",
                             "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
-                            "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {splits}, {combine}>",
+                            "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {ahead}, {splits}, "
+                            "{combine}>",
                             split_rings)},
       .workspace_bytes = ring_workspace(split_rings),
   };
@@ -120,14 +131,15 @@ Variant mma_ring() {
   return {
       .name = "mma_ring",
       .idea = "rings of bulk copies, the products of a whole group of heads on tensor cores",
-      .parameters = {{"splits", {1, 2, 4, 8, 16, 33, 66}, "blocks that share the keys of a sequence"},
+      .parameters = {{"splits", {1, 2, 4, 8, 16}, "blocks that share the keys of a sequence"},
                      {"warps", {4, 8}, "warps per block"},
                      {"keys", {16, 32, 64}, "keys per chunk"},
-                     {"stages", {2, 3, 4, 6}, "chunks in a warp's ring"},
+                     {"stages", {2, 3, 4}, "chunks in a warp's ring"},
+                     kAhead,
                      kCombine,
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2",
+          {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2", ahead_rule(kCacheRow),
            rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
                " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim) <= shared_per_block - 256",
            merge_rule("q_heads / kv_heads"),
@@ -138,13 +150,12 @@ Variant mma_ring() {
            "combine == 0 || (splits > 1 && splits <= 16 && (splits <= 8 || " + rings + " <= 100000))",
            // enough blocks for the device, but few waves
            "splits * batch * kv_heads <= 8 * sms || splits == 1",
-           "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context",
-           "splits % 33 != 0 || sms % 33 == 0"},
+           "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context"},
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {ring_stage(
-          "attention_decode/mma_ring.cu",
-          "attention_decode_mma_ring<" + kDecodeProblem + ", {warps}, {keys}, {stages}, {splits}, {combine}>",
-          mma_rings)},
+      .stages = {ring_stage("attention_decode/mma_ring.cu",
+                            "attention_decode_mma_ring<" + kDecodeProblem +
+                                ", {warps}, {keys}, {stages}, {ahead}, {splits}, {combine}>",
+                            mma_rings)},
       .workspace_bytes = ring_workspace(mma_rings),
   };
 }
