@@ -195,8 +195,16 @@ struct Row {
 template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages, int kAhead>
 Row tuned(int batch, int context) {
   using P = DecodeProblem<bf16, kQHeads, kKvHeads, kHeadDim>;
-  Row row{
-      kMma ? "mma_ring" : "split_ring", batch, kQHeads, kKvHeads, context, kSplits, kWarps, kKeys, kStages, kAhead};
+  Row row{kMma ? "mma_ring" : "split_ring",
+          batch,
+          kQHeads,
+          kKvHeads,
+          context,
+          kSplits,
+          kWarps,
+          kKeys,
+          kStages,
+          kAhead};
   row.merge_bytes = sizeof(RingMerge<P, kWarps, P::kGroup, kSplits, false>);
   if constexpr (kMma)
     row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kAhead, kSplits, false>;
@@ -376,9 +384,10 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
 }
 
 int run() {
-  const Row rows[] = {tuned<true, 64, 8, 16, 8, 16, 2>(1, 131072), tuned<true, 32, 8, 16, 8, 16, 3>(1, 32768),
-                      tuned<true, 32, 32, 4, 4, 32, 2>(1, 16384), tuned<false, 32, 32, 1, 8, 16, 2>(32, 2048),
-                      tuned<true, 32, 8, 1, 4, 32, 2>(64, 4096)};
+  const Row rows[] = {
+      tuned<true, 64, 8, 16, 8, 16, 2, 2>(1, 131072), tuned<true, 32, 8, 16, 8, 16, 3, 1>(1, 32768),
+      tuned<true, 32, 32, 4, 4, 32, 2, 1>(1, 16384), tuned<false, 32, 32, 1, 8, 16, 2, 1>(32, 2048),
+      tuned<true, 32, 8, 1, 4, 32, 2, 1>(64, 4096)};
   const Inputs in;
   const Stream stream = make_stream();
   Timer timer(stream.get());
