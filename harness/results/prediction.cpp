@@ -6,6 +6,8 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,14 +23,18 @@ constexpr std::size_t kFewest = 6;     // times that a fit needs
 constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
 constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
                                           "kv_len", "q_heads", "kv_heads", "uneven"};
-constexpr std::string_view kSplits = "splits", kWarps = "warps", kWarpsPerSm = "warps_per_sm";
+constexpr std::string_view kSplits = "splits", kWarps = "warps", kWarpsPerSm = "warps_per_sm",
+                           kAhead = "ahead";
+constexpr double kOtherAhead = 2;     // doublings that another `ahead` is worth
+constexpr double kOtherFeatures = 3;  // and another head_dim, or an append
 
 /// How a launch loads a device.
 struct Load {
-  double work = 0;    // bytes, or what arithmetic is worth in bytes
-  double blocks = 1;  // or pieces of work that persistent ones share
-  double slots = 1;   // blocks that run at a time
-  double sms = 1;     // multiprocessors that they find room on
+  double work = 0;      // bytes, or what arithmetic is worth in bytes
+  bool memory = false;  // whether bytes take at least twice as long as arithmetic
+  double blocks = 1;    // or pieces of work that persistent ones share
+  double slots = 1;     // blocks that run at a time
+  double sms = 1;       // multiprocessors that they find room on
   double splits = 1;
   double group = 1;  // query heads that share keys
 };
@@ -59,6 +65,7 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
   const Cost cost = op.cost(problem);
   const double sms = std::max(1, facts.sms);
   Load load{.work = std::max(cost.bytes, cost.flops / kFlopsPerByte),
+            .memory = cost.bytes >= 2 * cost.flops / kFlopsPerByte,
             .blocks = sms,
             .slots = sms,
             .sms = sms,
@@ -121,6 +128,9 @@ struct Timed {
   double time_us;
   Sizes sizes;
   double splits;
+  std::int64_t ahead;
+  bool memory;
+  bool same_features;
 };
 
 /// What a configuration took on problems that are nowhere larger, and on those that are nowhere smaller, with
@@ -191,9 +201,8 @@ class Fit {
   std::size_t count_ = 0;
 };
 
-/// Whether times of one problem tell of the other: they differ only in how much work there is.
-bool related(const Problem& a, const Problem& b) {
-  if (a.op != b.op || a.dtype != b.dtype || a == b) return false;
+/// Whether problems differ only in how much work there is.
+bool same_features(const Problem& a, const Problem& b) {
   const auto all_in = [](const Problem& p, const Problem& other) {
     return std::ranges::all_of(p.dims.said(), [&](const auto& dim) {
       return std::ranges::find(kWorkDims, dim.name) != std::end(kWorkDims) ||
@@ -217,10 +226,11 @@ std::optional<Config> config_of(const Variant& variant, const VariantTimes& time
   return config;
 }
 
-/// A variant's parameters but the splits.
+/// A variant's parameters but the splits, and how far ahead it asks: one fit is for all of these.
 Config kernel_of(const Config& config) {
   Config kernel = config;
-  if (kernel.has(kSplits)) kernel.set(kSplits, 0);
+  for (const std::string_view name : {kSplits, kAhead})
+    if (kernel.has(name)) kernel.set(name, 0);
   return kernel;
 }
 
@@ -241,6 +251,29 @@ struct Known {
   std::map<std::string, Config> configs;
 };
 
+/// What a configuration of this load takes, by the times of kernels like its own; nothing where too few are
+/// known or none is near.
+std::optional<double> time_of(const std::vector<Timed>& times, const Load& load, const Sizes& sizes,
+                              std::int64_t ahead) {
+  const Place place = place_of(load);
+  Fit fit;
+  Bounds bounds;
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const Timed& timed : times) {
+    // Bytes take as long whatever they are for; arithmetic does not.
+    if (!timed.same_features && !(timed.memory && load.memory)) continue;
+    double d = distance(place, timed.place);
+    if (timed.same_features && timed.ahead == ahead) {
+      bounds.add(timed, sizes, load.splits);
+      nearest = std::min(nearest, d);
+    }
+    d += (timed.same_features ? 0 : kOtherFeatures) + (timed.ahead == ahead ? 0 : kOtherAhead);
+    fit.add(timed, 1 / (d + 0.3));
+  }
+  if (fit.count() < kFewest || nearest > kNearest) return std::nullopt;
+  return bounds.within(fit.at(parts_of(load)));
+}
+
 }  // namespace
 
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
@@ -249,7 +282,10 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
   std::map<std::string, Known> variants;
   double best_rate = std::numeric_limits<double>::infinity();  // us of a byte of work
   for (const Winner& winner : wisdom.winners()) {
-    if (winner.times.empty() || !related(winner.problem, problem)) continue;
+    if (winner.times.empty() || winner.problem.op != problem.op || winner.problem.dtype != problem.dtype ||
+        winner.problem == problem)
+      continue;
+    const bool same = same_features(winner.problem, problem);
     const auto tuned = whole(entry.op, winner.problem);
     if (!tuned) continue;
     for (const VariantTimes& times : winner.times) {
@@ -261,9 +297,11 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         auto config = config_of(*variant, times, row);
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
+        known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load), row.time_us,
+                                                           sizes_of(*tuned), load.splits,
+                                                           config->get(kAhead, 0), load.memory, same});
+        if (!same) continue;
         best_rate = std::min(best_rate, row.time_us / load.work);
-        known.kernels[kernel_of(*config).str()].push_back(
-            {place_of(load), parts_of(load), row.time_us, sizes_of(*tuned), load.splits});
         known.configs.try_emplace(config->str(), std::move(*config));
       }
     }
@@ -275,18 +313,10 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
     for (const auto& [text, config] : known.configs) {
       if (space.broken_constraint(config)) continue;
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
-      const Place place = place_of(load);
-      Fit fit;
-      Bounds bounds;
-      double nearest = std::numeric_limits<double>::infinity();
-      for (const Timed& timed : known.kernels.at(kernel_of(config).str())) {
-        bounds.add(timed, sizes, load.splits);
-        const double d = distance(place, timed.place);
-        nearest = std::min(nearest, d);
-        fit.add(timed, 1 / (d + 0.3));
-      }
-      if (fit.count() < kFewest || nearest > kNearest) continue;
-      const double us = std::max(bounds.within(fit.at(parts_of(load))), best_rate * load.work);
+      const auto fitted =
+          time_of(known.kernels.at(kernel_of(config).str()), load, sizes, config.get(kAhead, 0));
+      if (!fitted) continue;
+      const double us = std::max(*fitted, best_rate * load.work);
       if (!best || us < best->time_us) best = {known.variant, config, us};
     }
   }

@@ -139,6 +139,36 @@ TEST(Predict, SaysNothingWhereTooLittleIsKnown) {
   EXPECT_FALSE(predict_here(few, decode_problem(16, 1024))) << "the times of the problem itself do not count";
 }
 
+TEST(Predict, BorrowsFromAnotherAhead) {
+  Config ahead = ring(1);
+  ahead.set("ahead", 1);
+  Wisdom wisdom;  // two times of its own, which are 0.9 of the others'
+  for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
+    wisdom.put(timed(decode_problem(batch, 2048), {ring(1)}, in_waves));
+  for (const std::int64_t batch : {16, 24})
+    wisdom.put(timed(decode_problem(batch, 2048), {ahead},
+                     [](const Problem& p, const Config& c) { return 0.9 * in_waves(p, c); }));
+  const auto chosen = predict_here(wisdom, decode_problem(20, 3000));
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->config["ahead"], 1);
+}
+
+TEST(Predict, BorrowsFromOtherFeaturesWhatIsBytes) {
+  const auto with_append = [](std::int64_t batch) {
+    Problem problem = decode_problem(batch, 2048);
+    problem.dims.set("append", 1, "yes");
+    return problem;
+  };
+  Wisdom wisdom;  // one time with append
+  for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
+    wisdom.put(timed(decode_problem(batch, 2048), {ring(1)}, in_waves));
+  EXPECT_FALSE(predict_here(wisdom, with_append(20)));
+  wisdom.put(timed(with_append(16), {ring(1)}, in_waves));
+  const auto chosen = predict_here(wisdom, with_append(20));
+  ASSERT_TRUE(chosen);
+  EXPECT_NEAR(chosen->time_us, in_waves(with_append(20), ring(1)), 0.05 * chosen->time_us);
+}
+
 TEST(Predict, TimesThatDoNotHoldDoNotCount) {
   Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
   const Problem problem = decode_problem(16, 2048);
