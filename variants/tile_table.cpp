@@ -83,14 +83,14 @@ std::vector<Tile> rows() {
        among, kH200},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads",
        "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 keys=16 stages<=3 ahead<=1 "
-       "combine=last_block pdl=1",
+       "combine<=posted pdl=1",
        among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90",
-       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 ahead<=1 combine=last_block pdl=1", among,
+       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 ahead<=1 combine<=posted pdl=1", among,
        kH200},
       {"attention_decode", "mma_direct", "q_heads > kv_heads",
        "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 keys=16 "
-       "combine=last_block pdl=0",
+       "combine<=posted pdl=0",
        "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per multiprocessor"},
       {"attention_decode", "mma", "q_heads >= 4 * kv_heads",
        "warps=4 splits<=2*sms/(batch*kv_heads) tile<=32 stages=2 pdl=0 combine=kernel combine_block=128",

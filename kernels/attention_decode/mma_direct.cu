@@ -15,8 +15,9 @@ struct HeldChunk : ChunkPieces<P, kKeys> {
   uint4 keys[Pieces::kTiles][Pieces::kPerK], values[Pieces::kTiles][2][Pieces::kPerV];
   float k_scales[Pieces::kTiles][2], v_scales[Pieces::kTiles][2];
 
-  /// Keys [first_key, first_key + valid) of the cache; for those behind the last is taken.
-  __device__ __forceinline__ void fetch(const KvCache<P>& cache, int first_key, int valid) {
+  /// Keys [first_key, first_key + cached) of the cache; for those behind the last is taken.
+  __device__ __forceinline__ void fetch(const KvCache<P>& cache, int first_key, int cached) {
+    if (P::kAppend && cached == 0) return;
     const long long row = cache.row(first_key);
     const auto load = [](const C* from) {
       const auto x = load_vec_once<Pieces::kX>(from);
@@ -26,12 +27,12 @@ struct HeldChunk : ChunkPieces<P, kKeys> {
     for (int tile = 0; tile < Pieces::kTiles; ++tile)
 #pragma unroll
       for (int i = 0; i < Pieces::kPerK; ++i)
-        keys[tile][i] = load(cache.k_at(row + min_of(Pieces::k_key(tile), valid - 1), Pieces::k_column(i)));
+        keys[tile][i] = load(cache.k_at(row + min_of(Pieces::k_key(tile), cached - 1), Pieces::k_column(i)));
 #pragma unroll
     for (int tile = 0; tile < Pieces::kTiles; ++tile)
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        const long long at = row + min_of(Pieces::v_key(tile, odd), valid - 1);
+        const long long at = row + min_of(Pieces::v_key(tile, odd), cached - 1);
 #pragma unroll
         for (int i = 0; i < Pieces::kPerV; ++i)
           values[tile][odd][i] = load(cache.v_at(at, Pieces::v_column(i)));
@@ -41,13 +42,33 @@ struct HeldChunk : ChunkPieces<P, kKeys> {
         }
       }
   }
+  /// Puts the new key behind those of the cache, and wherever none counts.
+  template <class Fresh>
+  __device__ __forceinline__ void put_new(const Fresh& fresh, int cached) {
+#pragma unroll
+    for (int tile = 0; tile < Pieces::kTiles; ++tile) {
+      if (Pieces::k_key(tile) >= cached)
+#pragma unroll
+        for (int i = 0; i < Pieces::kPerK; ++i)
+          keys[tile][i] = *reinterpret_cast<const uint4*>(fresh.k + Pieces::k_column(i));
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd) {
+        if (Pieces::v_key(tile, odd) < cached) continue;
+#pragma unroll
+        for (int i = 0; i < Pieces::kPerV; ++i)
+          values[tile][odd][i] = *reinterpret_cast<const uint4*>(fresh.v + Pieces::v_column(i));
+        k_scales[tile][odd] = fresh.scales[0];
+        v_scales[tile][odd] = fresh.scales[1];
+      }
+    }
+  }
   __device__ __forceinline__ uint4 k(int tile, int i) const { return keys[tile][i]; }
   __device__ __forceinline__ uint4 v(int tile, int odd, int i) const { return values[tile][odd][i]; }
   __device__ __forceinline__ float k_scale(int tile, int odd) const { return k_scales[tile][odd]; }
   __device__ __forceinline__ float v_scale(int tile, int odd) const { return v_scales[tile][odd]; }
 };
 
-template <class P, int kWarps, int kPerSm, int kKeys, int kSplits, bool kCluster>
+template <class P, int kWarps, int kPerSm, int kKeys, int kSplits, int kCombine>
 __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
     attention_decode_mma_direct(AttentionDecodeArgs args) {
   using Fresh = FreshRows<P, kWarps * 32>;
@@ -56,13 +77,14 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
 
   const int warp = threadIdx.x / 32, split = blockIdx.x, kv_head = blockIdx.y, batch = blockIdx.z;
   const int first_head = kv_head * P::kGroup;
-  [[maybe_unused]] const float frequency = Fresh::Append::frequency(args);
+  const bool owner = split == kSplits - 1;  // of the new key
+  [[maybe_unused]] const typename Fresh::Weights weights(args, first_head, owner);
   const ChunkShare<P, kKeys, kWarps, kSplits> share(args, batch, split, warp);
   const KvCache<P> cache(args, batch, kv_head);
 
   HeldChunk<P, kKeys> held;
   const bool early = share.first < share.old_end;
-  if (early) held.fetch(cache, share.first * kKeys, share.valid(share.first));
+  if (early) held.fetch(cache, share.first * kKeys, share.cached(share.first));
   pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
@@ -70,26 +92,29 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
     if (split == 0) output.template put_nothing<P::kGroup, kWarps * 32>();
     return;
   }
-  if (!early && share.first < share.end) held.fetch(cache, share.first * kKeys, share.valid(share.first));
+  if (!early && share.first < share.end) held.fetch(cache, share.first * kKeys, share.cached(share.first));
 
-  const bool owner = split == kSplits - 1;
   MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group(group, args, cache, batch, first_head, share.length, frequency, owner, fresh);
-  if constexpr (P::kAppend)  // while the first loads are under way
-    if (owner && warp == kWarps - 1)
-      group.attend(SharedChunk<P, 16>(fresh.k, fresh.v, fresh.append.scales, fresh.append.scales + 1, 1),
-                   share.length - 1, 0, 1);
+  begin_group(group, args, cache, batch, first_head, share.length, weights, owner, fresh);
+  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
+  const long long first_row = static_cast<long long>(batch) * P::kQHeads + first_head;
+  unsigned drawn = 0;
+  if (share.first + kWarps >= share.end) drawn = Merge::draw(args, first_row);
   for (int chunk = share.first; chunk < share.end; chunk += kWarps) {
-    if (chunk != share.first) held.fetch(cache, chunk * kKeys, share.valid(chunk));
-    group.attend(held, chunk * kKeys, share.ignored(chunk), share.valid(chunk));
+    const int valid = share.valid(chunk), cached = share.cached(chunk);
+    if (chunk != share.first) {
+      held.fetch(cache, chunk * kKeys, cached);
+      if (chunk + kWarps >= share.end) drawn = Merge::draw(args, first_row);
+    }
+    if constexpr (P::kAppend)
+      if (cached < valid) held.put_new(fresh, cached);
+    group.attend(held, chunk * kKeys, share.ignored(chunk), valid);
   }
 
   if constexpr (P::kAppend) __syncthreads();  // nobody reads the new rows any more
-  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCluster>;
   Merge& merge = *reinterpret_cast<Merge*>(shared);
   group.store(merge);
-  __syncthreads();
-  merge.finish(args, static_cast<long long>(batch) * P::kQHeads + first_head, output);
+  merge.finish(args, first_row, output, drawn);
 }
 
 }  // namespace warptune

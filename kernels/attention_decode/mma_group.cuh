@@ -9,35 +9,13 @@
 // as the fragments of several steps, and q is read in the same order. So are rows of O^T: a lane takes 16
 // neighbouring bytes of the V rows of two keys and interleaves them. Codes of 8 bits become fp16
 // (common/codes.cuh). Fragment layouts: common/mma.cuh; below, a lane is (g, t).
+#include "attention_decode/chunk_share.cuh"
 #include "attention_decode/ring_append.cuh"
 #include "attention_decode/ring_merge.cuh"
 #include "attention_decode/scores.cuh"
 #include "common/mma.cuh"
 
 namespace warptune {
-
-/// The keys of a sequence that one warp takes from the cache: chunks of kKeys, dealt to splits in ranges, and
-/// to the warps of a block in turns. The new key of a problem with append is not among them: the last warp of
-/// the last split takes it, before its chunks.
-template <class P, int kKeys, int kWarps, int kSplits>
-struct ChunkShare {
-  int length, begin, cached;  // keys: all; the first that counts; those in the cache
-  int first, end, old_end;    // chunks first, first + kWarps, ..; those before old_end are of earlier steps
-
-  __device__ __forceinline__ ChunkShare(const AttentionDecodeArgs& args, int batch, int split, int warp)
-      : length(args.lengths[batch]) {
-    begin = P::first_key(length);
-    cached = P::kAppend ? max_of(0, length - 1) : length;
-    const int chunks = ceil_div(cached, kKeys), skipped = begin < cached ? begin / kKeys : chunks;
-    const long long count = chunks - skipped;
-    first = skipped + static_cast<int>(count * split / kSplits) + warp;
-    end = skipped + static_cast<int>(count * (split + 1) / kSplits);
-    old_end = P::kAppend ? end : min_of(end, chunks - 1);
-  }
-  /// Of a chunk, the keys that count are [ignored, valid).
-  __device__ __forceinline__ int ignored(int chunk) const { return max_of(0, begin - chunk * kKeys); }
-  __device__ __forceinline__ int valid(int chunk) const { return min_of(kKeys, cached - chunk * kKeys); }
-};
 
 /// How a lane's 16-byte pieces lie in the rows of a chunk of kKeys keys.
 template <class P, int kKeys_>
@@ -291,25 +269,20 @@ struct MmaGroup {
 
 /// The new rows of a problem with append, in shared memory.
 template <class P, int kBlock>
-struct FreshRows {
-  using Append = RingAppend<P, P::kGroup, kBlock, typename MmaGroup<P>::F>;
-  Append append;
-  alignas(16) typename P::C k[P::kHeadDim], v[P::kHeadDim];
-};
+using FreshRows = RingAppend<P, P::kGroup, kBlock, typename MmaGroup<P>::F>;
 
 /// Gives a group its query rows, in problems with append those that `fresh` takes; `owner`: of the new key.
 /// All threads of the block call, after pdl_wait().
 template <class P, int kBlock>
 __device__ __forceinline__ void begin_group(MmaGroup<P>& group, const AttentionDecodeArgs& args,
                                             const KvCache<P>& cache, int batch, int first_head, int length,
-                                            float frequency, bool owner, FreshRows<P, kBlock>& fresh) {
+                                            const typename FreshRows<P, kBlock>::Weights& weights, bool owner,
+                                            FreshRows<P, kBlock>& fresh) {
   if constexpr (P::kAppend) {
-    fresh.append.take(args, cache, batch, first_head, length - 1, frequency, owner, owner, fresh.k, fresh.v);
-    __syncthreads();
-    group.load_q(fresh.append.q[0], fresh.append.kStride);
+    fresh.take(args, cache, batch, first_head, length - 1, weights, owner, owner);
+    group.load_q(fresh.q[0], fresh.kStride);
   } else {
-    const long long row = static_cast<long long>(batch) * P::kQHeads + first_head;
-    group.load_q(static_cast<const typename P::T*>(args.q) + row * P::kHeadDim, P::kHeadDim);
+    group.load_q(query_row<P>(args, batch, first_head), P::kHeadDim);
   }
 }
 

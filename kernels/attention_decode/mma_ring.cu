@@ -1,15 +1,17 @@
 // Idea: split_ring for groups of query heads on tensor cores. Chunks of keys come by bulk copies into a ring
 // per warp: plain runs of memory, whole lines of 128 bytes in both places. (Tensor copies, and bulk copies
 // to shifted places, cost 5 to 7 % of the bandwidth.) The products are mma_group.cuh, which takes rows as
-// they lie; what is asked for early and append are those of split_ring.cu, the merge is ring_merge.cuh.
+// they lie; append is ring_append.cuh, the merge ring_merge.cuh. The ring is that of key_ring.cuh, written
+// out: through the struct the compiler works out places again for each chunk, which costs 0.5 to 3 %.
 #include "attention_decode/mma_group.cuh"
 #include "common/bulk_copy.cuh"
 #include "common/bulk_prefetch.cuh"
 #include "common/pdl.cuh"
+#include "common/waves.cuh"
 
 namespace warptune {
 
-template <class P, int kWarps, int kKeys, int kStages, int kAhead, int kSplits, bool kCluster>
+template <class P, int kWarps, int kKeys, int kStages, int kAhead, int kSplits, int kCombine>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(AttentionDecodeArgs args) {
   using C = typename P::C;
   using Fresh = FreshRows<P, kWarps * 32>;
@@ -29,17 +31,19 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
   Fresh& fresh = *reinterpret_cast<Fresh*>(shared + kFreshAt);
 
   const int split = blockIdx.x, kv_head = blockIdx.y, batch = blockIdx.z, first_head = kv_head * P::kGroup;
-  [[maybe_unused]] const float frequency = Fresh::Append::frequency(args);
+  const bool owner = split == kSplits - 1;  // of the new key
+  [[maybe_unused]] const typename Fresh::Weights weights(args, first_head, owner);
   const ChunkShare<P, kKeys, kWarps, kSplits> share(args, batch, split, warp);
   const KvCache<P> cache(args, batch, kv_head);
 
   const auto ask = [&](int chunk, int slot) {
-    const int keys = share.valid(chunk);
+    const int keys = share.cached(chunk);
     const unsigned bytes = keys * P::kHeadDim * static_cast<int>(sizeof(C)),
                    scale_bytes = P::kRowScales ? ceil_div(keys, 4) * 16 : 0;
+    bulk_expect(full + slot, 2 * (bytes + scale_bytes));
+    if (P::kAppend && keys == 0) return;
     const long long row = cache.row(chunk * kKeys);
     C* const k = ring + slot * 2 * kTile;
-    bulk_expect(full + slot, 2 * (bytes + scale_bytes));
     bulk_copy_once(k, cache.k_at(row, 0), bytes, full + slot);
     bulk_copy_once(k + kTile, cache.v_at(row, 0), bytes, full + slot);
     if constexpr (P::kRowScales) {
@@ -49,7 +53,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
     }
   };
   const auto prefetch = [&](int chunk) {
-    const unsigned bytes = share.valid(chunk) * P::kHeadDim * static_cast<int>(sizeof(C));
+    const unsigned bytes = share.cached(chunk) * P::kHeadDim * static_cast<int>(sizeof(C));
+    if (P::kAppend && bytes == 0) return;
     const long long row = cache.row(chunk * kKeys);
     bulk_prefetch(cache.k_at(row, 0), bytes);
     bulk_prefetch(cache.v_at(row, 0), bytes);
@@ -59,10 +64,11 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
     bulk_barriers_ready();
     for (int s = 0; s < kStages; ++s)
       if (share.first + s * kWarps < share.old_end) ask(share.first + s * kWarps, s);
+    if (kAhead > 0 && in_first_wave() && share.first < share.old_end) bulk_wait(full, 0);
     for (int s = kStages; s < kStages + kAhead; ++s)
       if (share.first + s * kWarps < share.old_end) prefetch(share.first + s * kWarps);
   }
-  pdl_launch_next();
+  if (!single_wave() || share.first + kStages * kWarps >= share.end) pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
   if (share.length == 0) {
@@ -74,28 +80,38 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
       if (share.first + s * kWarps >= share.old_end && share.first + s * kWarps < share.end)
         ask(share.first + s * kWarps, s);
 
-  const bool owner = split == kSplits - 1;
   MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group(group, args, cache, batch, first_head, share.length, frequency, owner, fresh);
+  begin_group(group, args, cache, batch, first_head, share.length, weights, owner, fresh);
   __syncwarp();
 
-  const bool takes_new = P::kAppend && owner && warp == kWarps - 1;  // while the first copies come
+  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
+  const long long first_row = static_cast<long long>(batch) * P::kQHeads + first_head;
+  unsigned drawn = 0;
+  const auto all_asked = [&] {
+    pdl_launch_next();
+    drawn = Merge::draw(args, first_row);
+  };
+  if (share.first + kStages * kWarps >= share.end) all_asked();
+
   int slot = 0;
   unsigned parity = 0;
-  for (int chunk = share.first - (takes_new ? kWarps : 0); chunk < share.end; chunk += kWarps) {
-    if (P::kAppend && chunk < share.first) {
-      group.attend(SharedChunk<P, kKeys>(fresh.k, fresh.v, fresh.append.scales, fresh.append.scales + 1, 1),
-                   share.length - 1, 0, 1);
-      continue;
-    }
+  for (int chunk = share.first; chunk < share.end; chunk += kWarps) {
     bulk_wait(full + slot, parity);
-    const C* const k = ring + slot * 2 * kTile;
-    const float* const scales = ring_scales + slot * kScales;
-    const int valid = share.valid(chunk);
+    C* const k = ring + slot * 2 * kTile;
+    float* const scales = ring_scales + slot * kScales;
+    const int valid = share.valid(chunk), cached = share.cached(chunk);
+    if (P::kAppend && cached < valid) {
+      if (P::kRowScales && lane < 2) scales[lane * kKeys + cached] = fresh.scales[lane];
+      fresh.put(k + cached * P::kHeadDim, k + kTile + cached * P::kHeadDim);
+    }
     group.attend(SharedChunk<P, kKeys>(k, k + kTile, scales, scales + kKeys, valid), chunk * kKeys,
                  share.ignored(chunk), valid);
     __syncwarp();
-    if (lane == 0 && chunk + kStages * kWarps < share.end) ask(chunk + kStages * kWarps, slot);
+    const int next = chunk + kStages * kWarps;
+    if (next < share.end) {
+      if (lane == 0) ask(next, slot);
+      if (next + kWarps >= share.end) all_asked();
+    }
     if (++slot == kStages) {
       slot = 0;
       parity ^= 1;
@@ -103,11 +119,9 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma_ring(Attenti
   }
 
   __syncthreads();  // nobody reads the rings any more
-  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCluster>;
   Merge& merge = *reinterpret_cast<Merge*>(shared);
   group.store(merge);
-  __syncthreads();
-  merge.finish(args, static_cast<long long>(batch) * P::kQHeads + first_head, output);
+  merge.finish(args, first_row, output, drawn);
 }
 
 }  // namespace warptune

@@ -1,61 +1,58 @@
 #pragma once
-// The fused step before attention for the ring variants, in parts that follow what they wait for: the table
-// of frequencies at once, the fused qkv row when the kernel before has ended, angles while it comes (bias
-// added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded, or quantised,
-// as the cache holds them).
+// The fused step before attention for the ring variants, in parts that follow what they wait for: bias and
+// the table of frequencies at once, the fused qkv row when the kernel before has ended, angles while it comes
+// (bias added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded, or
+// quantised, as the cache holds them). The new key takes its place behind the old ones of the last chunk.
 #include "attention_decode/cache.cuh"
+#include "attention_decode/query_pieces.cuh"
 #include "common/cosine_sine.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
 
-/// The new rows of kHeads query heads, q as elements of Q.
+/// The rotation of the new position and the new rows, in shared memory: of K, V and kHeads query heads, as
+/// elements of Q. Where lanes rotate their own pieces of a query (turn()) kHeads is 0.
 template <class P, int kHeads, int kBlock, class Q>
 struct RingAppend {
   using T = typename P::T;
   using C = typename P::C;
   static constexpr int kHeadDim = P::kHeadDim, kHalf = kHeadDim / 2;
-  static constexpr int kVec = 4, kPerRow = kHalf / kVec;
+  static constexpr int kVec = 4, kPerRow = kHalf / kVec;                   // threads per row
+  static constexpr int kTrips = ceil_div((kHeads + 2) * kPerRow, kBlock);  // of the block, to all rows
   /// Elements from a row of q to the next: lanes that read two rows at once meet no bank twice.
   static constexpr int kStride = kHeadDim + 64 / static_cast<int>(sizeof(Q));
   static_assert(kHalf % kVec == 0 && kHalf <= kBlock);
 
   float2 rotation[kHalf];  // cosine, sine
-  alignas(16) Q q[kHeads][kStride];
+  alignas(16) Q q[max_of(kHeads, 1)][kHeads ? kStride : 1];
+  alignas(16) C k[kHeadDim], v[kHeadDim];
   float scales[2];  // of the new rows of K and V, where rows have scales
 
-  /// The frequency of this thread's angle, for take(). The last threads have one.
-  static __device__ __forceinline__ float frequency(const AttentionDecodeArgs& args) {
-    return P::kAppend && angle() < kHalf ? __ldg(args.inv_freq + angle()) : 0.0f;
-  }
+  /// What no kernel before has written, for take(): to be asked for before everything else.
+  struct Weights {
+    float frequency = 0;                // of this thread's angle; the last threads have one
+    Vec<T, kVec> bias[kTrips][2] = {};  // of both halves of a row
+
+    /// For the query heads from first_head on; `attends`: as take() is told.
+    __device__ __forceinline__ Weights(const AttentionDecodeArgs& args, int first_head, bool attends) {
+      if constexpr (!P::kAppend) return;
+      if (angle() < kHalf) frequency = __ldg(args.inv_freq + angle());
+      if (args.bias) load(static_cast<const T*>(args.bias), first_head, attends, bias);
+    }
+  };
 
   /// Takes the new rows of sequence b for the query heads from first_head on. A block that attends to the new
-  /// key finds it in the shared rows `k` and `v`; one that writes it puts it into the cache, too. All threads
-  /// call; a barrier must follow.
+  /// key finds it in `k` and `v`; one that writes it puts it into the cache, too. All threads call.
   __device__ __forceinline__ void take(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
-                                       int first_head, int position, float frequency, bool attends,
-                                       bool writes, C* k, C* v) {
-    constexpr int kTrips = ceil_div((kHeads + 2) * kPerRow, kBlock), kRows = P::kQHeads + 2 * P::kKvHeads;
-    const int kv_head = first_head / P::kGroup, rows = attends ? kHeads + 2 : kHeads;
-    const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * kHeadDim;
-    const T* bias = static_cast<const T*>(args.bias);
-    Vec<T, kVec> x[kTrips][2] = {}, added[kTrips][2] = {};  // of both halves of a row
-#pragma unroll
-    for (int trip = 0; trip < kTrips; ++trip) {
-      const int row = row_of(trip);
-      if (row >= rows) continue;
-      const int source =
-          row < kHeads ? first_head + row : P::kQHeads + (row - kHeads) * P::kKvHeads + kv_head;
-      const int at = source * kHeadDim + column_of(trip);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        x[trip][half] = load_vec<kVec>(qkv + at + half * kHalf);
-        if (bias) added[trip][half] = load_vec<kVec>(bias + at + half * kHalf);
-      }
-    }
-    if (angle() < kHalf) rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), frequency));
+                                       int first_head, int position, const Weights& weights, bool attends,
+                                       bool writes) {
+    Vec<T, kVec> x[kTrips][2] = {};  // of both halves of a row
+    load(query_row<P>(args, b, 0), first_head, attends, x);
+    if (angle() < kHalf)
+      rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), weights.frequency));
     const long long to = writes ? cache.row(position) : 0;
     __syncthreads();
+    if (kHeads == 0 && !attends) return;
 
 #pragma unroll
     for (int trip = 0; trip < kTrips; ++trip) {
@@ -64,8 +61,8 @@ struct RingAppend {
 #pragma unroll
       for (int j = 0; j < kVec; ++j) {
         const float2 turn = which < 1 ? rotation[i + j] : float2{1.0f, 0.0f};
-        const float low = to_float(x[trip][0][j]) + to_float(added[trip][0][j]),
-                    high = to_float(x[trip][1][j]) + to_float(added[trip][1][j]);
+        const float low = to_float(x[trip][0][j]) + to_float(weights.bias[trip][0][j]),
+                    high = to_float(x[trip][1][j]) + to_float(weights.bias[trip][1][j]);
         y[0][j] = low * turn.x - high * turn.y;
         y[1][j] = high * turn.x + low * turn.y;
       }
@@ -90,7 +87,7 @@ struct RingAppend {
         }
         inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
       }
-      if (which < 0 || row >= rows) continue;
+      if (which < 0 || row >= rows(attends)) continue;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int at = i + half * kHalf;
@@ -105,6 +102,37 @@ struct RingAppend {
         if (writes) (which == 0 ? cache.k_scales : cache.v_scales)[to] = scale;
       }
     }
+    __syncthreads();
+  }
+
+  /// Adds the bias to a lane's pieces of a query row and rotates them. Piece i begins at column(i); piece
+  /// i + kCount / 2 half a row before or behind. After take().
+  template <int kCount, int kPiece, class Column>
+  __device__ __forceinline__ void turn(Vec<float, kPiece> (&x)[kCount], const Vec<T, kPiece> (&bias)[kCount],
+                                       Column column) const {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      const int at = column(i);
+      const float sign = at < kHalf ? 1.0f : -1.0f;
+      auto &a = x[i], &b = x[i + kCount / 2];
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) {
+        const float2 turn = rotation[at % kHalf + j];
+        const float from = a[j] + to_float(bias[i][j]), other = b[j] + to_float(bias[i + kCount / 2][j]);
+        a[j] = from * turn.x - other * (sign * turn.y);
+        b[j] = other * turn.x + from * (sign * turn.y);
+      }
+    }
+  }
+
+  /// Puts the new key and value into rows of a chunk in shared memory. One warp.
+  __device__ __forceinline__ void put(C* k_row, C* v_row) const {
+    constexpr int kX = kVec16<C>;
+    for (int i = threadIdx.x % 32 * kX; i < kHeadDim; i += 32 * kX) {
+      store_vec<kX>(k_row + i, load_vec<kX>(k + i));
+      store_vec<kX>(v_row + i, load_vec<kX>(v + i));
+    }
+    __syncwarp();
   }
 
  private:
@@ -115,6 +143,22 @@ struct RingAppend {
   }
   static __device__ __forceinline__ int column_of(int trip) {
     return (trip * kBlock + static_cast<int>(threadIdx.x)) % kPerRow * kVec;
+  }
+  /// Rows that a block takes.
+  static __device__ __forceinline__ int rows(bool attends) { return attends ? kHeads + 2 : kHeads; }
+  /// This thread's columns of a fused row.
+  static __device__ __forceinline__ void load(const T* fused, int first_head, bool attends,
+                                              Vec<T, kVec> (&x)[kTrips][2]) {
+#pragma unroll
+    for (int trip = 0; trip < kTrips; ++trip) {
+      const int row = row_of(trip), which = row - kHeads;
+      if (row >= rows(attends)) continue;
+      const int head =
+          which < 0 ? first_head + row : P::kQHeads + which * P::kKvHeads + first_head / P::kGroup;
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        x[trip][half] = load_vec<kVec>(fused + head * kHeadDim + column_of(trip) + half * kHalf);
+    }
   }
 };
 

@@ -1,10 +1,15 @@
 #pragma once
-// The end of the ring variants: warps of a block merge through shared memory, splits through the shared
-// memory of a cluster, or through the workspace by the block that comes last (combine.cuh).
+// The end of the ring variants: warps of a block merge through shared memory, splits through the workspace by
+// the block that comes last (combine.cuh), through the shared memory of a cluster, or by post
+// (split_mail.cuh).
 #include "attention_decode/combine.cuh"
+#include "attention_decode/split_mail.cuh"
 #include "common/cluster.cuh"
 
 namespace warptune {
+
+/// How splits become one: the values of the parameter `combine`.
+inline constexpr int kMergeLastBlock = 0, kMergeCluster = 1, kMergePosted = 2;
 
 /// The results of kParts parts (warps or blocks) for kHeads rows, unnormalised, in shared memory.
 template <int kParts, int kHeads, int kHeadDim>
@@ -14,110 +19,103 @@ struct alignas(16) RingPartials {
 };
 
 /// Merges the warps of every split of kHeads rows into the output; shared memory as it lies.
-template <class P, int kWarps, int kHeads, int kSplits, bool kCluster>
+template <class P, int kWarps, int kHeads, int kSplits, int kCombine>
 struct RingMerge {
-  static constexpr int kHeadDim = P::kHeadDim, kPerRow = kHeadDim / 4;  // columns are of four elements
-  static constexpr int kBlock = kWarps * 32, kColumns = kHeads * kPerRow;
+  static constexpr int kHeadDim = P::kHeadDim, kPerRow = kHeadDim / 4;  // pieces of four columns
+  static constexpr int kBlock = kWarps * 32, kPieces = kHeads * kPerRow;
+  static constexpr bool kCluster = kSplits > 1 && kCombine == kMergeCluster,
+                        kPosted = kSplits > 1 && kCombine == kMergePosted;
+  using Mail = SplitMail<P, kSplits>;
 
   RingPartials<kWarps, kHeads, kHeadDim> warps;
   RingPartials<1, kHeads, kHeadDim> block;
   float weights[kHeads * kSplits];  // of combine_splits, as are the sums
   alignas(16) float sums[kCombineFloats<kBlock>];
 
-  /// A column of the merged rows of kParts parts, unnormalised, and the state over all of them. `state(part,
-  /// head)`, `row(part, column)`: what a part left.
-  template <int kParts, class State, class Row>
-  static __device__ __forceinline__ Vec<float, 4> merge(int column, State state, Row row, SoftmaxState& all) {
-    const int head = column / kPerRow;
-    SoftmaxState states[kParts];
-    all = SoftmaxState::none();
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      states[part] = state(part, head);
-      all.max = fmaxf(all.max, states[part].max);
-    }
-    Vec<float, 4> sum = {};
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const float weight = all.weight(states[part].max);
-      const Vec<float, 4> x = row(part, column);
-      all.sum = fmaf(weight, states[part].sum, all.sum);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sum[i] = fmaf(weight, x[i], sum[i]);
-    }
-    return sum;
+  /// How many of the blocks that share rows first_row on of the op's output drew before this one, where
+  /// splits come by post; each block draws once, when it has asked for its last keys. To be given to
+  /// finish() by thread 0, which alone draws.
+  static __device__ __forceinline__ unsigned draw(const AttentionDecodeArgs& args, long long first_row) {
+    return kPosted && threadIdx.x == 0 ? Mail::draw(args, first_row) : 0;
   }
 
-  static __device__ __forceinline__ void put(const Output<P>& out, int column, Vec<float, 4> x,
-                                             SoftmaxState all) {
-    const float inverse = all.sum > 0.0f ? 1.0f / all.sum : 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] *= inverse;
-    out.template put<4>(column / kPerRow, column % kPerRow * 4, x);
-    if (column % kPerRow == 0) out.put_lse(column / kPerRow, all);
-  }
-
-  /// Rows first_row on of the op's output. All threads call, after a barrier; for a sequence without keys
-  /// nobody does.
+  /// Rows first_row on of the op's output, when all warps have left their results. All threads call; for a
+  /// sequence without keys nobody does.
   __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row,
-                                         const Output<P>& out) {
+                                         const Output<P>& out, unsigned drawn) {
     const int split = blockIdx.x;
     const SplitWorkspace<P::kQHeads, kHeadDim, kSplits> workspace(args);
-    for (int column = threadIdx.x; column < kColumns; column += kBlock) {
-      SoftmaxState all;
-      const Vec<float, 4> x = merge<kWarps>(
-          column, [&](int part, int head) { return warps.states[part][head]; },
-          [&](int part, int at) { return load_vec<4>(&warps.rows[part][0][0] + at * 4); }, all);
-      const int head = column / kPerRow;
+    const bool takes = __syncthreads_or(kPosted && threadIdx.x == 0 && drawn == kSplits - 1);
+    for (int i = threadIdx.x; i < kPieces; i += kBlock) {
+      const int head = i / kPerRow, column = i % kPerRow * 4;
+      Piece piece;
+      piece.template add<kWarps>([&](int warp) {
+        return Piece{warps.states[warp][head], load_vec<4>(&warps.rows[warp][head][column])};
+      });
       if constexpr (kSplits == 1) {
-        put(out, column, x, all);
+        put(out, head, column, piece);
       } else if constexpr (kCluster) {
-        store_vec<4>(&block.rows[0][0][0] + column * 4, x);
-        if (column % kPerRow == 0) block.states[0][head] = all;
+        store_vec<4>(&block.rows[0][head][column], piece.sum);
+        if (column == 0) block.states[0][head] = piece.state;
+      } else if constexpr (kPosted) {
+        const Mail mail(args, first_row + head, column);
+        if (takes)
+          put(out, head, column, mail.take(piece, split));
+        else
+          mail.post(piece, split);
       } else {
-        const long long piece = (first_row + head) * kSplits + split;
-        store_vec<4>(workspace.rows + piece * kHeadDim + column % kPerRow * 4, x);
-        if (column % kPerRow == 0) workspace.states[piece] = all;
+        const long long at = (first_row + head) * kSplits + split;
+        store_vec<4>(workspace.rows + at * kHeadDim + column, piece.sum);
+        if (column == 0) workspace.states[at] = piece.state;
       }
     }
-    if constexpr (kSplits > 1 && kCluster) {
+    if constexpr (kCluster) {
       cluster_barrier();
-      for (int column = split * kBlock + threadIdx.x; column < kColumns; column += kSplits * kBlock) {
-        SoftmaxState all;
-        const Vec<float, 4> x = merge<kSplits>(
-            column, [&](int part, int head) { return cluster_load(&block.states[0][head], part); },
-            [&](int part, int at) {
-              return cluster_load(reinterpret_cast<const Vec<float, 4>*>(&block.rows[0][0][0]) + at, part);
-            },
-            all);
-        put(out, column, x, all);
+      for (int i = split * kBlock + threadIdx.x; i < kPieces; i += kSplits * kBlock) {
+        const int head = i / kPerRow, column = i % kPerRow * 4;
+        Piece all;
+        all.template add<kSplits>([&](int from) {
+          return Piece{
+              cluster_load(&block.states[0][head], from),
+              cluster_load(reinterpret_cast<const Vec<float, 4>*>(&block.rows[0][head][column]), from)};
+        });
+        put(out, head, column, all);
       }
       cluster_barrier_relaxed();  // no block ends while another reads it
+    } else if constexpr (kPosted) {
+      if (!takes) return;
+      __syncthreads();
+      for (int i = threadIdx.x; i < kHeads * kSplits; i += kBlock)
+        Mail(args, first_row + i / kSplits, 0).clear_state(i % kSplits);
     } else if constexpr (kSplits > 1) {
       if (!last_to_arrive(workspace.arrivals + first_row, kSplits)) return;
       if constexpr (kSplits > 16) {
         combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);
-      } else {  // few enough that a thread asks for all of a column at once
-        for (int column = threadIdx.x; column < kColumns; column += kBlock) {
-          SoftmaxState all;
-          const long long piece = (first_row + column / kPerRow) * kSplits;
-          const Vec<float, 4> x = merge<kSplits>(
-              column,
-              [&](int part, int) {
-                const float2 state = __ldcg(reinterpret_cast<const float2*>(workspace.states + piece) + part);
-                return SoftmaxState{state.x, state.y};
-              },
-              [&](int part, int) {
-                const float4 row =
-                    __ldcg(reinterpret_cast<const float4*>(workspace.rows + (piece + part) * kHeadDim) +
-                           column % kPerRow);
-                return Vec<float, 4>{{row.x, row.y, row.z, row.w}};
-              },
-              all);
-          put(out, column, x, all);
+      } else {  // few enough that a thread asks for all of a piece at once
+        for (int i = threadIdx.x; i < kPieces; i += kBlock) {
+          const int head = i / kPerRow, column = i % kPerRow * 4;
+          const long long at = (first_row + head) * kSplits;
+          Piece all;
+          all.template add<kSplits>([&](int from) {
+            const float2 state = __ldcg(reinterpret_cast<const float2*>(workspace.states + at + from));
+            const float4 sum =
+                __ldcg(reinterpret_cast<const float4*>(workspace.rows + (at + from) * kHeadDim + column));
+            return Piece{{state.x, state.y}, {{sum.x, sum.y, sum.z, sum.w}}};
+          });
+          put(out, head, column, all);
         }
       }
     }
+  }
+
+ private:
+  static __device__ __forceinline__ void put(const Output<P>& out, int head, int column, const Piece& piece) {
+    const float inverse = piece.state.sum > 0.0f ? 1.0f / piece.state.sum : 0.0f;
+    Vec<float, 4> x = piece.sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] *= inverse;
+    out.template put<4>(head, column, x);
+    if (column == 0) out.put_lse(head, piece.state);
   }
 };
 

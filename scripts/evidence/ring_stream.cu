@@ -192,7 +192,8 @@ struct Row {
   std::size_t kernel_shared() const { return std::max(ring_bytes(), merge_bytes) + 128; }
 };
 /// With mma_ring, or else split_ring.
-template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages, int kAhead>
+template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages, int kAhead,
+          int kCombine = kMergeLastBlock>
 Row tuned(int batch, int context) {
   using P = DecodeProblem<bf16, kQHeads, kKvHeads, kHeadDim>;
   Row row{kMma ? "mma_ring" : "split_ring",
@@ -205,12 +206,11 @@ Row tuned(int batch, int context) {
           kKeys,
           kStages,
           kAhead};
-  row.merge_bytes = sizeof(RingMerge<P, kWarps, P::kGroup, kSplits, false>);
+  row.merge_bytes = sizeof(RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>);
   if constexpr (kMma)
-    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kAhead, kSplits, false>;
+    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kAhead, kSplits, kCombine>;
   else
-    row.kernel = attention_decode_split_ring<bf16, kHeadDim, kQHeads, kKvHeads, false, P::kGroup, kWarps,
-                                             kKeys, kStages, kAhead, kSplits, false>;
+    row.kernel = attention_decode_split_ring<P, P::kGroup, kWarps, kKeys, kStages, kAhead, kSplits, kCombine>;
   return row;
 }
 
@@ -385,9 +385,9 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
 
 int run() {
   const Row rows[] = {
-      tuned<true, 64, 8, 16, 8, 16, 2, 2>(1, 131072), tuned<true, 32, 8, 16, 8, 16, 3, 1>(1, 32768),
-      tuned<true, 32, 32, 4, 4, 32, 2, 1>(1, 16384), tuned<false, 32, 32, 1, 8, 16, 2, 1>(32, 2048),
-      tuned<true, 32, 8, 1, 4, 32, 2, 1>(64, 4096)};
+      tuned<true, 64, 8, 16, 8, 16, 3, 3>(1, 131072), tuned<true, 32, 8, 16, 8, 16, 3, 2>(1, 32768),
+      tuned<true, 32, 32, 4, 8, 16, 3, 2, kMergePosted>(1, 16384),
+      tuned<false, 32, 32, 1, 8, 16, 2, 1>(32, 2048), tuned<true, 32, 8, 1, 4, 32, 2, 1>(64, 4096)};
   const Inputs in;
   const Stream stream = make_stream();
   Timer timer(stream.get());

@@ -13,19 +13,21 @@ unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
 /// A kernel that keeps rings of K and V chunks per warp, and how much shared memory and workspace it takes.
 struct Rings {
-  std::int64_t heads;         // query heads per block
-  std::int64_t slot_bytes;    // a chunk of K and V, with scales
-  std::int64_t append_bytes;  // of the new rows
+  std::int64_t heads;            // query heads per block
+  std::int64_t slot_bytes;       // a chunk of K and V, with scales
+  std::int64_t row_bytes;        // of the caches
+  std::int64_t new_q_bytes = 0;  // of queries that have taken the new position, in shared memory
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
     const std::int64_t slots = c["warps"] * c.get("stages", 0), row = 4 * (p["head_dim"] + 2);
-    const std::int64_t append = p["append"] ? append_bytes + 4 * p["head_dim"] + 48 : 0;
+    const std::int64_t append =  // new rows, angles
+        p["append"] ? 2 * row_bytes + new_q_bytes + 4 * p["head_dim"] + 64 : 0;
     const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
     const std::int64_t merge = (c["warps"] + 1) * heads * row + weights + sums;
-    return std::max(slots * (slot_bytes + 8) + append, merge + 48) + 128;  // 48, 128: alignment
+    return std::max(slots * (slot_bytes + 8) + append, merge + 64) + 128;  // 64, 128: alignment
   }
   std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
-    if (c["splits"] == 1 || c["combine"] != 0) return 0;
+    if (c["splits"] == 1 || c["combine"] == 1) return 0;
     return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4;
   }
   Launch launch(const Problem& p, const Config& c) const {
@@ -33,25 +35,22 @@ struct Rings {
             .block = {as_unsigned(32 * c["warps"])},
             .shared_bytes = shared_bytes(p, c),
             .pdl = c["pdl"] != 0,
-            .cluster = c["combine"] != 0 ? as_unsigned(c["splits"]) : 1u};
+            .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u};
   }
 };
 
-/// New rows of q in shared memory, 64 bytes between them.
-std::int64_t query_bytes(const Problem& p, std::int64_t heads, std::int64_t element) {
-  return heads * (element * p["head_dim"] + 64);
-}
 Rings split_rings(const Problem& p, const Config& c) {
-  const std::int64_t tiles = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)),
-                     heads = c["heads_per_block"];
-  return {.heads = heads, .slot_bytes = tiles, .append_bytes = tiles + query_bytes(p, heads, 4)};
+  return {.heads = c["heads_per_block"],
+          .slot_bytes = 2 * c["keys"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)),
+          .row_bytes = p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))};
 }
 Rings mma_rings(const Problem& p, const Config& c) {
   const std::int64_t row = p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
                      scale = p["kv_dtype"] && p["kv_scale"] ? 4 : 0, heads = p["q_heads"] / p["kv_heads"];
   return {.heads = heads,
           .slot_bytes = 2 * c["keys"] * (row + scale),
-          .append_bytes = 2 * row + query_bytes(p, heads, 2)};
+          .row_bytes = row,
+          .new_q_bytes = heads * (2 * p["head_dim"] + 64)};
 }
 
 /// A stage and a workspace of the rings that `rings` gives.
@@ -65,15 +64,18 @@ auto ring_workspace(F rings) {
   return [rings](const Problem& p, const Config& c) { return rings(p, c).workspace_bytes(p, c); };
 }
 
-const Parameter kCombine{"combine", {0, 1}, "how splits are merged", {"last_block", "cluster"}};
+const Parameter kCombine{"combine", {0, 1, 2}, "how splits are merged", {"last_block", "cluster", "posted"}};
 
-const Parameter kAhead{"ahead", {0, 1, 2}, "chunks behind a warp's ring that come into the L2 early"};
+/// Few splits come faster by post than by the block that comes last.
+const std::string kPostedRule = "combine > 0 || splits == 1 || splits >= 8";
+
+const Parameter kAhead{"ahead", {0, 1, 2, 3}, "chunks behind a warp's ring that come into the L2 early"};
 
 /// What a block asks into the L2 is enough to matter and stays there until it is read; `row`: bytes of a key.
 std::string ahead_rule(const std::string& row) {
   const std::string bytes = "warps * ahead * 2 * keys * " + row;
   return "ahead == 0 || (pdl == 1 && " + bytes + " >= 32000 && " + bytes +
-         " <= 132000 && splits * warps * keys * (stages + ahead) <= context)";
+         " <= 264000 && splits * warps * keys * (stages + ahead) <= context)";
 }
 
 /// The partial results of the warps fit into shared memory.
@@ -100,23 +102,24 @@ Variant split_ring() {
            "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
            "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",
            "(q_heads / kv_heads) % heads_per_block == 0", "heads_per_block * head_dim * dtype_bytes <= 1024",
-           "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) + append * (2 * keys * head_dim * "
-           "dtype_bytes + 4 * (heads_per_block + 1) * head_dim + 64 * heads_per_block) <= shared_per_block - "
-           "1024",
+           "warps * stages * (2 * keys * head_dim * dtype_bytes + 8) + append * (2 * dtype_bytes + 4) * "
+           "head_dim <= shared_per_block - 1024",
            merge_rule("heads_per_block"),
            "warps * stages * 2 * keys * head_dim * dtype_bytes >= 30000 || warps * stages * keys * splits >= "
            "context",
            "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 8)", ahead_rule("head_dim * dtype_bytes"),
+           "combine == 0 || (splits > 1 && splits <= (combine == 1 ? 8 : 16))", kPostedRule,
+           // groups are for mma_ring
+           "ahead == 0 || q_heads == kv_heads", ahead_rule("head_dim * dtype_bytes"),
            // enough blocks for the device, but few waves
            "splits * batch * q_heads / heads_per_block <= 24 * sms || splits == 1",
            "splits * batch * q_heads / heads_per_block * 2 >= sms || splits >= 16 || splits * warps * keys "
            ">= context"},
-      .stages = {ring_stage("attention_decode/split_ring.cu",
-                            "attention_decode_split_ring<{dtype}, {head_dim}, {q_heads}, {kv_heads}, "
-                            "{append}, {heads_per_block}, {warps}, {keys}, {stages}, {ahead}, {splits}, "
-                            "{combine}>",
-                            split_rings)},
+      .stages = {ring_stage(
+          "attention_decode/split_ring.cu",
+          "attention_decode_split_ring<" + kDecodeProblem +
+              ", {heads_per_block}, {warps}, {keys}, {stages}, {ahead}, {splits}, {combine}>",
+          split_rings)},
       .workspace_bytes = ring_workspace(split_rings),
   };
 }
@@ -141,13 +144,15 @@ Variant mma_ring() {
       .constraints =
           {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2", ahead_rule(kCacheRow),
            rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
-               " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim) <= shared_per_block - 256",
+               " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim) <= shared_per_block - 320",
            merge_rule("q_heads / kv_heads"),
            // bytes under way, enough of them
            rings + " >= 60000 || warps * stages * keys * splits >= context",
            "splits == 1 || splits * warps * keys <= 2 * context",
            // blocks of a large cluster find room at once where two fit into a multiprocessor
-           "combine == 0 || (splits > 1 && splits <= 16 && (splits <= 8 || " + rings + " <= 100000))",
+           kPostedRule,
+           "combine == 0 || (splits > 1 && splits <= 16 && (combine == 2 || splits <= 8 || " + rings +
+               " <= 100000))",
            // enough blocks for the device, but few waves
            "splits * batch * kv_heads <= 8 * sms || splits == 1",
            "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context"},
@@ -177,7 +182,8 @@ Variant mma_direct() {
                " / 64 + kv_scale * keys / 2 + head_dim / 4 * (2 + (q_heads > 8 * kv_heads)) <= 2048 / "
                "warps_per_sm - 40",
            merge_rule("q_heads / kv_heads"), "splits == 1 || splits * warps * keys <= 2 * context",
-           "combine == 0 || (splits > 1 && splits <= 16 && arch >= 90)", "pdl == 0 || arch >= 90",
+           "combine == 0 || (splits > 1 && splits <= 16 && (combine == 2 || arch >= 90))", kPostedRule,
+           "pdl == 0 || arch >= 90",
            // enough warps for the device, but few waves
            "splits * batch * kv_heads * warps <= 64 * sms * warps_per_sm / 8 || splits == 1",
            "splits * batch * kv_heads * warps * 2 >= sms * warps_per_sm || splits * warps * keys >= context",
