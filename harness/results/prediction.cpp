@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,11 +21,12 @@ namespace {
 
 constexpr double kNearest = 2.2;       // something must have been timed as near as so many doublings
 constexpr std::size_t kFewest = 6;     // times that a fit needs
+constexpr std::size_t kRarely = 8;     // times fewer problems that timed a kernel: it is not chosen
 constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
 constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
                                           "kv_len", "q_heads", "kv_heads", "uneven"};
 constexpr std::string_view kSplits = "splits", kWarps = "warps", kWarpsPerSm = "warps_per_sm",
-                           kAhead = "ahead";
+                           kAhead = "ahead", kCombine = "combine";
 constexpr double kOtherAhead = 2;     // doublings that another `ahead` is worth
 constexpr double kOtherFeatures = 3;  // and another head_dim, or an append
 
@@ -234,6 +236,21 @@ Config kernel_of(const Config& config) {
   return kernel;
 }
 
+/// The kernels that a time of a configuration is of: its own; without splits, those of every way to merge
+/// them.
+std::vector<Config> kernels_of(const Variant& variant, const Config& config) {
+  const Config kernel = kernel_of(config);
+  const auto combine = std::ranges::find(variant.parameters, kCombine, &Parameter::name);
+  if (combine == variant.parameters.end() || config.get(kSplits, 0) != 1) return {kernel};
+  std::vector<Config> kernels;
+  for (const std::int64_t way : combine->values) {
+    const auto label = static_cast<std::size_t>(way);
+    kernels.push_back(kernel);
+    kernels.back().set(kCombine, way, label < combine->labels.size() ? combine->labels[label] : "");
+  }
+  return kernels;
+}
+
 /// With the defaults of the dims that go unsaid; nothing where its op has other dims now.
 std::optional<Problem> whole(const Op& op, const Problem& problem) {
   Assignment dims;
@@ -248,6 +265,7 @@ std::optional<Problem> whole(const Op& op, const Problem& problem) {
 struct Known {
   const Variant* variant = nullptr;
   std::map<std::string, std::vector<Timed>> kernels;
+  std::map<std::string, std::set<std::string>> problems;  // of the same features, on which a kernel was timed
   std::map<std::string, Config> configs;
 };
 
@@ -297,10 +315,12 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         auto config = config_of(*variant, times, row);
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
-        known.kernels[kernel_of(*config).str()].push_back({place_of(load), parts_of(load), row.time_us,
-                                                           sizes_of(*tuned), load.splits,
-                                                           config->get(kAhead, 0), load.memory, same});
+        const Timed timed{place_of(load), parts_of(load),         row.time_us, sizes_of(*tuned),
+                          load.splits,    config->get(kAhead, 0), load.memory, same};
+        for (const Config& kernel : kernels_of(*variant, *config))
+          known.kernels[kernel.str()].push_back(timed);
         if (!same) continue;
+        known.problems[kernel_of(*config).str()].insert(winner.problem.key());
         best_rate = std::min(best_rate, row.time_us / load.work);
         known.configs.try_emplace(config->str(), std::move(*config));
       }
@@ -308,13 +328,17 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
   }
   std::optional<Prediction> best;
   const Sizes sizes = sizes_of(problem);
+  std::size_t most = 0;  // problems on which one kernel was timed
+  for (const auto& [name, known] : variants)
+    for (const auto& [kernel, problems] : known.problems) most = std::max(most, problems.size());
   for (const auto& [name, known] : variants) {
     const Space space(*known.variant, problem, facts);
     for (const auto& [text, config] : known.configs) {
       if (space.broken_constraint(config)) continue;
+      const std::string kernel = kernel_of(config).str();
+      if (kRarely * known.problems.at(kernel).size() < most) continue;
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
-      const auto fitted =
-          time_of(known.kernels.at(kernel_of(config).str()), load, sizes, config.get(kAhead, 0));
+      const auto fitted = time_of(known.kernels.at(kernel), load, sizes, config.get(kAhead, 0));
       if (!fitted) continue;
       const double us = std::max(*fitted, best_rate * load.work);
       if (!best || us < best->time_us) best = {known.variant, config, us};

@@ -28,7 +28,7 @@ using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 /// 1974), and near problems count more (Cleveland, "Locally weighted regression", 1979). Kernels that differ
 /// only in `ahead` count as farther, and so do other features where bytes decide. A configuration takes no
 /// less than on a problem that is nowhere larger, and no more than on one that is nowhere smaller. Where
-/// nothing near was timed nothing is predicted.
+/// nothing near was timed nothing is predicted; kernels that few problems have timed are not chosen.
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds);
 

@@ -64,7 +64,7 @@ TEST(Predict, ClustersOfFourLeaveMultiprocessorsIdle) {
       const auto chosen = predict_here(wisdom, problem);
       ASSERT_TRUE(chosen) << problem.key();
       const bool better = time_of(problem, clusters) < time_of(problem, ring(4));
-      EXPECT_EQ(chosen->config["combine"], better ? 1 : 0) << problem.key();
+      EXPECT_EQ(chosen->config["combine"], better ? 1 : 2) << problem.key();
     }
 }
 
@@ -137,6 +137,18 @@ TEST(Predict, SaysNothingWhereTooLittleIsKnown) {
   few.put(timed(decode_problem(16, 512), {ring(1)}, in_waves));
   EXPECT_TRUE(predict_here(few, decode_problem(16, 3000)));
   EXPECT_FALSE(predict_here(few, decode_problem(16, 1024))) << "the times of the problem itself do not count";
+}
+
+TEST(Predict, ChoosesNoKernelThatFewProblemsHaveTimed) {
+  const auto warps = [](int problems) {  // that have timed a kernel of 4 warps, three times each
+    const TimeOf half = [](const Problem& p, const Config& c) { return in_waves(p, c) / 2; };
+    Wisdom wisdom = tuned({ring(1, 8)}, in_waves);  // of 18 problems
+    for (std::int64_t context = 1500; problems-- > 0; context += 300)
+      wisdom.put(timed(decode_problem(16, context), {ring(1, 4), ring(8, 4), ring(16, 4)}, half));
+    return predict_here(wisdom, decode_problem(17, 2000))->config["warps"];
+  };
+  EXPECT_EQ(warps(3), 4);
+  EXPECT_EQ(warps(2), 8);
 }
 
 TEST(Predict, BorrowsFromAnotherAhead) {
