@@ -1,5 +1,7 @@
 # Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/common, and
 # with variants/vendor where it includes that. Untouched where unchanged.
+cmake_minimum_required(VERSION 3.25)
+
 function(hash_of result)
   set(text "")
   foreach(folder ${ARGN})
