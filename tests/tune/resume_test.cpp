@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "measure/sampler.h"
 #include "program.h"
 #include "results/journal.h"
 #include "results/row_store.h"
@@ -158,7 +159,11 @@ TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
   const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().at(0); };
   ASSERT_EQ(run_shell(tune).code, 0);
   const auto rows = read_csv(csv);
-  EXPECT_EQ(rows.size(), 3u + 3 * 3);
+  const auto finalists = std::ranges::count_if(first_rows(rows), [](const auto& row) {
+    return row.at("detail").find(kAbandoned) == std::string::npos;  // on a busy machine some are
+  });
+  EXPECT_GE(finalists, 1);
+  EXPECT_EQ(static_cast<long>(rows.size()), 3 + 3 * finalists);
   const Winner before = winner();
   ASSERT_EQ(run_shell(tune).code, 0);
   EXPECT_EQ(read_csv(csv), rows);
