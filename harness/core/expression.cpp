@@ -85,7 +85,13 @@ Expression::~Expression() = default;
 Expression::Expression(Expression&&) noexcept = default;
 Expression& Expression::operator=(Expression&&) noexcept = default;
 const std::string& Expression::text() const { return state_->text; }
-bool Expression::uses_variables() const { return !state_->parser.GetUsedVar().empty(); }
+
+std::vector<std::size_t> Expression::used_variables() const {
+  std::vector<std::size_t> places;
+  for (const auto& [name, value] : state_->parser.GetUsedVar())
+    places.push_back(static_cast<std::size_t>(value - state_->values.data()));
+  return places;
+}
 
 bool Expression::takes_remainder_by_zero(const std::vector<double>& values) const {
   state_->values = values;

@@ -18,8 +18,8 @@ class Expression {
   Expression& operator=(Expression&&) noexcept;
 
   const std::string& text() const;
-  /// Whether it uses any of its variables: else it is a constant.
-  bool uses_variables() const;
+  /// The places, among those given, of the variables it uses; none: it is a constant.
+  std::vector<std::size_t> used_variables() const;
   /// The values in the order of the variables given.
   double evaluate(const std::vector<double>& values) const;
   /// Whether `%` meets a zero on its right there; its value is then 1, so that nothing is divisible by zero.

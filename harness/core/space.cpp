@@ -19,6 +19,9 @@ struct Space::Rules {
 
 namespace {
 
+constexpr std::int64_t kMostSteps = 10'000'000;  // of a walk: some seconds
+constexpr std::size_t kMostKept = 1'000'000;
+
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const Parameter& p : variant.parameters) names.push_back(p.name);
@@ -126,12 +129,58 @@ std::string Space::why_excluded(const Config& config) const {
                      rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
 }
 
-std::vector<Config> Space::configs() const {
-  std::vector<Config> kept;
-  for (std::int64_t i = 0; i < size(); ++i)
-    if (Config config = at(i); !broken_constraint(config)) kept.push_back(std::move(config));
-  return kept;
-}
+/// Gives parameters their values one after the other, depth first.
+class Space::Walk {
+ public:
+  explicit Walk(const Space& space)
+      : parameters_(space.parameters_), values_(parameters_.size()), due_(parameters_.size() + 1) {
+    values_.insert(values_.end(), space.fixed_.begin(), space.fixed_.end());
+    for (const Expression& rule : space.rules_->expressions) {
+      std::size_t last = 0;
+      for (const std::size_t variable : rule.used_variables())
+        if (variable < parameters_.size()) last = std::max(last, variable + 1);
+      due_[last].push_back(&rule);
+    }
+  }
+
+  std::vector<Config> run() {
+    go(0);
+    return std::move(kept_);
+  }
+
+ private:
+  /// With the first `given` parameters given.
+  void go(std::size_t given) {
+    if (std::ranges::any_of(due_[given], [&](const Expression* e) { return e->evaluate(values_) == 0; }))
+      return;
+    if (given == parameters_.size()) {
+      if (kept_.size() == kMostKept) too_many();
+      kept_.push_back(config_);
+      return;
+    }
+    const Parameter& parameter = parameters_[given];
+    for (const std::int64_t value : parameter.values) {
+      if (++steps_ > kMostSteps) too_many();
+      values_[given] = static_cast<double>(value);
+      set_value(config_, parameter, value);
+      go(given + 1);
+    }
+  }
+
+  [[noreturn]] static void too_many() {
+    throw InputError(fmt::format("at most {} configurations are possible, and {} steps to find them",
+                                 kMostKept, kMostSteps));
+  }
+
+  const std::vector<Parameter>& parameters_;
+  std::vector<double> values_;
+  std::vector<std::vector<const Expression*>> due_;  // by how many parameters they wait for
+  Config config_;
+  std::vector<Config> kept_;
+  std::int64_t steps_ = 0;
+};
+
+std::vector<Config> Space::configs() const { return Walk(*this).run(); }
 
 Config parse_config(const Variant& variant, std::string_view text) {
   Assignment given;

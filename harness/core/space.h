@@ -41,13 +41,15 @@ class Space {
   std::optional<std::string> broken_constraint(const Config& config) const;
   /// The same as a sentence, with what is odd about it.
   std::string why_excluded(const Config& config) const;
-  /// All configurations that keep every constraint.
+  /// All configurations that keep every constraint. A constraint is asked as soon as all its parameters have
+  /// values, so that what it excludes need not be walked through. Throws InputError where the walk is too long.
   std::vector<Config> configs() const;
 
  private:
   std::vector<Parameter> parameters_;
   std::vector<double> fixed_;  // knowns, in the order of the expressions' variables after the parameters
   struct Rules;
+  class Walk;
   const Expression* broken(const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
   std::shared_ptr<const Rules> rules_;

@@ -12,7 +12,7 @@
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kLargestSpace = 1'000'000;
+constexpr std::int64_t kMostExcluded = 1'000'000;   // of a variant, where each gets a row
 constexpr std::size_t kMostCandidates = 2'000'000;  // of a sweep
 
 bool takes(const Variant& variant, DType dtype) {
@@ -46,15 +46,23 @@ std::vector<PlannedProblem> plan_sweep(const Sweep& sweep, const DeviceFacts& fa
       if (!std::regex_search(item.entry->op.name + "/" + variant.name, pattern)) continue;
       any_match = true;
       const Space space(variant, item.problem, facts, choice.overrides, choice.constraints);
-      if (space.size() > kLargestSpace)
-        throw InputError(fmt::format("{}: variant '{}/{}' has {} configurations; at most {} are possible",
-                                     item.where, item.entry->op.name, variant.name, space.size(),
-                                     kLargestSpace));
+      const auto too_large = [&](std::string_view why) {
+        return InputError(fmt::format("{}: variant '{}/{}' has {} configurations before constraints; {}",
+                                      item.where, item.entry->op.name, variant.name, space.size(), why));
+      };
+      if (sweep.constraint_rows && space.size() > kMostExcluded)
+        throw too_large(fmt::format("at most {} are possible with 'constraint_rows'", kMostExcluded));
       if (sweep.constraint_rows)
         for (std::int64_t i = 0; i < space.size(); ++i)
           if (const Config config = space.at(i); const auto broken = space.broken_constraint(config))
             problem.excluded.push_back({{&variant, config}, *broken});
-      auto configs = space.configs();
+      auto configs = [&] {
+        try {
+          return space.configs();
+        } catch (const InputError& e) {
+          throw too_large(e.what());
+        }
+      }();
       const auto after = static_cast<std::int64_t>(configs.size());
       if (after == 0 && space.size() > 0 && problem.why_none.empty())
         problem.why_none = fmt::format("{}: {}/{}: {}", item.where, item.problem.key(), variant.name,

@@ -11,7 +11,7 @@ namespace warptune {
 PruneRules::PruneRules(const std::vector<std::string>& conditions) {
   const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
   for (const std::string& condition : conditions)
-    if (!conditions_.emplace_back(condition, names, "prune condition").uses_variables())
+    if (conditions_.emplace_back(condition, names, "prune condition").used_variables().empty())
       throw InputError(
           fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
 }

@@ -52,6 +52,35 @@ TEST(Space, ConstraintsOfVariantAndSweepHold) {
   EXPECT_EQ(space.broken_constraint({{"block", 64}, {"vec", 1}, {"layout", 1}}), std::nullopt);
 }
 
+/// What the walk keeps is what keeps every constraint, in canonical order.
+TEST(Space, AWalkFindsWhatKeepsTheConstraints) {
+  const Variant variant{.name = "walked",
+                        .parameters = {{"a", {1, 2, 3, 5}}, {"b", {0, 1}}, {"c", {2, 4, 8}}, {"d", {1, 3}}},
+                        .constraints = {"hidden == 6", "a % 2 == b", "c <= 4 || a > 2", "d * b < 3 || c == 8",
+                                        "true", "b == 0 || d % b == 0"}};
+  const Space space(variant, kProblem, facts());
+  std::vector<std::string> one_by_one;
+  for (std::int64_t i = 0; i < space.size(); ++i)
+    if (const Config config = space.at(i); !space.broken_constraint(config))
+      one_by_one.push_back(config.str());
+  EXPECT_FALSE(one_by_one.empty());
+  EXPECT_EQ(texts(space), one_by_one);
+  const std::vector<std::string> never = {"hidden == 7"};
+  EXPECT_TRUE(Space(variant, kProblem, facts(), {}, never).configs().empty());
+}
+
+TEST(Space, WhatIsExcludedEarlyIsNotWalkedThrough) {
+  Variant variant{.name = "large", .constraints = {"a + b + c == 0"}};
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    variant.parameters.push_back({name, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
+  const Space space(variant, kProblem, facts());
+  EXPECT_EQ(space.size(), 100'000'000);
+  EXPECT_EQ(space.configs().size(), 100'000u);
+  variant.constraints.clear();
+  EXPECT_EQ(error_of([&] { Space(variant, kProblem, facts()).configs(); }),
+            "at most 1000000 configurations are possible, and 10000000 steps to find them");
+}
+
 TEST(Space, ConstraintsKnowTheDevice) {
   const std::vector<std::string> device = {
       "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};
