@@ -30,6 +30,8 @@ const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
 std::vector<Tile> rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 turns=1 together<=32",
                     flash = " head_first=causal>0&&q_len>tile_m splits=1 pack=0",
+                    split_seq = "block=128 " + kLanes + " " + kHeadsPerBlock +
+                                " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
                     among = "among the fastest in results/h200";
   return {
       // Prompts
@@ -65,7 +67,7 @@ std::vector<Tile> rows() {
        "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
       // Decoding
       {"attention_decode", "split_keys", "deterministic == 1",
-       "block=128 keys_per_block=256 " + kLanes + " unroll=4 " + kHeadsPerBlock +
+       "block=128 keys_per_block=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
            " pdl=0 combine=kernel combine_block=128",
        "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && batch * kv_heads >= sms",
@@ -100,9 +102,12 @@ std::vector<Tile> rows() {
        "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && arch < 89))",
        "block=256 " + kLanes + " unroll<=4 pdl=0",
        "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
-      {"attention_decode", "split_seq", "true",
-       "block=128 " + kLanes + " unroll=4 " + kHeadsPerBlock +
-           " splits<=8*sms*heads_per_block/(batch*q_heads) pdl=0 combine=kernel combine_block=128",
+      {"attention_decode", "split_seq", "arch < 90",
+       "unroll<=4 stages=3 pdl=0 " + split_seq + " combine<=last_block",
+       "FlashInfer's 128 threads and 16 bytes per lane, two strips under way; splits for 8 blocks per "
+       "multiprocessor"},
+      {"attention_decode", "split_seq", "arch >= 90",
+       "unroll=4 stages=1 pdl=1 " + split_seq + " combine=kernel",
        "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
   };
 }

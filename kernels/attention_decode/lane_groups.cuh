@@ -1,20 +1,22 @@
 #pragma once
 // Attention on CUDA cores by groups of kLanes lanes: a group takes one key at a time with 16-byte loads and
 // holds q in fp32 registers, so that the key loop has shuffles but no barrier. kUnroll keys of K and V per
-// group are in flight before the first is used. kHeads query heads share every byte read.
+// group are in flight before the first is used, or, with kStages above 1, so many strips less one in shared
+// memory (lane_strips.cuh). kHeads query heads share every byte read.
 //
 // P.V, with kValueLanes == kLanes: the group that scored a key adds its value, from registers and with an
 // online softmax of its own. Otherwise the warp has one maximum, the weights of its strip of keys pass
 // through shared memory, and groups of kValueLanes lanes take the rows of V: more lanes per row mean fewer
 // partial sums per lane and longer runs of memory per load, whatever suits the keys.
 #include "attention_decode/append.cuh"
+#include "attention_decode/lane_strips.cuh"
 #include "attention_decode/scores.cuh"
 #include "common/online_softmax.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
 
-template <class P, int kHeads, int kLanes, int kValueLanes, int kUnroll>
+template <class P, int kHeads, int kLanes, int kValueLanes, int kUnroll, int kStages = 1>
 struct LaneGroups {
   using C = typename P::C;
   static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim;
@@ -26,6 +28,10 @@ struct LaneGroups {
   static constexpr int kPerValueLane = ceil_div(kChunks, kValueLanes);
   static constexpr int kValueGroups = 32 / kValueLanes;
   static constexpr int kRows = kStrip / kValueGroups;  // of V per value group and strip
+  static constexpr int kKeyPieces = kUnroll * kPerLane, kPieces = kKeyPieces + kRows * kPerValueLane;
+  static constexpr int kScales = P::kRowScales ? kUnroll + kRows : 0;
+  using Strip = LaneStrip<C, kPieces, kScales>;
+  using Ring = LaneRing<C, kPieces, kScales, kStages>;
   static_assert(kHeadDim % kX == 0 && 32 % kLanes == 0);
   static_assert(32 % kValueLanes == 0 && kStrip % kValueGroups == 0);
   static_assert(!kShared || kStrip <= kHeadDim);  // a warp's weights lie where its rows will
@@ -79,47 +85,42 @@ struct LaneGroups {
     const KvCache<P> cache(args, b, first_head / P::kGroup);
     const AddedScores<P, kHeads> added(args, b, first_head, length);
     const float scale = args.scale * kLog2e * cache.head_k_scale();
+    const bool owner = P::kAppend && end == length;  // of the new key
+    if (owner) end = length - 1;
+    Ring ring;
+    if constexpr (kStages > 1) {
+#pragma unroll
+      for (int ahead = 0; ahead < kStages - 1; ++ahead)
+        ask(cache, ring, ahead, first_strip(first) + ahead * kWarps * kStrip, end);
+    }
     if constexpr (P::kAppend) {
       __shared__ __align__(64) NewRows<kHeads, kHeadDim> fresh;
       make_new_rows<P, kHeads, kWarps * 32>(args, cache, b, first_head, length - 1, fresh);
       __syncthreads();
-      const bool owner = end == length;  // of the new key
       if (owner && first_head % P::kGroup == 0) write_new_row<kWarps * 32>(cache, length - 1, fresh);
       load_q(&fresh.q[0][0], scale);
-      attend<kWarps>(cache, added, first, owner ? length - 1 : end, rows);
+      attend<kWarps>(cache, added, ring, first, end, rows);
       if (owner && threadIdx.x < 32) attend_row(fresh, added, length - 1);
     } else {
       load_q(static_cast<const typename P::T*>(args.q) +
                  (static_cast<long long>(b) * P::kQHeads + first_head) * kHeadDim,
              scale);
-      attend<kWarps>(cache, added, first, end, rows);
+      attend<kWarps>(cache, added, ring, first, end, rows);
     }
   }
 
-  /// Keys [first, end), the kWarps warps of the block taking turns. `rows`: shared memory as store() takes
-  /// it.
+  /// Keys [first, end), the kWarps warps of the block taking turns; of a ring the first strips have been
+  /// asked for. `rows`: shared memory as store() takes it.
   template <int kWarps>
   __device__ __forceinline__ void attend(const KvCache<P>& cache, const AddedScores<P, kHeads>& added,
-                                         int first, int end, float* rows) {
-    for (int strip = first + static_cast<int>(threadIdx.x) / 32 * kStrip; strip < end;
-         strip += kWarps * kStrip) {
-      Vec<C, kX> k[kUnroll][kPerLane], v[kRows][kPerValueLane];
-      float k_scale[kUnroll], v_scale[kRows];
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        const long long row = cache.row(min_of(key_of(strip, u), end - 1));
-        k_scale[u] = cache.k_scale(row);
-#pragma unroll
-        for (int j = 0; j < kPerLane; ++j)
-          if (has(j)) k[u][j] = load_vec_once<kX>(cache.k_at(row, chunk(j) * kX));
-      }
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const long long row = cache.row(min_of(strip + row_of(r), end - 1));
-        v_scale[r] = cache.v_scale(row);
-#pragma unroll
-        for (int j = 0; j < kPerValueLane; ++j)
-          if (has_value(j)) v[r][j] = load_vec_once<kX>(cache.v_at(row, value_chunk(j) * kX));
+                                         Ring& ring, int first, int end, float* rows) {
+    for (int strip = first_strip(first); strip < end; strip += kWarps * kStrip) {
+      Strip kv;
+      if constexpr (kStages > 1) {
+        ask(cache, ring, kStages - 1, strip + (kStages - 1) * kWarps * kStrip, end);
+        kv = ring.take();
+      } else {
+        fetch(cache, strip, end, kv);
       }
 
       float score[kHeads][kUnroll] = {};
@@ -128,7 +129,7 @@ struct LaneGroups {
 #pragma unroll
         for (int j = 0; j < kPerLane; ++j)
           if (has(j)) {
-            const auto x = to_float(k[u][j]);
+            const auto x = to_float(kv.pieces[u * kPerLane + j]);
 #pragma unroll
             for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -136,7 +137,7 @@ struct LaneGroups {
           }
 #pragma unroll
         for (int h = 0; h < kHeads; ++h) {
-          const float s = warp_reduce<Sum, kLanes>(score[h][u]) * k_scale[u];
+          const float s = warp_reduce<Sum, kLanes>(score[h][u]) * (P::kRowScales ? kv.scales[u] : 1.0f);
           const int key = key_of(strip, u);
           score[h][u] = key < end ? added(s, h, key) : -WARPTUNE_INFINITY;
         }
@@ -171,12 +172,12 @@ struct LaneGroups {
             weight[h] = weight_at(rows, h, row_of(r));
           else
             weight[h] = score[h][r];
-          weight[h] *= v_scale[r];
+          if constexpr (P::kRowScales) weight[h] *= kv.scales[kUnroll + r];
         }
 #pragma unroll
         for (int j = 0; j < kPerValueLane; ++j)
           if (has_value(j)) {
-            const auto x = to_float(v[r][j]);
+            const auto x = to_float(kv.pieces[kKeyPieces + r * kPerValueLane + j]);
 #pragma unroll
             for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -240,6 +241,40 @@ struct LaneGroups {
   }
 
  private:
+  /// Brings the pieces of this lane of a strip to a LaneStrip or a LaneSlot.
+  template <class To>
+  __device__ __forceinline__ void fetch(const KvCache<P>& cache, int strip, int end, To& to) const {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const long long row = cache.row(min_of(key_of(strip, u), end - 1));
+      if constexpr (P::kRowScales) to.scale(u, cache.k_scales + row);
+#pragma unroll
+      for (int j = 0; j < kPerLane; ++j)
+        if (has(j)) to.piece(u * kPerLane + j, cache.k_at(row, chunk(j) * kX));
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const long long row = cache.row(min_of(strip + row_of(r), end - 1));
+      if constexpr (P::kRowScales) to.scale(kUnroll + r, cache.v_scales + row);
+#pragma unroll
+      for (int j = 0; j < kPerValueLane; ++j)
+        if (has_value(j)) to.piece(kKeyPieces + r * kPerValueLane + j, cache.v_at(row, value_chunk(j) * kX));
+    }
+  }
+  /// Asks for a strip, if there is one, into the slot `ahead` strips behind the next one. That slot's strip
+  /// has been used.
+  __device__ __forceinline__ void ask(const KvCache<P>& cache, const Ring& ring, int ahead, int strip,
+                                      int end) const {
+    if (strip < end) {
+      LaneSlot<C> slot = ring.slot(ahead);
+      fetch(cache, strip, end, slot);
+    }
+    copy_async_commit();
+  }
+  /// Of this warp.
+  static __device__ __forceinline__ int first_strip(int first) {
+    return first + static_cast<int>(threadIdx.x) / 32 * kStrip;
+  }
   /// The weight of key `key` of the strip, where the warp's rows will lie.
   static __device__ __forceinline__ float& weight_at(float* rows, int h, int key) {
     return rows[threadIdx.x / 32 * (kHeads * kHeadDim) + h * kStrip + key];

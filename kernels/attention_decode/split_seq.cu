@@ -12,7 +12,7 @@ namespace warptune {
 inline constexpr int kCombineKernel = 0, kCombineLastBlock = 1, kCombineCluster = 2;
 
 template <class P, int kBlock, int kSplits, int kSplitKeys, int kLanes, int kValueLanes, int kUnroll,
-          int kHeads, int kCombine>
+          int kStages, int kHeads, int kCombine>
 __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDecodeArgs args) {
   constexpr int kWarps = kBlock / 32, kHeadDim = P::kHeadDim, kRow = kHeads * kHeadDim;
   constexpr bool kCluster = kCombine == kCombineCluster;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
   if (length == 0 && split == 0) out.template put_nothing<kHeads, kBlock>();
   if (length == 0 || (split >= range.active && !(kCluster && range.active > 1))) return;
 
-  LaneGroups<P, kHeads, kLanes, kValueLanes, kUnroll> groups;
+  LaneGroups<P, kHeads, kLanes, kValueLanes, kUnroll, kStages> groups;
   if (!kCluster || split < range.active)
     groups.template attend_sequence<kWarps>(args, b, first_head, range.first, range.end, length, rows);
   groups.store(rows, states);

@@ -46,6 +46,17 @@ std::int64_t ring_bytes(const Problem& p, const Config& c) {
   return c["warps"] * c["stages"] * 2 * c["tile"] * (2 * p["head_dim"] + 16);
 }
 
+/// Bytes of shared memory of the rings of a block's lanes (lane_strips.cuh).
+std::int64_t lane_ring_bytes(const Problem& p, const Config& c) {
+  if (c["stages"] == 1) return 0;
+  const std::int64_t row = p["head_dim"] * static_cast<std::int64_t>(size_of(cache_dtype(p))),
+                     lanes = c["threads_per_key"], value_lanes = c["threads_per_value"], keys = c["unroll"],
+                     values = keys * value_lanes / lanes,
+                     pieces = keys * ceil_div(row, 16 * lanes) + values * ceil_div(row, 16 * value_lanes),
+                     scales = p["kv_dtype"] && p["kv_scale"] ? keys + values : 0;
+  return c["block"] / 32 * c["stages"] * (512 * pieces + 128 * scales);
+}
+
 const Parameter kPdl = pdl_parameter();
 const Parameter kCombine{
     "combine", {0, 1}, "who merges the splits: an extra kernel or the last block", {"kernel", "last_block"}};
@@ -98,17 +109,26 @@ Variant vectorized() {
                       }}}};
 }
 
+/// Bytes of a row, rounded up to 16 for each of so many lanes.
+std::string whole_pieces(const std::string& lanes) {
+  const std::string over = kRow + " % (16 * " + lanes + ")";
+  return "(" + kRow + " + (" + over + " > 0) * (16 * " + lanes + " - " + over + "))";
+}
+
 /// What split_seq and split_keys share; `splits`: their number, as an expression.
 std::vector<std::string> split_constraints(const std::string& splits) {
   const std::string threads = "batch * q_heads / heads_per_block * " + splits + " * block";
   return {
       kRow + " % 16 == 0",
-      "threads_per_key == 4 || threads_per_key * 16 <= " + kRow,
+      "threads_per_key <= 4 || threads_per_key * 16 <= " + kRow,
       kValueRule,
-      // K bytes in flight per lane: 64 to 128.
-      "unroll * " + kRow + " >= 64 * threads_per_key",
-      "unroll * " + kRow + " <= 128 * threads_per_key",
-      "threads_per_value == threads_per_key || unroll * " + kRow + " > 64 * threads_per_key",
+      // K bytes in flight per lane: 64 to 128 in registers; in a ring 64 to 160, in strips of 32 to 64.
+      "unroll * " + kRow + " >= (stages == 1 ? 64 : 32) * threads_per_key",
+      "unroll * " + kRow + " <= (stages == 1 ? 128 : 64) * threads_per_key",
+      "stages == 1 || ((stages - 1) * unroll * " + kRow + " >= 64 * threads_per_key && stages * unroll * " +
+          kRow + " <= 192 * threads_per_key)",
+      "threads_per_value == threads_per_key || unroll * " + kRow +
+          " > (stages == 1 ? 64 : 32) * threads_per_key",
       // A warp's weights lie where its rows will.
       "threads_per_value == threads_per_key || unroll * 32 <= head_dim * threads_per_key",
       // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
@@ -120,12 +140,23 @@ std::vector<std::string> split_constraints(const std::string& splits) {
       "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + " + kRow +
           " / 2 / threads_per_key)) <= 49152",
       "(block / 32 + append + (combine == 2)) * heads_per_block * head_dim * 4 <= 40960",
+      "stages == 1 || block / 32 * stages * unroll / threads_per_key * (32 * (" +
+          whole_pieces("threads_per_key") + " + " + whole_pieces("threads_per_value") +
+          ") + kv_scale * 128 * (threads_per_key + threads_per_value)) + (block / 32 + append + "
+          "(combine == 2)) * heads_per_block * head_dim * 4 + block * 16 + 2048 <= shared_per_block",
       // Threads in all: from a quarter of one filling to one filling.
       splits + " <= 1 || " + splits + " * 128 > context || " + threads +
           " >= 480 * sms || deterministic == 1",
       splits + " <= 2 || " + threads + " <= 2048 * sms || deterministic == 1",
       "combine_block == 128 || (combine == 0 && " + splits + " >= 64)",
       "pdl == 0 || arch >= 90",
+      // What is seldom best in few places only: launches that do not overlap, and rings otherwise than this.
+      "pdl == 1 || arch < 90 || deterministic == 1 || (stages == 1 && block == 128 && combine == 0 && "
+      "threads_per_value == threads_per_key && unroll * " +
+          kRow + " > 64 * threads_per_key)",
+      "stages == 1 || ((block == 128 || block == 256) && threads_per_value == threads_per_key && (combine > "
+      "0 || " +
+          splits + " <= 1))",
   };
 }
 
@@ -133,19 +164,23 @@ std::vector<Stage> split_stages() {
   return {{"attention_decode/split_seq.cu",
            "attention_decode_split_seq<" + kDecodeProblem +
                ", {block}, {split_count}, {split_keys}, {threads_per_key}, {threads_per_value}, {unroll}, "
-               "{heads_per_block}, {combine}>",
+               "{stages}, {heads_per_block}, {combine}>",
            [](const Problem& p, const Config& c) {
              return Launch{
                  .grid = {as_unsigned(split_count(p, c)), as_unsigned(p["q_heads"] / c["heads_per_block"]),
                           as_unsigned(p["batch"])},
                  .block = {as_unsigned(c["block"])},
+                 .shared_bytes = lane_ring_bytes(p, c),
                  .pdl = c["pdl"] != 0,
                  .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u};
            }},
           combine_stage()};
 }
 
-const Parameter kSplitUnroll{"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"};
+const Parameter kSplitThreadsPerKey{"threads_per_key", {1, 2, 4, 8, 16, 32}, "lanes that share a key"};
+const Parameter kSplitUnroll{"unroll", {1, 2, 4, 8, 16}, "keys per group of lanes and strip"};
+const Parameter kStages{
+    "stages", {1, 2, 3, 4, 6}, "strips of a lane's cp.async ring in shared memory; 1: of its registers"};
 const Parameter kHeadsPerBlock{
     "heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads that share what is read"};
 
@@ -153,11 +188,12 @@ Variant split_seq() {
   Variant v{
       .name = "split_seq",
       .idea = "keys split over blocks, a block serving several heads of a group; splits merge at the end",
-      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+      .parameters = {{"block", {64, 128, 256, 512, 1024}, "threads per block"},
                      kSplits,
-                     kThreadsPerKey,
+                     kSplitThreadsPerKey,
                      kThreadsPerValue,
                      kSplitUnroll,
+                     kStages,
                      kHeadsPerBlock,
                      kPdl,
                      {"combine", {0, 1, 2}, "who merges the splits", {"kernel", "last_block", "cluster"}},
@@ -181,7 +217,7 @@ Variant split_seq() {
 /// lanes per key as it has 16-byte pieces, the fewest keys in flight.
 const std::string kDeterministicRule =
     "deterministic == 0 || (keys_per_block == 256 && block == 128 && combine == 0 && combine_block == 128 && "
-    "threads_per_value == threads_per_key && unroll * " +
+    "stages == 1 && threads_per_key >= 4 && threads_per_value == threads_per_key && unroll * " +
     kRow +
     " < 128 * threads_per_key && "
     "((threads_per_key == 4 && " +
@@ -194,9 +230,10 @@ Variant split_keys() {
       .idea = "split_seq with splits of so many keys: even work where lengths differ, and bits that do not",
       .parameters = {{"block", {64, 128, 256}, "threads per block"},
                      {"keys_per_block", {32, 64, 128, 256, 512, 1024}, "keys of a split"},
-                     kThreadsPerKey,
+                     kSplitThreadsPerKey,
                      kThreadsPerValue,
                      kSplitUnroll,
+                     kStages,
                      kHeadsPerBlock,
                      kPdl,
                      kCombine,
@@ -262,7 +299,7 @@ Variant mma() {
       .parameters = {{"warps", {2, 4, 8}, "warps per block"},
                      kSplits,
                      {"tile", {16, 32, 64}, "keys of a warp's tile"},
-                     {"stages", {2, 3, 4}, "tiles of a warp's ring"},
+                     {"stages", {2, 3, 4, 6}, "tiles of a warp's ring"},
                      kPdl,
                      kCombine,
                      kCombineBlock},
