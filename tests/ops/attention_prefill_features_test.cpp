@@ -192,13 +192,14 @@ TEST(AttentionPrefillSpaces, AreOfASaneSize) {
           }
 }
 
-/// 300 problems on the host, 1000 on the GPU.
+/// 300 combinations on the host, 1000 problems on the GPU.
 class AttentionPrefillRandom : public ::testing::TestWithParam<int> {};
 class GpuAttentionPrefillRandom : public AttentionPrefillRandom {};
 
 TEST_P(AttentionPrefillRandom, HostVariantsMatchTheReference) {
-  for (const Problem& p : random_problems(static_cast<std::uint64_t>(GetParam()), 10, 40))
-    check_host_variants(find_op("attention_prefill"), p, 2);
+  for (int seed = 10 * GetParam(); seed < 10 * (GetParam() + 1); ++seed)
+    for (const Problem& p : random_problems(static_cast<std::uint64_t>(seed), 1, 40))
+      check_host_variants(find_op("attention_prefill"), p, 2);
 }
 TEST_P(GpuAttentionPrefillRandom, CudaVariantsMatchTheReference) {
   const auto seed = static_cast<std::uint64_t>(1000 + GetParam());
@@ -233,7 +234,14 @@ std::string error_of(const Dims& more) {
 }
 
 TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
-  EXPECT_EQ(error_of({{"window", "4"}, {"causal", "no"}}), "attention_prefill: a window needs a causal mask");
+  EXPECT_EQ(error_of({{"window", "4"}, {"causal", "no"}}),
+            "attention_prefill: window (4) needs causal=yes or causal=top_left");
+  EXPECT_EQ(error_of({{"q_heads", "5"}}),
+            "attention_prefill: q_heads (5) must be a multiple of kv_heads (2)");
+  EXPECT_EQ(error_of({{"batch", "65536"}}),
+            "attention_prefill: batch * q_heads (262144) must be at most 65535");
+  EXPECT_EQ(error_of({{"kv_len", "1073741825"}}),
+            "attention_prefill: batch * q_len (8) and kv_len (1073741825) must be at most 2^30");
   EXPECT_EQ(error_of({{"dropout", "100"}}),
             "attention_prefill: dropout (100) is in percent and must be below 100");
   EXPECT_EQ(error_of({{"page_size", "24"}}),

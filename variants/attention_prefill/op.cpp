@@ -80,10 +80,15 @@ void check(const Problem& p) {
   const auto require = [](bool holds, const std::string& sentence) {
     if (!holds) throw InputError("attention_prefill: " + sentence);
   };
-  require(p["q_heads"] % p["kv_heads"] == 0, "q_heads must be a multiple of kv_heads");
-  require(p["batch"] * p["q_heads"] <= 65535, "batch * q_heads is above 65535");
-  require(p["batch"] * p["q_len"] <= (1 << 30) && p["kv_len"] <= (1 << 30), "lengths must stay below 2^30");
-  require(p["window"] == 0 || p["causal"] != no, "a window needs a causal mask");
+  require(p["q_heads"] % p["kv_heads"] == 0,
+          fmt::format("q_heads ({}) must be a multiple of kv_heads ({})", p["q_heads"], p["kv_heads"]));
+  require(p["batch"] * p["q_heads"] <= 65535,
+          fmt::format("batch * q_heads ({}) must be at most 65535", p["batch"] * p["q_heads"]));
+  require(p["batch"] * p["q_len"] <= (1 << 30) && p["kv_len"] <= (1 << 30),
+          fmt::format("batch * q_len ({}) and kv_len ({}) must be at most 2^30", p["batch"] * p["q_len"],
+                      p["kv_len"]));
+  require(p["window"] == 0 || p["causal"] != no,
+          fmt::format("window ({}) needs causal=yes or causal=top_left", p["window"]));
   require(p["dropout"] < 100, fmt::format("dropout ({}) is in percent and must be below 100", p["dropout"]));
   const std::int64_t page_size = p["page_size"];
   require(page_size == 0 || (page_size >= 16 && page_size <= 256 && (page_size & (page_size - 1)) == 0),
