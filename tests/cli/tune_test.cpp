@@ -49,6 +49,35 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   EXPECT_EQ(finalists["isolated"], finalists["cold"]);
 }
 
+/// The features of attention go all the way: from YAML to proven rows and winners.
+TEST(Cli, TuneProvesTheFeaturesOfAttention) {
+  const fs::path out = fs::path(::testing::TempDir()) / "features_out", yaml = out.string() + ".yaml";
+  fs::remove_all(out);
+  std::ofstream(yaml) << R"(sampling: {min_samples: 6, max_time: 0.001}
+finalists: 1
+most: 2
+dtypes: [fp32, bf16]
+ops:
+  - op: attention_decode
+    problems:
+      - {batch: 2, q_heads: 4, kv_heads: 2, head_dim: 32, context: 40, uneven: "yes", append: "yes", bias: "yes",
+         kv_dtype: int8, kv_scale: token, page_size: 16, window: 20, score_bias: alibi, lse: "yes", epilogue: quantize}
+      - {batch: 2, q_heads: 4, kv_heads: 2, head_dim: 32, context: 40, kv_dtype: fp8, k_layout: dsx,
+         score_bias: additive, epilogue: smooth}
+  - op: attention_prefill
+    problems:
+      - {batch: 2, q_len: 9, kv_len: 20, q_heads: 4, kv_heads: 2, head_dim: 32, head_dim_v: 16, uneven: "yes",
+         page_size: 16, window: 12, score_bias: additive, dropout: 10, lse: "yes"}
+      - {batch: 2, q_len: 9, kv_len: 20, q_heads: 4, kv_heads: 2, head_dim: 32, causal: top_left, kv_layout: packed}
+)";
+  const Ended result = run("tune " + yaml.string() + " --device host --out " + out.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  const auto rows = read_csv(out / "host" / (yaml.stem().string() + ".csv"));
+  for (const auto& row : rows)
+    EXPECT_EQ(row.at("status"), "ok") << row.at("problem") << ": " << row.at("detail");
+  EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 8u);
+}
+
 TEST(Cli, AHotSweepLeavesColdWinnersWhereTheyAre) {
   const fs::path out = fs::path(::testing::TempDir()) / "hot_out",
                  hot = fs::path(::testing::TempDir()) / "hot.yaml";

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "attention_times.h"
 
 namespace warptune {
@@ -114,6 +116,39 @@ TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
   EXPECT_TRUE(prefers(1e6, {6, {}}));
   EXPECT_FALSE(prefers({}, {1e6, 1e6}));
   EXPECT_TRUE(prefers({}, {{}, {}}));  // one promise against two
+}
+
+/// Whatever the kernels' sources are now: that is for a new sweep to mend.
+TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
+  const auto path = std::filesystem::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json";
+  const Wisdom wisdom = Wisdom::load(path);
+  DeviceFacts facts = h200();
+  facts.name = wisdom.provenance().device;
+  PlanChooser chooser(facts, {.wisdom = wisdom, .has_wisdom = true, .stale = StaleSources::use});
+  const auto chosen = [&](const std::string& op, const Assignment& dims) {
+    const Problem problem = find_op(op).op.problem(dims, DType::bf16);
+    PlanChoice choice;
+    EXPECT_TRUE(chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }));
+    EXPECT_LT(choice.source, PlanSource::nearest) << problem.key();
+    return choice.variant->name;
+  };
+  for (const std::int64_t kv_heads : {32, 8}) {  // LLaMA 2 7B, LLaMA 3 8B
+    for (const std::int64_t tokens : {512, 2048})
+      EXPECT_TRUE(chosen("attention_prefill", {{"batch", 1},
+                                               {"q_len", tokens},
+                                               {"kv_len", tokens},
+                                               {"q_heads", 32},
+                                               {"kv_heads", kv_heads},
+                                               {"head_dim", 128}})
+                      .starts_with("flash_"))
+          << tokens;
+    for (const std::int64_t context : {256, 300, 512, 1024, 2000, 4096, 8192}) {
+      const std::string variant = chosen(
+          "attention_decode",
+          {{"batch", 1}, {"q_heads", 32}, {"kv_heads", kv_heads}, {"head_dim", 128}, {"context", context}});
+      EXPECT_TRUE(variant.ends_with("_ring") || variant == "mma_direct") << context << ' ' << variant;
+    }
+  }
 }
 
 TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
