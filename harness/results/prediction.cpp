@@ -38,7 +38,8 @@ struct Load {
   double slots = 1;     // blocks that run at a time
   double sms = 1;       // multiprocessors that they find room on
   double splits = 1;
-  double group = 1;  // query heads that share keys
+  double longest = 1;  // work of a block's busiest part over an even share
+  double group = 1;    // query heads that share keys
 };
 
 double group_of(const Problem& problem) {
@@ -76,6 +77,7 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
     load.work *= launch.padding;
+    load.longest = launch.longest;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
     load.sms = sms_for(launch, sms);
     load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, config, facts));
@@ -89,7 +91,7 @@ using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
 Parts parts_of(const Load& load) {
-  const double piece = load.work / load.blocks, rounds = std::ceil(load.blocks / load.slots);
+  const double piece = load.work / load.blocks * load.longest, rounds = std::ceil(load.blocks / load.slots);
   return {1,
           load.work,
           std::ceil(load.blocks / load.sms) * piece,

@@ -68,6 +68,21 @@ TEST(Predict, ClustersOfFourLeaveMultiprocessorsIdle) {
     }
 }
 
+TEST(Predict, ChunksThatAreNotWholeMakeOneWarpWait) {
+  const TimeOf in_chunks = [](const Problem& p, const Config& c) {  // of 128 keys per block
+    const double keys = static_cast<double>(p["context"]), chunk = 128.0 * static_cast<double>(c["splits"]);
+    return 2 + (in_waves(p, c) - 2) * std::ceil(keys / chunk) * chunk / keys;
+  };
+  const Wisdom wisdom = tuned({ring(1), ring(2), ring(4)}, in_chunks);
+  for (const std::int64_t context : {1030, 1200, 1500, 2060}) {
+    const Problem problem = decode_problem(17, context);
+    const auto chosen = predict_here(wisdom, problem);
+    ASSERT_TRUE(chosen) << context;
+    const double us = in_chunks(problem, chosen->config);
+    EXPECT_NEAR(chosen->time_us, us, 0.05 * us) << context << ' ' << chosen->config.str();
+  }
+}
+
 TEST(Predict, RegistersLimitWhatRunsAtATime) {
   Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", 32}};
   direct.set("combine", 0, "last_block");

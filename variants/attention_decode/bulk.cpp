@@ -35,7 +35,8 @@ struct Rings {
             .block = {as_unsigned(32 * c["warps"])},
             .shared_bytes = shared_bytes(p, c),
             .pdl = c["pdl"] != 0,
-            .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u};
+            .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
+            .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
   }
 };
 

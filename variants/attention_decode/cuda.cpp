@@ -46,6 +46,9 @@ std::int64_t ring_bytes(const Problem& p, const Config& c) {
   return c["warps"] * c["stages"] * 2 * c["tile"] * (2 * p["head_dim"] + 16);
 }
 
+/// Keys that a warp takes at once (lane_groups.cuh).
+std::int64_t strip_keys(const Config& c) { return 32 / c["threads_per_key"] * c["unroll"]; }
+
 /// Bytes of shared memory of the rings of a block's lanes (lane_strips.cuh).
 std::int64_t lane_ring_bytes(const Problem& p, const Config& c) {
   if (c["stages"] == 1) return 0;
@@ -105,7 +108,8 @@ Variant vectorized() {
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                       .block = {as_unsigned(c["block"])},
-                                      .pdl = c["pdl"] != 0};
+                                      .pdl = c["pdl"] != 0,
+                                      .longest = longest_share(p, c["block"] / 32, strip_keys(c))};
                       }}}};
 }
 
@@ -172,7 +176,8 @@ std::vector<Stage> split_stages() {
                  .block = {as_unsigned(c["block"])},
                  .shared_bytes = lane_ring_bytes(p, c),
                  .pdl = c["pdl"] != 0,
-                 .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u};
+                 .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u,
+                 .longest = longest_share(p, split_count(p, c) * c["block"] / 32, strip_keys(c))};
            }},
           combine_stage()};
 }
@@ -330,7 +335,8 @@ Variant mma() {
                   .grid = {as_unsigned(c["splits"]), as_unsigned(p["kv_heads"]), as_unsigned(p["batch"])},
                   .block = {as_unsigned(32 * c["warps"])},
                   .shared_bytes = ring_bytes(p, c),
-                  .pdl = c["pdl"] != 0};
+                  .pdl = c["pdl"] != 0,
+                  .longest = longest_share(p, c["splits"] * c["warps"], c["tile"])};
             }},
            combine_stage()},
       .constants = split_constants,
