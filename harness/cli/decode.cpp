@@ -209,6 +209,7 @@ int run(const DecodeOptions& o) {
                       .steps = steps,
                       .graph = options.graph};
   report.prefill_us = generate(model, prompts, steps);
+  report.prefill_attention = book.plans_of("attention_prefill");
   model.step_calls(context);
   book.require_overrides();
   print_tokens(model.transcript());

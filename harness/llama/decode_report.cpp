@@ -134,6 +134,7 @@ std::string to_text(const DecodeReport& r) {
       r.plan_set, r.plan_sources.empty() ? "" : fmt::format(" ({})", r.plan_sources), r.graph ? "on" : "off");
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);
+  for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", plan);
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
                       r.step.us_p10, r.step.us_p90, r.step.samples);
   text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());

@@ -37,7 +37,8 @@ struct DecodeReport {
   StepTime step;
   std::vector<OpTime> ops;
   double prefill_us = 0;
-  double floor_us = 0;  // 0: the bandwidth is not known
+  std::vector<std::string> prefill_attention;  // the plans
+  double floor_us = 0;                         // 0: the bandwidth is not known
   double device_memory_mib = 0;
 
   double tokens_per_s() const { return 1e6 * batch / step.us; }

@@ -44,7 +44,7 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
       return false;
     }
     if (choice.source == PlanSource::overridden) used_overrides_.insert(choice.override_index);
-    if (!quiet) made_[key] = choice.source;
+    if (!quiet) made_[key] = {choice.source, problem.op, entry->variant + " " + entry->config.str()};
     return true;
   };
   if (!chooser_.choose(problem, quiet, take)) throw InputError(fmt::format("{}: {}", key, why));
@@ -54,7 +54,7 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
 
 std::size_t PlanBook::count(PlanSource source) const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(made_, [&](const auto& made) { return made.second == source; }));
+      std::ranges::count_if(made_, [&](const auto& made) { return made.second.source == source; }));
 }
 
 std::string PlanBook::plan_set() const {
@@ -84,10 +84,17 @@ std::string PlanBook::plan_sources() const {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::vector<std::string> PlanBook::plans_of(const std::string& op) const {
+  std::vector<std::string> plans;
+  for (const auto& [key, made] : made_)
+    if (made.op == op) plans.push_back(key + " " + made.plan);
+  return plans;
+}
+
 std::vector<std::string> PlanBook::untuned() const {
   std::vector<std::string> keys;
-  for (const auto& [key, source] : made_)
-    if (source == PlanSource::fallback) keys.push_back(key);
+  for (const auto& [key, made] : made_)
+    if (made.source == PlanSource::fallback) keys.push_back(key);
   return keys;
 }
 

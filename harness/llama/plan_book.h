@@ -40,6 +40,8 @@ class PlanBook {
   std::string plan_set() const;
   /// How many there are of each source: "9 tuned, 2 by the nearest tuned problem, 1 default".
   std::string plan_sources() const;
+  /// The plans made so far for an op, as "problem variant configuration".
+  std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan is neither tuned nor an override.
   std::vector<std::string> untuned() const;
   /// Throws InputError where no plan made so far took one of the overrides.
@@ -51,8 +53,12 @@ class PlanBook {
   Device& device_;
   PlanChooser chooser_;
   std::map<std::string, std::weak_ptr<const PlanEntry>> entries_;
-  std::map<std::string, PlanSource> made_;  // by the key of the problem, quiet ones aside
-  std::set<std::size_t> used_overrides_;    // by their places in the options
+  struct Made {
+    PlanSource source;
+    std::string op, plan;
+  };
+  std::map<std::string, Made> made_;      // by the key of the problem, quiet ones aside
+  std::set<std::size_t> used_overrides_;  // by their places in the options
 };
 
 }  // namespace warptune
