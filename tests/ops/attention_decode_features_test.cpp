@@ -324,8 +324,8 @@ void check_deterministic(Device& device, std::span<const ChosenConfig> cases) {
   for (const ChosenConfig& c : cases)
     EXPECT_EQ(first_sequence(device, c), first) << c.problem.key() << ' ' << c.config.str();
 }
-const Sets kDeterministicFeatures = {{{"kv_dtype", "same"}}, {kInt8},  {kFp8, kToken}, {kPages},
-                                     {kWindow, kAlibi},      {kAppend}};
+const Sets kDeterministicFeatures = {
+    {{"kv_dtype", "same"}}, {kInt8}, {kFp8, kToken}, {kWindow, kAlibi}, {kAppend}};
 
 class DecodeDeterminism : public ::testing::TestWithParam<Dims> {};
 class GpuDecodeDeterminism : public ::testing::TestWithParam<Dims> {};
