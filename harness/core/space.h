@@ -42,7 +42,8 @@ class Space {
   /// The same as a sentence, with what is odd about it.
   std::string why_excluded(const Config& config) const;
   /// All configurations that keep every constraint. A constraint is asked as soon as all its parameters have
-  /// values, so that what it excludes need not be walked through. Throws InputError where the walk is too long.
+  /// values, so that what it excludes need not be walked through. Throws InputError where the walk is too
+  /// long.
   std::vector<Config> configs() const;
 
  private:
