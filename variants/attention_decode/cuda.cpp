@@ -113,15 +113,12 @@ Variant vectorized() {
                       }}}};
 }
 
-/// Bytes of a row, rounded up to 16 for each of so many lanes.
-std::string whole_pieces(const std::string& lanes) {
-  const std::string over = kRow + " % (16 * " + lanes + ")";
-  return "(" + kRow + " + (" + over + " > 0) * (16 * " + lanes + " - " + over + "))";
-}
-
 /// What split_seq and split_keys share; `splits`: their number, as an expression.
 std::vector<std::string> split_constraints(const std::string& splits) {
   const std::string threads = "batch * q_heads / heads_per_block * " + splits + " * block";
+  // Bytes of a row, rounded up to 16 for each lane.
+  const std::string over = kRow + " % (16 * threads_per_key)",
+                    row = "(" + kRow + " + (" + over + " > 0) * (16 * threads_per_key - " + over + "))";
   return {
       kRow + " % 16 == 0",
       "threads_per_key <= 4 || threads_per_key * 16 <= " + kRow,
@@ -131,8 +128,7 @@ std::vector<std::string> split_constraints(const std::string& splits) {
       "unroll * " + kRow + " <= (stages == 1 ? 128 : 64) * threads_per_key",
       "stages == 1 || ((stages - 1) * unroll * " + kRow + " >= 64 * threads_per_key && stages * unroll * " +
           kRow + " <= 192 * threads_per_key)",
-      "threads_per_value == threads_per_key || unroll * " + kRow +
-          " > (stages == 1 ? 64 : 32) * threads_per_key",
+      "threads_per_value == threads_per_key || unroll * " + kRow + " > 64 * threads_per_key",
       // A warp's weights lie where its rows will.
       "threads_per_value == threads_per_key || unroll * 32 <= head_dim * threads_per_key",
       // One or two 16-byte pieces per lane, or more where that lets keys lie side by side.
@@ -144,17 +140,16 @@ std::vector<std::string> split_constraints(const std::string& splits) {
       "block * (2 * heads_per_block * head_dim / threads_per_key + unroll * (heads_per_block + " + kRow +
           " / 2 / threads_per_key)) <= 49152",
       "(block / 32 + append + (combine == 2)) * heads_per_block * head_dim * 4 <= 40960",
-      "stages == 1 || block / 32 * stages * unroll / threads_per_key * (32 * (" +
-          whole_pieces("threads_per_key") + " + " + whole_pieces("threads_per_value") +
-          ") + kv_scale * 128 * (threads_per_key + threads_per_value)) + (block / 32 + append + "
-          "(combine == 2)) * heads_per_block * head_dim * 4 + block * 16 + 2048 <= shared_per_block",
+      "stages == 1 || block / 32 * stages * unroll * 64 / threads_per_key * (" + row +
+          " + kv_scale * 4 * threads_per_key) + (block / 32 + append + (combine == 2)) * heads_per_block * "
+          "head_dim * 4 + block * 16 + 2048 <= shared_per_block",
       // Threads in all: from a quarter of one filling to one filling.
       splits + " <= 1 || " + splits + " * 128 > context || " + threads +
           " >= 480 * sms || deterministic == 1",
       splits + " <= 2 || " + threads + " <= 2048 * sms || deterministic == 1",
       "combine_block == 128 || (combine == 0 && " + splits + " >= 64)",
       "pdl == 0 || arch >= 90",
-      // What is seldom best in few places only: launches that do not overlap, and rings otherwise than this.
+      // For a space of a reasonable size: few launches that do not overlap, and few kinds of rings.
       "pdl == 1 || arch < 90 || deterministic == 1 || (stages == 1 && block == 128 && combine == 0 && "
       "threads_per_value == threads_per_key && unroll * " +
           kRow + " > 64 * threads_per_key)",
