@@ -6,7 +6,7 @@
 namespace warptune {
 
 enum class CacheMode {
-  cold,  // weights and KV rotate over sets larger than twice the L2, the rest as each tensor says
+  cold,  // weights and KV from memory, a set for each launch; the rest as each tensor says
   hot    // one set, everything as the launch before left it
 };
 

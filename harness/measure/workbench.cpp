@@ -10,10 +10,11 @@ namespace warptune {
 namespace {
 
 constexpr double kSampleUs = 1000;  // a sample lasts at least this long, so that event resolution is noise
-constexpr double kRotation = 2.5;   // cold sets are together at least this many times the L2
+constexpr double kRotation = 80;  // cold sets are together so many times the L2, read in about a millisecond
+constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMostSets = 256;
-constexpr int kMostLaunches = 4096;  // graph nodes of a sample
-constexpr double kNoise = 1.04;  // measured ceilings waver by 2 %, and a rotation leaves a little in the L2
+constexpr int kMostLaunches = 4096;       // graph nodes of a sample
+constexpr double kNoise = 1.04;           // measured ceilings waver by 2 %
 constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
 
 std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
@@ -38,12 +39,15 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
   // What a launch touches of the cold tensors: less than their size where it looks up a few rows.
   const std::int64_t cold =
       std::min(bytes_of(specs_, CacheState::cold), static_cast<std::int64_t>(std::ceil(cold_bytes_floor_)));
-  const std::int64_t l2 = device_.facts().l2_bytes;
+  const double l2 = static_cast<double>(device_.facts().l2_bytes);
+  // Lines that a kernel asks the L2 to keep before others outlive any rotation, so that on a GPU a sample
+  // comes to no set twice and caches are flushed before it. A host has no such lines, and its caches take
+  // long to flush.
+  flush_ = cold > 0 && device_.facts().backend == Backend::cuda;
+  const double rotation = flush_ ? kRotation : kHostRotation;
   std::int64_t count = 1;
-  if (cold > 0 && cold < 5 * l2)
-    count = static_cast<std::int64_t>(
-                std::ceil(kRotation * static_cast<double>(l2) / static_cast<double>(cold))) +
-            1;
+  if (cold > 0 && static_cast<double>(cold) < 2 * rotation * l2)
+    count = static_cast<std::int64_t>(std::ceil(rotation * l2 / static_cast<double>(cold))) + 1;
   // A lookup table may be far larger than what a launch touches of it: no more sets than a quarter of the
   // memory.
   const std::int64_t set_bytes = std::max<std::int64_t>(bytes_of(specs_, CacheState::cold), 1);
@@ -184,20 +188,25 @@ Verdict Workbench::check_inputs() {
 std::unique_ptr<Replay> Workbench::record(const Prepared& prepared, int launches, bool hot) {
   return device_.record([&prepared, launches, hot](Stream stream) {
     const std::size_t sets = prepared.args.size();
-    for (int i = 0; i < launches; ++i)
-      prepared.plan->launch(prepared.args[hot ? sets - 1 : static_cast<std::size_t>(i) % sets].data(),
-                            stream);
+    for (int left = launches; left > 0; --left)
+      prepared.plan->launch(
+          prepared.args[hot ? sets - 1 : sets - 1 - static_cast<std::size_t>(left - 1) % sets].data(),
+          stream);
   });
 }
 
 int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
   const int sets = hot ? 1 : static_cast<int>(sets_.size());
-  const auto replay = record(prepared, sets, hot);
-  device_.time_us(*replay);
-  const double each = std::max(device_.time_us(*replay) / sets, 0.05);
-  if (flush_ && !hot) return sets;
-  const int rounds = static_cast<int>(std::ceil(kSampleUs / each / sets));
-  return std::clamp(rounds * sets, sets, std::max(kMostLaunches / sets, 1) * sets);
+  const bool once = flush_ && !hot;
+  const int least = once ? 1 : sets, most = once ? sets : std::max(kMostLaunches / sets, 1) * sets;
+  const auto enough = [&](int probed) {
+    const auto replay = record(prepared, probed, hot);
+    device_.time_us(*replay);
+    const double each = std::max(device_.time_us(*replay) / probed, 0.05);
+    return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / least)) * least, least, most);
+  };
+  const int rough = enough(1);  // one launch alone takes longer than one of many
+  return rough == least ? least : enough(rough);
 }
 
 double Workbench::impossible_us(Timing timing) const {

@@ -41,7 +41,7 @@ class Workbench {
   /// Fills the checked set with the inputs of the other seed.
   void change_inputs();
 
-  /// `launches` launches, one set after the other; `hot`: all on the checked set.
+  /// `launches` launches, one set after the other, the last on the checked set; `hot`: all on it.
   std::unique_ptr<Replay> record(const Prepared& prepared, int launches, bool hot = false);
   /// How many launches make a sample long enough to time.
   int launches_per_sample(const Prepared& prepared, bool hot = false);
@@ -55,7 +55,7 @@ class Workbench {
   const Problem& problem() const { return problem_; }
   const BenchOptions& options() const { return options_; }
   Cost cost() const { return entry_.op.cost(problem_); }
-  /// Whether caches must be flushed before a sample, since too many sets would be needed.
+  /// Whether caches are flushed before a sample, which then comes to no set twice.
   bool flush() const { return flush_; }
   /// Times below this are impossible, microseconds: neither memory nor the L2 delivers so fast, with a
   /// margin.
