@@ -70,7 +70,7 @@ const Parameter kCombine{"combine", {0, 1, 2}, "how splits are merged", {"last_b
 /// Few splits come faster by post than by the block that comes last.
 const std::string kPostedRule = "combine > 0 || splits == 1 || splits >= 8";
 
-const Parameter kAhead{"ahead", {0, 1, 2, 3}, "chunks behind a warp's ring that come into the L2 early"};
+const Parameter kAhead{"ahead", {0, 1}, "chunks behind a warp's ring that come into the L2 early"};
 
 /// What a block asks into the L2 is enough to matter and stays there until it is read; `row`: bytes of a key.
 std::string ahead_rule(const std::string& row) {
