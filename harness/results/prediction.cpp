@@ -294,10 +294,9 @@ std::optional<double> time_of(const std::vector<Timed>& times, const Load& load,
   return bounds.within(fit.at(parts_of(load)));
 }
 
-}  // namespace
-
-std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
-                                  const Holds& holds) {
+/// predict(), from problems of the same features, or of any where bytes decide.
+std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
+                                       const Holds& holds, bool any_features) {
   const OpEntry& entry = find_op(problem.op);
   std::map<std::string, Known> variants;
   double best_rate = std::numeric_limits<double>::infinity();  // us of a byte of work
@@ -317,11 +316,12 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
         auto config = config_of(*variant, times, row);
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
+        const bool counts = same || (any_features && load.memory);
         const Timed timed{place_of(load), parts_of(load),         row.time_us, sizes_of(*tuned),
-                          load.splits,    config->get(kAhead, 0), load.memory, same};
+                          load.splits,    config->get(kAhead, 0), load.memory, counts};
         for (const Config& kernel : kernels_of(*variant, *config))
           known.kernels[kernel.str()].push_back(timed);
-        if (!same) continue;
+        if (!counts) continue;
         known.problems[kernel_of(*config).str()].insert(winner.problem.key());
         best_rate = std::min(best_rate, row.time_us / load.work);
         known.configs.try_emplace(config->str(), std::move(*config));
@@ -340,6 +340,7 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
       const std::string kernel = kernel_of(config).str();
       if (kRarely * known.problems.at(kernel).size() < most) continue;
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
+      if (any_features && !load.memory) continue;
       const auto fitted = time_of(known.kernels.at(kernel), load, sizes, config.get(kAhead, 0));
       if (!fitted) continue;
       const double us = std::max(*fitted, best_rate * load.work);
@@ -347,6 +348,14 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
     }
   }
   return best;
+}
+
+}  // namespace
+
+std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
+                                  const Holds& holds) {
+  if (auto known = predict_from(wisdom, problem, facts, holds, false)) return known;
+  return predict_from(wisdom, problem, facts, holds, true);
 }
 
 }  // namespace warptune

@@ -18,8 +18,9 @@ struct Prediction {
 using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 
 /// The configuration that should be the fastest, of all that were timed on problems of the same op, dtype and
-/// features and that keep their constraints on this one; nothing where too little is known. The times of this
-/// very problem do not count.
+/// features and that keep their constraints on this one; where too little is known of these features and
+/// bytes decide, of other features; nothing where too little is known at all. The times of this very problem
+/// do not count.
 ///
 /// The times of a kernel (a variant with all its parameters but the number of splits) on other problems are
 /// fitted by what they should be made of: a constant, its whole work, the work of the busiest multiprocessor
