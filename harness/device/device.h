@@ -112,8 +112,8 @@ class Device {
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
   /// A number of each region that any change of its bytes changes (but for one case in 2^64).
   virtual std::vector<std::uint64_t> checksums(std::span<const Region> regions) = 0;
-  /// Releases what is pinned and reads twice the L2, so that nothing else is left in the caches, and nothing that
-  /// is yet to be written to memory.
+  /// Releases what is pinned and reads twice the L2, so that nothing else is left in the caches, and nothing
+  /// that is yet to be written to memory.
   virtual void flush_cache(Stream stream) = 0;
 
   /// Compiles (or finds in the cache) and loads. Throws CompileError, ResourceError, InputError.
