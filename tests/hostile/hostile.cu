@@ -118,19 +118,6 @@ __global__ void __launch_bounds__(kThreads) right_for_first_inputs(RmsNormArgs a
   }
 }
 
-__device__ __forceinline__ void keep_in_l2(const void* line) {
-  asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(line));
-}
-
-/// The right answer. Where kKeeps, every fourth row of x is to stay in the L2 until this set comes again.
-template <class T, int kHidden, bool kKeeps>
-__global__ void __launch_bounds__(kThreads) keeps_rows(RmsNormArgs args) {
-  if (kKeeps && blockIdx.x % 4 == 0)
-    for (int byte = threadIdx.x * 128; byte < kHidden * static_cast<int>(sizeof(T)); byte += kThreads * 128)
-      keep_in_l2(reinterpret_cast<const char*>(row_of<T>(args.x, kHidden)) + byte);
-  right_answer<T, kHidden>(args);
-}
-
 __device__ __forceinline__ long long now() {
   long long ns;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));

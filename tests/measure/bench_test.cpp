@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "core/error.h"
 #include "core/space.h"
@@ -117,6 +118,61 @@ class TrustedDevice : public testing::ForwardingDevice {
  private:
   DeviceFacts facts_;
 };
+
+/// Notes which inputs the launches of each timed replay read, and whether caches were flushed before it.
+class WatchedDevice : public TrustedDevice {
+ public:
+  struct Seen {
+    std::vector<const void*> inputs;
+    bool flushed = false;
+  };
+  void flush_cache(Stream stream) override {
+    flushed_ = true;
+    TrustedDevice::flush_cache(stream);
+  }
+  double time_us(Replay& replay) override {
+    read_.clear();
+    const double us = TrustedDevice::time_us(replay);
+    replays.push_back({read_, flushed_});
+    flushed_ = false;
+    return us;
+  }
+  void note(const void* input) { read_.push_back(input); }
+
+  std::vector<Seen> replays;
+
+ private:
+  std::vector<const void*> read_;
+  bool flushed_ = false;
+};
+
+// Lines that a kernel keeps in the L2 until their set comes again are no hits then.
+TEST(ColdSamples, ComeToNoSetTwiceAndBeginWithAFlushOnAGpu) {
+  for (const CacheMode cache : {CacheMode::cold, CacheMode::hot}) {
+    WatchedDevice device;
+    BenchOptions options = quick();
+    options.cache = cache;
+    Bench bench(device, find_op("rms_norm"),
+                find_op("rms_norm").op.problem({{"tokens", 64}, {"hidden", 4096}}, DType::fp32), options);
+    const void* checked = nullptr;  // what the last launch before a replay read: that of a proof
+    const Variant variant = spoiled([&](const RmsNormArgs& args) {
+      device.note(args.x);
+      if (device.replays.empty() && !checked) checked = args.x;
+    });
+    const Measurement m = bench.run(variant, {});
+    ASSERT_EQ(m.status, Status::ok) << m.detail;
+    ASSERT_GE(device.replays.size(), static_cast<std::size_t>(m.samples));
+    for (std::size_t i = device.replays.size() - m.samples; i < device.replays.size(); ++i) {
+      const auto& [inputs, flushed] = device.replays[i];
+      const std::set<const void*> different(inputs.begin(), inputs.end());
+      EXPECT_EQ(static_cast<int>(inputs.size()), m.launches_per_sample);
+      EXPECT_EQ(different.size(), cache == CacheMode::cold ? inputs.size() : 1);
+      EXPECT_EQ(flushed, cache == CacheMode::cold);
+      EXPECT_EQ(inputs.back(), checked) << "what is checked afterwards";
+    }
+    EXPECT_GT(m.launches_per_sample, 1);
+  }
+}
 
 /// Pretends to measure that a device does so much arithmetic, and counts how often it was asked.
 MeasureCeilings arithmetic_of(double tflop_per_s, int& asked) {
