@@ -294,7 +294,7 @@ std::optional<double> time_of(const std::vector<Timed>& times, const Load& load,
   return bounds.within(fit.at(parts_of(load)));
 }
 
-/// predict(), from problems of the same features, or of any where bytes decide.
+/// From problems of the same features, or of any where bytes decide.
 std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                        const Holds& holds, bool any_features) {
   const OpEntry& entry = find_op(problem.op);
@@ -354,7 +354,10 @@ std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& prob
 
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds) {
-  if (auto known = predict_from(wisdom, problem, facts, holds, false)) return known;
+  return predict_from(wisdom, problem, facts, holds, false);
+}
+std::optional<Prediction> predict_by_bytes(const Wisdom& wisdom, const Problem& problem,
+                                           const DeviceFacts& facts, const Holds& holds) {
   return predict_from(wisdom, problem, facts, holds, true);
 }
 

@@ -18,9 +18,8 @@ struct Prediction {
 using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 
 /// The configuration that should be the fastest, of all that were timed on problems of the same op, dtype and
-/// features and that keep their constraints on this one; where too little is known of these features and
-/// bytes decide, of other features; nothing where too little is known at all. The times of this very problem
-/// do not count.
+/// features and that keep their constraints on this one; nothing where too little is known. The times of this
+/// very problem do not count.
 ///
 /// The times of a kernel (a variant with all its parameters but the number of splits) on other problems are
 /// fitted by what they should be made of: a constant, its whole work, the work of the busiest multiprocessor
@@ -32,5 +31,9 @@ using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 /// nothing near was timed nothing is predicted; kernels that few problems have timed are not chosen.
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds);
+/// The same from problems of any features, where bytes take at least twice as long as arithmetic: a guess for
+/// features that were not tuned.
+std::optional<Prediction> predict_by_bytes(const Wisdom& wisdom, const Problem& problem,
+                                           const DeviceFacts& facts, const Holds& holds);
 
 }  // namespace warptune

@@ -141,6 +141,9 @@ TEST(Predict, SaysNothingWhereTooLittleIsKnown) {
   Problem other = decode_problem(16, 2048);
   other.dtype = DType::fp16;
   EXPECT_FALSE(predict_here(wisdom, other)) << "another dtype";
+  other = decode_problem(16, 2048);
+  other.dims.set("append", 1, "yes");
+  EXPECT_FALSE(predict_here(wisdom, other)) << "another feature";
 
   Wisdom few;  // five times of one kernel
   for (const std::int64_t context : {1024, 2048, 4096, 8192, 16384})
@@ -183,15 +186,17 @@ TEST(Predict, BorrowsFromOtherFeaturesWhatIsBytes) {
     problem.dims.set("append", 1, "yes");
     return problem;
   };
-  Wisdom wisdom;  // none with append, then one
+  Wisdom wisdom;  // one time with append
   for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
     wisdom.put(timed(decode_problem(batch, 2048), {ring(1)}, in_waves));
-  for (const bool timed_one : {false, true}) {
-    if (timed_one) wisdom.put(timed(with_append(16), {ring(1)}, in_waves));
-    const auto chosen = predict_here(wisdom, with_append(20));
-    ASSERT_TRUE(chosen);
-    EXPECT_NEAR(chosen->time_us, in_waves(with_append(20), ring(1)), 0.05 * chosen->time_us);
-  }
+  EXPECT_FALSE(predict_here(wisdom, with_append(20)));
+  const auto guess = predict_by_bytes(wisdom, with_append(20), h200(), all_hold);
+  ASSERT_TRUE(guess);
+  EXPECT_NEAR(guess->time_us, in_waves(with_append(20), ring(1)), 0.05 * guess->time_us);
+  wisdom.put(timed(with_append(16), {ring(1)}, in_waves));
+  const auto chosen = predict_here(wisdom, with_append(20));
+  ASSERT_TRUE(chosen);
+  EXPECT_NEAR(chosen->time_us, in_waves(with_append(20), ring(1)), 0.05 * chosen->time_us);
 }
 
 TEST(Predict, TimesThatDoNotHoldDoNotCount) {
