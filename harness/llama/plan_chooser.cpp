@@ -101,14 +101,10 @@ Wisdom::Match PlanChooser::match(const Problem& problem) const {
   if (found.winner && found.exact) return found;
   const Wisdom::Match even_one = options_.wisdom.find(even(problem), here);
   if (even_one.winner) return even_one;
-  return found;
-}
-
-/// What is fast without features is a good start with them, where its constraints admit that.
-const Winner* PlanChooser::winner_without_features(const Problem& problem) const {
+  if (found.winner) return found;
+  // What is fast without features is a good start with them, where its constraints admit that.
   const Problem without = plain(even(problem));
-  if (!options_.has_wisdom || options_.naive || without == problem) return nullptr;
-  return options_.wisdom.find(without, {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}).winner;
+  return without == problem ? found : Wisdom::Match{options_.wisdom.find(without, here).winner, false};
 }
 
 const std::string& PlanChooser::hash_of(const std::string& op, const Variant& variant) const {
@@ -129,11 +125,6 @@ std::optional<Prediction> PlanChooser::predicted(const Problem& problem) const {
   if (!options_.has_wisdom || options_.naive) return std::nullopt;
   const auto holds_here = [this](const Winner& w, const VariantTimes& t) { return holds(w, t); };
   return predict(options_.wisdom, problem, facts_, holds_here);
-}
-std::optional<Prediction> PlanChooser::guessed(const Problem& problem) const {
-  if (!options_.has_wisdom || options_.naive) return std::nullopt;
-  const auto holds_here = [this](const Winner& w, const VariantTimes& t) { return holds(w, t); };
-  return predict_by_bytes(options_.wisdom, problem, facts_, holds_here);
 }
 
 Judgement PlanChooser::judged(const Winner& winner) const {
@@ -157,12 +148,9 @@ std::optional<double> PlanChooser::tuned_us(const Problem& problem) const {
 
 std::optional<double> PlanChooser::expected_us(const Problem& problem) const {
   if (const auto us = tuned_us(problem)) return us;
-  if (const auto known = predicted(problem)) return known->time_us;
+  if (const auto guess = predicted(problem)) return guess->time_us;
   const auto [found, exact] = match(problem);
-  if (exact) return std::nullopt;
-  if (const auto us = time_of(found, problem)) return us;
-  if (const auto guess = guessed(problem)) return guess->time_us;
-  return time_of(winner_without_features(problem), problem);
+  return exact ? std::nullopt : time_of(found, problem);
 }
 
 bool PlanChooser::prefers(const Problem& whole, std::span<const Problem> parts) const {
@@ -205,51 +193,43 @@ bool PlanChooser::choose(const Problem& problem, bool quiet,
   };
 
   const auto [tuned, exact] = match(problem);
-  const Winner* const without_features = exact ? nullptr : winner_without_features(problem);
-  const Winner* const near = tuned ? tuned : without_features;
   for (std::size_t i = 0; i < options_.overrides.size(); ++i) {
     const PlanOverride& o = options_.overrides[i];
     if (o.op != problem.op) continue;
     const Variant& variant = entry.variant(o.variant);
-    const bool tuned_one = near && near->variant == o.variant && judged(*near).use != Use::refused;
+    const bool tuned_one = tuned && tuned->variant == o.variant && judged(*tuned).use != Use::refused;
     const auto why = o.config || tuned_one
-                         ? add(variant, o.config ? *o.config : near->config, PlanSource::overridden, i)
+                         ? add(variant, o.config ? *o.config : tuned->config, PlanSource::overridden, i)
                          : add_default(variant, PlanSource::overridden, i);
     if (why) {
       refuse(i, fmt::format("{}: {}", problem.key(), *why));
       tell(problem, "the override is not taken: " + *why);
     }
   }
-  const auto take_winner = [&](const Winner* winner, PlanSource source) {
-    if (!list.empty() || !winner) return;
-    const Variant* variant = find_variant(entry, winner->variant);
-    const Judgement judgement = variant ? judged(*winner) : Judgement{};
+  const auto take_winner = [&] {
+    const Variant* variant = find_variant(entry, tuned->variant);
+    const Judgement judgement = variant ? judged(*tuned) : Judgement{};
     auto why =
-        variant ? std::nullopt : std::optional(fmt::format("there is no variant '{}'", winner->variant));
+        variant ? std::nullopt : std::optional(fmt::format("there is no variant '{}'", tuned->variant));
     if (judgement.use == Use::refused)
       why = fmt::format("{}", fmt::join(judgement.refusals, "; "));
     else if (variant)
-      why = add(*variant, winner->config, source);
+      why = add(*variant, tuned->config, exact ? PlanSource::tuned : PlanSource::nearest);
     if (why) return tell(problem, "the wisdom is not taken: " + *why);
     for (const std::string& warning : judgement.warnings) tell_once("the wisdom was " + warning);
-    if (source == PlanSource::nearest && !quiet)
-      tell(problem, "takes the winner of the nearest tuned problem, " + winner->problem.key());
+    if (!exact && !quiet)
+      tell(problem, "takes the winner of the nearest tuned problem, " + tuned->problem.key());
   };
-  const auto take_prediction = [&](std::optional<Prediction> (PlanChooser::*from)(const Problem&) const) {
-    if (!list.empty()) return;
-    const auto guess = (this->*from)(problem);
-    if (!guess) return;
-    list.push_back({guess->variant, guess->config, PlanSource::predicted});
-    if (!quiet)
-      tell(problem, fmt::format("takes '{}' with {}, the fastest by the times of tuned problems",
-                                guess->variant->name, guess->config.str()));
-  };
-  if (exact) take_winner(tuned, PlanSource::tuned);
-  take_prediction(&PlanChooser::predicted);
-  if (!exact) take_winner(tuned, PlanSource::nearest);
-  take_prediction(&PlanChooser::guessed);
-  take_winner(without_features, PlanSource::nearest);
-  if (list.empty() && !near && options_.has_wisdom && !quiet)
+  if (list.empty() && exact) take_winner();
+  if (list.empty())
+    if (const auto guess = predicted(problem)) {
+      list.push_back({guess->variant, guess->config, PlanSource::predicted});
+      if (!quiet)
+        tell(problem, fmt::format("takes '{}' with {}, the fastest by the times of tuned problems",
+                                  guess->variant->name, guess->config.str()));
+    }
+  if (list.empty() && tuned && !exact) take_winner();
+  if (list.empty() && !tuned && options_.has_wisdom && !quiet)
     tell(problem, "the wisdom has nothing near; takes a default");
   if (std::ranges::any_of(list, take)) return true;
   const auto takes_default = [&](const Variant& variant) {

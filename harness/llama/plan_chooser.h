@@ -71,9 +71,7 @@ class PlanChooser {
   std::optional<double> time_of(const Winner* winner, const Problem& problem) const;
   std::optional<double> tuned_us(const Problem& problem) const;  // of an exact winner
   Wisdom::Match match(const Problem& problem) const;
-  const Winner* winner_without_features(const Problem& problem) const;
   std::optional<Prediction> predicted(const Problem& problem) const;
-  std::optional<Prediction> guessed(const Problem& problem) const;  // from other features
   Judgement judged(const Winner& winner) const;
   bool holds(const Winner& winner, const VariantTimes& times) const;
   const std::string& hash_of(const std::string& op, const Variant& variant) const;

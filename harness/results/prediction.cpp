@@ -294,9 +294,10 @@ std::optional<double> time_of(const std::vector<Timed>& times, const Load& load,
   return bounds.within(fit.at(parts_of(load)));
 }
 
-/// From problems of the same features, or of any where bytes decide.
-std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
-                                       const Holds& holds, bool any_features) {
+}  // namespace
+
+std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
+                                  const Holds& holds) {
   const OpEntry& entry = find_op(problem.op);
   std::map<std::string, Known> variants;
   double best_rate = std::numeric_limits<double>::infinity();  // us of a byte of work
@@ -316,12 +317,11 @@ std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& prob
         auto config = config_of(*variant, times, row);
         if (!config) break;
         const Load load = load_of(entry.op, *variant, *tuned, *config, facts);
-        const bool counts = same || (any_features && load.memory);
         const Timed timed{place_of(load), parts_of(load),         row.time_us, sizes_of(*tuned),
-                          load.splits,    config->get(kAhead, 0), load.memory, counts};
+                          load.splits,    config->get(kAhead, 0), load.memory, same};
         for (const Config& kernel : kernels_of(*variant, *config))
           known.kernels[kernel.str()].push_back(timed);
-        if (!counts) continue;
+        if (!same) continue;
         known.problems[kernel_of(*config).str()].insert(winner.problem.key());
         best_rate = std::min(best_rate, row.time_us / load.work);
         known.configs.try_emplace(config->str(), std::move(*config));
@@ -340,7 +340,6 @@ std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& prob
       const std::string kernel = kernel_of(config).str();
       if (kRarely * known.problems.at(kernel).size() < most) continue;
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
-      if (any_features && !load.memory) continue;
       const auto fitted = time_of(known.kernels.at(kernel), load, sizes, config.get(kAhead, 0));
       if (!fitted) continue;
       const double us = std::max(*fitted, best_rate * load.work);
@@ -348,17 +347,6 @@ std::optional<Prediction> predict_from(const Wisdom& wisdom, const Problem& prob
     }
   }
   return best;
-}
-
-}  // namespace
-
-std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
-                                  const Holds& holds) {
-  return predict_from(wisdom, problem, facts, holds, false);
-}
-std::optional<Prediction> predict_by_bytes(const Wisdom& wisdom, const Problem& problem,
-                                           const DeviceFacts& facts, const Holds& holds) {
-  return predict_from(wisdom, problem, facts, holds, true);
 }
 
 }  // namespace warptune

@@ -31,9 +31,5 @@ using Holds = std::function<bool(const Winner&, const VariantTimes&)>;
 /// nothing near was timed nothing is predicted; kernels that few problems have timed are not chosen.
 std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, const DeviceFacts& facts,
                                   const Holds& holds);
-/// The same from problems of any features, where bytes take at least twice as long as arithmetic: a guess for
-/// features that were not tuned.
-std::optional<Prediction> predict_by_bytes(const Wisdom& wisdom, const Problem& problem,
-                                           const DeviceFacts& facts, const Holds& holds);
 
 }  // namespace warptune

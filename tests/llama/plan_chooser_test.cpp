@@ -148,12 +148,6 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
           {{"batch", 1}, {"q_heads", 32}, {"kv_heads", kv_heads}, {"head_dim", 128}, {"context", context}});
       EXPECT_TRUE(variant.ends_with("_ring") || variant == "mma_direct") << context << ' ' << variant;
     }
-    for (const char* feature : {"page_size", "window"}) {
-      Assignment dims{
-          {"batch", 1}, {"q_heads", 32}, {"kv_heads", kv_heads}, {"head_dim", 128}, {"context", 4096}};
-      dims.set(feature, 256);
-      chosen("attention_decode", dims);
-    }
   }
 }
 

@@ -190,9 +190,6 @@ TEST(Predict, BorrowsFromOtherFeaturesWhatIsBytes) {
   for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
     wisdom.put(timed(decode_problem(batch, 2048), {ring(1)}, in_waves));
   EXPECT_FALSE(predict_here(wisdom, with_append(20)));
-  const auto guess = predict_by_bytes(wisdom, with_append(20), h200(), all_hold);
-  ASSERT_TRUE(guess);
-  EXPECT_NEAR(guess->time_us, in_waves(with_append(20), ring(1)), 0.05 * guess->time_us);
   wisdom.put(timed(with_append(16), {ring(1)}, in_waves));
   const auto chosen = predict_here(wisdom, with_append(20));
   ASSERT_TRUE(chosen);
