@@ -71,9 +71,9 @@ std::vector<Tile> rows() {
            " pdl=0 combine=kernel combine_block=128",
        "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && batch * kv_heads >= sms",
-       "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 ahead<=2 combine=last_block pdl=1", among, kH200},
+       "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 ahead<=1 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90 && batch * kv_heads >= sms",
-       "splits=1 warps=4 keys=16 stages=3 ahead<=2 combine=last_block pdl=1", among, kH200},
+       "splits=1 warps=4 keys=16 stages=3 ahead<=1 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 1024 : 256)",
        "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
        "warps_per_sm=8 keys=32 combine<=cluster "
