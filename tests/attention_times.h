@@ -30,7 +30,8 @@ inline Problem decode_problem(std::int64_t batch, std::int64_t context, std::int
 
 /// A configuration of mma_ring.
 inline Config ring(std::int64_t splits, std::int64_t warps = 8) {
-  Config config{{"splits", splits}, {"warps", warps}, {"keys", 128 / warps}, {"stages", 2}, {"ahead", 0}};
+  Config config{{"splits", splits}, {"warps", warps}, {"keys", 128 / warps},
+                {"stages", 2},      {"under_way", 1}, {"ahead", 0}};
   const bool posted = splits > 1 && splits < 8;
   config.set("combine", posted ? 2 : 0, posted ? "posted" : "last_block");
   config.set("pdl", 1);

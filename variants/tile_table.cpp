@@ -22,6 +22,8 @@ const std::string kHeadsPerBlock =
 /// 16 bytes of a cached row per lane.
 const std::string kLanes =
     "threads_per_key<=head_dim*(kv_dtype==0?dtype_bytes:1)/16 threads_per_value=threads_per_key";
+/// At least 32 KB of each multiprocessor, so 64 where a row of the cache has 256 bytes.
+const std::string kUnderWay = "under_way<=kv_dtype>0||head_dim<=64?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack==1?q_len*q_heads/kv_heads:q_len)",
@@ -73,7 +75,8 @@ std::vector<Tile> rows() {
       {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && batch * kv_heads >= sms",
        "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 ahead<=1 combine=last_block pdl=1", among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90 && batch * kv_heads >= sms",
-       "splits=1 warps=4 keys=16 stages=3 ahead<=1 combine=last_block pdl=1", among, kH200},
+       "splits=1 warps=4 keys<=32 stages<=3 " + kUnderWay + " ahead<=1 combine=last_block pdl=1", among,
+       kH200},
       {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 1024 : 256)",
        "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
        "warps_per_sm=8 keys=32 combine<=cluster "
@@ -88,8 +91,9 @@ std::vector<Tile> rows() {
        "combine<=posted pdl=1",
        among, kH200},
       {"attention_decode", "mma_ring", "arch >= 90",
-       "splits<=sms/(batch*kv_heads) warps<=8 keys=16 stages<=3 ahead<=1 combine<=posted pdl=1", among,
-       kH200},
+       "splits<=sms/(batch*kv_heads) warps=4 keys<=32 stages<=3 " + kUnderWay +
+           " ahead<=1 combine<=splits>=8?0:2 pdl=1",
+       among, kH200},
       {"attention_decode", "mma_direct", "q_heads > kv_heads",
        "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 keys=16 "
        "combine<=posted pdl=0",

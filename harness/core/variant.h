@@ -30,7 +30,7 @@ struct Launch {
   std::int64_t shared_bytes = 0;  // dynamic
   bool pdl = false;
   unsigned cluster = 1;  // blocks per cluster along x
-  bool per_sm = false;   // grid.x counts blocks per SM
+  bool per_sm = false;   // grid.x counts blocks per SM; no more of them than `pieces`
   // What a prediction of times asks for (results/prediction.h):
   double pieces = 0;   // of work that persistent blocks share; 0: every block is one
   double padding = 1;  // work done over work asked for: tiles need not be full

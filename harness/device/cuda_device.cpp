@@ -279,7 +279,11 @@ class CudaDevice : public Device {
         continue;
       }
       Launch launch = stage->launch(problem, config);
-      if (launch.per_sm) launch.grid.x *= static_cast<unsigned>(facts_.sms);
+      if (launch.per_sm) {
+        const unsigned blocks = launch.grid.x * static_cast<unsigned>(facts_.sms);
+        launch.grid.x =
+            launch.pieces > 0 ? static_cast<unsigned>(std::min<double>(blocks, launch.pieces)) : blocks;
+      }
       Kernel kernel(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
           launch);

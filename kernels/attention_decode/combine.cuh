@@ -3,6 +3,8 @@
 // query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
 // head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
 #include "attention_decode/output.cuh"
+#include "common/first_threads.cuh"
+#include "common/last_to_arrive.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
@@ -66,21 +68,6 @@ __device__ __forceinline__ void merge_warps(const float* rows, const SoftmaxStat
   }
 }
 
-/// True in every thread of the block that is the last of `blocks` to come here; sees what the others wrote
-/// and leaves the counter at zero.
-__device__ __forceinline__ bool last_to_arrive(unsigned* arrivals, int blocks) {
-  __shared__ bool last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    last = atomicAdd(arrivals, 1u) == static_cast<unsigned>(blocks - 1);
-    if (last) *arrivals = 0;
-  }
-  __syncthreads();
-  __threadfence();
-  return last;
-}
-
 /// Floats of shared memory that combine_splits needs besides the weights.
 template <int kBlock>
 inline constexpr int kCombineFloats = kBlock * 4;
@@ -110,7 +97,7 @@ __device__ __forceinline__ void combine_splits(
     for (int s = lane; s < active; s += 32) weights[h * kSplits + s] *= sum > 0.0f ? 1.0f / sum : 0.0f;
     if (lane == 0) out.put_lse(h, {max, sum});
   }
-  __syncthreads();
+  sync_first<kBlock>();
 
   const auto sum_column = [&](int column, int team) {
     const int head = column / kPerRow;
@@ -135,7 +122,7 @@ __device__ __forceinline__ void combine_splits(
   } else {
     const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
     if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
-    __syncthreads();
+    sync_first<kBlock>();
     if (threadIdx.x < kColumns) {
       Vec<float, 4> x = {};
 #pragma unroll

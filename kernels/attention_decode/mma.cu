@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
       });
   if constexpr (kLastBlock) {
     __shared__ float weights[kGroup * kSplits];
-    if (last_to_arrive(workspace.arrivals + first_row, range.active))
+    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active))
       combine_splits<T, kQHeads, kHeadDim, kSplits, kGroup, kBlock>(
           workspace, first_row, range.active, out, weights, reinterpret_cast<float*>(shared));
   }

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
   if constexpr (P::kAppend) __syncthreads();  // nobody reads the new rows any more
   Merge& merge = *reinterpret_cast<Merge*>(shared);
   group.store(merge);
-  merge.finish(args, first_row, output, drawn);
+  merge.finish(args, first_row, split, output, drawn);
 }
 
 }  // namespace warptune

@@ -6,6 +6,7 @@
 #include "attention_decode/cache.cuh"
 #include "attention_decode/query_pieces.cuh"
 #include "common/cosine_sine.cuh"
+#include "common/first_threads.cuh"
 #include "common/reduce.cuh"
 
 namespace warptune {
@@ -51,7 +52,7 @@ struct RingAppend {
     if (angle() < kHalf)
       rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), weights.frequency));
     const long long to = writes ? cache.row(position) : 0;
-    __syncthreads();
+    sync_first<kBlock>();
     if (kHeads == 0 && !attends) return;
 
 #pragma unroll
@@ -102,7 +103,7 @@ struct RingAppend {
         if (writes) (which == 0 ? cache.k_scales : cache.v_scales)[to] = scale;
       }
     }
-    __syncthreads();
+    sync_first<kBlock>();
   }
 
   /// Adds the bias to a lane's pieces of a query row and rotates them. Piece i begins at column(i); piece

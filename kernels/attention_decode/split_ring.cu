@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
     }
     if (lane == 0) merge.warps.states[warp][h] = {fmaxf(top[h], kNoScore), total};
   }
-  merge.finish(args, first_row, output, drawn);
+  merge.finish(args, first_row, split, output, drawn);
 }
 
 }  // namespace warptune

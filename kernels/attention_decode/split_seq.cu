@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_seq(AttentionDe
   });
   if constexpr (kCombine == kCombineLastBlock) {
     __shared__ float weights[kHeads * kSplits];
-    if (last_to_arrive(workspace.arrivals + first_row, range.active))
+    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active))
       combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, range.active, out, weights, rows);
   }
 }

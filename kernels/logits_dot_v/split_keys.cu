@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_split_keys(LogitsDotVArgs
   unsigned* arrivals =
       reinterpret_cast<unsigned*>(static_cast<float*>(args.workspace) + pieces * kSplits * kRow) + piece;
   sums.merge(rows, [&](int i, float value) { partial[split * kRow + i] = value; });
-  if (!last_to_arrive(arrivals, active)) return;
+  if (!last_to_arrive<kBlock>(arrivals, active)) return;
   for (int i = threadIdx.x; i < kRow; i += kBlock) {
     float value = 0.0f;
     for (int s = 0; s < active; ++s) value += __ldcg(partial + s * kRow + i);

@@ -1,9 +1,10 @@
 // What reading K and V takes: the rings of bulk copies of decode attention with no arithmetic behind them,
 // beside the kernel that attends to what they bring. ring_stream.sh builds it; the CSV goes to stdout.
-//   ranges  as the kernel reads: chunks of keys dealt to blocks in ranges, to the warps of a block in turns
+//   ranges  chunks of keys dealt to blocks in ranges, to the warps of a block in turns; whole rings under way
+//   paced   the same, of each ring as much under way as the kernel asks for at once
 //   queue   128 or 132 blocks, one per multiprocessor; the last tenth of the chunks goes one by one to warps
 //           that are done with their ranges, so that multiprocessors that read faster read more
-//   kernel  the winner of results/h200/attention.csv; `ranges` has its blocks, warps, chunks and stages
+//   kernel  the winner of results/h200/attention.csv; `ranges` has its warps, chunks and stages
 // A sample: 256 MB of something else are read; then, between events, a graph of one launch (as isolated rows
 // are timed) or of eight (as cold rows are), each on a set of K and V of its own. The ways of a row are
 // sampled in turn.
@@ -175,12 +176,21 @@ void launch(void (*kernel)(Args), Args args, dim3 grid, int threads, std::size_t
   CHECKED(cudaLaunchKernelEx(&config, kernel, args));
 }
 
+unsigned multiprocessors_of_device() {
+  int device = 0, count = 0;
+  CHECKED(cudaGetDevice(&device));
+  CHECKED(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return static_cast<unsigned>(count);
+}
+
 /// One row of decode attention, bf16, and its winner.
 struct Row {
   const char* variant;
-  int batch, q_heads, kv_heads, context, splits, warps, keys, stages, ahead;
+  int batch, q_heads, kv_heads, context, splits, warps, keys, stages, under_way, ahead;
   void (*kernel)(AttentionDecodeArgs) = nullptr;
-  std::size_t merge_bytes = 0;
+  dim3 kernel_grid = {};
+  int kernel_threads = 0;
+  std::size_t kernel_shared = 0;
 
   std::string name() const {
     return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " B" + std::to_string(batch) + " S" +
@@ -189,11 +199,10 @@ struct Row {
   int chunk_bytes() const { return keys * kHeadDim * static_cast<int>(sizeof(bf16)); }
   int chunks() const { return batch * kv_heads * context / keys; }
   std::size_t ring_bytes() const { return warps * stages * (2ull * chunk_bytes() + sizeof(BulkBarrier)); }
-  std::size_t kernel_shared() const { return std::max(ring_bytes(), merge_bytes) + 128; }
 };
 /// With mma_ring, or else split_ring.
-template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages, int kAhead,
-          int kCombine = kMergeLastBlock>
+template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages,
+          int kUnderWay, int kAhead, int kCombine = kMergeLastBlock>
 Row tuned(int batch, int context) {
   using P = DecodeProblem<bf16, kQHeads, kKvHeads, kHeadDim>;
   Row row{kMma ? "mma_ring" : "split_ring",
@@ -205,19 +214,29 @@ Row tuned(int batch, int context) {
           kWarps,
           kKeys,
           kStages,
+          kUnderWay,
           kAhead};
-  row.merge_bytes = sizeof(RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>);
-  if constexpr (kMma)
-    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kAhead, kSplits, kCombine>;
-  else
+  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
+  if constexpr (kMma) {
+    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kUnderWay, kAhead, kSplits, kCombine>;
+    row.kernel_grid = dim3(multiprocessors_of_device());
+    row.kernel_threads = 32 * kWarps + 32;
+    row.kernel_shared = FedRings<P, kKeys, kWarps, kStages, kUnderWay, kAhead, kSplits>::kEnd + sizeof(Merge);
+  } else {
+    static_assert(kUnderWay == kStages);
     row.kernel = attention_decode_split_ring<P, P::kGroup, kWarps, kKeys, kStages, kAhead, kSplits, kCombine>;
+    row.kernel_grid = dim3(kSplits, kKvHeads, batch);
+    row.kernel_threads = 32 * kWarps;
+    row.kernel_shared = std::max(row.ring_bytes(), sizeof(Merge)) + 128;
+  }
   return row;
 }
 
 /// K and V for every launch of a chain, large enough for every row, and what the kernels take besides.
 struct Inputs {
   static constexpr int kMostRows = 64 * 32;
-  static constexpr int kWorkspace = 64 * (16 * (kHeadDim + 2) + 1);  // 64 heads, 16 splits: those of batch 1
+  static constexpr int kWorkspace =
+      64 * (16 * (kHeadDim + 2) + 1) + 4;  // 64 heads, 16 splits: those of batch 1
   Device<bf16> k = random_values(kChain * kCacheBytes / 2, 1), v = random_values(kChain * kCacheBytes / 2, 2);
   Device<bf16> q = random_values(kMostRows * kHeadDim, 5), out = allocate<bf16>(kMostRows * kHeadDim);
   Device<int> lengths = allocate<int>(kMostRows);
@@ -232,29 +251,36 @@ struct Inputs {
 /// A way to read a row: `enqueue(stream, number, set)` is launch `number` of a sample.
 struct Way {
   const char* what;
+  int under_way;  // chunks of a ring
   dim3 grid;
   bool leaves_visits;
   std::function<void(cudaStream_t, int, int)> enqueue;
 };
 
-Way rings(const Row& row, const Inputs& in, dim3 grid, bool queue) {
+Way rings(const Row& row, const Inputs& in, const char* what, dim3 grid, int stages, bool queue) {
   const int slices = static_cast<int>(grid.y), chunks = row.chunks() / slices,
             in_ranges = queue ? static_cast<int>(chunks * (1 - kOfQueue)) : chunks;
   if (row.chunks() % slices != 0 || in_ranges / static_cast<int>(grid.x) < row.warps)
     throw std::runtime_error(row.name() + " cannot be dealt like that");
-  return {queue ? "queue" : "ranges", grid, true, [=, &in](cudaStream_t stream, int number, int set) {
+  return {what, stages, grid, true, [=, &in](cudaStream_t stream, int number, int set) {
             const auto bytes = [](const bf16* cache) {
               return reinterpret_cast<const unsigned char*>(cache);
             };
             launch(queue ? ring_stream<true> : ring_stream<false>,
-                   RingArgs{bytes(in.k_of(set)), bytes(in.v_of(set)), chunks, row.chunk_bytes(), row.stages,
+                   RingArgs{bytes(in.k_of(set)), bytes(in.v_of(set)), chunks, row.chunk_bytes(), stages,
                             in_ranges, in.tickets.get() + number * kMostSlices, in.visits.get()},
                    grid, 32 * row.warps, row.ring_bytes(), stream);
           }};
 }
+Way ranges(const Row& row, const Inputs& in, int stages) {
+  return rings(row, in, stages < row.stages ? "paced" : "ranges", dim3(row.splits, row.kv_heads * row.batch),
+               stages, false);
+}
+Way queue(const Row& row, const Inputs& in, dim3 grid) {
+  return rings(row, in, "queue", grid, row.stages, true);
+}
 Way kernel(const Row& row, const Inputs& in) {
-  const dim3 grid(row.splits, row.kv_heads, row.batch);
-  return {"kernel", grid, false, [=, &in](cudaStream_t stream, int, int set) {
+  return {"kernel", row.under_way, row.kernel_grid, false, [=, &in](cudaStream_t stream, int, int set) {
             launch(row.kernel,
                    AttentionDecodeArgs{.q = in.q.get(),
                                        .k_cache = in.k_of(set),
@@ -265,7 +291,7 @@ Way kernel(const Row& row, const Inputs& in) {
                                        .batch = row.batch,
                                        .capacity = row.context,
                                        .scale = 1 / std::sqrt(static_cast<float>(kHeadDim))},
-                   grid, 32 * row.warps, row.kernel_shared(), stream);
+                   row.kernel_grid, row.kernel_threads, row.kernel_shared, stream);
           }};
 }
 
@@ -347,9 +373,9 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
     std::array<std::vector<double>, 3> done;
   };
   std::vector<Entrant> entrants;
-  for (Way& way : std::vector<Way>{rings(row, in, dim3(row.splits, row.kv_heads * row.batch), false),
-                                   rings(row, in, dim3(16, 8), true), rings(row, in, dim3(33, 4), true),
-                                   kernel(row, in)}) {
+  for (Way& way :
+       std::vector<Way>{ranges(row, in, row.stages), ranges(row, in, row.under_way),
+                        queue(row, in, dim3(16, 8)), queue(row, in, dim3(33, 4)), kernel(row, in)}) {
     std::array<Replay, 2> replays{record(way, launches, 0, stream), record(way, launches, 1, stream)};
     entrants.push_back({std::move(way), std::move(replays), {}, {}});
   }
@@ -373,10 +399,10 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
     const auto [low, high] = median_interval(e.us);
     const double us = median(e.us);
     const long long bytes = 2ll * row.chunks() * row.chunk_bytes();
-    std::printf("%s,%s,%s,%d,%lld,%u,%d,%d,%d,%.2f,%.2f,%.2f,%.0f,%.4f", row.name().c_str(), row.variant,
+    std::printf("%s,%s,%s,%d,%lld,%u,%d,%d,%d,%d,%.2f,%.2f,%.2f,%.0f,%.4f", row.name().c_str(), row.variant,
                 e.way.what, launches, bytes, e.way.grid.x * e.way.grid.y * e.way.grid.z, row.warps,
-                row.chunk_bytes(), row.stages, us, low, high, static_cast<double>(bytes) / us / 1000,
-                us / median(entrants[0].us));
+                row.chunk_bytes(), row.stages, e.way.under_way, us, low, high,
+                static_cast<double>(bytes) / us / 1000, us / median(entrants[0].us));
     if (launches == 1 && e.way.leaves_visits)  // in a chain launches overlap
       std::printf(",%.1f,%.1f,%.1f\n", median(e.done[0]), median(e.done[1]), median(e.done[2]));
     else
@@ -385,16 +411,18 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
 }
 
 int run() {
-  const Row rows[] = {
-      tuned<true, 64, 8, 16, 8, 16, 3, 1>(1, 131072), tuned<true, 32, 8, 16, 8, 16, 3, 1>(1, 32768),
-      tuned<false, 32, 32, 4, 8, 16, 3, 0, kMergePosted>(1, 16384),
-      tuned<false, 32, 32, 1, 8, 16, 2, 0>(32, 2048), tuned<true, 32, 8, 1, 4, 32, 2, 0>(64, 4096)};
+  const Row rows[] = {tuned<true, 64, 8, 16, 4, 32, 3, 1, 1>(1, 131072),
+                      tuned<true, 32, 8, 16, 4, 32, 3, 1, 1, kMergePosted>(1, 32768),
+                      tuned<false, 32, 32, 4, 8, 16, 3, 3, 0, kMergePosted>(1, 16384),
+                      tuned<true, 32, 32, 1, 4, 32, 3, 1, 1>(32, 2048),
+                      tuned<true, 32, 8, 1, 4, 32, 3, 1, 1>(64, 4096)};
   const Inputs in;
   const Stream stream = make_stream();
   Timer timer(stream.get());
   CHECKED(cudaDeviceSynchronize());
   std::puts(
-      "row,variant,what,launches,bytes,blocks,warps,chunk_bytes,stages,time_us,ci_low_us,ci_high_us,gb_per_s,"
+      "row,variant,what,launches,bytes,blocks,warps,chunk_bytes,stages,under_way,time_us,ci_low_us,ci_high_"
+      "us,gb_per_s,"
       "over_ranges,first_sm_done_us,median_sm_done_us,last_sm_done_us");
   for (const Row& row : rows)
     for (const int launches : {1, kChain}) measure(row, in, launches, timer, stream.get());

@@ -46,7 +46,10 @@ TEST(Predict, SplitsSoThatWavesAreFull) {
 }
 
 TEST(Predict, ClustersOfFourLeaveMultiprocessorsIdle) {
-  Config clusters = ring(4);
+  Config posted{{"splits", 4}, {"warps", 8}, {"warps_per_sm", 8}, {"keys", 16}};  // of mma_direct
+  posted.set("combine", 2, "posted");
+  posted.set("pdl", 1);
+  Config clusters = posted;
   clusters.set("combine", 1, "cluster");
   const TimeOf time_of = [](const Problem& p, const Config& c) {  // clusters merge for nothing
     const bool cluster = c["combine"] == 1;
@@ -57,13 +60,13 @@ TEST(Predict, ClustersOfFourLeaveMultiprocessorsIdle) {
   Wisdom wisdom;
   for (const std::int64_t context : {1024, 4096})
     for (const std::int64_t batch : {3, 5, 6, 7, 10, 14, 20, 28})
-      wisdom.put(timed(decode_problem(batch, context), {ring(4), clusters}, time_of));
+      wisdom.put(timed(decode_problem(batch, context), {posted, clusters}, time_of, "mma_direct"));
   for (const std::int64_t batch : {4, 8, 9, 11, 12, 15})
     for (const std::int64_t context : {1024, 2000}) {
       const Problem problem = decode_problem(batch, context);
       const auto chosen = predict_here(wisdom, problem);
       ASSERT_TRUE(chosen) << problem.key();
-      const bool better = time_of(problem, clusters) < time_of(problem, ring(4));
+      const bool better = time_of(problem, clusters) < time_of(problem, posted);
       EXPECT_EQ(chosen->config["combine"], better ? 1 : 2) << problem.key();
     }
 }

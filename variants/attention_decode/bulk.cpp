@@ -17,20 +17,32 @@ struct Rings {
   std::int64_t slot_bytes;       // a chunk of K and V, with scales
   std::int64_t row_bytes;        // of the caches
   std::int64_t new_q_bytes = 0;  // of queries that have taken the new position, in shared memory
+  bool stays = false;            // one block per multiprocessor, a warp of which feeds the rings
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
     const std::int64_t slots = c["warps"] * c.get("stages", 0), row = 4 * (p["head_dim"] + 2);
     const std::int64_t append =  // new rows, angles
         p["append"] ? 2 * row_bytes + new_q_bytes + 4 * p["head_dim"] + 64 : 0;
-    const std::int64_t weights = 4 * heads * c["splits"], sums = 16 * 32 * c["warps"];
-    const std::int64_t merge = (c["warps"] + 1) * heads * row + weights + sums;
-    return std::max(slots * (slot_bytes + 8) + append, merge + 64) + 128;  // 64, 128: alignment
+    const std::int64_t many = c["splits"] > 16 ? 4 * heads * c["splits"] + 16 * 32 * c["warps"] : 0;
+    const std::int64_t merge = (c["warps"] + (c["combine"] == 1)) * heads * row + many + 80;  // 80: alignment
+    if (stays) return slots * (slot_bytes + 32) + append + merge;
+    return std::max(slots * (slot_bytes + 8) + append, merge);
   }
   std::int64_t workspace_bytes(const Problem& p, const Config& c) const {
-    if (c["splits"] == 1 || c["combine"] == 1) return 0;
-    return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4;
+    const std::int64_t tickets = stays ? 16 : 0;
+    if (c["splits"] == 1 || c["combine"] == 1) return tickets;
+    return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4 + tickets;
   }
   Launch launch(const Problem& p, const Config& c) const {
+    const double shares = 1.0 * c["splits"] * p["q_heads"] / heads * p["batch"];
+    if (stays)
+      return {.grid = {1},
+              .block = {as_unsigned(32 * c["warps"] + 32)},
+              .shared_bytes = shared_bytes(p, c),
+              .pdl = c["pdl"] != 0,
+              .per_sm = true,
+              .pieces = shares,
+              .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
     return {.grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / heads), as_unsigned(p["batch"])},
             .block = {as_unsigned(32 * c["warps"])},
             .shared_bytes = shared_bytes(p, c),
@@ -52,6 +64,11 @@ Rings mma_rings(const Problem& p, const Config& c) {
           .slot_bytes = 2 * c["keys"] * (row + scale),
           .row_bytes = row,
           .new_q_bytes = heads * (2 * p["head_dim"] + 64)};
+}
+Rings fed_rings(const Problem& p, const Config& c) {
+  Rings rings = mma_rings(p, c);
+  rings.stays = true;
+  return rings;
 }
 
 /// A stage and a workspace of the rings that `rings` gives.
@@ -82,7 +99,7 @@ std::string ahead_rule(const std::string& row) {
 /// The partial results of the warps fit into shared memory.
 std::string merge_rule(const std::string& heads) {
   return "4 * " + heads +
-         " * ((warps + 1) * (head_dim + 2) + splits) + 512 * warps <= shared_per_block - 1024";
+         " * ((warps + (combine == 1)) * (head_dim + 2) + splits) + 512 * warps <= shared_per_block - 1024";
 }
 
 Variant split_ring() {
@@ -131,38 +148,39 @@ const std::string kGroupRule = kCacheRow +
                                "&& deterministic == 0 && page_size % keys == 0";
 
 Variant mma_ring() {
-  const std::string rings = "warps * stages * 2 * keys * " + kCacheRow;
+  const std::string chunk = "2 * keys * " + kCacheRow, rings = "warps * stages * " + chunk,
+                    bytes_under_way = "warps * under_way * " + chunk;
   return {
       .name = "mma_ring",
-      .idea = "rings of bulk copies, the products of a whole group of heads on tensor cores",
+      .idea = "rings of bulk copies that a warp of its own feeds, groups of heads on tensor cores",
       .parameters = {{"splits", {1, 2, 4, 8, 16}, "blocks that share the keys of a sequence"},
-                     {"warps", {4, 8}, "warps per block"},
+                     {"warps", {4, 8}, "warps per block that attend"},
                      {"keys", {16, 32, 64}, "keys per chunk"},
                      {"stages", {2, 3, 4}, "chunks in a warp's ring"},
+                     {"under_way", {1, 2, 3}, "of them, asked for and not yet there"},
                      kAhead,
-                     kCombine,
+                     {"combine", {0, 2}, "how splits are merged", {"last_block", "cluster", "posted"}},
                      pdl_parameter()},
       .constraints =
-          {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2", ahead_rule(kCacheRow),
-           rings + " + warps * stages * (8 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
-               " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim) <= shared_per_block - 320",
-           merge_rule("q_heads / kv_heads"),
-           // bytes under way, enough of them
-           rings + " >= 60000 || warps * stages * keys * splits >= context",
-           "splits == 1 || splits * warps * keys <= 2 * context",
-           // blocks of a large cluster find room at once where two fit into a multiprocessor
-           kPostedRule,
-           "combine == 0 || (splits > 1 && splits <= 16 && (combine == 2 || splits <= 8 || " + rings +
-               " <= 100000))",
-           // enough blocks for the device, but few waves
+          {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2", ahead_rule(kCacheRow), "under_way <= stages",
+           rings + " + warps * stages * (32 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
+               " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim + 64) + 4 * warps * q_heads / "
+               "kv_heads * "
+               "(head_dim + 2) + 80 <= shared_per_block",
+           // bytes under way, enough of them and not too many, and of a ring
+           bytes_under_way + " <= 140000",
+           "(" + bytes_under_way + " >= 60000 && " + rings +
+               " >= 90000) || warps * stages * keys * splits >= context",
+           "splits == 1 || splits * warps * keys <= 2 * context", "splits > 1 || combine == 0", kPostedRule,
+           // enough blocks for the device, but few shares for each
            "splits * batch * kv_heads <= 8 * sms || splits == 1",
            "splits * batch * kv_heads * 2 >= sms || splits >= 16 || splits * warps * keys >= context"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {ring_stage("attention_decode/mma_ring.cu",
                             "attention_decode_mma_ring<" + kDecodeProblem +
-                                ", {warps}, {keys}, {stages}, {ahead}, {splits}, {combine}>",
-                            mma_rings)},
-      .workspace_bytes = ring_workspace(mma_rings),
+                                ", {warps}, {keys}, {stages}, {under_way}, {ahead}, {splits}, {combine}>",
+                            fed_rings)},
+      .workspace_bytes = ring_workspace(fed_rings),
   };
 }
 
