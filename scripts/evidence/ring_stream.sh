@@ -4,7 +4,7 @@
 #   scripts/evidence/ring_stream.sh --out results/h200/evidence [--program P]
 # --program: ring_stream, built before; without it nvcc builds it (half a minute). Takes 10 seconds on an H200.
 # Bar: in a chain of launches, as cold rows are timed, no kernel takes more than 3 % longer than its rings alone.
-# ring_stream.csv has a line per row, way (what: ranges, queue, kernel) and launches per sample: bytes of K and V;
+# ring_stream.csv has a line per row, way (what: ranges, paced, queue, kernel) and launches per sample: bytes of K and V;
 # blocks, warps of each, bytes of a chunk of K (V has as many), stages; time_us per launch with its interval ci_low_us
 # and ci_high_us; gb_per_s; over_ranges, the time over that of ranges; and of single launches the us from the first
 # block's begin to when the first, the median and the last multiprocessor had read its share.
