@@ -47,6 +47,10 @@ const auto kAppends = ::testing::Values(
     dims(1, 4, 2, 64, 1, {kAppend}), dims(2, 4, 2, 64, 17, {kAppend, kBias}),
     dims(5, 4, 1, 128, 300, {kAppend, kBias, kUneven}), dims(4, 8, 1, 80, 65, {kAppend, kUneven, kDsx}),
     dims(1, 7, 1, 96, 129, {kAppend, kBias, kDsx}), dims(1, 2, 2, 256, 1000, {kAppend}));
+// More heads, or splits of them, than a GPU has multiprocessors: blocks that stay draw tickets.
+const auto kManyShares =
+    ::testing::Values(dims(90, 4, 2, 64, 130, {kUneven}), dims(150, 2, 1, 128, 70, {kUneven}),
+                      dims(80, 4, 2, 128, 40, {kAppend, kBias, kUneven}));
 // Rows that are not whole 16 bytes: only the scalar variants take them.
 const auto kOddHeads = ::testing::Values(dims(2, 3, 1, 6, 40, {kUneven}), dims(1, 2, 2, 50, 100));
 
@@ -57,6 +61,7 @@ WARPTUNE_SHAPES(Contexts);
 WARPTUNE_SHAPES(HeadDims);
 WARPTUNE_SHAPES(Groups);
 WARPTUNE_SHAPES(UnevenLengths);
+WARPTUNE_SHAPES(ManyShares);
 WARPTUNE_SHAPES(Layouts);
 WARPTUNE_SHAPES(Appends);
 WARPTUNE_SHAPES(OddHeads);
