@@ -34,21 +34,20 @@ struct Rings {
     return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4 + tickets;
   }
   Launch launch(const Problem& p, const Config& c) const {
-    const double shares = 1.0 * c["splits"] * p["q_heads"] / heads * p["batch"];
-    if (stays)
-      return {.grid = {1},
-              .block = {as_unsigned(32 * c["warps"] + 32)},
-              .shared_bytes = shared_bytes(p, c),
-              .pdl = c["pdl"] != 0,
-              .per_sm = true,
-              .pieces = shares,
-              .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
-    return {.grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / heads), as_unsigned(p["batch"])},
-            .block = {as_unsigned(32 * c["warps"])},
-            .shared_bytes = shared_bytes(p, c),
-            .pdl = c["pdl"] != 0,
-            .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
-            .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
+    Launch launch{
+        .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / heads), as_unsigned(p["batch"])},
+        .block = {as_unsigned(32 * c["warps"])},
+        .shared_bytes = shared_bytes(p, c),
+        .pdl = c["pdl"] != 0,
+        .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
+        .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
+    if (stays) {
+      launch.pieces = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z;
+      launch.grid = {1};
+      launch.per_sm = true;
+      launch.block.x += 32;
+    }
+    return launch;
   }
 };
 
@@ -165,8 +164,7 @@ Variant mma_ring() {
           {"arch >= 90", kGroupRule, "pdl == 1 || stages == 2", ahead_rule(kCacheRow), "under_way <= stages",
            rings + " + warps * stages * (32 + kv_scale * 8 * keys) + append * (2 * " + kCacheRow +
                " + q_heads / kv_heads * (2 * head_dim + 64) + 4 * head_dim + 64) + 4 * warps * q_heads / "
-               "kv_heads * "
-               "(head_dim + 2) + 80 <= shared_per_block",
+               "kv_heads * (head_dim + 2) + 80 <= shared_per_block",
            // bytes under way, enough of them and not too many, and of a ring
            bytes_under_way + " <= 140000",
            "(" + bytes_under_way + " >= 60000 && " + rings +
