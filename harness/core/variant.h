@@ -35,6 +35,7 @@ struct Launch {
   double pieces = 0;   // of work that persistent blocks share; 0: every block is one
   double padding = 1;  // work done over work asked for: tiles need not be full
   double longest = 1;  // work of the warp that has most over an even share: chunks are not cut
+  int registers = 0;   // of a thread, roughly; 0: not known
 };
 
 /// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see

@@ -25,10 +25,10 @@ constexpr std::size_t kRarely = 8;     // times fewer problems that timed a kern
 constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
 constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
                                           "kv_len", "q_heads", "kv_heads", "uneven"};
-constexpr std::string_view kSplits = "splits", kWarps = "warps", kWarpsPerSm = "warps_per_sm",
-                           kAhead = "ahead", kCombine = "combine";
+constexpr std::string_view kSplits = "splits", kAhead = "ahead", kCombine = "combine";
 constexpr double kOtherAhead = 2;     // doublings that another `ahead` is worth
 constexpr double kOtherFeatures = 3;  // and another head_dim, or an append
+constexpr double kDoubt = 0.8;        // what the error of a fit counts against a configuration
 
 /// How a launch loads a device.
 struct Load {
@@ -48,13 +48,15 @@ double group_of(const Problem& problem) {
 }
 
 /// Blocks of a launch that a multiprocessor has room for, as far as that is known before it is compiled:
-/// registers only where the configuration says for how many warps they are.
-double blocks_per_sm(const Launch& launch, const Config& config, const DeviceFacts& facts) {
+/// registers only where the launch says how many they are.
+double blocks_per_sm(const Launch& launch, const DeviceFacts& facts) {
   constexpr std::int64_t kReserved = 1024;  // bytes of shared memory that each block costs besides
+  constexpr std::int64_t kUnit = 8;         // a thread gets registers by so many
   const auto threads = static_cast<std::int64_t>(launch.block.x) * launch.block.y * launch.block.z;
   std::int64_t room = std::min(facts.shared_per_sm / (launch.shared_bytes + kReserved),
                                facts.threads_per_sm / std::max<std::int64_t>(1, threads));
-  if (config.has(kWarpsPerSm)) room = std::min(room, config[kWarpsPerSm] / config[kWarps]);
+  if (launch.registers > 0)
+    room = std::min(room, facts.registers_per_sm / (ceil_div(launch.registers, kUnit) * kUnit * threads));
   return static_cast<double>(std::clamp<std::int64_t>(room, 1, 32));
 }
 
@@ -80,7 +82,7 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
     load.longest = launch.longest;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
     load.sms = sms_for(launch, sms);
-    load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, config, facts));
+    load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, facts));
     if (launch.pieces > 0) load.blocks = launch.pieces;
   }
   return load;
@@ -160,11 +162,16 @@ class Fit {
       for (std::size_t j = 0; j < kParts; ++j) products_[i][j] += row[i] * row[j];
       target_[i] += row[i] * weight;
     }
+    weights_ += weight * weight;
     ++count_;
   }
   std::size_t count() const { return count_; }
+  struct Estimate {
+    double time_us = 0;
+    double error = 0;  // relative, of the times that it was made from, near ones most
+  };
   /// The best of the fits of every subset of the parts that has no negative coefficient.
-  double at(const Parts& parts) const {
+  Estimate at(const Parts& parts) const {
     double best = 0, time = 0;
     for (unsigned subset = 1; subset < 1u << kParts; ++subset) {
       const auto c = solved(subset);
@@ -174,7 +181,7 @@ class Fit {
       best = explained;
       time = std::inner_product(c->begin(), c->end(), parts.begin(), 0.0);
     }
-    return time;
+    return {time, std::sqrt(std::max(0.0, 1 - best / weights_))};
   }
 
  private:
@@ -202,6 +209,7 @@ class Fit {
 
   std::array<Parts, kParts> products_{};
   Parts target_{};
+  double weights_ = 0;
   std::size_t count_ = 0;
 };
 
@@ -272,11 +280,12 @@ struct Known {
 };
 
 /// What a configuration of this load takes, by the times of kernels like its own; nothing where too few are
-/// known or none is near.
-std::optional<double> time_of(const std::vector<Timed>& times, const Load& load, const Sizes& sizes,
-                              std::int64_t ahead) {
+/// known or none is near. Of two fits, one hangs on near times more than the other; where they differ, the
+/// truth lies between.
+std::optional<Fit::Estimate> time_of(const std::vector<Timed>& times, const Load& load, const Sizes& sizes,
+                                     std::int64_t ahead) {
   const Place place = place_of(load);
-  Fit fit;
+  Fit wide, close;
   Bounds bounds;
   double nearest = std::numeric_limits<double>::infinity();
   for (const Timed& timed : times) {
@@ -288,10 +297,14 @@ std::optional<double> time_of(const std::vector<Timed>& times, const Load& load,
       nearest = std::min(nearest, d);
     }
     d += (timed.same_features ? 0 : kOtherFeatures) + (timed.ahead == ahead ? 0 : kOtherAhead);
-    fit.add(timed, 1 / (d + 0.3));
+    const double weight = 1 / (d + 0.3);
+    wide.add(timed, weight);
+    close.add(timed, weight * weight);
   }
-  if (fit.count() < kFewest || nearest > kNearest) return std::nullopt;
-  return bounds.within(fit.at(parts_of(load)));
+  if (wide.count() < kFewest || nearest > kNearest) return std::nullopt;
+  const Parts parts = parts_of(load);
+  const auto [us, error] = wide.at(parts);
+  return Fit::Estimate{bounds.within(std::sqrt(us * close.at(parts).time_us)), error};
 }
 
 }  // namespace
@@ -329,6 +342,7 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
     }
   }
   std::optional<Prediction> best;
+  double least = std::numeric_limits<double>::infinity();  // of times with what their fits leave in doubt
   const Sizes sizes = sizes_of(problem);
   std::size_t most = 0;  // problems on which one kernel was timed
   for (const auto& [name, known] : variants)
@@ -342,8 +356,11 @@ std::optional<Prediction> predict(const Wisdom& wisdom, const Problem& problem, 
       const Load load = load_of(entry.op, *known.variant, problem, config, facts);
       const auto fitted = time_of(known.kernels.at(kernel), load, sizes, config.get(kAhead, 0));
       if (!fitted) continue;
-      const double us = std::max(*fitted, best_rate * load.work);
-      if (!best || us < best->time_us) best = {known.variant, config, us};
+      const double us = std::max(fitted->time_us, best_rate * load.work);
+      const double with_doubt = us * (1 + kDoubt * fitted->error);
+      if (with_doubt >= least) continue;
+      least = with_doubt;
+      best = {known.variant, config, us};
     }
   }
   return best;

@@ -87,22 +87,53 @@ TEST(Predict, ChunksThatAreNotWholeMakeOneWarpWait) {
 }
 
 TEST(Predict, RegistersLimitWhatRunsAtATime) {
-  Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", 32}};
-  direct.set("combine", 0, "last_block");
-  direct.set("pdl", 1);
-  const TimeOf time_of = [](const Problem& p, const Config&) {  // two blocks share a multiprocessor
-    const auto blocks = static_cast<double>(p["batch"] * p["kv_heads"]);
-    return 2 + std::ceil(blocks / 264) * 2 * find_op(p.op).op.cost(p).bytes / blocks / 33e3;
+  for (const std::int64_t keys : {16, 32}) {
+    const int room = keys == 16 ? 3 : 2;  // blocks that share a multiprocessor
+    Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", keys}};
+    direct.set("combine", 0, "last_block");
+    direct.set("pdl", 1);
+    const TimeOf time_of = [=](const Problem& p, const Config&) {
+      const auto blocks = static_cast<double>(p["batch"] * p["kv_heads"]);
+      return 2 + std::ceil(blocks / 132 / room) * room * find_op(p.op).op.cost(p).bytes / blocks / 33e3;
+    };
+    Wisdom wisdom;
+    for (const std::int64_t context : {1024, 4096})
+      for (const std::int64_t batch : {20, 24, 28, 36, 44, 52, 64, 80})
+        wisdom.put(timed(decode_problem(batch, context), {direct}, time_of, "mma_direct"));
+    for (const std::int64_t batch : {26, 32, 34, 50, 60, 66, 70}) {
+      const Problem problem = decode_problem(batch, 2000);
+      const auto chosen = predict_here(wisdom, problem);
+      ASSERT_TRUE(chosen) << batch;
+      EXPECT_NEAR(chosen->time_us / time_of(problem, direct), 1, 0.05) << keys << ' ' << batch;
+    }
+  }
+}
+
+TEST(Predict, PrefersWhatAFitExplains) {
+  const TimeOf erratic = [](const Problem& p, const Config& c) {  // 4 warps are 3 % faster, on average
+    return in_waves(p, c) * (c["warps"] == 8 ? 1 : p["batch"] % 4 == 0 ? 1.17 : 0.77);
+  };
+  const TimeOf steady = [](const Problem& p, const Config& c) {
+    return in_waves(p, c) * (c["warps"] == 8 ? 1 : 0.97);
+  };
+  const auto warps = [](const TimeOf& time_of) {
+    Wisdom wisdom = tuned({ring(1, 4), ring(1, 8)}, time_of);
+    return predict_here(wisdom, decode_problem(17, 2000))->config["warps"];
+  };
+  EXPECT_EQ(warps(steady), 4);
+  EXPECT_EQ(warps(erratic), 8);
+}
+
+TEST(Predict, HangsOnNearTimes) {
+  const TimeOf bent = [](const Problem& p, const Config& c) {  // as no sum of the parts is
+    return in_waves(p, c) * (1 + 0.3 * std::sin(std::log2(static_cast<double>(p["context"]))));
   };
   Wisdom wisdom;
-  for (const std::int64_t context : {1024, 4096})
-    for (const std::int64_t batch : {20, 24, 28, 36, 44, 52, 64, 80})
-      wisdom.put(timed(decode_problem(batch, context), {direct}, time_of, "mma_direct"));
-  for (const std::int64_t batch : {26, 32, 34, 60, 66, 70}) {
-    const Problem problem = decode_problem(batch, 2000);
-    const auto chosen = predict_here(wisdom, problem);
-    ASSERT_TRUE(chosen) << batch;
-    EXPECT_NEAR(chosen->time_us / time_of(problem, direct), 1, 0.05) << batch;
+  for (std::int64_t context = 256; context <= 65536; context += context / 2)
+    wisdom.put(timed(decode_problem(16, context), {ring(1)}, bent));
+  for (const std::int64_t context : {1500, 3000, 5000, 9000}) {
+    const Problem problem = decode_problem(16, context);
+    EXPECT_NEAR(predict_here(wisdom, problem)->time_us / bent(problem, ring(1)), 1, 0.05) << context;
   }
 }
 
@@ -173,8 +204,9 @@ TEST(Predict, BorrowsFromAnotherAhead) {
   Config ahead = ring(1);
   ahead.set("ahead", 1);
   Wisdom wisdom;  // two times of its own, which are 0.9 of the others'
-  for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
-    wisdom.put(timed(decode_problem(batch, 2048), {ring(1)}, in_waves));
+  for (const std::int64_t context : {1024, 4096})
+    for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
+      wisdom.put(timed(decode_problem(batch, context), {ring(1)}, in_waves));
   for (const std::int64_t batch : {16, 24})
     wisdom.put(timed(decode_problem(batch, 2048), {ahead},
                      [](const Problem& p, const Config& c) { return 0.9 * in_waves(p, c); }));

@@ -18,6 +18,7 @@ struct Rings {
   std::int64_t row_bytes;        // of the caches
   std::int64_t new_q_bytes = 0;  // of queries that have taken the new position, in shared memory
   bool stays = false;            // one block per multiprocessor, a warp of which feeds the rings
+  int registers = 0;             // of a thread, roughly; 0: not known
 
   std::int64_t shared_bytes(const Problem& p, const Config& c) const {
     const std::int64_t slots = c["warps"] * c.get("stages", 0), row = 4 * (p["head_dim"] + 2);
@@ -40,7 +41,8 @@ struct Rings {
         .shared_bytes = shared_bytes(p, c),
         .pdl = c["pdl"] != 0,
         .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
-        .longest = longest_share(p, c["splits"] * c["warps"], c["keys"])};
+        .longest = longest_share(p, c["splits"] * c["warps"], c["keys"]),
+        .registers = registers};
     if (stays) {
       launch.pieces = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z;
       launch.grid = {1};
@@ -63,6 +65,15 @@ Rings mma_rings(const Problem& p, const Config& c) {
           .slot_bytes = 2 * c["keys"] * (row + scale),
           .row_bytes = row,
           .new_q_bytes = heads * (2 * p["head_dim"] + 64)};
+}
+Rings direct_rings(const Problem& p, const Config& c) {
+  Rings rings = mma_rings(p, c);
+  // Of what is in flight, of q and of the result, as in the rule, and what ptxas takes besides.
+  const std::int64_t values = c["keys"] * rings.row_bytes / 64 + p["kv_scale"] * c["keys"] / 2 +
+                              p["head_dim"] / 4 * (2 + (rings.heads > 8)),
+                     rest = 30;
+  rings.registers = static_cast<int>(std::min(values + rest, 2048 / c["warps_per_sm"]));
+  return rings;
 }
 Rings fed_rings(const Problem& p, const Config& c) {
   Rings rings = mma_rings(p, c);
@@ -209,8 +220,8 @@ Variant mma_direct() {
       .stages = {ring_stage("attention_decode/mma_direct.cu",
                             "attention_decode_mma_direct<" + kDecodeProblem +
                                 ", {warps}, {warps_per_sm}, {keys}, {splits}, {combine}>",
-                            mma_rings)},
-      .workspace_bytes = ring_workspace(mma_rings),
+                            direct_rings)},
+      .workspace_bytes = ring_workspace(direct_rings),
   };
 }
 
