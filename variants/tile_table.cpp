@@ -22,7 +22,7 @@ const std::string kHeadsPerBlock =
 /// 16 bytes of a cached row per lane.
 const std::string kLanes =
     "threads_per_key<=head_dim*(kv_dtype==0?dtype_bytes:1)/16 threads_per_value=threads_per_key";
-/// At least 32 KB of each multiprocessor, so 64 where a row of the cache has 256 bytes.
+/// 64 KB of each multiprocessor, with four warps and chunks of 32 keys (16 of the longest rows).
 const std::string kUnderWay = "under_way<=kv_dtype>0||head_dim<=64?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
