@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
   if (!early && share.first < share.end) held.fetch(cache, share.first * kKeys, share.cached(share.first));
 
   MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group(group, args, cache, batch, first_head, share.length, weights, owner, fresh);
+  begin_group<false>(group, args, cache, batch, first_head, share.length, weights, owner, fresh);
   using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
   const long long first_row = static_cast<long long>(batch) * P::kQHeads + first_head;
   unsigned drawn = 0;

@@ -272,14 +272,14 @@ template <class P, int kBlock>
 using FreshRows = RingAppend<P, P::kGroup, kBlock, typename MmaGroup<P>::F>;
 
 /// Gives a group its query rows, in problems with append those that `fresh` takes; `owner`: of the new key.
-/// All threads of the block call, after pdl_wait().
-template <class P, int kBlock>
+/// kRotated: it has the angles. All threads of the block call, after pdl_wait().
+template <bool kRotated, class P, int kBlock>
 __device__ __forceinline__ void begin_group(MmaGroup<P>& group, const AttentionDecodeArgs& args,
                                             const KvCache<P>& cache, int batch, int first_head, int length,
                                             const typename FreshRows<P, kBlock>::Weights& weights, bool owner,
                                             FreshRows<P, kBlock>& fresh) {
   if constexpr (P::kAppend) {
-    fresh.take(args, cache, batch, first_head, length - 1, weights, owner, owner);
+    fresh.template take<kRotated>(args, cache, batch, first_head, length - 1, weights, owner, owner);
     group.load_q(fresh.q[0], fresh.kStride);
   } else {
     group.load_q(query_row<P>(args, batch, first_head), P::kHeadDim);

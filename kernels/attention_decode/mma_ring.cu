@@ -31,13 +31,14 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_ring(At
   const auto owner = [&] { return Rings::split(share) == kSplits - 1; };  // of the new key
   int length = share < 0 ? 0 : args.lengths[Rings::batch(share)];
   [[maybe_unused]] typename Fresh::Weights weights(args, share < 0 ? 0 : first_head(), share >= 0 && owner());
+  if (P::kAppend && share >= 0) fresh.rotate(length - 1, weights);
   pdl_wait();
   while (share >= 0) {
     const int batch = Rings::batch(share);
     const KvCache<P> cache(args, batch, Rings::kv_head(share));
     const long long first_row = static_cast<long long>(batch) * P::kQHeads + first_head();
     MmaGroup<P> group(args, cache, batch, first_head(), length);
-    begin_group(group, args, cache, batch, first_head(), length, weights, owner() && length > 0, fresh);
+    begin_group<true>(group, args, cache, batch, first_head(), length, weights, owner() && length > 0, fresh);
 
     unsigned drawn = 0;
     for (bool more = true, draws = true; more;) {
@@ -70,7 +71,10 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_ring(At
     const FedChunk next = rings.wait();
     share = next.share;
     length = next.length;
-    if (P::kAppend && share >= 0) weights = typename Fresh::Weights(args, first_head(), owner());
+    if (P::kAppend && share >= 0) {
+      weights = typename Fresh::Weights(args, first_head(), owner());
+      fresh.rotate(length - 1, weights);
+    }
   }
 }
 

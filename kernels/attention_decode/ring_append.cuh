@@ -1,8 +1,8 @@
 #pragma once
 // The fused step before attention for the ring variants, in parts that follow what they wait for: bias and
-// the table of frequencies at once, the fused qkv row when the kernel before has ended, angles while it comes
-// (bias added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded, or
-// quantised, as the cache holds them). The new key takes its place behind the old ones of the last chunk.
+// the table of frequencies at once, angles before or while the fused qkv row comes, when the kernel before
+// has ended (bias added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded,
+// or quantised, as the cache holds them). The new key takes its place behind the old ones of the last chunk.
 #include "attention_decode/cache.cuh"
 #include "attention_decode/query_pieces.cuh"
 #include "common/cosine_sine.cuh"
@@ -42,17 +42,25 @@ struct RingAppend {
     }
   };
 
+  /// The angles of a position. A kernel whose keys are there long before its queries does so before
+  /// pdl_wait(); otherwise take() does, while the fused row comes. All threads call.
+  __device__ __forceinline__ void rotate(int position, const Weights& weights) {
+    if (angle() < kHalf)
+      rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), weights.frequency));
+    sync_first<kBlock>();
+  }
+
   /// Takes the new rows of sequence b for the query heads from first_head on. A block that attends to the new
-  /// key finds it in `k` and `v`; one that writes it puts it into the cache, too. All threads call.
+  /// key finds it in `k` and `v`; one that writes it puts it into the cache, too. kRotated: after rotate().
+  /// All threads call.
+  template <bool kRotated>
   __device__ __forceinline__ void take(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
                                        int first_head, int position, const Weights& weights, bool attends,
                                        bool writes) {
     Vec<T, kVec> x[kTrips][2] = {};  // of both halves of a row
     load(query_row<P>(args, b, 0), first_head, attends, x);
-    if (angle() < kHalf)
-      rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), weights.frequency));
+    if constexpr (!kRotated) rotate(position, weights);
     const long long to = writes ? cache.row(position) : 0;
-    sync_first<kBlock>();
     if (kHeads == 0 && !attends) return;
 
 #pragma unroll

@@ -64,6 +64,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   Ring ring(args, batch, kv_head, split, shared);
   ring.ask_old();
   if (ring.lets_in_at_once()) pdl_launch_next();
+  if constexpr (P::kAppend) fresh.rotate(ring.share.length - 1, weights);
   pdl_wait();
   const int length = ring.share.length;
   const Output<P> output(args, batch, q_head);
@@ -75,7 +76,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   Queries queries;
   queries.load(query_row<P>(args, batch, q_head), at);
   if constexpr (P::kAppend) {
-    fresh.take(args, ring.cache, batch, q_head, length - 1, weights, owner, owner && q_head % P::kGroup == 0);
+    fresh.template take<true>(args, ring.cache, batch, q_head, length - 1, weights, owner,
+                              owner && q_head % P::kGroup == 0);
   }
 
   float q[kHeads][kMine][kVec];
