@@ -24,6 +24,12 @@ struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
 
+/// Work in chunks, which are not cut, dealt to warps in turns: what the warp has that gets most.
+struct Dealt {
+  double longest = 1;  // work, over an even share
+  double trips = 1;    // chunks, one after the other
+};
+
 /// Geometry of one kernel launch. `pdl`: programmatic dependent launch; such a kernel must call pdl_wait().
 struct Launch {
   Dim3 grid = {}, block = {};
@@ -34,7 +40,7 @@ struct Launch {
   // What a prediction of times asks for (results/prediction.h):
   double pieces = 0;   // of work that persistent blocks share; 0: every block is one
   double padding = 1;  // work done over work asked for: tiles need not be full
-  double longest = 1;  // work of the warp that has most over an even share: chunks are not cut
+  Dealt dealt = {};    // to a block's warps
   int registers = 0;   // of a thread, roughly; 0: not known
 };
 

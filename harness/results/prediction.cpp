@@ -28,6 +28,7 @@ constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_le
 constexpr std::string_view kSplits = "splits", kAhead = "ahead", kCombine = "combine";
 constexpr double kOtherAhead = 2;     // doublings that another `ahead` is worth
 constexpr double kOtherFeatures = 3;  // and another head_dim, or an append
+constexpr double kMostTrips = 4;      // a warp waits for its first chunks; later ones come while it works
 constexpr double kDoubt = 0.8;        // what the error of a fit counts against a configuration
 
 /// How a launch loads a device.
@@ -38,8 +39,8 @@ struct Load {
   double slots = 1;     // blocks that run at a time
   double sms = 1;       // multiprocessors that they find room on
   double splits = 1;
-  double longest = 1;  // work of a block's busiest part over an even share
-  double group = 1;    // query heads that share keys
+  Dealt dealt;
+  double group = 1;  // query heads that share keys
 };
 
 double group_of(const Problem& problem) {
@@ -79,7 +80,7 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
     load.work *= launch.padding;
-    load.longest = launch.longest;
+    load.dealt = launch.dealt;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
     load.sms = sms_for(launch, sms);
     load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, facts));
@@ -93,12 +94,13 @@ using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
 Parts parts_of(const Load& load) {
-  const double piece = load.work / load.blocks * load.longest, rounds = std::ceil(load.blocks / load.slots);
+  const double piece = load.work / load.blocks * load.dealt.longest,
+               rounds = std::ceil(load.blocks / load.slots);
   return {1,
           load.work,
           std::ceil(load.blocks / load.sms) * piece,
           rounds * load.slots / load.sms * piece,
-          rounds,
+          rounds * std::min(load.dealt.trips, kMostTrips),
           load.splits,
           load.splits > 1 ? 1.0 : 0.0};
 }

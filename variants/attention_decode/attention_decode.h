@@ -38,10 +38,12 @@ inline DType cache_dtype(const Problem& p) {
 inline DType decode_out_dtype(const Problem& p) {
   return static_cast<Epilogue>(p["epilogue"]) == Epilogue::quantize ? DType::int8 : p.dtype;
 }
-/// The keys of the warp that has most over an even share, where they are dealt in chunks to so many warps.
-inline double longest_share(const Problem& p, std::int64_t warps, std::int64_t chunk) {
-  const std::int64_t keys = p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]);
-  return static_cast<double>(ceil_div(keys, warps * chunk) * warps * chunk) / static_cast<double>(keys);
+/// The keys of a sequence, dealt to so many warps.
+inline Dealt deal_keys(const Problem& p, std::int64_t warps, std::int64_t chunk) {
+  const std::int64_t keys = p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]),
+                     trips = ceil_div(keys, warps * chunk);
+  return {.longest = static_cast<double>(trips * warps * chunk) / static_cast<double>(keys),
+          .trips = static_cast<double>(trips)};
 }
 /// Keys that a sequence has room for.
 inline std::int64_t cache_capacity(const Problem& p) {

@@ -41,7 +41,7 @@ struct Rings {
         .shared_bytes = shared_bytes(p, c),
         .pdl = c["pdl"] != 0,
         .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
-        .longest = longest_share(p, c["splits"] * c["warps"], c["keys"]),
+        .dealt = deal_keys(p, c["splits"] * c["warps"], c["keys"]),
         .registers = registers};
     if (stays) {
       launch.pieces = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z;

@@ -109,7 +109,7 @@ Variant vectorized() {
                         return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                       .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0,
-                                      .longest = longest_share(p, c["block"] / 32, strip_keys(c))};
+                                      .dealt = deal_keys(p, c["block"] / 32, strip_keys(c))};
                       }}}};
 }
 
@@ -172,7 +172,7 @@ std::vector<Stage> split_stages() {
                  .shared_bytes = lane_ring_bytes(p, c),
                  .pdl = c["pdl"] != 0,
                  .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u,
-                 .longest = longest_share(p, split_count(p, c) * c["block"] / 32, strip_keys(c))};
+                 .dealt = deal_keys(p, split_count(p, c) * c["block"] / 32, strip_keys(c))};
            }},
           combine_stage()};
 }
@@ -331,7 +331,7 @@ Variant mma() {
                   .block = {as_unsigned(32 * c["warps"])},
                   .shared_bytes = ring_bytes(p, c),
                   .pdl = c["pdl"] != 0,
-                  .longest = longest_share(p, c["splits"] * c["warps"], c["tile"])};
+                  .dealt = deal_keys(p, c["splits"] * c["warps"], c["tile"])};
             }},
            combine_stage()},
       .constants = split_constants,
