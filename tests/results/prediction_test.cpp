@@ -86,6 +86,27 @@ TEST(Predict, ChunksThatAreNotWholeMakeOneWarpWait) {
   }
 }
 
+TEST(Predict, EachOfAFewTripsToMemoryTakesItsTime) {
+  const TimeOf in_trips = [](const Problem& p, const Config& c) {  // chunks of 16 keys for each of 8 warps
+    const auto splits = static_cast<double>(c["splits"]);
+    const double rounds = std::ceil(splits * static_cast<double>(p["batch"] * p["kv_heads"]) / 132),
+                 trips = std::ceil(static_cast<double>(p["context"]) / (128 * splits));
+    return 1 + rounds * std::min(trips, 4.0) + find_op(p.op).op.cost(p).bytes / 33e6;
+  };
+  Wisdom wisdom;
+  for (const std::int64_t context : {100, 128, 200, 256, 384, 450, 512, 700})
+    for (const std::int64_t batch : {9, 12, 16})
+      wisdom.put(timed(decode_problem(batch, context), {ring(1), ring(2)}, in_trips));
+  for (const std::int64_t context : {120, 240, 260, 500, 520}) {
+    const Problem problem = decode_problem(14, context);
+    const auto chosen = predict_here(wisdom, problem);
+    ASSERT_TRUE(chosen) << context;
+    const double us = in_trips(problem, chosen->config);
+    EXPECT_NEAR(chosen->time_us, us, 0.05 * us) << context << ' ' << chosen->config.str();
+    EXPECT_LE(us, 1.02 * std::min(in_trips(problem, ring(1)), in_trips(problem, ring(2)))) << context;
+  }
+}
+
 TEST(Predict, RegistersLimitWhatRunsAtATime) {
   for (const std::int64_t keys : {16, 32}) {
     const int room = keys == 16 ? 3 : 2;  // blocks that share a multiprocessor
