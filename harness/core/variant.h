@@ -24,7 +24,7 @@ struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
 
-/// Work in chunks, which are not cut, dealt to warps in turns: what the warp has that gets most.
+/// Work in chunks, which are not cut, dealt to warps in turns: what falls to the warp that gets most.
 struct Dealt {
   double longest = 1;  // work, over an even share
   double trips = 1;    // chunks, one after the other
@@ -40,7 +40,7 @@ struct Launch {
   // What a prediction of times asks for (results/prediction.h):
   double pieces = 0;   // of work that persistent blocks share; 0: every block is one
   double padding = 1;  // work done over work asked for: tiles need not be full
-  Dealt dealt = {};    // to a block's warps
+  Dealt dealt = {};    // to the warps that share a row of work, of one block or several
   int registers = 0;   // of a thread, roughly; 0: not known
 };
 
