@@ -6,7 +6,8 @@
 // next too: its output is stored, by way of the queries' place in shared memory, while the first scores of
 // the next are there. And consumers take turns in issuing (kTurns), so that one's softmax runs under the
 // other's products. Tiles of keys are walked from the last visible one down: those that need a mask come
-// first, the rest runs without. Blocks are persistent and draw their work (work_list.cuh) an item ahead.
+// first, the rest runs without. Blocks are persistent and draw their work
+// (work_list.cuh) while the last tile of the item before it is fetched.
 #include "attention_prefill/key_boxes.cuh"
 #include "attention_prefill/row_softmax.cuh"
 #include "attention_prefill/tile_rings.cuh"
@@ -43,10 +44,10 @@ struct FlashWgmma {
                                         const TensorMap& k_map, const TensorMap& v_map, Rings& rings)
         : args(args), q_map(q_map), k_map(k_map), v_map(v_map), rings(rings), list(args) {}
 
-    __device__ __forceinline__ Work& draw() {
+    __device__ __forceinline__ const Work& take() {
       Work& work = rings.works[work_ring.slot];
       work_ring.advance();
-      return list.draw(work);
+      return list.take(work);
     }
     __device__ __forceinline__ void fetch_queries(const Work& work) {
       BulkBarrier* const full = &rings.barriers.q_full[q_ring.slot];
@@ -70,7 +71,7 @@ struct FlashWgmma {
     }
     __device__ __forceinline__ void run() {
       const Work* last = nullptr;  // whose first tile of values is yet to be fetched
-      for (const Work* work = &draw();;) {
+      for (const Work* work = &take();; work = &take()) {
         bulk_wait(&rings.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
         const bool ends = work->head == Work::kNone, walks = !ends && work->tiles > 0;
         if (walks) {
@@ -80,18 +81,16 @@ struct FlashWgmma {
           barrier_arrive(&rings.barriers.q_full[q_ring.slot]);
         }
         q_ring.advance();
+        if (!ends && work->tiles < 2) list.ask();
         if (last != nullptr) fetch_values(last->first_tile, boxes_of(*last));
         last = walks ? work : nullptr;
         if (ends) return;
-        const Work* const next = &draw();
-        if (walks) {
-          const Boxes boxes = boxes_of(*work);
-          for (int tile = work->last_tile() - 1; tile >= work->first_tile; --tile) {
-            fetch_keys(tile, boxes);
-            fetch_values(tile + 1, boxes);
-          }
+        const Boxes boxes = boxes_of(*work);
+        for (int tile = work->last_tile() - 1; tile >= work->first_tile; --tile) {
+          if (tile == work->first_tile) list.ask();
+          fetch_keys(tile, boxes);
+          fetch_values(tile + 1, boxes);
         }
-        work = next;
       }
     }
     __device__ __forceinline__ Boxes boxes_of(const Work& work) const {

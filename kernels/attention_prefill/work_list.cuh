@@ -1,5 +1,6 @@
 #pragma once
-// Idea: persistent blocks draw their work, the longest first, from a counter, so that they end together.
+// Idea: persistent blocks draw their work from a counter, the longest first, each item near the end of the
+// one before it, so that they end together.
 #include "attention_prefill/sequence.cuh"
 
 namespace warptune {
@@ -38,28 +39,34 @@ __device__ __forceinline__ Work find_work(const AttentionPrefillArgs& args, int 
   return work;
 }
 
-/// The items of a block. One thread draws them. The workspace is the counter: an int, zero before and after.
+/// The items of a block, drawn by one thread: the first is its own, then whatever comes next when it asks,
+/// which it does late, so that blocks with long items take fewer. The workspace is the counter: an int, zero
+/// before and after.
 template <class S, int kTileM, int kTileN, int kTogether>
 struct WorkList {
   const AttentionPrefillArgs& args;
   const int items;
-  int item;
+  int drawn;
 
   __device__ __forceinline__ explicit WorkList(const AttentionPrefillArgs& args)
-      : args(args), items(args.batch * S::kQHeads * ceil_div(args.q_len, kTileM)), item(blockIdx.x) {}
+      : args(args),
+        items(args.batch * S::kQHeads * ceil_div(args.q_len, kTileM)),
+        drawn(static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x)) {}
 
-  /// The next item that has anything to store.
-  __device__ __forceinline__ Work& draw(Work& work) {
-    int* const counter = static_cast<int*>(args.workspace);
-    for (;;) {
+  __device__ __forceinline__ int* counter() const { return static_cast<int*>(args.workspace); }
+
+  /// Asks for an item, once per item taken; take() waits for the answer, a trip to the L2.
+  __device__ __forceinline__ void ask() { drawn = atomicAdd(counter(), 1); }
+  /// The item asked for, or where it has nothing to store the next that has.
+  __device__ __forceinline__ Work& take(Work& work) {
+    for (;; ask()) {
+      if (drawn == items - 1) *counter() = 0;
+      const int item = drawn + gridDim.x;
       if (item >= items) {
         work.head = Work::kNone;
         return work;
       }
       work = find_work<S, kTileM, kTileN, kTogether>(args, item);
-      const int drawn = atomicAdd(counter, 1);
-      if (drawn == items - 1) *counter = 0;
-      item = drawn + gridDim.x;
       if (work.rows > 0 || S::kLse) return work;
     }
   }

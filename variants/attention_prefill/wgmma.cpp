@@ -71,7 +71,7 @@ std::vector<Variant> attention_prefill_wgmma() {
                      {"tile_n", {32, 64, 80, 96, 128, 176}, "keys per step"},
                      {"stages", {1, 2, 3, 4}, "key and value tiles in shared memory"},
                      {"turns", {0, 1}, "warpgroups issue their products in turn"},
-                     {"together", {8, 32}, "heads whose tiles run at the same time"}},
+                     {"together", {8, 32, 128}, "heads whose tiles run at the same time"}},
       .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
                       kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "turns == 0 || consumers > 1",
                       "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
@@ -82,7 +82,7 @@ std::vector<Variant> attention_prefill_wgmma() {
                       "128 * (stages * tile_n * (" + parts("head_dim") + " + " + parts(kValueDim) +
                           ") + 128 * consumers * max(" + parts("head_dim") + ", " + parts(kValueDim) +
                           ")) + 512 <= shared_per_block",
-                      "together <= batch * q_heads || together == 8"},
+                      "together == 8 || together < 4 * batch * q_heads"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
