@@ -1,5 +1,5 @@
 #pragma once
-// Wisdom of decode attention on an H200 whose times follow a formula.
+// Wisdom of attention on an H200 whose times follow a formula.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -25,6 +25,18 @@ inline Problem decode_problem(std::int64_t batch, std::int64_t context, std::int
                              {"kv_heads", kv_heads},
                              {"head_dim", 128},
                              {"context", context}},
+                  DType::bf16);
+}
+
+/// Prompts from their first token on.
+inline Problem prompt_problem(std::int64_t batch, std::int64_t q_len) {
+  return find_op("attention_prefill")
+      .op.problem(Assignment{{"batch", batch},
+                             {"q_len", q_len},
+                             {"kv_len", q_len},
+                             {"q_heads", 32},
+                             {"kv_heads", 8},
+                             {"head_dim", 128}},
                   DType::bf16);
 }
 

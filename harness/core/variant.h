@@ -30,6 +30,16 @@ struct Dealt {
   double trips = 1;    // chunks, one after the other
 };
 
+/// Pieces of work that blocks take one after the other, whoever is free the next.
+struct Drawn {
+  struct Run {
+    double length;  // of each piece
+    std::int64_t pieces;
+  };
+  std::vector<Run> runs;  // in the order in which they are taken
+  double asked = 0;       // what the lengths would be together if nothing were padded
+};
+
 /// Geometry of one kernel launch. `pdl`: programmatic dependent launch; such a kernel must call pdl_wait().
 struct Launch {
   Dim3 grid = {}, block = {};
@@ -38,10 +48,10 @@ struct Launch {
   unsigned cluster = 1;  // blocks per cluster along x
   bool per_sm = false;   // grid.x counts blocks per SM; no more of them than `pieces`
   // What a prediction of times asks for (results/prediction.h):
-  double pieces = 0;   // of work that persistent blocks share; 0: every block is one
-  double padding = 1;  // work done over work asked for: tiles need not be full
-  Dealt dealt = {};    // to the warps that share a row of work, of one block or several
-  int registers = 0;   // of a thread, roughly; 0: not known
+  double pieces = 0;                  // of work that persistent blocks share; 0: every block is one
+  std::function<Drawn()> drawn = {};  // by its blocks; without it, pieces are alike
+  Dealt dealt = {};                   // to the warps that share a row of work, of one block or several
+  int registers = 0;                  // of a thread, roughly; 0: not known
 };
 
 /// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see

@@ -40,7 +40,8 @@ struct Load {
   double sms = 1;       // multiprocessors that they find room on
   double splits = 1;
   Dealt dealt;
-  double group = 1;  // query heads that share keys
+  double last_end = 0;  // work of the block that ends last, where blocks draw what is not alike
+  double group = 1;     // query heads that share keys
 };
 
 double group_of(const Problem& problem) {
@@ -66,6 +67,28 @@ double blocks_per_sm(const Launch& launch, const DeviceFacts& facts) {
 /// rounds, 96 in one.
 double sms_for(const Launch& launch, double sms) { return launch.cluster < 4 ? sms : std::floor(0.91 * sms); }
 
+double total_length(const Drawn& drawn) {
+  double sum = 0;
+  for (const auto& [length, pieces] : drawn.runs) sum += length * static_cast<double>(pieces);
+  return sum;
+}
+/// When the last of `slots` blocks ends that begin together and draw these pieces.
+double last_end(const Drawn& drawn, double slots) {
+  std::map<double, std::int64_t> ends = {{0, static_cast<std::int64_t>(slots)}};  // when how many are free
+  for (const auto& [length, pieces] : drawn.runs)
+    for (std::int64_t left = pieces; left > 0;) {
+      auto& [when, free] = *ends.begin();
+      const std::int64_t taken = std::min(left, free);
+      ends[when + length] += taken;
+      left -= taken;
+      if (taken == free)
+        ends.erase(ends.begin());
+      else
+        free -= taken;
+    }
+  return ends.rbegin()->first;
+}
+
 Load load_of(const Op& op, const Variant& variant, const Problem& problem, const Config& config,
              const DeviceFacts& facts) {
   const Cost cost = op.cost(problem);
@@ -79,12 +102,17 @@ Load load_of(const Op& op, const Variant& variant, const Problem& problem, const
             .group = group_of(problem)};
   if (!variant.stages.empty() && variant.stages.front().launch) {
     const Launch launch = variant.stages.front().launch(problem, config);
-    load.work *= launch.padding;
     load.dealt = launch.dealt;
     load.blocks = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);
     load.sms = sms_for(launch, sms);
     load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, facts));
     if (launch.pieces > 0) load.blocks = launch.pieces;
+    if (launch.drawn) {
+      const Drawn drawn = launch.drawn();
+      const double work_of_length = cost.flops / kFlopsPerByte / drawn.asked;
+      load.last_end = last_end(drawn, load.slots) * work_of_length;
+      load.work = total_length(drawn) * work_of_length;
+    }
   }
   return load;
 }
@@ -94,6 +122,8 @@ using Parts = std::array<double, kParts>;
 
 /// What the time of a launch is made of.
 Parts parts_of(const Load& load) {
+  const double merges = load.splits > 1 ? 1 : 0;
+  if (load.last_end > 0) return {1, load.work, load.last_end, 0, 0, load.splits, merges};
   const double piece = load.work / load.blocks * load.dealt.longest,
                rounds = std::ceil(load.blocks / load.slots);
   return {1,
@@ -102,7 +132,7 @@ Parts parts_of(const Load& load) {
           rounds * load.slots / load.sms * piece,
           rounds * std::min(load.dealt.trips, kMostTrips),
           load.splits,
-          load.splits > 1 ? 1.0 : 0.0};
+          merges};
 }
 
 /// The logarithms of a load, to base 2: loads whose logarithms are near take alike times.

@@ -14,6 +14,7 @@ struct Trials {
   std::vector<Measurement> measurements;
   std::vector<std::string> runs;  // ids of the runs that hold their rows
   bool any_new = false;           // not all of them were known
+  std::vector<double> first_us;   // as all were timed, one after the other, before the finalists in turn
 
   /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
   std::string why_none() const;

@@ -12,6 +12,7 @@ namespace {
 using testing::decode_problem;
 using testing::h200;
 using testing::in_waves;
+using testing::prompt_problem;
 using testing::ring;
 using testing::timed;
 using testing::TimeOf;
@@ -105,6 +106,42 @@ TEST(Predict, EachOfAFewTripsToMemoryTakesItsTime) {
     EXPECT_NEAR(chosen->time_us, us, 0.05 * us) << context << ' ' << chosen->config.str();
     EXPECT_LE(us, 1.02 * std::min(in_trips(problem, ring(1)), in_trips(problem, ring(2)))) << context;
   }
+}
+
+/// When the last of 132 blocks ends that draw tiles of queries, the longest of 32 heads first: us.
+double last_end(const Problem& p, const Config& c) {
+  const std::int64_t tile_m = 64 * c["consumers"], tile_n = c["tile_n"], q_len = p["q_len"];
+  std::vector<double> ends(132);
+  for (std::int64_t batch = 0; batch < p["batch"]; ++batch)
+    for (std::int64_t tile = ceil_div(q_len, tile_m); tile-- > 0;)
+      for (int head = 0; head < 32; ++head) {
+        const std::int64_t keys = ceil_div(std::min(q_len, (tile + 1) * tile_m), tile_n) * tile_n + 192;
+        *std::ranges::min_element(ends) += 1e-4 * static_cast<double>(keys * tile_m);
+      }
+  return std::ranges::max(ends);
+}
+
+TEST(Predict, TheBlockThatDrawsMostTakesItsTime) {
+  const auto tiles = [](std::int64_t consumers, std::int64_t tile_n) {
+    return Config{
+        {"consumers", consumers}, {"tile_n", tile_n}, {"stages", 2}, {"turns", 1}, {"together", 32}};
+  };
+  const std::vector<Config> configs = {tiles(2, 128), tiles(3, 80)};
+  const TimeOf time_of = [](const Problem& p, const Config& c) { return 3 + last_end(p, c); };
+  Wisdom wisdom;
+  for (const std::int64_t q_len : {256, 320, 384, 512, 640, 768, 1024, 1200})
+    for (const std::int64_t batch : {1, 2, 3, 4, 6})
+      wisdom.put(timed(prompt_problem(batch, q_len), configs, time_of, "flash_wgmma"));
+  for (const std::int64_t q_len : {312, 395, 443, 576, 700, 963})
+    for (const std::int64_t batch : {2, 3, 5}) {
+      const Problem problem = prompt_problem(batch, q_len);
+      const auto chosen = predict_here(wisdom, problem);
+      ASSERT_TRUE(chosen) << problem.key();
+      const double us = time_of(problem, chosen->config);
+      EXPECT_NEAR(chosen->time_us, us, 0.05 * us) << problem.key() << ' ' << chosen->config.str();
+      EXPECT_LE(us, 1.05 * std::min(time_of(problem, configs[0]), time_of(problem, configs[1])))
+          << problem.key();
+    }
 }
 
 TEST(Predict, RegistersLimitWhatRunsAtATime) {

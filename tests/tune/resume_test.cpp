@@ -165,6 +165,11 @@ TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
   EXPECT_GE(finalists, 1);
   EXPECT_EQ(static_cast<long>(rows.size()), 3 + 3 * finalists);
   const Winner before = winner();
+  for (const VariantTimes& times : before.times)  // the first ones, which were taken on an equally hot card
+    for (const VariantTimes::Row& kept : times.rows)
+      EXPECT_TRUE(std::ranges::any_of(first_rows(rows), [&](const auto& row) {
+        return std::abs(std::stod(row.at("time_us")) / kept.time_us - 1) < 1e-4;
+      })) << times.variant;
   ASSERT_EQ(run_shell(tune).code, 0);
   EXPECT_EQ(read_csv(csv), rows);
   EXPECT_EQ(winner().run_id, before.run_id);

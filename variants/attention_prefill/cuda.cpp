@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "attention_prefill/attention_prefill.h"
+#include "attention_prefill/pieces.h"
 #include "attention_prefill/shape.h"
 
 namespace warptune {
@@ -198,7 +199,11 @@ Variant flash_mma() {
                                        2 * (m * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
                     launch.grid.x = blocks_for(p["q_len"] * pack, m) * as_unsigned(p["q_heads"] / pack);
                     launch.grid.z = as_unsigned(c["splits"]);
-                    launch.padding = tile_padding(p["q_len"] * pack, m);
+                    launch.drawn = [p, t = Tiling{.tile_m = m,
+                                                  .tile_n = c["tile_n"],
+                                                  .together = c["head_first"] == 1 ? p["q_heads"] / pack : 1,
+                                                  .pack = pack,
+                                                  .splits = c["splits"]}] { return drawn_tiles(p, t); };
                     return launch;
                   }},
                  {"attention_prefill/combine.cu",

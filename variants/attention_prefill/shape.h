@@ -22,11 +22,6 @@ inline bool packed(const Problem& p) { return p["kv_layout"] == 1; }
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
 
-/// Launch::padding of tiles of `tile` rows.
-inline double tile_padding(std::int64_t rows, std::int64_t tile) {
-  return static_cast<double>(ceil_div(rows, tile) * tile) / static_cast<double>(rows);
-}
-
 /// In constraints: elements of a row of V.
 inline const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
 

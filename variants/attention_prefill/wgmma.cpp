@@ -6,6 +6,7 @@
 
 #include "attention_prefill/args.h"
 #include "attention_prefill/attention_prefill.h"
+#include "attention_prefill/pieces.h"
 #include "attention_prefill/shape.h"
 
 namespace warptune {
@@ -88,12 +89,15 @@ std::vector<Variant> attention_prefill_wgmma() {
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
                       ", {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
                   [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {1},
-                                  .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
-                                  .shared_bytes = shared_bytes(p, c),
-                                  .per_sm = true,
-                                  .pieces = 1.0 * p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)),
-                                  .padding = tile_padding(p["q_len"], tile_m(c))};
+                    return Launch{
+                        .grid = {1},
+                        .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
+                        .shared_bytes = shared_bytes(p, c),
+                        .per_sm = true,
+                        .pieces = 1.0 * p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)),
+                        .drawn = [p, t = Tiling{.tile_m = tile_m(c),
+                                                .tile_n = c["tile_n"],
+                                                .together = c["together"]}] { return drawn_tiles(p, t); }};
                   },
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
