@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kNearest = 2.2;       // something must have been timed as near as so many doublings
 constexpr std::size_t kFewest = 6;     // times that a fit needs
-constexpr std::size_t kRarely = 8;     // times fewer problems that timed a kernel: it is not chosen
+constexpr std::size_t kRarely = 5;     // times fewer problems that timed a kernel: it is not chosen
 constexpr double kFlopsPerByte = 200;  // where arithmetic takes as long as memory, roughly
 constexpr std::string_view kWorkDims[] = {"tokens", "batch",   "context",  "q_len",
                                           "kv_len", "q_heads", "kv_heads", "uneven"};
