@@ -40,7 +40,9 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
     if (timed(measurements[i]) && !measurements[i].abandoned && is_tied(measurements[i], *fastest))
       tied.push_back(i);
   const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
-    return std::tuple(measurements[i].resources.shared_bytes, measurements[i].resources.registers, i);
+    const Resources& r = measurements[i].resources;
+    const bool library = r.registers == 0;  // which does not say what it needs
+    return std::tuple(library, r.shared_bytes, r.registers, i);
   });
   Choice choice{.winner = *winner, .tied = {}, .throttled = false};
   choice.throttled = held_down(measurements[choice.winner].clocks.throttled);

@@ -53,6 +53,11 @@ TEST(Winner, OfTiedOnesTheSimplestWins) {
   EXPECT_EQ(choice->tied, (Indices{0, 1}));
 }
 
+TEST(Winner, OfTiedOnesALibraryWhoseNeedsAreUnknownComesLast) {
+  const std::vector<Measurement> all = {timed(0.9, 1, 1.1, 0, 0), timed(0.95, 1.05, 1.2, 65536, 168)};
+  EXPECT_EQ(choose_winner(all)->winner, 1u);
+}
+
 TEST(Winner, EqualResourcesGoToTheFirst) {
   const std::vector<Measurement> all = {timed(1.0, 1.1, 1.2), timed(0.9, 1, 1.1)};
   EXPECT_EQ(choose_winner(all)->winner, 0u);
