@@ -238,6 +238,11 @@ class Loader {
   VariantChoice choice_of(const YAML::Node& node, const OpEntry& entry, const std::string& name) const {
     const auto it = std::ranges::find(entry.variants, name, &Variant::name);
     if (it == entry.variants.end()) {
+      if (name == "cudnn" && entry.op.name.starts_with("attention_"))
+        yaml_.fail(node,
+                   fmt::format("op '{}' has no variant 'cudnn' here: this program was built without cuDNN "
+                               "(cmake -DCUDNN_ROOT=FOLDER)",
+                               entry.op.name));
       const auto known = names_of(entry.variants, &Variant::name);
       const std::string hint = near_miss(name, known);
       yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/space.h"
+#include "table.h"
 #include "tune/plan.h"
 
 namespace warptune {
@@ -42,6 +43,18 @@ TEST(Sweep, AnOpMaySkipVariants) {
     EXPECT_NE(choice.variant->name, "naive");
     EXPECT_FALSE(choice.variant->name.starts_with("host"));
   }
+}
+
+TEST(Sweep, ALibraryThatTheProgramWasBuiltWithoutIsNamed) {
+  const auto& variants = find_op("attention_prefill").variants;
+  if (std::ranges::find(variants, "cudnn", &Variant::name) != variants.end()) GTEST_SKIP() << "it has cuDNN";
+  const std::string sweep =
+      "ops:\n  - op: attention_prefill\n"
+      "    problems: [{batch: 1, q_len: 8, kv_len: 8, q_heads: 1, kv_heads: 1, head_dim: 64}]\n"
+      "    variants: [cudnn]\n";
+  EXPECT_EQ(error_of(sweep),
+            "4: op 'attention_prefill' has no variant 'cudnn' here: this program was built without cuDNN "
+            "(cmake -DCUDNN_ROOT=FOLDER)");
 }
 
 TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
