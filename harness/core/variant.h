@@ -47,7 +47,7 @@ struct Launch {
   bool pdl = false;
   unsigned cluster = 1;  // blocks per cluster along x
   bool per_sm = false;   // grid.x counts blocks per SM; no more of them than `pieces`
-  // What a prediction of times asks for (results/prediction.h):
+  // What a prediction of times asks for (results/launch_load.h):
   double pieces = 0;                  // of work that persistent blocks share; 0: every block is one
   std::function<Drawn()> drawn = {};  // by its blocks; without it, pieces are alike
   Dealt dealt = {};                   // to the warps that share a row of work, of one block or several

@@ -121,10 +121,12 @@ bool PlanChooser::holds(const Winner& winner, const VariantTimes& times) const {
          times.source_hash == hash_of(op, find_op(op).variant(times.variant));
 }
 
-std::optional<Prediction> PlanChooser::predicted(const Problem& problem) const {
+std::optional<PredictedConfig> PlanChooser::predicted(const Problem& problem) const {
   if (!options_.has_wisdom || options_.naive) return std::nullopt;
   const auto holds_here = [this](const Winner& w, const VariantTimes& t) { return holds(w, t); };
-  return predict(options_.wisdom, problem, facts_, holds_here);
+  const auto [it, is_new] = predictors_.try_emplace({problem.op, problem.dtype}, options_.wisdom, problem.op,
+                                                    problem.dtype, facts_, holds_here);
+  return it->second.at(problem);
 }
 
 Judgement PlanChooser::judged(const Winner& winner) const {

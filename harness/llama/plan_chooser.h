@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "device/compile.h"
-#include "results/prediction.h"
+#include "results/predictor.h"
 #include "results/staleness.h"
 #include "results/wisdom.h"
 
@@ -26,7 +26,7 @@ struct PlanOverride {
 /// Throws InputError for an unknown op, variant or parameter.
 PlanOverride parse_plan_override(const std::string& text);
 
-/// Where a plan comes from. `predicted`: from the times of tuned problems (predict()); `nearest`: from the
+/// Where a plan comes from. `predicted`: from the times of tuned problems (Predictor); `nearest`: from the
 /// winner of the nearest one.
 enum class PlanSource { overridden, tuned, predicted, nearest, fallback };
 
@@ -71,7 +71,7 @@ class PlanChooser {
   std::optional<double> time_of(const Winner* winner, const Problem& problem) const;
   std::optional<double> tuned_us(const Problem& problem) const;  // of an exact winner
   Wisdom::Match match(const Problem& problem) const;
-  std::optional<Prediction> predicted(const Problem& problem) const;
+  std::optional<PredictedConfig> predicted(const Problem& problem) const;
   Judgement judged(const Winner& winner) const;
   bool holds(const Winner& winner, const VariantTimes& times) const;
   const std::string& hash_of(const std::string& op, const Variant& variant) const;
@@ -81,6 +81,7 @@ class PlanChooser {
   PlanOptions options_;
   Compiler sources_{KernelSources(), {}};  // hashes them; compiles nothing
   mutable std::map<const Variant*, std::string> hashes_;
+  mutable std::map<std::pair<std::string, DType>, Predictor> predictors_;  // as they are asked for
   std::set<std::string> told_;
   std::map<std::size_t, std::string> refused_because_;
 };

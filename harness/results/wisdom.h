@@ -51,7 +51,8 @@ struct Winner {
   CacheMode cache = CacheMode::cold;  // the state it was timed in
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
-  std::vector<VariantTimes> times = {};  // of all that was tried, for problems that were not (predict())
+  std::vector<VariantTimes> times =
+      {};  // of all that was tried, for problems that were not (results/predictor.h)
 };
 
 class Wisdom {
