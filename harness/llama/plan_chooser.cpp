@@ -97,14 +97,16 @@ void PlanChooser::tell_once(const std::string& what) {
 Wisdom::Match PlanChooser::match(const Problem& problem) const {
   if (!options_.has_wisdom || options_.naive) return {};
   const Provenance here{facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}};
-  const Wisdom::Match found = options_.wisdom.find(problem, here);
+  const Problem* left_out = options_.untuned ? &problem : nullptr;
+  const Wisdom::Match found = options_.wisdom.find(problem, here, left_out);
   if (found.winner && found.exact) return found;
-  const Wisdom::Match even_one = options_.wisdom.find(even(problem), here);
+  const Wisdom::Match even_one = options_.wisdom.find(even(problem), here, left_out);
   if (even_one.winner) return even_one;
   if (found.winner) return found;
   // What is fast without features is a good start with them, where its constraints admit that.
   const Problem without = plain(even(problem));
-  return without == problem ? found : Wisdom::Match{options_.wisdom.find(without, here).winner, false};
+  return without == problem ? found
+                            : Wisdom::Match{options_.wisdom.find(without, here, left_out).winner, false};
 }
 
 const std::string& PlanChooser::hash_of(const std::string& op, const Variant& variant) const {

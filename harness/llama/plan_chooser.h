@@ -35,7 +35,8 @@ struct PlanOptions {
   bool has_wisdom = false;
   StaleSources stale = StaleSources::refuse;
   std::vector<PlanOverride> overrides = {};
-  bool naive = false;  // the plainest variant of every op
+  bool naive = false;    // the plainest variant of every op
+  bool untuned = false;  // as if the wisdom did not know the very problem
   std::function<void(const std::string&)> tell = {};
 };
 

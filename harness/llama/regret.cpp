@@ -39,13 +39,6 @@ Problem problem_of(const std::string& key) {
       .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
 }
 
-Wisdom without(const Wisdom& wisdom, const Problem& problem) {
-  Wisdom rest(wisdom.provenance());
-  for (const Winner& winner : wisdom.winners())
-    if (winner.problem != problem) rest.put(winner);
-  return rest;
-}
-
 PlanChoice first_choice(PlanChooser& chooser, const Problem& problem) {
   PlanChoice choice;
   if (!chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }))
@@ -69,23 +62,18 @@ std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisd
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
-  const auto options = [&](Wisdom of) {
-    return PlanOptions{.wisdom = std::move(of), .has_wisdom = true, .stale = stale};
-  };
-  std::map<std::string, PlanChooser> choosers;  // of each device, for problems that the wisdom does not know
-  const auto whole = [&](const DeviceFacts& facts) -> PlanChooser& {
+  std::map<std::string, PlanChooser> choosers;  // of each device
+  const auto chooser_of = [&](const DeviceFacts& facts) -> PlanChooser& {
     const std::string device = fmt::format("{}, {}, {}", facts.name, facts.driver, facts.toolkit);
-    const auto it = choosers.find(device);
-    return it != choosers.end() ? it->second
-                                : choosers.try_emplace(device, facts, options(wisdom)).first->second;
+    if (const auto it = choosers.find(device); it != choosers.end()) return it->second;
+    const PlanOptions options{.wisdom = wisdom, .has_wisdom = true, .stale = stale, .untuned = true};
+    return choosers.try_emplace(device, facts, options).first->second;
   };
   std::vector<Regret> list;
   for (const std::string& key : order) {
     const Searched& s = searched.at(key);
     const Problem problem = problem_of(key);
-    std::optional<PlanChooser> other;
-    if (wisdom.exact(problem)) other.emplace(s.facts, options(without(wisdom, problem)));
-    const PlanChoice choice = first_choice(other ? *other : whole(s.facts), problem);
+    const PlanChoice choice = first_choice(chooser_of(s.facts), problem);
     Regret regret{
         .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};
     const Times& times = s.finalists.contains(regret.chosen) ? s.finalists : s.first;

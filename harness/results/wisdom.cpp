@@ -335,7 +335,7 @@ const Winner* Wisdom::exact(const Problem& problem) const {
 }
 
 const Winner* Wisdom::nearest(const Problem& problem) const {
-  return nearest_for(problem, provenance_).winner;
+  return nearest_for(problem, provenance_, nullptr).winner;
 }
 
 Wisdom::Kin Wisdom::exact_for(const Problem& problem, const Provenance& here) const {
@@ -347,13 +347,14 @@ Wisdom::Kin Wisdom::exact_for(const Problem& problem, const Provenance& here) co
   return best;
 }
 
-Wisdom::Kin Wisdom::nearest_for(const Problem& problem, const Provenance& here) const {
+Wisdom::Kin Wisdom::nearest_for(const Problem& problem, const Provenance& here,
+                                const Problem* left_out) const {
   Kin best;
   double least = kFar;
   if (const auto it = by_shape_.find(shape_of(problem)); it != by_shape_.end())
     for (const std::size_t i : it->second) {
       const double d = distance(problem, winners_[i].problem);
-      if (d == kFar) continue;
+      if (d == kFar || (left_out && winners_[i].problem == *left_out)) continue;
       const int kinship = kinship_of(winners_[i], here);
       if (kinship < best.kinship || (kinship == best.kinship && d < least)) {
         best = {&winners_[i], kinship};
@@ -363,10 +364,10 @@ Wisdom::Kin Wisdom::nearest_for(const Problem& problem, const Provenance& here) 
   return best;
 }
 
-Wisdom::Match Wisdom::find(const Problem& problem, const Provenance& here) const {
-  const Kin same = exact_for(problem, here);
+Wisdom::Match Wisdom::find(const Problem& problem, const Provenance& here, const Problem* left_out) const {
+  const Kin same = left_out && problem == *left_out ? Kin{} : exact_for(problem, here);
   if (same.kinship < 2) return {same.winner, true};
-  const Kin near = nearest_for(problem, here);
+  const Kin near = nearest_for(problem, here, left_out);
   if (near.kinship < same.kinship) return {near.winner, false};
   return {same.winner, same.winner != nullptr};
 }

@@ -86,7 +86,8 @@ class Wisdom {
   };
   /// The best to be had here: this problem on this device, on this architecture; the nearest problem on this
   /// device, on this architecture; then either from anywhere, for judge() (results/staleness.h) to refuse.
-  Match find(const Problem& problem, const Provenance& here) const;
+  /// `left_out`: as if this problem had no winner.
+  Match find(const Problem& problem, const Provenance& here, const Problem* left_out = nullptr) const;
 
  private:
   struct Hash {
@@ -95,7 +96,7 @@ class Wisdom {
   using Index = std::unordered_map<Problem, std::vector<std::size_t>, Hash>;
   struct Kin;  // a winner and how near its device is
   Kin exact_for(const Problem& problem, const Provenance& here) const;
-  Kin nearest_for(const Problem& problem, const Provenance& here) const;
+  Kin nearest_for(const Problem& problem, const Provenance& here, const Problem* left_out) const;
 
   Provenance provenance_;
   std::vector<Winner> winners_;

@@ -90,6 +90,19 @@ TEST(Wisdom, NearestKeepsToItsRules) {
   EXPECT_EQ(wisdom.nearest(attention(1, 256, "dsx").problem), nullptr);  // another label
 }
 
+TEST(Wisdom, LeavesOutOneProblem) {
+  Wisdom wisdom;
+  wisdom.put(attention(1, 256));
+  wisdom.put(attention(1, 1024));
+  const Problem problem = attention(1, 256).problem, other = attention(1, 300).problem;
+  const Wisdom::Match near = wisdom.find(problem, kHere, &problem);
+  ASSERT_NE(near.winner, nullptr);
+  EXPECT_FALSE(near.exact);
+  EXPECT_EQ(near.winner->problem["context"], 1024);
+  EXPECT_EQ(wisdom.find(other, kHere, &problem).winner->problem["context"], 1024);
+  EXPECT_TRUE(wisdom.find(problem, kHere, &other).exact);
+}
+
 TEST(Wisdom, SaysWhatIsWrongWithAFile) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "bad_wisdom.json";
   const auto message = [&](const std::string& text) {
