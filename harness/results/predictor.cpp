@@ -76,7 +76,7 @@ bool none_above(std::span<const std::int64_t> a, std::span<const std::int64_t> b
   return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x <= y; });
 }
 
-/// Adds what comes last at most.
+/// Adds an index unless it was the last to be added.
 void add_once(std::vector<std::size_t>& list, std::size_t index) {
   if (list.empty() || list.back() != index) list.push_back(index);
 }
