@@ -334,10 +334,6 @@ const Winner* Wisdom::exact(const Problem& problem) const {
   return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];
 }
 
-const Winner* Wisdom::nearest(const Problem& problem) const {
-  return nearest_for(problem, provenance_, nullptr).winner;
-}
-
 Wisdom::Kin Wisdom::exact_for(const Problem& problem, const Provenance& here) const {
   Kin best;
   if (const auto it = by_problem_.find(problem); it != by_problem_.end())

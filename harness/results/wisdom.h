@@ -51,8 +51,7 @@ struct Winner {
   CacheMode cache = CacheMode::cold;  // the state it was timed in
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
-  std::vector<VariantTimes> times =
-      {};  // of all that was tried, for problems that were not (results/predictor.h)
+  std::vector<VariantTimes> times = {};  // of all that was tried (results/predictor.h)
 };
 
 class Wisdom {
@@ -75,10 +74,6 @@ class Wisdom {
   const Winner* held(const Problem& problem, const std::string& device) const;
   /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
-  /// The winner of the nearest problem of the same op, dtype, labels and shape: only dims that say how much
-  /// work there is (tokens, batch, context, q_len, kv_len) may differ, each by a factor of at most 8; the
-  /// smallest sum over them of |log2(a / b)|. None: nullptr.
-  const Winner* nearest(const Problem& problem) const;
 
   struct Match {
     const Winner* winner = nullptr;
@@ -86,7 +81,9 @@ class Wisdom {
   };
   /// The best to be had here: this problem on this device, on this architecture; the nearest problem on this
   /// device, on this architecture; then either from anywhere, for judge() (results/staleness.h) to refuse.
-  /// `left_out`: as if this problem had no winner.
+  /// The nearest has the same op, dtype, labels and shape: only dims that say how much work there is (tokens,
+  /// batch, context, q_len, kv_len) may differ, each by a factor of at most 8; the smallest sum over them of
+  /// |log2(a / b)|. `left_out`: as if this problem had no winner.
   Match find(const Problem& problem, const Provenance& here, const Problem* left_out = nullptr) const;
 
  private:

@@ -82,12 +82,13 @@ TEST(Wisdom, NearestKeepsToItsRules) {
   Wisdom wisdom;
   wisdom.put(attention(1, 256));
   wisdom.put(attention(1, 1024));
+  const auto nearest = [&](const Problem& problem) { return wisdom.find(problem, kHere).winner; };
   const auto context_of = [](const Winner* w) { return w ? w->problem["context"] : 0; };
-  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 300).problem)), 256);
-  EXPECT_EQ(context_of(wisdom.nearest(attention(1, 8192).problem)), 1024);
-  EXPECT_EQ(wisdom.nearest(attention(1, 8193).problem), nullptr);        // beyond a factor of 8
-  EXPECT_EQ(wisdom.nearest(attention(9, 256).problem), nullptr);         // beyond a factor of 8
-  EXPECT_EQ(wisdom.nearest(attention(1, 256, "dsx").problem), nullptr);  // another label
+  EXPECT_EQ(context_of(nearest(attention(1, 300).problem)), 256);
+  EXPECT_EQ(context_of(nearest(attention(1, 8192).problem)), 1024);
+  EXPECT_EQ(nearest(attention(1, 8193).problem), nullptr);        // beyond a factor of 8
+  EXPECT_EQ(nearest(attention(9, 256).problem), nullptr);         // beyond a factor of 8
+  EXPECT_EQ(nearest(attention(1, 256, "dsx").problem), nullptr);  // another label
 }
 
 TEST(Wisdom, LeavesOutOneProblem) {
