@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-#include "device/memory_pool.h"
+#include "harness/device/device.h"
+#include "harness/device/memory_pool.h"
 #if WARPTUNE_HAS_CUDA
-#include "device/cuda_pools.h"
+#include "harness/device/cuda_pools.h"
 #endif
 
 namespace warptune {

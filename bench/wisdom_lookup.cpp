@@ -1,7 +1,7 @@
 // How long it takes to find a winner in a wisdom of 10, 100 or 1000 problems: exactly, and the nearest.
 #include <benchmark/benchmark.h>
 
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace {

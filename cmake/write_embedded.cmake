@@ -1,6 +1,6 @@
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cu ${ROOT}/*.cuh ${ROOT}/*.h)
 list(SORT files)
-set(text "#include \"device/embedded.h\"\n\nnamespace warptune {\nconst EmbeddedFile kEmbeddedKernels[] = {\n")
+set(text "#include \"harness/device/embedded.h\"\n\nnamespace warptune {\nconst EmbeddedFile kEmbeddedKernels[] = {\n")
 foreach(file ${files})
   file(READ ${ROOT}/${file} content)
   string(APPEND text "{\"${file}\", R\"=KERNEL=(${content})=KERNEL=\"},\n")

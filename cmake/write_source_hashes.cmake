@@ -1,4 +1,4 @@
-# Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/common, and
+# Writes OUTPUT: for each op a hash of the C++ that its variants are made of, variants/<op> with variants/helpers, and
 # with variants/vendor where it includes that. Untouched where unchanged.
 cmake_minimum_required(VERSION 3.25)
 
@@ -21,10 +21,10 @@ list(SORT ops)
 set(table "")
 foreach(file ${ops})
   get_filename_component(op ${file} DIRECTORY)
-  set(folders ${op} common)
+  set(folders ${op} helpers)
   file(GLOB libraries ${ROOT}/${op}/vendor.cpp ${ROOT}/${op}/cudnn.cpp)
   foreach(source ${libraries})
-    file(STRINGS ${source} shared REGEX "#include \"vendor/")
+    file(STRINGS ${source} shared REGEX "#include \"variants/vendor/")
     if(shared)
       list(APPEND folders vendor)
       break()

@@ -2,7 +2,7 @@
 // Problems of the attention ops.
 #include <string>
 
-#include "support.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 

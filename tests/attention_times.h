@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/facts.h"
-#include "results/source_hash.h"
-#include "results/wisdom.h"
-#include "table.h"
+#include "harness/core/facts.h"
+#include "harness/results/source_hash.h"
+#include "harness/results/wisdom.h"
+#include "variants/table.h"
 
 namespace warptune::testing {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "results/csv.h"
-#include "results/journal.h"
+#include "harness/results/csv.h"
+#include "harness/results/journal.h"
 
 namespace warptune::testing {
 

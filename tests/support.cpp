@@ -1,4 +1,4 @@
-#include "support.h"
+#include "tests/support.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,12 +7,12 @@
 #include <set>
 #include <thread>
 
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/space.h"
-#include "device/compile.h"
-#include "device/device.h"
-#include "verify/oracle.h"
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
+#include "harness/core/space.h"
+#include "harness/device/compile.h"
+#include "harness/device/device.h"
+#include "harness/verify/oracle.h"
 
 namespace warptune::testing {
 namespace {

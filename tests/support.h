@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "table.h"
+#include "variants/table.h"
 
 namespace warptune {
 class Device;

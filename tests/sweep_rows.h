@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "results/csv.h"
-#include "results/sweep_row.h"
+#include "harness/results/csv.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune::testing {
 

@@ -1,4 +1,4 @@
-#include "library.h"
+#include "variants/library.h"
 
 #if WARPTUNE_HAS_CUBLASLT
 #include <cublasLt.h>

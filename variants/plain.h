@@ -2,7 +2,7 @@
 // Problems without features: what libraries take, and simple kernels.
 #include <fmt/format.h>
 
-#include "core/op.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 

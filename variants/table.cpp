@@ -1,29 +1,29 @@
-#include "table.h"
+#include "variants/table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "add_rms_norm/add_rms_norm.h"
-#include "advance/advance.h"
-#include "argmax/argmax.h"
-#include "attention_decode/attention_decode.h"
-#include "attention_prefill/attention_prefill.h"
-#include "causal_mask/causal_mask.h"
-#include "core/brief.h"
-#include "core/error.h"
-#include "embedding/embedding.h"
-#include "linear/linear.h"
-#include "logits_dot_v/logits_dot_v.h"
-#include "padding_offset/padding_offset.h"
-#include "remove_padding/remove_padding.h"
-#include "restore_padding/restore_padding.h"
-#include "rms_norm/rms_norm.h"
-#include "rope_append/rope_append.h"
-#include "softmax/softmax.h"
-#include "swiglu/swiglu.h"
-#include "top_k/top_k.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "variants/add_rms_norm/add_rms_norm.h"
+#include "variants/advance/advance.h"
+#include "variants/argmax/argmax.h"
+#include "variants/attention_decode/attention_decode.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/causal_mask/causal_mask.h"
+#include "variants/embedding/embedding.h"
+#include "variants/linear/linear.h"
+#include "variants/logits_dot_v/logits_dot_v.h"
+#include "variants/padding_offset/padding_offset.h"
+#include "variants/remove_padding/remove_padding.h"
+#include "variants/restore_padding/restore_padding.h"
+#include "variants/rms_norm/rms_norm.h"
+#include "variants/rope_append/rope_append.h"
+#include "variants/softmax/softmax.h"
+#include "variants/swiglu/swiglu.h"
+#include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {

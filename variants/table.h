@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tile_table.h"
+#include "variants/tile_table.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/expression.h"
-#include "core/space.h"
-#include "table.h"
+#include "harness/core/expression.h"
+#include "harness/core/space.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

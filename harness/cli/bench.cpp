@@ -1,5 +1,5 @@
 // warptune bench: the winners of a wisdom file as Google Benchmarks, timed by our own sampler.
-#include "measure/bench.h"
+#include "harness/measure/bench.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -7,13 +7,13 @@
 #include <map>
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "core/space.h"
-#include "results/run_info.h"
-#include "tune/device_file.h"
-#include "tune/device_lock.h"
-#include "tune/winners_sweep.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/results/run_info.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/device_lock.h"
+#include "harness/tune/winners_sweep.h"
 
 namespace warptune {
 namespace {

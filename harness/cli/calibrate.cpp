@@ -1,5 +1,5 @@
 // warptune calibrate: measures what a device can do and stores it beside its results.
-#include "measure/calibrate.h"
+#include "harness/measure/calibrate.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "tune/device_file.h"
-#include "tune/device_lock.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/device_lock.h"
 
 namespace warptune {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/commands.h"
+#include "harness/cli/commands.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // warptune compare BASE.csv NEW.csv: what became faster or slower.
-#include "results/compare.h"
+#include "harness/results/compare.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/commands.h"
-#include "cli/validators.h"
-#include "core/error.h"
-#include "results/compare_report.h"
-#include "results/writable.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/validators.h"
+#include "harness/core/error.h"
+#include "harness/results/compare_report.h"
+#include "harness/results/writable.h"
 
 namespace warptune {
 namespace {

@@ -8,13 +8,13 @@
 #include <memory>
 #include <utility>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "results/csv.h"
-#include "results/run_info.h"
-#include "table.h"
-#include "tune/profile.h"
-#include "tune/winners_sweep.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
+#include "harness/results/run_info.h"
+#include "harness/tune/profile.h"
+#include "harness/tune/winners_sweep.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -8,16 +8,16 @@
 #include <memory>
 #include <optional>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "llama/decode_file.h"
-#include "llama/decode_report.h"
-#include "llama/golden.h"
-#include "llama/prompts.h"
-#include "measure/bench.h"
-#include "results/run_info.h"
-#include "tune/device_file.h"
-#include "tune/device_lock.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/llama/decode_file.h"
+#include "harness/llama/decode_report.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/prompts.h"
+#include "harness/measure/bench.h"
+#include "harness/results/run_info.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/device_lock.h"
 
 namespace warptune {
 namespace {

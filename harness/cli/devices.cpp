@@ -1,8 +1,8 @@
 // warptune devices: what is here, and what is known of it.
 #include <fmt/format.h>
 
-#include "cli/commands.h"
-#include "device/device.h"
+#include "harness/cli/commands.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 namespace {

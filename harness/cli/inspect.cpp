@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "tune/default_inspection.h"
-#include "tune/inspection.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/tune/default_inspection.h"
+#include "harness/tune/inspection.h"
 
 namespace warptune {
 

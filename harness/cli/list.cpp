@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "cli/commands.h"
-#include "table.h"
+#include "harness/cli/commands.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "cli/commands.h"
-#include "cli/openmp.h"
-#include "core/error.h"
-#include "results/run_info.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/openmp.h"
+#include "harness/core/error.h"
+#include "harness/results/run_info.h"
 
 int main(int argc, char** argv) {
   using namespace warptune;

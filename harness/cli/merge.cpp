@@ -1,11 +1,11 @@
 // warptune merge OUT_A OUT_B -o OUT: joins the results of several nodes.
-#include "results/merge.h"
+#include "harness/results/merge.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "cli/commands.h"
+#include "harness/cli/commands.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "cli/openmp.h"
+#include "harness/cli/openmp.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // warptune profile OP/VARIANT: a profiler session on exactly one launch.
-#include "tune/profile.h"
+#include "harness/tune/profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,11 +10,11 @@
 #include <cstring>
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "core/space.h"
-#include "results/wisdom.h"
-#include "table.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/results/wisdom.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

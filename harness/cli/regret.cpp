@@ -1,13 +1,13 @@
 // warptune regret RESULTS.csv: what choosing from wisdom costs on problems that were not tuned.
-#include "llama/regret.h"
+#include "harness/llama/regret.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "cli/commands.h"
-#include "cli/validators.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/validators.h"
 
 namespace warptune {
 namespace {

@@ -1,15 +1,15 @@
 // warptune replay RESULTS.csv: how strategies would have done on a recorded space.
-#include "search/replay.h"
+#include "harness/search/replay.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
 
-#include "cli/commands.h"
-#include "cli/validators.h"
-#include "results/writable.h"
-#include "search/strategy.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/validators.h"
+#include "harness/results/writable.h"
+#include "harness/search/strategy.h"
 
 namespace warptune {
 

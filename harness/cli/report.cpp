@@ -4,10 +4,10 @@
 #include <fstream>
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "report/page.h"
-#include "results/writable.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/report/page.h"
+#include "harness/results/writable.h"
 
 namespace warptune {
 

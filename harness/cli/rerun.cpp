@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "cli/commands.h"
-#include "measure/statistics.h"
-#include "results/sweep_name.h"
-#include "tune/tune.h"
-#include "tune/winners_sweep.h"
+#include "harness/cli/commands.h"
+#include "harness/measure/statistics.h"
+#include "harness/results/sweep_name.h"
+#include "harness/tune/tune.h"
+#include "harness/tune/winners_sweep.h"
 
 namespace warptune {
 namespace {

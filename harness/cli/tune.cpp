@@ -1,14 +1,14 @@
 // warptune tune CONFIG: runs a sweep.
-#include "tune/tune.h"
+#include "harness/tune/tune.h"
 
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "cli/commands.h"
-#include "cli/validators.h"
-#include "core/error.h"
-#include "tune/dry_run.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/validators.h"
+#include "harness/core/error.h"
+#include "harness/tune/dry_run.h"
 
 namespace warptune {
 namespace {

@@ -1,16 +1,16 @@
 // warptune wisdom show|export: looks at the winners, or hands them to other programs.
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
 
 #include <fstream>
 #include <memory>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "results/wisdom_check.h"
-#include "results/wisdom_export.h"
-#include "results/writable.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/results/wisdom_check.h"
+#include "harness/results/wisdom_export.h"
+#include "harness/results/writable.h"
 
 namespace warptune {
 namespace {

@@ -1,11 +1,11 @@
 // warptune worker (hidden): the process that `tune` starts to touch the device.
-#include "tune/worker.h"
+#include "harness/tune/worker.h"
 
 #include <unistd.h>
 
 #include <memory>
 
-#include "cli/commands.h"
+#include "harness/cli/commands.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "core/brief.h"
+#include "harness/core/brief.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "core/dtype.h"
+#include "harness/core/dtype.h"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

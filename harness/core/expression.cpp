@@ -1,4 +1,4 @@
-#include "core/expression.h"
+#include "harness/core/expression.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,8 +9,8 @@
 #include <cmath>
 #include <regex>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "core/facts.h"
+#include "harness/core/facts.h"
 
 #include <fmt/format.h>
 
 #include <cctype>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "core/limits.h"
+#include "harness/core/limits.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/op.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 

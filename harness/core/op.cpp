@@ -1,13 +1,13 @@
-#include "core/op.h"
+#include "harness/core/op.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/limits.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/limits.h"
 
 namespace warptune {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/problem.h"
-#include "core/tensor.h"
+#include "harness/core/problem.h"
+#include "harness/core/tensor.h"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
-#include "core/pattern.h"
+#include "harness/core/pattern.h"
 
 #include <fmt/format.h>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

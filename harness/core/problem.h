@@ -2,8 +2,8 @@
 // An op with concrete dims and dtype.
 #include <string>
 
-#include "core/assignment.h"
-#include "core/dtype.h"
+#include "harness/core/assignment.h"
+#include "harness/core/dtype.h"
 
 namespace warptune {
 

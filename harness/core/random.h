@@ -1,5 +1,5 @@
 #pragma once
-// Inputs are a pure function of (seed, index), the same on host and device (kernels/harness/fill.cu repeats
+// Inputs are a pure function of (seed, index), the same on host and device (kernels/support/fill.cu repeats
 // it), so that a reference can look at any element of a gigabyte tensor without moving it.
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "core/rope.h"
+#include "harness/core/rope.h"
 
 #include <cmath>
 #include <numbers>

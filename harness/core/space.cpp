@@ -1,4 +1,4 @@
-#include "core/space.h"
+#include "harness/core/space.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/expression.h"
-#include "core/limits.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/expression.h"
+#include "harness/core/limits.h"
 
 namespace warptune {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 

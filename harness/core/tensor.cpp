@@ -1,4 +1,4 @@
-#include "core/tensor.h"
+#include "harness/core/tensor.h"
 
 #include <fmt/format.h>
 

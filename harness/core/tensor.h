@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/random.h"
+#include "harness/core/dtype.h"
+#include "harness/core/random.h"
 
 namespace warptune {
 

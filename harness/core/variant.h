@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/facts.h"
-#include "core/op.h"
+#include "harness/core/facts.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "device/caching_pool.h"
+#include "harness/device/caching_pool.h"
 
 #include <stdexcept>
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "device/memory_pool.h"
+#include "harness/device/memory_pool.h"
 
 namespace warptune {
 

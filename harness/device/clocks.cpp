@@ -1,4 +1,4 @@
-#include "device/clocks.h"
+#include "harness/device/clocks.h"
 
 #include <dlfcn.h>
 

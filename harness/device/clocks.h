@@ -2,7 +2,7 @@
 // NVML, loaded at run time: clocks, temperature, power, throttle reasons. Absent library: NaN and empty.
 #include <string>
 
-#include "device/device.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 

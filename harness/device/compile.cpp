@@ -1,4 +1,4 @@
-#include "device/compile.h"
+#include "harness/device/compile.h"
 
 #include <fmt/format.h>
 #define XXH_INLINE_ALL
@@ -14,8 +14,8 @@
 #include <set>
 #include <sstream>
 
-#include "core/error.h"
-#include "device/embedded.h"
+#include "harness/core/error.h"
+#include "harness/device/embedded.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_occupancy.h>
 #include <nvrtc.h>
@@ -47,7 +47,8 @@ KernelSources::KernelSources(fs::path override_folder) : folder_(std::move(overr
     throw InputError(fmt::format("the kernel folder '{}' does not exist", folder_.string()));
 }
 
-std::string KernelSources::read(const std::string& file) const {
+std::string KernelSources::read(const std::string& name) const {
+  const std::string file = name.starts_with("kernels/") ? name.substr(8) : name;
   if (!folder_.empty()) {
     if (std::string text = read_file(folder_ / file); !text.empty()) return text;
   } else {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/facts.h"
-#include "core/variant.h"
-#include "device/device.h"
+#include "harness/core/facts.h"
+#include "harness/core/variant.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 
@@ -27,8 +27,9 @@ struct Cubin {
 class KernelSources {
  public:
   explicit KernelSources(std::filesystem::path override_folder = {});
-  /// The text of a file below kernels/. Throws CompileError where there is none.
-  std::string read(const std::string& file) const;
+  /// The text of a file, named from kernels/ or, as an include, from the root. Throws CompileError where
+  /// there is none.
+  std::string read(const std::string& name) const;
   /// A file and, transitively, all it includes with quotes: (name, text), the file itself first.
   std::vector<std::pair<std::string, std::string>> closure(const std::string& file) const;
 

@@ -1,5 +1,5 @@
 #if WARPTUNE_HAS_CUDA
-#include "device/cuda_device.h"
+#include "harness/device/cuda_device.h"
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
@@ -9,13 +9,13 @@
 #include <variant>
 #include <vector>
 
-#include "core/error.h"
-#include "device/clocks.h"
-#include "device/compile.h"
-#include "device/cuda_check.h"
-#include "device/cuda_pools.h"
-#include "device/tensor_map.h"
-#include "harness/args.h"
+#include "harness/core/error.h"
+#include "harness/device/clocks.h"
+#include "harness/device/compile.h"
+#include "harness/device/cuda_check.h"
+#include "harness/device/cuda_pools.h"
+#include "harness/device/tensor_map.h"
+#include "kernels/support/args.h"
 
 namespace warptune {
 namespace {
@@ -173,7 +173,7 @@ class CudaDevice : public Device {
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&start_));
     WARPTUNE_CUDA_CHECK(cudaEventCreate(&stop_));
     pool_ = make_cuda_pool(default_pool_kind(), ordinal);
-    spin_.emplace(own("harness/stream.cu", "spin"));
+    spin_.emplace(own("support/stream.cu", "spin"));
     counter_ = allocate(sizeof(unsigned long long));
   }
   ~CudaDevice() override {
@@ -238,7 +238,7 @@ class CudaDevice : public Device {
     set_bytes(sums_there, 0, sums_bytes, stream());
     const ChecksumArgs args{.regions = there.as<ChecksumRegion>(),
                             .sums = reinterpret_cast<unsigned long long*>(sums_there)};
-    if (!checksum_) checksum_.emplace(own("harness/fill.cu", "checksum"));
+    if (!checksum_) checksum_.emplace(own("support/fill.cu", "checksum"));
     const auto blocks =
         std::clamp<std::int64_t>(static_cast<std::int64_t>(most) / (256 * 8 * 4), 1, 8 * facts_.sms);
     const Launch geometry{.grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(regions.size())},
@@ -254,7 +254,7 @@ class CudaDevice : public Device {
       flush_ = allocate(bytes);
       set_bytes(flush_.data(), 0, bytes, stream);
     }
-    if (!read_) read_.emplace(own("harness/stream.cu", "stream_read<4>"));
+    if (!read_) read_.emplace(own("support/stream.cu", "stream_read<4>"));
     const StreamArgs args{
         .from = flush_.data(), .to = flush_.data(), .chunks = static_cast<long long>(bytes / 16)};
     const Launch geometry{.grid = {static_cast<unsigned>(4 * facts_.sms)}, .block = {512}};
@@ -334,7 +334,7 @@ class CudaDevice : public Device {
   void launch_over(std::optional<Kernel>& kernel, const std::string& expression, std::int64_t count,
                    const void* args) {
     if (count == 0) return;
-    if (!kernel) kernel.emplace(own("harness/fill.cu", expression));
+    if (!kernel) kernel.emplace(own("support/fill.cu", expression));
     const auto blocks = std::clamp<std::int64_t>(ceil_div(count, 1024), 1, 32 * facts_.sms);
     const Launch geometry{.grid = {static_cast<unsigned>(blocks)}, .block = {256}};
     kernel->launch(args, stream_, &geometry);

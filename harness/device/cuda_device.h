@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "device/device.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 

@@ -1,14 +1,14 @@
 #if WARPTUNE_HAS_CUDA
-#include "device/cuda_pools.h"
+#include "harness/device/cuda_pools.h"
 
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
 
-#include "core/error.h"
-#include "device/caching_pool.h"
-#include "device/cuda_check.h"
-#include "device/pass_through_pool.h"
+#include "harness/core/error.h"
+#include "harness/device/caching_pool.h"
+#include "harness/device/cuda_check.h"
+#include "harness/device/pass_through_pool.h"
 
 namespace warptune {
 namespace {

@@ -2,7 +2,7 @@
 #include <memory>
 #include <string_view>
 
-#include "device/memory_pool.h"
+#include "harness/device/memory_pool.h"
 
 namespace warptune {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/facts.h"
-#include "core/variant.h"
+#include "harness/core/facts.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "device/host_device.h"
+#include "harness/device/host_device.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
@@ -11,9 +11,9 @@
 #include <fstream>
 #include <thread>
 
-#include "core/error.h"
-#include "core/random.h"
-#include "device/memory_pool.h"
+#include "harness/core/error.h"
+#include "harness/core/random.h"
+#include "harness/device/memory_pool.h"
 
 namespace warptune {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <charconv>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "device/device.h"
-#include "device/host_device.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/device/device.h"
+#include "harness/device/host_device.h"
 #if WARPTUNE_HAS_CUDA
-#include "device/cuda_device.h"
+#include "harness/device/cuda_device.h"
 #endif
 
 namespace warptune {

@@ -1,4 +1,4 @@
-#include "device/pass_through_pool.h"
+#include "harness/device/pass_through_pool.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

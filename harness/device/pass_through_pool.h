@@ -3,7 +3,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "device/memory_pool.h"
+#include "harness/device/memory_pool.h"
 
 namespace warptune {
 

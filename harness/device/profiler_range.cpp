@@ -1,4 +1,4 @@
-#include "device/profiler_range.h"
+#include "harness/device/profiler_range.h"
 
 #include <exception>
 #if WARPTUNE_HAS_CUDA

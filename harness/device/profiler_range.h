@@ -1,6 +1,6 @@
 #pragma once
 // What a profiler started with "begin when told" records: the life of this object. Nothing without CUDA.
-#include "device/device.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 

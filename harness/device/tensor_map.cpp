@@ -1,12 +1,12 @@
 #if WARPTUNE_HAS_CUDA
-#include "device/tensor_map.h"
+#include "harness/device/tensor_map.h"
 
 #include <cuda.h>  // types only: the driver's functions are looked up, so that the program starts without one
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/error.h"
-#include "device/cuda_check.h"
+#include "harness/core/error.h"
+#include "harness/device/cuda_check.h"
 
 namespace warptune {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 // Tensor maps as the driver encodes them for the hardware that copies boxes of tensors (sm_90).
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 

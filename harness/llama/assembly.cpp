@@ -1,16 +1,16 @@
-#include "llama/assembly.h"
+#include "harness/llama/assembly.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "add_rms_norm/args.h"
-#include "attention_decode/args.h"
-#include "attention_prefill/args.h"
-#include "embedding/args.h"
-#include "linear/args.h"
-#include "rms_norm/args.h"
-#include "rope_append/args.h"
-#include "swiglu/args.h"
+#include "kernels/add_rms_norm/args.h"
+#include "kernels/attention_decode/args.h"
+#include "kernels/attention_prefill/args.h"
+#include "kernels/embedding/args.h"
+#include "kernels/linear/args.h"
+#include "kernels/rms_norm/args.h"
+#include "kernels/rope_append/args.h"
+#include "kernels/swiglu/args.h"
 
 namespace warptune {
 namespace {

@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "llama/kv_cache.h"
-#include "llama/model_problems.h"
-#include "llama/plan_book.h"
-#include "llama/weights.h"
+#include "harness/llama/kv_cache.h"
+#include "harness/llama/model_problems.h"
+#include "harness/llama/plan_book.h"
+#include "harness/llama/weights.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "llama/decode_file.h"
+#include "harness/llama/decode_file.h"
 
 #include <fmt/format.h>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "llama/decode_report.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
 
 namespace warptune {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "results/csv.h"
+#include "harness/results/csv.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/decode_report.h"
+#include "harness/llama/decode_report.h"
 
 #include <fmt/format.h>
 

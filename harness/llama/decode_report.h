@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "llama/model.h"
+#include "harness/llama/model.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/decode_state.h"
+#include "harness/llama/decode_state.h"
 
 #include <array>
 #include <numeric>

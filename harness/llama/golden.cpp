@@ -1,4 +1,4 @@
-#include "llama/golden.h"
+#include "harness/llama/golden.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "llama/safetensors.h"
+#include "harness/core/error.h"
+#include "harness/llama/safetensors.h"
 
 namespace warptune {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
-#include "llama/model.h"
+#include "harness/core/dtype.h"
+#include "harness/llama/model.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/kv_cache.h"
+#include "harness/llama/kv_cache.h"
 
 #include <algorithm>
 

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
-#include "llama/kv_format.h"
-#include "llama/model_config.h"
-#include "llama/page_allocator.h"
+#include "harness/device/device.h"
+#include "harness/llama/kv_format.h"
+#include "harness/llama/model_config.h"
+#include "harness/llama/page_allocator.h"
 
 namespace warptune {
 

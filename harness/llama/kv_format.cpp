@@ -1,4 +1,4 @@
-#include "llama/kv_format.h"
+#include "harness/llama/kv_format.h"
 
 #include <fmt/format.h>
 

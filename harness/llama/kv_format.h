@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "core/dtype.h"
+#include "harness/core/dtype.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/model.h"
+#include "harness/llama/model.h"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "advance/args.h"
-#include "argmax/args.h"
-#include "core/error.h"
-#include "llama/nvtx.h"
-#include "top_k/args.h"
+#include "harness/core/error.h"
+#include "harness/llama/nvtx.h"
+#include "kernels/advance/args.h"
+#include "kernels/argmax/args.h"
+#include "kernels/top_k/args.h"
 
 namespace warptune {
 namespace {

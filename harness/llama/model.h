@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "llama/decode_state.h"
-#include "llama/prefill.h"
-#include "llama/sampling.h"
+#include "harness/llama/decode_state.h"
+#include "harness/llama/prefill.h"
+#include "harness/llama/sampling.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/model_config.h"
+#include "harness/llama/model_config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

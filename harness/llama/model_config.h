@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/rope.h"
+#include "harness/core/rope.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "llama/model_problems.h"
+#include "harness/llama/model_problems.h"
 
 #include <algorithm>
 #include <bit>
 #include <string>
 
-#include "table.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

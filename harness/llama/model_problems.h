@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "core/problem.h"
-#include "llama/kv_format.h"
-#include "llama/model_config.h"
+#include "harness/core/problem.h"
+#include "harness/llama/kv_format.h"
+#include "harness/llama/model_config.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "llama/page_allocator.h"
+#include "harness/llama/page_allocator.h"
 
 #include <numeric>
 #include <utility>
 
-#include "core/error.h"
-#include "core/random.h"
+#include "harness/core/error.h"
+#include "harness/core/random.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "llama/plan_book.h"
+#include "harness/llama/plan_book.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

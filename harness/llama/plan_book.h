@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-#include "llama/plan_chooser.h"
+#include "harness/device/device.h"
+#include "harness/llama/plan_chooser.h"
 
 namespace warptune {
 

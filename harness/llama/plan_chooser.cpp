@@ -1,16 +1,16 @@
-#include "llama/plan_chooser.h"
+#include "harness/llama/plan_chooser.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/space.h"
-#include "results/source_hash.h"
-#include "table.h"
-#include "tile_table.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/results/source_hash.h"
+#include "variants/table.h"
+#include "variants/tile_table.h"
 
 namespace warptune {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "device/compile.h"
-#include "results/predictor.h"
-#include "results/staleness.h"
-#include "results/wisdom.h"
+#include "harness/device/compile.h"
+#include "harness/results/predictor.h"
+#include "harness/results/staleness.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "llama/prefill.h"
+#include "harness/llama/prefill.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "llama/assembly.h"
-#include "llama/decode_state.h"
+#include "harness/llama/assembly.h"
+#include "harness/llama/decode_state.h"
 
 namespace warptune {
 

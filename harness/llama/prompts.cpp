@@ -1,4 +1,4 @@
-#include "llama/prompts.h"
+#include "harness/llama/prompts.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/random.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/random.h"
 
 namespace warptune {
 

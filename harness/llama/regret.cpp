@@ -1,13 +1,13 @@
-#include "llama/regret.h"
+#include "harness/llama/regret.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "core/error.h"
-#include "results/sweep_file.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/results/sweep_file.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

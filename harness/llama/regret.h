@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "llama/plan_chooser.h"
+#include "harness/llama/plan_chooser.h"
 
 namespace warptune {
 

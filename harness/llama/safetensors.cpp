@@ -1,4 +1,4 @@
-#include "llama/safetensors.h"
+#include "harness/llama/safetensors.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <set>
 #include <utility>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

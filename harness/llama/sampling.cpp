@@ -1,12 +1,12 @@
-#include "llama/sampling.h"
+#include "harness/llama/sampling.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-#include "core/assignment.h"
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/assignment.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -1,12 +1,12 @@
-#include "llama/weights.h"
+#include "harness/llama/weights.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "llama/safetensors.h"
+#include "harness/core/error.h"
+#include "harness/llama/safetensors.h"
 
 namespace warptune {
 namespace {

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/dtype.h"
-#include "device/device.h"
-#include "llama/model_config.h"
+#include "harness/core/dtype.h"
+#include "harness/device/device.h"
+#include "harness/llama/model_config.h"
 
 namespace warptune {
 

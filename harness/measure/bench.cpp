@@ -1,15 +1,15 @@
-#include "measure/bench.h"
+#include "harness/measure/bench.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "measure/interleave.h"
-#include "measure/sampler.h"
-#include "measure/timed_samples.h"
-#include "measure/workbench.h"
+#include "harness/core/error.h"
+#include "harness/measure/interleave.h"
+#include "harness/measure/sampler.h"
+#include "harness/measure/timed_samples.h"
+#include "harness/measure/workbench.h"
 
 namespace warptune {
 namespace {

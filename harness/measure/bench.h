@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/variant.h"
-#include "measure/cache_mode.h"
-#include "measure/measurement.h"
+#include "harness/core/variant.h"
+#include "harness/measure/cache_mode.h"
+#include "harness/measure/measurement.h"
 
 namespace warptune {
 

@@ -1,13 +1,13 @@
-#include "measure/calibrate.h"
+#include "harness/measure/calibrate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "core/error.h"
-#include "harness/args.h"
-#include "measure/bench.h"
-#include "measure/statistics.h"
+#include "harness/core/error.h"
+#include "harness/measure/bench.h"
+#include "harness/measure/statistics.h"
+#include "kernels/support/args.h"
 
 namespace warptune {
 namespace {
@@ -39,7 +39,7 @@ std::unique_ptr<Plan> plan_of(Device& device, const char* kernel, std::int64_t b
                               bool pdl = false) {
   const Variant variant{.name = kernel,
                         .idea = "calibration",
-                        .stages = {{"harness/stream.cu", kernel, [pdl](const Problem& p, const Config& c) {
+                        .stages = {{"support/stream.cu", kernel, [pdl](const Problem& p, const Config& c) {
                                       return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
                                                     .block = {static_cast<unsigned>(p["block"])},
                                                     .pdl = pdl};

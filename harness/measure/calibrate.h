@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "device/device.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <vector>
 
-#include "core/parallel.h"
-#include "harness/args.h"
-#include "measure/bench.h"
-#include "measure/statistics.h"
+#include "harness/core/parallel.h"
+#include "harness/measure/bench.h"
+#include "harness/measure/statistics.h"
+#include "kernels/support/args.h"
 
 namespace warptune {
 namespace {
@@ -48,10 +48,10 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   for (const int per_sm : {2, 4, 16}) {
     const Config c{{"blocks", per_sm * facts.sms}};
     for (const char* expression : {"stream_read<4>", "stream_read<8>"}) {
-      const auto plan = device.prepare(kernel("read", "harness/stream.cu", expression), p, c);
+      const auto plan = device.prepare(kernel("read", "support/stream.cu", expression), p, c);
       facts.read_gb_per_s = std::max(facts.read_gb_per_s, gb_per_s(median_us(device, *plan, {&read, 1})));
     }
-    const auto plan = device.prepare(kernel("copy", "harness/stream.cu", "stream_copy<4>"), p, c);
+    const auto plan = device.prepare(kernel("copy", "support/stream.cu", "stream_copy<4>"), p, c);
     facts.copy_gb_per_s = std::max(facts.copy_gb_per_s, gb_per_s(median_us(device, *plan, {&copy, 1})));
   }
 
@@ -61,7 +61,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   const StreamArgs again{.from = from.data(), .to = from.data(), .chunks = resident / 16};
   for (const int per_sm : {2, 4})
     for (const char* expression : {"stream_read<4, 64>", "stream_read<8, 64>"}) {
-      const auto plan = device.prepare(kernel("read_l2", "harness/stream.cu", expression), p,
+      const auto plan = device.prepare(kernel("read_l2", "support/stream.cu", expression), p,
                                        {{"blocks", per_sm * facts.sms}});
       const double us = median_us(device, *plan, {&again, 1});
       facts.l2_read_gb_per_s =
@@ -71,7 +71,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   constexpr int kChains = 8, kSteps = 4096;
   const Problem wide{.op = "ceiling", .dims = {{"block", 256}}, .dtype = DType::fp32};
   const std::int64_t blocks = 8 * facts.sms;
-  const auto fma = device.prepare(kernel("fma", "harness/arithmetic.cu", "fma_chains<8, 4096>"), wide,
+  const auto fma = device.prepare(kernel("fma", "support/arithmetic.cu", "fma_chains<8, 4096>"), wide,
                                   {{"blocks", blocks}});
   facts.vector_tflop_per_s =
       2.0 * kChains * kSteps * 256 * static_cast<double>(blocks) / median_us(device, *fma, {&read, 1}) * 1e-6;
@@ -79,13 +79,13 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   const Buffer tiles = device.allocate(1 << 20);
   device.fill_random(tiles.data(), DType::bf16, 1 << 19, 2, 1.0f);
   const StreamArgs on_chip{.from = tiles.data(), .to = tiles.data(), .chunks = 0};
-  const auto matrix = device.prepare(kernel("matrix", "harness/arithmetic.cu", "matrix_chains<512>"), wide,
+  const auto matrix = device.prepare(kernel("matrix", "support/arithmetic.cu", "matrix_chains<512>"), wide,
                                      {{"blocks", blocks}});
   facts.matrix_tflop_per_s = 512.0 * 8 * 2 * 2 * 64 * 128 * 16 * static_cast<double>(blocks) /
                              median_us(device, *matrix, {&on_chip, 1}) * 1e-6;
 
   const std::vector<StreamArgs> many(1000, read);
-  const auto empty = device.prepare(kernel("empty", "harness/stream.cu", "empty"),
+  const auto empty = device.prepare(kernel("empty", "support/stream.cu", "empty"),
                                     Problem{.op = "ceiling", .dims = {{"block", 32}}}, {{"blocks", 1}});
   facts.launch_floor_us = median_us(device, *empty, many);
 }

@@ -1,10 +1,10 @@
-#include "measure/clock_watch.h"
+#include "harness/measure/clock_watch.h"
 
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 
 namespace warptune {
 namespace {

@@ -1,10 +1,10 @@
-#include "measure/interleave.h"
+#include "harness/measure/interleave.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 
 namespace warptune {
 namespace {

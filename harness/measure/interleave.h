@@ -1,6 +1,6 @@
 #pragma once
 // Samples of several replays in turn, A B C A B C, so that what drifts (clocks, heat) drifts for all alike.
-#include "measure/sampler.h"
+#include "harness/measure/sampler.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
-#include "measure/launch_floor.h"
+#include "harness/measure/launch_floor.h"
 
-#include "harness/args.h"
-#include "measure/timed_samples.h"
+#include "harness/measure/timed_samples.h"
+#include "kernels/support/args.h"
 
 namespace warptune {
 namespace {
@@ -30,7 +30,7 @@ LaunchFloors measure_launch_floors(Device& device) {
   if (device.facts().backend != Backend::cuda) return {};
   const Variant empty{.name = "empty",
                       .idea = "launch floor",
-                      .stages = {{"harness/stream.cu", "empty", [](const Problem&, const Config&) {
+                      .stages = {{"support/stream.cu", "empty", [](const Problem&, const Config&) {
                                     return Launch{.grid = {1}, .block = {32}};
                                   }}}};
   const auto plan = device.prepare(empty, launch_problem(), {});

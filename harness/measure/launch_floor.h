@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/problem.h"
-#include "device/device.h"
-#include "measure/measurement.h"
+#include "harness/core/problem.h"
+#include "harness/device/device.h"
+#include "harness/measure/measurement.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "measure/measurement.h"
+#include "harness/measure/measurement.h"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

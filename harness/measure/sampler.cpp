@@ -1,4 +1,4 @@
-#include "measure/sampler.h"
+#include "harness/measure/sampler.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 
 namespace warptune {
 namespace {

@@ -1,4 +1,4 @@
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 
 #include <algorithm>
 #include <cmath>

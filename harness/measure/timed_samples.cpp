@@ -1,11 +1,11 @@
-#include "measure/timed_samples.h"
+#include "harness/measure/timed_samples.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <tuple>
 
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 
 namespace warptune {
 namespace {

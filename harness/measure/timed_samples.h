@@ -1,8 +1,8 @@
 #pragma once
 // Samples of a replay, and the measurement that they make.
-#include "measure/clock_watch.h"
-#include "measure/measurement.h"
-#include "measure/sampler.h"
+#include "harness/measure/clock_watch.h"
+#include "harness/measure/measurement.h"
+#include "harness/measure/sampler.h"
 
 namespace warptune {
 

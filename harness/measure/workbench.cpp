@@ -1,4 +1,4 @@
-#include "measure/workbench.h"
+#include "harness/measure/workbench.h"
 
 #include <fmt/format.h>
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/variant.h"
-#include "measure/bench.h"
-#include "verify/oracle.h"
+#include "harness/core/variant.h"
+#include "harness/measure/bench.h"
+#include "harness/verify/oracle.h"
 
 namespace warptune {
 

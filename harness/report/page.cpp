@@ -1,4 +1,4 @@
-#include "report/page.h"
+#include "harness/report/page.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "report/summary.h"
+#include "harness/report/summary.h"
 
 namespace warptune {
 

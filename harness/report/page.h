@@ -2,7 +2,7 @@
 // The report: one HTML page that needs nothing else.
 #include <string>
 
-#include "report/results_set.h"
+#include "harness/report/results_set.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "report/results_set.h"
+#include "harness/report/results_set.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <fstream>
 #include <set>
 
-#include "core/error.h"
-#include "results/csv.h"
-#include "results/launch_rows.h"
-#include "results/sweep_file.h"
-#include "tune/protocol.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
+#include "harness/results/launch_rows.h"
+#include "harness/results/sweep_file.h"
+#include "harness/tune/protocol.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

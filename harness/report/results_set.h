@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/facts.h"
-#include "results/journal.h"
-#include "results/wisdom.h"
+#include "harness/core/facts.h"
+#include "harness/results/journal.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -1,14 +1,14 @@
-#include "report/summary.h"
+#include "harness/report/summary.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 
-#include "core/error.h"
-#include "core/variant.h"
-#include "llama/model_problems.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/core/variant.h"
+#include "harness/llama/model_problems.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

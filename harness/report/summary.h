@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/results_set.h"
+#include "harness/report/results_set.h"
 
 namespace warptune {
 

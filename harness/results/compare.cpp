@@ -1,4 +1,4 @@
-#include "results/compare.h"
+#include "harness/results/compare.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <map>
 
-#include "results/launch_rows.h"
-#include "results/rank_test.h"
-#include "results/samples_file.h"
-#include "results/sweep_file.h"
+#include "harness/results/launch_rows.h"
+#include "harness/results/rank_test.h"
+#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 
 namespace warptune {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/measurement.h"
+#include "harness/measure/measurement.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/compare_report.h"
+#include "harness/results/compare_report.h"
 
 #include <fmt/format.h>
 

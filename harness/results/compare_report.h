@@ -2,7 +2,7 @@
 // A comparison as text: a table for people, markdown for a pull request, JSON for programs.
 #include <string>
 
-#include "results/compare.h"
+#include "harness/results/compare.h"
 
 namespace warptune {
 

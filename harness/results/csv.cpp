@@ -1,4 +1,4 @@
-#include "results/csv.h"
+#include "harness/results/csv.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/error.h"
-#include "results/durable_file.h"
+#include "harness/core/error.h"
+#include "harness/results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "results/durable_file.h"
+#include "harness/results/durable_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

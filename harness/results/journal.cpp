@@ -1,4 +1,4 @@
-#include "results/journal.h"
+#include "harness/results/journal.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,10 +15,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
-#include "core/hash.h"
-#include "results/durable_file.h"
-#include "results/launch_rows.h"
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
+#include "harness/results/durable_file.h"
+#include "harness/results/launch_rows.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

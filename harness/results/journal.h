@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "measure/bench.h"
+#include "harness/measure/bench.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/launch_load.h"
+#include "harness/results/launch_load.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 // How a launch loads a device, and what its time should be made of.
 #include <array>
 
-#include "core/op.h"
-#include "core/variant.h"
+#include "harness/core/op.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 

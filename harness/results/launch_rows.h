@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "measure/launch_floor.h"
+#include "harness/measure/launch_floor.h"
 
 namespace warptune {
 

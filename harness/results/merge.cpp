@@ -1,4 +1,4 @@
-#include "results/merge.h"
+#include "harness/results/merge.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <set>
 #include <string>
 
-#include "core/error.h"
-#include "results/csv.h"
-#include "results/journal.h"
-#include "results/source_hash.h"
-#include "results/staleness.h"
-#include "results/sweep_file.h"
-#include "results/wisdom.h"
-#include "results/writable.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
+#include "harness/results/journal.h"
+#include "harness/results/source_hash.h"
+#include "harness/results/staleness.h"
+#include "harness/results/sweep_file.h"
+#include "harness/results/wisdom.h"
+#include "harness/results/writable.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

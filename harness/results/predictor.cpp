@@ -1,4 +1,4 @@
-#include "results/predictor.h"
+#include "harness/results/predictor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
-#include "core/error.h"
-#include "core/space.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

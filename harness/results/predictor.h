@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/variant.h"
-#include "results/time_fit.h"
-#include "results/wisdom.h"
+#include "harness/core/variant.h"
+#include "harness/results/time_fit.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

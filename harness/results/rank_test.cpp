@@ -1,4 +1,4 @@
-#include "results/rank_test.h"
+#include "harness/results/rank_test.h"
 
 #include <algorithm>
 #include <cmath>

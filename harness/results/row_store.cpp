@@ -1,9 +1,9 @@
-#include "results/row_store.h"
+#include "harness/results/row_store.h"
 
 #include <fmt/format.h>
 
-#include "results/samples_file.h"
-#include "results/sweep_file.h"
+#include "harness/results/samples_file.h"
+#include "harness/results/sweep_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "results/csv.h"
-#include "results/journal.h"
-#include "results/sweep_row.h"
+#include "harness/results/csv.h"
+#include "harness/results/journal.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 

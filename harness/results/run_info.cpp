@@ -1,4 +1,4 @@
-#include "results/run_info.h"
+#include "harness/results/run_info.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

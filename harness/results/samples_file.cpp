@@ -1,4 +1,4 @@
-#include "results/samples_file.h"
+#include "harness/results/samples_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/error.h"
-#include "results/csv.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "results/sweep_row.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 

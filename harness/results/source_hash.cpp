@@ -1,13 +1,13 @@
-#include "results/source_hash.h"
+#include "harness/results/source_hash.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/hash.h"
-#include "library.h"
+#include "harness/core/hash.h"
 #include "source_hashes.h"
-#include "table.h"
+#include "variants/library.h"
+#include "variants/table.h"
 
 namespace warptune {
 

@@ -3,9 +3,9 @@
 // to be of the variant as it is now.
 #include <string>
 
-#include "core/variant.h"
-#include "device/compile.h"
-#include "results/wisdom.h"
+#include "harness/core/variant.h"
+#include "harness/device/compile.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/sweep_file.h"
+#include "harness/results/sweep_file.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "results/csv.h"
-#include "results/sweep_row.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "results/journal.h"
+#include "harness/results/journal.h"
 
 namespace warptune {
 

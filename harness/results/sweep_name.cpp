@@ -1,4 +1,4 @@
-#include "results/sweep_name.h"
+#include "harness/results/sweep_name.h"
 
 #include <regex>
 

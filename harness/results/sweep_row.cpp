@@ -1,11 +1,11 @@
-#include "results/sweep_row.h"
+#include "harness/results/sweep_row.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdlib>
 
-#include "measure/sampler.h"
+#include "harness/measure/sampler.h"
 
 namespace warptune {
 namespace {

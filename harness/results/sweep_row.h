@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "core/facts.h"
-#include "core/op.h"
-#include "measure/measurement.h"
-#include "results/run_info.h"
+#include "harness/core/facts.h"
+#include "harness/core/op.h"
+#include "harness/measure/measurement.h"
+#include "harness/results/run_info.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/time_fit.h"
+#include "harness/results/time_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "results/durable_file.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

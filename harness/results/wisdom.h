@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/problem.h"
-#include "measure/cache_mode.h"
+#include "harness/core/problem.h"
+#include "harness/measure/cache_mode.h"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
-#include "results/wisdom_check.h"
+#include "harness/results/wisdom_check.h"
 
 #include <fmt/format.h>
 
-#include "core/error.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "variants/table.h"
 
 namespace warptune {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/wisdom_export.h"
+#include "harness/results/wisdom_export.h"
 
 #include <fmt/format.h>
 

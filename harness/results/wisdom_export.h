@@ -2,7 +2,7 @@
 // Wisdom for other programs: a C++17 header without dependencies; and a table for people.
 #include <string>
 
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

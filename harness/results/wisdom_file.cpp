@@ -1,4 +1,4 @@
-#include "results/wisdom_file.h"
+#include "harness/results/wisdom_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "results/staleness.h"
+#include "harness/results/staleness.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "results/writable.h"
+#include "harness/results/writable.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "search/budget.h"
+#include "harness/search/budget.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "search/gaussian_process.h"
+#include "harness/search/gaussian_process.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <deque>
 
-#include "search/shuffled.h"
-#include "search/strategy.h"
+#include "harness/search/shuffled.h"
+#include "harness/search/strategy.h"
 
 namespace warptune {
 namespace {

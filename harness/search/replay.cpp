@@ -1,4 +1,4 @@
-#include "search/replay.h"
+#include "harness/search/replay.h"
 
 #include <fmt/format.h>
 
@@ -10,14 +10,14 @@
 #include <regex>
 #include <thread>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/parallel.h"
-#include "core/pattern.h"
-#include "results/csv.h"
-#include "results/launch_rows.h"
-#include "results/sweep_file.h"
-#include "search/strategy.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
+#include "harness/core/pattern.h"
+#include "harness/results/csv.h"
+#include "harness/results/launch_rows.h"
+#include "harness/results/sweep_file.h"
+#include "harness/search/strategy.h"
 
 namespace warptune {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/space.h"
+#include "harness/search/space.h"
 
 namespace warptune {
 

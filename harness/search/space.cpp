@@ -1,4 +1,4 @@
-#include "search/space.h"
+#include "harness/search/space.h"
 
 #include <algorithm>
 #include <cmath>

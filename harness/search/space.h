@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/assignment.h"
+#include "harness/core/assignment.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "search/strategy.h"
+#include "harness/search/strategy.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "search/shuffled.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/search/shuffled.h"
 
 namespace warptune {
 namespace {

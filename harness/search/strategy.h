@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "search/space.h"
+#include "harness/search/space.h"
 
 namespace warptune {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "search/gaussian_process.h"
-#include "search/shuffled.h"
-#include "search/strategy.h"
+#include "harness/search/gaussian_process.h"
+#include "harness/search/shuffled.h"
+#include "harness/search/strategy.h"
 
 namespace warptune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/builds.h"
+#include "harness/tune/builds.h"
 
 namespace warptune {
 

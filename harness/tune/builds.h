@@ -2,8 +2,8 @@
 // The code of a problem's candidates: what compiles ahead, and what each candidate takes.
 #include <map>
 
-#include "tune/compile_lanes.h"
-#include "tune/plan.h"
+#include "harness/tune/compile_lanes.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 

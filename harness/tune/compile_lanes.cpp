@@ -1,10 +1,10 @@
-#include "tune/compile_lanes.h"
+#include "harness/tune/compile_lanes.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/compile.h"
+#include "harness/device/compile.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/deadline.h"
+#include "harness/tune/deadline.h"
 
 #include <algorithm>
 

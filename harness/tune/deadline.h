@@ -1,6 +1,6 @@
 #pragma once
 // How long a configuration may take before it counts as hung.
-#include "measure/measurement.h"
+#include "harness/measure/measurement.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "tune/default_inspection.h"
+#include "harness/tune/default_inspection.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "tile_table.h"
-#include "tune/compile_lanes.h"
+#include "harness/tune/compile_lanes.h"
+#include "variants/tile_table.h"
 
 namespace warptune {
 namespace {

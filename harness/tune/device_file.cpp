@@ -1,9 +1,9 @@
-#include "tune/device_file.h"
+#include "harness/tune/device_file.h"
 
 #include <fstream>
 
-#include "results/durable_file.h"
-#include "tune/protocol.h"
+#include "harness/results/durable_file.h"
+#include "harness/tune/protocol.h"
 
 namespace warptune {
 

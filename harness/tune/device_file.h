@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "measure/calibrate.h"
+#include "harness/measure/calibrate.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/device_lock.h"
+#include "harness/tune/device_lock.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-#include "tune/device_rows.h"
+#include "harness/tune/device_rows.h"
 
-#include "results/launch_rows.h"
-#include "results/source_hash.h"
-#include "tune/compile_lanes.h"
+#include "harness/results/launch_rows.h"
+#include "harness/results/source_hash.h"
+#include "harness/tune/compile_lanes.h"
 
 namespace warptune {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "device/compile.h"
-#include "measure/launch_floor.h"
-#include "results/row_store.h"
-#include "results/wisdom.h"
-#include "tune/plan.h"
+#include "harness/device/compile.h"
+#include "harness/measure/launch_floor.h"
+#include "harness/results/row_store.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 

@@ -1,13 +1,13 @@
-#include "tune/device_tuner.h"
+#include "harness/tune/device_tuner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "results/source_hash.h"
-#include "results/wisdom_file.h"
-#include "tune/finalists.h"
-#include "tune/time_finalists.h"
+#include "harness/results/source_hash.h"
+#include "harness/results/wisdom_file.h"
+#include "harness/tune/finalists.h"
+#include "harness/tune/time_finalists.h"
 
 namespace warptune {
 namespace {

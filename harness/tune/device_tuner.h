@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "tune/device_rows.h"
-#include "tune/device_worker.h"
-#include "tune/progress.h"
-#include "tune/screening.h"
-#include "tune/summary.h"
-#include "tune/trials.h"
+#include "harness/tune/device_rows.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/progress.h"
+#include "harness/tune/screening.h"
+#include "harness/tune/summary.h"
+#include "harness/tune/trials.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "tune/device_worker.h"
+#include "harness/tune/device_worker.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
-#include "tune/device_file.h"
+#include "harness/core/error.h"
+#include "harness/tune/device_file.h"
 
 namespace warptune {
 namespace {

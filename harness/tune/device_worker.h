@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tune/deadline.h"
-#include "tune/device_lock.h"
-#include "tune/stopwatch.h"
-#include "tune/sweep.h"
-#include "tune/tune_options.h"
-#include "tune/worker_process.h"
+#include "harness/tune/deadline.h"
+#include "harness/tune/device_lock.h"
+#include "harness/tune/stopwatch.h"
+#include "harness/tune/sweep.h"
+#include "harness/tune/tune_options.h"
+#include "harness/tune/worker_process.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
-#include "tune/dry_run.h"
+#include "harness/tune/dry_run.h"
 
 #include <fmt/format.h>
 
 #include <map>
 
-#include "tune/device_worker.h"
-#include "tune/plan.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a sweep would try.
-#include "tune/sweep.h"
-#include "tune/tune_options.h"
+#include "harness/tune/sweep.h"
+#include "harness/tune/tune_options.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "tune/finalists.h"
+#include "harness/tune/finalists.h"
 
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
-#include "measure/clock_watch.h"
+#include "harness/measure/clock_watch.h"
 
 namespace warptune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/inspection.h"
+#include "harness/tune/inspection.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <memory>
 #include <set>
 
-#include "core/error.h"
-#include "results/csv.h"
-#include "tune/compile_lanes.h"
-#include "tune/plan.h"
-#include "tune/progress.h"
+#include "harness/core/error.h"
+#include "harness/results/csv.h"
+#include "harness/tune/compile_lanes.h"
+#include "harness/tune/plan.h"
+#include "harness/tune/progress.h"
 
 namespace warptune {
 namespace {

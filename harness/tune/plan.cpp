@@ -1,13 +1,13 @@
-#include "tune/plan.h"
+#include "harness/tune/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <regex>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/pattern.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/pattern.h"
 
 namespace warptune {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/sweep.h"
+#include "harness/tune/sweep.h"
 
 namespace warptune {
 

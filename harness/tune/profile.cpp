@@ -1,4 +1,4 @@
-#include "tune/profile.h"
+#include "harness/tune/profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,13 +8,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/error.h"
-#include "core/space.h"
-#include "device/compile.h"
-#include "device/profiler_range.h"
-#include "llama/nvtx.h"
-#include "table.h"
-#include "verify/oracle.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/device/compile.h"
+#include "harness/device/profiler_range.h"
+#include "harness/llama/nvtx.h"
+#include "harness/verify/oracle.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/problem.h"
+#include "harness/core/problem.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/progress.h"
+#include "harness/tune/progress.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

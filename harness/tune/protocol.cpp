@@ -1,8 +1,8 @@
-#include "tune/protocol.h"
+#include "harness/tune/protocol.h"
 
 #include <cmath>
 
-#include "results/samples_file.h"
+#include "harness/results/samples_file.h"
 
 namespace warptune {
 using Json = nlohmann::json;

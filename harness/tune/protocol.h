@@ -11,9 +11,9 @@
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
 #include <nlohmann/json.hpp>
 
-#include "core/problem.h"
-#include "measure/bench.h"
-#include "measure/launch_floor.h"
+#include "harness/core/problem.h"
+#include "harness/measure/bench.h"
+#include "harness/measure/launch_floor.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "tune/prune.h"
+#include "harness/tune/prune.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/brief.h"
-#include "core/error.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/expression.h"
-#include "device/device.h"
+#include "harness/core/expression.h"
+#include "harness/device/device.h"
 
 namespace warptune {
 

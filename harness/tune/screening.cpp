@@ -1,9 +1,9 @@
-#include "tune/screening.h"
+#include "harness/tune/screening.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tune/search_order.h"
+#include "harness/tune/search_order.h"
 
 namespace warptune {
 namespace {

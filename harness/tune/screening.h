@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
-#include "tune/builds.h"
-#include "tune/device_rows.h"
-#include "tune/device_worker.h"
-#include "tune/progress.h"
-#include "tune/prune.h"
-#include "tune/summary.h"
-#include "tune/trials.h"
+#include "harness/tune/builds.h"
+#include "harness/tune/device_rows.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/progress.h"
+#include "harness/tune/prune.h"
+#include "harness/tune/summary.h"
+#include "harness/tune/trials.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/search_order.h"
+#include "harness/tune/search_order.h"
 
 #include <algorithm>
 #include <cmath>

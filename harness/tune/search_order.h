@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "search/budget.h"
-#include "search/strategy.h"
-#include "tune/stopwatch.h"
+#include "harness/search/budget.h"
+#include "harness/search/strategy.h"
+#include "harness/tune/stopwatch.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/shard.h"
+#include "harness/tune/shard.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <charconv>
 #include <numeric>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/hash.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
 
 namespace warptune {
 

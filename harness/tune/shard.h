@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/plan.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
-#include "tune/summary.h"
+#include "harness/tune/summary.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "tune/progress.h"
+#include "harness/tune/progress.h"
 
 namespace warptune {
 

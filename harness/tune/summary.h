@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/problem.h"
-#include "measure/measurement.h"
+#include "harness/core/problem.h"
+#include "harness/measure/measurement.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/sweep.h"
+#include "harness/tune/sweep.h"
 
 #include <fmt/format.h>
 
@@ -6,17 +6,17 @@
 #include <map>
 #include <regex>
 
-#include "core/brief.h"
-#include "core/error.h"
-#include "core/expression.h"
-#include "core/limits.h"
-#include "measure/statistics.h"
-#include "results/sweep_name.h"
-#include "search/strategy.h"
-#include "table.h"
-#include "tune/prune.h"
-#include "tune/sweep_models.h"
-#include "tune/yaml_reader.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/expression.h"
+#include "harness/core/limits.h"
+#include "harness/measure/statistics.h"
+#include "harness/results/sweep_name.h"
+#include "harness/search/strategy.h"
+#include "harness/tune/prune.h"
+#include "harness/tune/sweep_models.h"
+#include "harness/tune/yaml_reader.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/space.h"
-#include "measure/bench.h"
-#include "search/budget.h"
+#include "harness/core/space.h"
+#include "harness/measure/bench.h"
+#include "harness/search/budget.h"
 
 namespace warptune {
 

@@ -1,13 +1,13 @@
-#include "tune/sweep_models.h"
+#include "harness/tune/sweep_models.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/brief.h"
-#include "core/limits.h"
-#include "core/pattern.h"
-#include "llama/model_problems.h"
+#include "harness/core/brief.h"
+#include "harness/core/limits.h"
+#include "harness/core/pattern.h"
+#include "harness/llama/model_problems.h"
 
 namespace warptune {
 namespace {

@@ -4,10 +4,10 @@
 #include <regex>
 #include <vector>
 
-#include "core/problem.h"
-#include "llama/kv_format.h"
-#include "llama/model_config.h"
-#include "tune/yaml_reader.h"
+#include "harness/core/problem.h"
+#include "harness/llama/kv_format.h"
+#include "harness/llama/model_config.h"
+#include "harness/tune/yaml_reader.h"
 
 namespace warptune {
 

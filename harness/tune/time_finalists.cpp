@@ -1,10 +1,10 @@
-#include "tune/time_finalists.h"
+#include "harness/tune/time_finalists.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

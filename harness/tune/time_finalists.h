@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "tune/device_rows.h"
-#include "tune/device_worker.h"
-#include "tune/trials.h"
+#include "harness/tune/device_rows.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/trials.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/trials.h"
+#include "harness/tune/trials.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "measure/measurement.h"
-#include "tune/plan.h"
+#include "harness/measure/measurement.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 

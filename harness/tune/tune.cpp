@@ -1,4 +1,4 @@
-#include "tune/tune.h"
+#include "harness/tune/tune.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "core/error.h"
-#include "tune/device_tuner.h"
+#include "harness/core/error.h"
+#include "harness/tune/device_tuner.h"
 
 namespace warptune {
 namespace fs = std::filesystem;

@@ -1,9 +1,9 @@
 #pragma once
 // Runs a sweep: compiles ahead, has a worker prove and time every configuration, writes its row, and keeps
 // the winners.
-#include "tune/summary.h"
-#include "tune/sweep.h"
-#include "tune/tune_options.h"
+#include "harness/tune/summary.h"
+#include "harness/tune/sweep.h"
+#include "harness/tune/tune_options.h"
 
 namespace warptune {
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <string>
 
-#include "measure/measurement.h"
-#include "tune/deadline.h"
-#include "tune/shard.h"
+#include "harness/measure/measurement.h"
+#include "harness/tune/deadline.h"
+#include "harness/tune/shard.h"
 
 namespace warptune {
 

@@ -1,12 +1,12 @@
-#include "tune/winners_sweep.h"
+#include "harness/tune/winners_sweep.h"
 
 #include <fmt/format.h>
 
 #include <regex>
 
-#include "core/error.h"
-#include "core/pattern.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/core/pattern.h"
+#include "variants/table.h"
 
 namespace warptune {
 

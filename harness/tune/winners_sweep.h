@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "results/wisdom.h"
-#include "tune/sweep.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/sweep.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "tune/worker.h"
+#include "harness/tune/worker.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -12,9 +12,9 @@
 #include <sstream>
 #include <vector>
 
-#include "core/error.h"
-#include "table.h"
-#include "tune/protocol.h"
+#include "harness/core/error.h"
+#include "harness/tune/protocol.h"
+#include "variants/table.h"
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif

@@ -1,4 +1,4 @@
-#include "tune/worker_process.h"
+#include "harness/tune/worker_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 extern char** environ;
 

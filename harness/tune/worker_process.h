@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "tune/protocol.h"
+#include "harness/tune/protocol.h"
 
 namespace warptune {
 

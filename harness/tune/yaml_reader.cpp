@@ -1,4 +1,4 @@
-#include "tune/yaml_reader.h"
+#include "harness/tune/yaml_reader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,8 +10,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "core/brief.h"
-#include "core/limits.h"
+#include "harness/core/brief.h"
+#include "harness/core/limits.h"
 
 namespace warptune {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 

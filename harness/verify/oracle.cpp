@@ -1,4 +1,4 @@
-#include "verify/oracle.h"
+#include "harness/verify/oracle.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
 
 namespace warptune {
 namespace {

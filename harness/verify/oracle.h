@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/op.h"
-#include "verify/tensor_set.h"
+#include "harness/core/op.h"
+#include "harness/verify/tensor_set.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "verify/tensor_set.h"
+#include "harness/verify/tensor_set.h"
 
 #include <algorithm>
 #include <cstdlib>

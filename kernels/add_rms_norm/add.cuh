@@ -1,5 +1,5 @@
 #pragma once
-#include "common/vec.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

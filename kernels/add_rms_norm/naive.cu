@@ -1,8 +1,8 @@
 // Idea: one block per token, one element at a time, the sum read back from residual_out: the readable
 // baseline.
-#include "add_rms_norm/args.h"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
+#include "kernels/add_rms_norm/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

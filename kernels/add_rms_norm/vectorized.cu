@@ -2,11 +2,11 @@
 // kept in registers for the scaling, so that traffic is the floor: two reads, two writes. All rows are in
 // flight together and share one barrier and the weights. Each thread reads a piece of residual before it
 // writes the same piece of residual_out, so the two may be the same memory.
-#include "add_rms_norm/add.cuh"
-#include "add_rms_norm/args.h"
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "rms_norm/normalize.cuh"
+#include "kernels/add_rms_norm/add.cuh"
+#include "kernels/add_rms_norm/args.h"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
 // Idea: one warp per token, several tokens per block: no barrier, only shuffles. A sum of up to 256 bytes per
 // lane stays in registers; a longer one is read back from residual_out (each lane what it wrote itself).
-#include "add_rms_norm/add.cuh"
-#include "add_rms_norm/args.h"
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "rms_norm/normalize.cuh"
+#include "kernels/add_rms_norm/add.cuh"
+#include "kernels/add_rms_norm/args.h"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // Idea: one block, a thread per sequence in turn; the step is read by all before it is moved on.
-#include "advance/args.h"
-#include "common/pdl.cuh"
+#include "kernels/advance/args.h"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // Idea: one block per row, one element at a time: the readable baseline.
-#include "argmax/args.h"
-#include "common/ordered.cuh"
-#include "common/pdl.cuh"
+#include "kernels/argmax/args.h"
+#include "kernels/common/ordered.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

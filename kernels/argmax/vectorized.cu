@@ -3,11 +3,11 @@
 // the id and puts slot and counter back to zero.
 //
 // Workspace per row: unsigned long long best; unsigned long long arrived.
-#include "argmax/args.h"
-#include "common/dot.cuh"
-#include "common/ordered.cuh"
-#include "common/pdl.cuh"
-#include "common/vec.cuh"
+#include "kernels/argmax/args.h"
+#include "kernels/common/dot.cuh"
+#include "kernels/common/ordered.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 #pragma once
 // The fused step before attention: the new rows of q, k, v from one fused qkv row, bias added, q and k
 // rotated (half-split RoPE), k and v rounded, or quantised, as the cache holds them.
-#include "attention_decode/cache.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

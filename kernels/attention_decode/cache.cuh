@@ -1,6 +1,6 @@
 #pragma once
 // Where the keys and values of one KV head of one sequence lie, and what their codes are multiplied by.
-#include "attention_decode/problem.cuh"
+#include "kernels/attention_decode/problem.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Which keys of a sequence a warp takes.
-#include "attention_decode/problem.cuh"
+#include "kernels/attention_decode/problem.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // Idea: the second kernel of the split variants; one block per sequence and query head merges the splits.
-#include "attention_decode/combine.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

@@ -2,10 +2,10 @@
 // Splits of the keys of a sequence, and how their results become one. A split that holds keys leaves, per
 // query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
 // head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
-#include "attention_decode/output.cuh"
-#include "common/first_threads.cuh"
-#include "common/last_to_arrive.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_decode/output.cuh"
+#include "kernels/common/first_threads.cuh"
+#include "kernels/common/last_to_arrive.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

@@ -15,11 +15,11 @@
 // pdl_wait(), a ring of them and kAhead chunks of each warp into the L2. A step's first kernel must not be
 // launched with the pdl attribute (embedding has no such parameter), which makes this safe: everything of
 // earlier steps has ended when any later kernel of this step can start.
-#include "attention_decode/cache.cuh"
-#include "attention_decode/chunk_share.cuh"
-#include "common/bulk_prefetch.cuh"
-#include "common/pdl.cuh"
-#include "common/tensor_copy.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/attention_decode/chunk_share.cuh"
+#include "kernels/common/bulk_prefetch.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/tensor_copy.cuh"
 
 namespace warptune {
 

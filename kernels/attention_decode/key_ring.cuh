@@ -8,11 +8,11 @@
 // chunks of a warp behind those of its ring are asked into the L2, so that memory has work until the kernel
 // before has merged its splits and this one may go on. The first blocks do that when their first chunk has
 // come: asked for at once, those would stand before what that merge waits for.
-#include "attention_decode/cache.cuh"
-#include "attention_decode/chunk_share.cuh"
-#include "common/bulk_copy.cuh"
-#include "common/bulk_prefetch.cuh"
-#include "common/waves.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/attention_decode/chunk_share.cuh"
+#include "kernels/common/bulk_copy.cuh"
+#include "kernels/common/bulk_prefetch.cuh"
+#include "kernels/common/waves.cuh"
 
 namespace warptune {
 

@@ -8,11 +8,11 @@
 // online softmax of its own. Otherwise the warp has one maximum, the weights of its strip of keys pass
 // through shared memory, and groups of kValueLanes lanes take the rows of V: more lanes per row mean fewer
 // partial sums per lane and longer runs of memory per load, whatever suits the keys.
-#include "attention_decode/append.cuh"
-#include "attention_decode/lane_strips.cuh"
-#include "attention_decode/scores.cuh"
-#include "common/online_softmax.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_decode/append.cuh"
+#include "kernels/attention_decode/lane_strips.cuh"
+#include "kernels/attention_decode/scores.cuh"
+#include "kernels/common/online_softmax.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 // kStages strips in shared memory that cp.async fills kStages - 1 strips ahead. The lane that asks for a
 // piece is the lane that takes it, so that rings need no barrier, and lanes lie side by side, so that they
 // meet no bank conflict.
-#include "common/async_word.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/async_word.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

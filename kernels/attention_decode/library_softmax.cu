@@ -1,8 +1,8 @@
 // Idea: what stands between two products of a library. A block per query head turns its fp32 scores in the
 // workspace, rows [batch, q_heads] kStride apart, into weights of the cache's type in the same place.
-#include "attention_decode/args.h"
-#include "common/pdl.cuh"
-#include "common/softmax_row.cuh"
+#include "kernels/attention_decode/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax_row.cuh"
 
 namespace warptune {
 

@@ -3,10 +3,10 @@
 // its own ring of shared memory with cp.async, several tiles ahead: no barrier between warps until their
 // merge at the end. Scores stay in registers, become probabilities there and are the A operand of P.V. Rows
 // in shared memory are padded to an odd number of 16-byte pieces, so that ldmatrix meets no bank conflict.
-#include "attention_decode/cache.cuh"
-#include "attention_decode/combine.cuh"
-#include "common/mma.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

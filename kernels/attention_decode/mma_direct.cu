@@ -2,8 +2,8 @@
 // ring, no barrier, no bank conflict, and 16-byte loads as split_seq has them. What hides the latency is the
 // number of warps, kPerSm per multiprocessor. The products are mma_group.cuh; early loads and append as in
 // split_ring.cu, the merge is ring_merge.cuh.
-#include "attention_decode/mma_group.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_decode/mma_group.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

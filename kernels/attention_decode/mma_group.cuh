@@ -9,11 +9,11 @@
 // as the fragments of several steps, and q is read in the same order. So are rows of O^T: a lane takes 16
 // neighbouring bytes of the V rows of two keys and interleaves them. Codes of 8 bits become fp16
 // (common/codes.cuh). Fragment layouts: common/mma.cuh; below, a lane is (g, t).
-#include "attention_decode/chunk_share.cuh"
-#include "attention_decode/ring_append.cuh"
-#include "attention_decode/ring_merge.cuh"
-#include "attention_decode/scores.cuh"
-#include "common/mma.cuh"
+#include "kernels/attention_decode/chunk_share.cuh"
+#include "kernels/attention_decode/ring_append.cuh"
+#include "kernels/attention_decode/ring_merge.cuh"
+#include "kernels/attention_decode/scores.cuh"
+#include "kernels/common/mma.cuh"
 
 namespace warptune {
 

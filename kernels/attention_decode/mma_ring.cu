@@ -1,8 +1,8 @@
 // Idea: rings that never run dry (fed_rings.cuh) in front of tensor cores that take the query heads of a KV
 // head at once (mma_group.cuh), the rows of K and V as they lie. Append is ring_append.cuh, the merge
 // ring_merge.cuh. One block per multiprocessor.
-#include "attention_decode/fed_rings.cuh"
-#include "attention_decode/mma_group.cuh"
+#include "kernels/attention_decode/fed_rings.cuh"
+#include "kernels/attention_decode/mma_group.cuh"
 
 namespace warptune {
 

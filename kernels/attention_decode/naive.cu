@@ -1,9 +1,9 @@
 // Idea: one block per sequence and query head walks over tiles of keys, a thread per key for the scores, a
 // thread per element for the sum over V, online softmax between tiles: the readable baseline for any shape.
-#include "attention_decode/output.cuh"
-#include "attention_decode/scores.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_decode/output.cuh"
+#include "kernels/attention_decode/scores.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

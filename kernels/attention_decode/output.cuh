@@ -1,7 +1,7 @@
 #pragma once
 // What leaves: results of query heads through the epilogue, and the logarithms of their sums.
-#include "attention_decode/cache.cuh"
-#include "common/online_softmax.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/common/online_softmax.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a part of a sequence's keys, of a warp or a split, gives for four columns of an output row.
-#include "common/online_softmax.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/online_softmax.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The query rows that a lane multiplies with keys.
-#include "attention_decode/problem.cuh"
-#include "common/vec.cuh"
+#include "kernels/attention_decode/problem.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

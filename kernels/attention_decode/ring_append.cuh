@@ -3,11 +3,11 @@
 // the table of frequencies at once, angles before or while the fused qkv row comes, when the kernel before
 // has ended (bias added, q and k rotated, half-split RoPE as in Su et al., "RoFormer", 2021; k and v rounded,
 // or quantised, as the cache holds them). The new key takes its place behind the old ones of the last chunk.
-#include "attention_decode/cache.cuh"
-#include "attention_decode/query_pieces.cuh"
-#include "common/cosine_sine.cuh"
-#include "common/first_threads.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_decode/cache.cuh"
+#include "kernels/attention_decode/query_pieces.cuh"
+#include "kernels/common/cosine_sine.cuh"
+#include "kernels/common/first_threads.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

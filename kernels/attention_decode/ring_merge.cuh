@@ -2,9 +2,9 @@
 // The end of the ring variants: warps of a block merge through shared memory, splits through the workspace by
 // the block that comes last (combine.cuh), through the shared memory of a cluster, or by post
 // (split_mail.cuh).
-#include "attention_decode/combine.cuh"
-#include "attention_decode/split_mail.cuh"
-#include "common/cluster.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/attention_decode/split_mail.cuh"
+#include "kernels/common/cluster.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What is added to the scores of kHeads query heads: nothing, a slope times the distance (ALiBi), or a bias.
-#include "attention_decode/problem.cuh"
-#include "common/online_softmax.cuh"
+#include "kernels/attention_decode/problem.cuh"
+#include "kernels/common/online_softmax.cuh"
 
 namespace warptune {
 

@@ -2,12 +2,12 @@
 // group's heads asks for all of K and V at once with cp.async, so that the copies are one round trip to
 // memory; scores, one softmax over all of them (nothing is rescaled) and the sum over V follow in place,
 // while V may still be under way. One launch, no splits to merge.
-#include "attention_decode/append.cuh"
-#include "attention_decode/combine.cuh"
-#include "attention_decode/scores.cuh"
-#include "common/async_copy.cuh"
-#include "common/pdl.cuh"
-#include "common/value_sums.cuh"
+#include "kernels/attention_decode/append.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/attention_decode/scores.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/value_sums.cuh"
 
 namespace warptune {
 

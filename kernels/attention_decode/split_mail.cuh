@@ -3,9 +3,9 @@
 // last takes what the others post to the workspace. Blocks draw before their last keys have come, so that
 // each knows, when it is done, whether to post or to take. When the last has drawn all of them run: nobody
 // waits for a block that has no room. The workspace is 0 before and after.
-#include "attention_decode/combine.cuh"
-#include "attention_decode/piece.cuh"
-#include "common/posted_words.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/attention_decode/piece.cuh"
+#include "kernels/common/posted_words.cuh"
 
 namespace warptune {
 

@@ -5,12 +5,12 @@
 // share each chunk.
 //
 // Append: ring_append.cuh, merging: ring_merge.cuh. Flash-decoding: Dao et al., 2023.
-#include "attention_decode/key_ring.cuh"
-#include "attention_decode/ring_append.cuh"
-#include "attention_decode/ring_merge.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/vec.cuh"
+#include "kernels/attention_decode/key_ring.cuh"
+#include "kernels/attention_decode/ring_append.cuh"
+#include "kernels/attention_decode/ring_merge.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

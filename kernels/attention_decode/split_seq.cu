@@ -2,10 +2,10 @@
 // keeps all multiprocessors loading; a block serves kHeads query heads of one KV head, so that a group shares
 // what it reads. The splits merge in an extra kernel (combine.cu), in the block that arrives last, or in the
 // shared memory of a cluster.
-#include "attention_decode/combine.cuh"
-#include "attention_decode/lane_groups.cuh"
-#include "common/cluster.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/attention_decode/lane_groups.cuh"
+#include "kernels/common/cluster.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

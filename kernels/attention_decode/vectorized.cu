@@ -1,9 +1,9 @@
 // Idea: one block per sequence and query head; groups of lanes take keys with 16-byte loads, no barrier in
 // the loop over keys, one merge through shared memory at the end. The classic fused masked multi-head
 // attention; it can also add the bias, rotate, and append k and v.
-#include "attention_decode/combine.cuh"
-#include "attention_decode/lane_groups.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/attention_decode/lane_groups.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // Idea: the second kernel where blocks share the keys; one block per query and head merges what they left.
-#include "attention_prefill/partials.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_prefill/partials.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

@@ -6,16 +6,16 @@
 // butterflies over the four lanes that share them; the fragments of Q too stay there with kHoldQ. Few queries
 // over many keys: kSplits blocks share the keys, and another kernel merges what they leave; kPack query heads
 // that see the same keys are rows of one tile. Fragment layouts: common/mma.cuh.
-#include "attention_prefill/partials.cuh"
-#include "attention_prefill/score_tile.cuh"
-#include "attention_prefill/sequence.cuh"
-#include "attention_prefill/swizzled_tile.cuh"
-#include "common/async_copy.cuh"
-#include "common/exp2.cuh"
-#include "common/load_matrix.cuh"
-#include "common/mma.cuh"
-#include "common/pdl.cuh"
-#include "common/vec.cuh"
+#include "kernels/attention_prefill/partials.cuh"
+#include "kernels/attention_prefill/score_tile.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/attention_prefill/swizzled_tile.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -8,14 +8,14 @@
 // other's products. Tiles of keys are walked from the last visible one down: those that need a mask come
 // first, the rest runs without. Blocks are persistent and draw their work
 // (work_list.cuh) while the last tile of the item before it is fetched.
-#include "attention_prefill/key_boxes.cuh"
-#include "attention_prefill/row_softmax.cuh"
-#include "attention_prefill/tile_rings.cuh"
-#include "common/pdl.cuh"
-#include "common/store_matrix.cuh"
-#include "common/tensor_copy.cuh"
-#include "common/vec.cuh"
-#include "common/wgmma.cuh"
+#include "kernels/attention_prefill/key_boxes.cuh"
+#include "kernels/attention_prefill/row_softmax.cuh"
+#include "kernels/attention_prefill/tile_rings.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/store_matrix.cuh"
+#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/common/wgmma.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Where tensor copies find the K and V rows of a head: KeyRows of sequence.cuh, as boxes.
-#include "attention_prefill/sequence.cuh"
-#include "common/tensor_copy.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/common/tensor_copy.cuh"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
 // Idea: what stands between two products of a library. A block per query and head turns its fp32 scores in
 // the workspace, rows [batch, q_heads, q_len] kStride apart, into weights of the cache's type in the same
 // place; keys that the query does not see get 0. kCausal as the dim: 1 bottom right, 2 top left.
-#include "attention_prefill/args.h"
-#include "common/pdl.cuh"
-#include "common/softmax_row.cuh"
+#include "kernels/attention_prefill/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax_row.cuh"
 
 namespace warptune {
 

@@ -5,15 +5,15 @@
 // registers for larger tiles, heads and kBlocks blocks on a multiprocessor. V is fetched under Q.K, the next
 // K under P.V. 16-bit dtypes use tensor cores; fp32 the CUDA cores, in the same layout of fragments
 // (common/mma.cuh).
-#include "attention_prefill/score_tile.cuh"
-#include "attention_prefill/sequence.cuh"
-#include "attention_prefill/swizzled_tile.cuh"
-#include "common/async_copy.cuh"
-#include "common/exp2.cuh"
-#include "common/load_matrix.cuh"
-#include "common/mma.cuh"
-#include "common/pdl.cuh"
-#include "common/vec.cuh"
+#include "kernels/attention_prefill/score_tile.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/attention_prefill/swizzled_tile.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the blocks that share the keys of a query leave for the one that merges: rows in the workspace, each
 // with the maximum of its scores (units of log2(e)) and the sum of the powers of two below it.
-#include "attention_prefill/sequence.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
 
 namespace warptune {
 

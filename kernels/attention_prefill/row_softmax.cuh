@@ -3,11 +3,11 @@
 // probabilities in place. Maxima stay until they would grow by more than 2^8, so that the output is seldom
 // rescaled ("FlashAttention-4", 2025). Scores lie in registers as those of m16n8 products do, so that bias
 // and dropout are flash_mma's; an additive bias is on its way under the products.
-#include "attention_prefill/score_tile.cuh"
-#include "attention_prefill/work_list.cuh"
-#include "common/exp2.cuh"
-#include "common/vec.cuh"
-#include "common/wgmma.cuh"
+#include "kernels/attention_prefill/score_tile.cuh"
+#include "kernels/attention_prefill/work_list.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/common/wgmma.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // What happens to a warp's piece of scores between the two products: kMt x kNt fragments of 16 queries by 8
 // keys (common/mma.cuh). `row` and `key` are those of the lane's first score.
-#include "attention_prefill/sequence.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
 
 namespace warptune {
 

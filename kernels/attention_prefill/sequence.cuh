@@ -1,10 +1,10 @@
 #pragma once
 // What the kernels of attention_prefill share: what is fixed for a problem, which keys a query sees and where
 // they are, what is added to scores, what dropout drops. What does not apply costs nothing.
-#include "attention_prefill/args.h"
-#include "common/exp2.cuh"
-#include "common/numeric.cuh"
-#include "common/philox.cuh"
+#include "kernels/attention_prefill/args.h"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/philox.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 #pragma once
 // A tile in shared memory: rows of kDim elements in chunks of 16 bytes. Chunks are permuted within a row so
 // that eight rows at the same chunk fall on eight different banks of 16 bytes, as ldmatrix reads them.
-#include "common/async_copy.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

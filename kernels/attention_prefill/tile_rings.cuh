@@ -1,8 +1,8 @@
 #pragma once
 // Idea: what one thread fetches waits in rings of shared memory for the warpgroups that compute. A slot has a
 // barrier for being full, which the copy itself arrives at, and one for being empty, at which each warp does.
-#include "attention_prefill/work_list.cuh"
-#include "common/tensor_copy.cuh"
+#include "kernels/attention_prefill/work_list.cuh"
+#include "kernels/common/tensor_copy.cuh"
 
 namespace warptune {
 

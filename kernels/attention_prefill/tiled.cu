@@ -2,11 +2,11 @@
 // over tiles of kTileN keys; q, then k, then v of a tile are in shared memory as fp32 (k and v in one place,
 // one after the other). Threads form a grid of kBlock / 16 x 16; each owns a micro-tile of scores and of the
 // output in registers. The 16 threads of a row reduce it by shuffles; probabilities go through shared memory.
-#include "attention_prefill/sequence.cuh"
-#include "common/exp2.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/vec.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

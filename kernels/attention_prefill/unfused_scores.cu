@@ -1,7 +1,7 @@
 // Idea: stage 1 of 3. Scores q . k of every query and key as fp32 in the workspace, [batch, q_heads, q_len,
 // kv_len]; a block makes a kTile x kTile piece from tiles of q and k in shared memory, a thread one score.
-#include "attention_prefill/sequence.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

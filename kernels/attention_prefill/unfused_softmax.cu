@@ -1,8 +1,8 @@
 // Idea: stage 2 of 3. Scale, bias, mask, softmax and dropout of one row of scores per block, in place; keys
 // that the query does not see get probability zero, so does every key of a query that sees none.
-#include "attention_prefill/sequence.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // Idea: stage 3 of 3. out = probabilities . v; a block makes kTile queries x kTile elements from tiles of
 // both in shared memory, a thread one element.
-#include "attention_prefill/sequence.cuh"
-#include "common/pdl.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

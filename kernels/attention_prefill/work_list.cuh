@@ -1,7 +1,7 @@
 #pragma once
 // Idea: persistent blocks draw their work from a counter, the longest first, each item near the end of the
 // one before it, so that they end together.
-#include "attention_prefill/sequence.cuh"
+#include "kernels/attention_prefill/sequence.cuh"
 
 namespace warptune {
 

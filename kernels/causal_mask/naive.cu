@@ -1,7 +1,7 @@
 // Idea: one block per query, one element at a time: the readable baseline.
-#include "causal_mask/visible.cuh"
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
+#include "kernels/causal_mask/visible.cuh"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
 // Idea: the mask as one run of wide pieces, several per thread: it is only written, so stores are all there
 // is.
-#include "causal_mask/visible.cuh"
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "common/stream.cuh"
+#include "kernels/causal_mask/visible.cuh"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/stream.cuh"
 
 namespace warptune {
 

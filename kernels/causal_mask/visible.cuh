@@ -1,5 +1,5 @@
 #pragma once
-#include "causal_mask/args.h"
+#include "kernels/causal_mask/args.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 #pragma once
 // cp.async (sm_80) of one 4-byte word; committed and waited for as the pieces of async_copy.cuh.
-#include "common/async_copy.cuh"
+#include "kernels/common/async_copy.cuh"
 
 namespace warptune {
 

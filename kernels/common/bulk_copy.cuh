@@ -2,7 +2,7 @@
 // Bulk copies from global to shared memory (sm_90): one thread asks for kilobytes, an mbarrier in shared
 // memory tells when they have come. PTX manual: "cp.async.bulk", "mbarrier". Compiles to nothing before
 // sm_90.
-#include "common/async_copy.cuh"
+#include "kernels/common/async_copy.cuh"
 
 namespace warptune {
 

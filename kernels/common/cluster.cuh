@@ -1,6 +1,6 @@
 #pragma once
 // Thread block clusters (sm_90): blocks that run together and read each other's shared memory.
-#include "common/async_copy.cuh"
+#include "kernels/common/async_copy.cuh"
 
 namespace warptune {
 

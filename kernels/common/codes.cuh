@@ -1,7 +1,7 @@
 #pragma once
 // Codes of 8 bits: int8 and fp8 (e4m3), to and from floats; and as pairs of fp16, exactly, for tensor-core
 // products.
-#include "common/vec.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

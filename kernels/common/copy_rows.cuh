@@ -1,7 +1,7 @@
 #pragma once
 // Copies of whole rows from places that ids or offsets name: embedding, remove_padding, restore_padding.
-#include "common/fitting.h"
-#include "common/stream.cuh"
+#include "kernels/common/fitting.h"
+#include "kernels/common/stream.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Unpacking of 16-bit vectors by whole words: one instruction per element, so that a stream of weights costs
 // two instructions per element (unpack, multiply-add).
-#include "common/vec.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -2,7 +2,7 @@
 // Which of several blocks comes last, and sees what the others wrote before they came: one thread of each
 // releases and acquires for its block, once. (A fence of every thread takes 0.6 us more.) PTX manual: "atom",
 // "Memory Consistency Model".
-#include "common/first_threads.cuh"
+#include "kernels/common/first_threads.cuh"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 // Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16": with g = lane / 4, t = lane % 4,
 // A: a0 (row g, k 2t..2t+1), a1 (row g+8), a2 (row g, k 2t+8..), a3 (row g+8, k 2t+8..);
 // B: b0 (k 2t..2t+1, col g), b1 (k 2t+8.., col g); D: d0,d1 (row g, cols 2t, 2t+1), d2,d3 (row g+8).
-#include "common/async_copy.cuh"
-#include "common/numeric.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

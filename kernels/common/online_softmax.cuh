@@ -2,8 +2,8 @@
 // Softmax over pieces: each piece keeps its running maximum and the sum of exp2(score - maximum); pieces
 // merge by rescaling. Scores are in base-2 units (log2e is folded into the scale of q.k). Source: Milakov and
 // Gimelshein, "Online normalizer calculation for softmax", 2018.
-#include "common/exp2.cuh"
-#include "common/numeric.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

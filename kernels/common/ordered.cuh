@@ -1,7 +1,7 @@
 #pragma once
 // Floats as unsigned integers of the same order, joined with an index into one key: the largest key is the
 // largest value and, of equal values, the lowest index. -0 counts as 0.
-#include "common/numeric.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 // fence, no counter, one way to the L2 for who posts and one for who takes. (NCCL's LL protocol has a flag
 // beside every word; here no word is 0.) A place is 0 before floats are posted to it and after they are
 // taken.
-#include "common/numeric.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Sums and maxima over a warp (butterfly of shuffles) and a block. Every thread receives the result.
-#include "common/numeric.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

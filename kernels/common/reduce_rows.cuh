@@ -1,7 +1,7 @@
 #pragma once
 // The block reduce of reduce.cuh over several rows at once: their shuffles overlap, and one barrier serves
 // all.
-#include "common/reduce.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 #pragma once
 // Softmax of a row in memory, by a block.
-#include "common/exp2.cuh"
-#include "common/reduce.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/exp2.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

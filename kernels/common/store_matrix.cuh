@@ -1,6 +1,6 @@
 #pragma once
 // stmatrix (sm_90): what ldmatrix reads, written. PTX manual: "stmatrix".
-#include "common/async_copy.cuh"
+#include "kernels/common/async_copy.cuh"
 
 namespace warptune {
 

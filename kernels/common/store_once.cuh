@@ -1,6 +1,6 @@
 #pragma once
 // Stores of data that is not read again soon: marked as first to leave the caches.
-#include "common/vec.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Accesses to data that passes through once: no line kept in L1, and stores that leave L2 first.
-#include "common/vec.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Copies of boxes of a tensor to shared memory (sm_90, TMA), as its tensor map says, and barriers for rings
 // of them: one that fills, many that read. PTX manual: "cp.async.bulk.tensor", "mbarrier", "setmaxnreg".
-#include "common/bulk_copy.cuh"
+#include "kernels/common/bulk_copy.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 #pragma once
 // Rows of K or V by groups of lanes: kLanes lanes take a row in 16-byte pieces, the groups of the block take
 // different rows; and sums over rows of V for kHeads query heads that share them.
-#include "common/reduce.cuh"
-#include "common/vec.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 #pragma once
 // N elements moved as one access (16 bytes where N * sizeof(T) == 16), computed on as floats.
-#include "common/numeric.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

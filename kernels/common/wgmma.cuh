@@ -7,8 +7,8 @@
 // Accumulator i of a thread: row 16 * warp + lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4)
 // + i % 2. So two neighbouring groups of four accumulators, as 16-bit pairs, are A of a product over those
 // columns.
-#include "common/async_copy.cuh"
-#include "common/numeric.cuh"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/numeric.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WARPTUNE_WGMMA 1

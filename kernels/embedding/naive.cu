@@ -1,7 +1,7 @@
 // Idea: one block per token, one element at a time: the readable baseline.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "embedding/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/embedding/args.h"
 
 namespace warptune {
 

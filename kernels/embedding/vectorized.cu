@@ -1,9 +1,9 @@
 // Idea: the rows of all tokens as one run of wide pieces, several per thread, so that a token's row is spread
 // over as many threads and blocks as it has pieces (one token still fills several SMs) and many loads are in
 // flight.
-#include "common/copy_rows.cuh"
-#include "common/pdl.cuh"
-#include "embedding/args.h"
+#include "kernels/common/copy_rows.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/embedding/args.h"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 // kUnroll pieces of each row in flight: as soon as a piece is used, its register takes the load of the piece
 // kUnroll steps further on. The loads of the first pieces are a function of their own, so that they can be
 // issued before the activations exist.
-#include "common/dot.cuh"
-#include "common/reduce.cuh"
+#include "kernels/common/dot.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 

@@ -2,11 +2,11 @@
 // 16-byte cp.async, across the ends of rows. The ring, not the registers, holds the bytes in flight, and it
 // is full before the kernel waits for its predecessor. A thread reads back only what it copied itself, so
 // that no barrier is needed. Rows are whole multiples of 16 bytes.
-#include "common/async_copy.cuh"
-#include "common/dot.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "linear/args.h"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/dot.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/linear/args.h"
 
 namespace warptune {
 

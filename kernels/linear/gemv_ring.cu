@@ -3,11 +3,11 @@
 // registers could hold. The first stages are asked for before pdl_wait(): the stream goes on while the
 // kernels before this one, which only touch activations, still run. Warps share nothing but x; no barrier
 // after the start.
-#include "common/bulk_copy.cuh"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/vec.cuh"
-#include "linear/args.h"
+#include "kernels/common/bulk_copy.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/linear/args.h"
 
 namespace warptune {
 

@@ -3,9 +3,9 @@
 // the order of the splits (the same result on every run) and puts the counter back to zero.
 // Workspace: int counters[row groups], then from `kPartialOffset` bytes float
 // partial[kSplits][kTokens][kOut].
-#include "common/pdl.cuh"
-#include "linear/args.h"
-#include "linear/gemv.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/args.h"
+#include "kernels/linear/gemv.cuh"
 
 namespace warptune {
 

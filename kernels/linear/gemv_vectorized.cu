@@ -1,9 +1,9 @@
 // Idea: for few tokens the weights are read once and everything else is noise: kWarpsPerRow warps share
 // kRows rows, 16-byte loads that leave no line in L1, kUnroll of them in flight per row and thread. The first
 // loads are issued before the kernel waits for its predecessor.
-#include "common/pdl.cuh"
-#include "linear/args.h"
-#include "linear/gemv.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/args.h"
+#include "kernels/linear/gemv.cuh"
 
 namespace warptune {
 

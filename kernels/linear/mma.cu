@@ -1,9 +1,9 @@
 // Idea: tensor cores (m16n8k16, fp32 sums). Tiles of x and weight stream through kStages of shared memory by
 // cp.async while the tile before is multiplied; rows are padded by 16 bytes, so that ldmatrix meets no bank
 // twice. The first weights are copied before the kernel waits for its predecessor. `in` is a multiple of 8.
-#include "common/mma.cuh"
-#include "common/pdl.cuh"
-#include "linear/args.h"
+#include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/args.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // Idea: one thread per output, one element at a time: the readable baseline.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "linear/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/args.h"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 // Idea: many tokens: tiles of x and weight go through shared memory, widened to fp32 and transposed, and each
 // thread keeps a small tile of sums in registers, so that each element loaded is used kTileM or kTileN times.
-#include "common/dot.cuh"
-#include "common/pdl.cuh"
-#include "linear/args.h"
+#include "kernels/common/dot.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/linear/args.h"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 // Idea: one block per sequence and query head, a thread per element of the head walks over all keys: the
 // readable baseline for any shape.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "logits_dot_v/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/logits_dot_v/args.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
 // Idea: the keys of a sequence are split over blocks, kSplitKeys each, so that one sequence keeps all
 // multiprocessors loading; kLanes lanes per row of V with 16-byte loads, kUnroll rows in flight per group of
 // lanes, kHeads query heads of a group sharing each row. The block that arrives last sums the splits.
-#include "attention_decode/combine.cuh"
-#include "common/pdl.cuh"
-#include "common/value_sums.cuh"
-#include "logits_dot_v/args.h"
+#include "kernels/attention_decode/combine.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/value_sums.cuh"
+#include "kernels/logits_dot_v/args.h"
 
 namespace warptune {
 

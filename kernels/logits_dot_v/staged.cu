@@ -1,9 +1,9 @@
 // Idea: rows of V come through shared memory with cp.async, kStages tiles of kTile keys ahead, so that what
 // is in flight costs no registers. One block per sequence and kHeads heads of a group.
-#include "common/async_copy.cuh"
-#include "common/pdl.cuh"
-#include "common/value_sums.cuh"
-#include "logits_dot_v/args.h"
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/value_sums.cuh"
+#include "kernels/logits_dot_v/args.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // Idea: one thread walks over all sequences: the readable baseline.
-#include "common/pdl.cuh"
-#include "padding_offset/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/padding_offset/args.h"
 
 namespace warptune {
 

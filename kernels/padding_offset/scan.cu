@@ -1,8 +1,8 @@
 // Idea: a prefix sum over kBlock sequences at a time (shuffles in the warps, then over the warps' totals);
 // the warps then write the tokens' offsets, lanes side by side. Every block does the whole scan, which is
 // cheap, and writes the offsets of its share of the sequences; the first block writes cu_seqlens.
-#include "common/pdl.cuh"
-#include "padding_offset/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/padding_offset/args.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // Idea: one block per packed token, one element at a time: the readable baseline.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "remove_padding/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/remove_padding/args.h"
 
 namespace warptune {
 

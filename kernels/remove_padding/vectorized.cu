@@ -1,7 +1,7 @@
 // Idea: the packed rows as one run of wide pieces, several per thread, all loads before the first store.
-#include "common/copy_rows.cuh"
-#include "common/pdl.cuh"
-#include "remove_padding/args.h"
+#include "kernels/common/copy_rows.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/remove_padding/args.h"
 
 namespace warptune {
 

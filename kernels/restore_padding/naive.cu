@@ -1,7 +1,7 @@
 // Idea: one block per padded row, one element at a time: the readable baseline.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "restore_padding/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/restore_padding/args.h"
 
 namespace warptune {
 

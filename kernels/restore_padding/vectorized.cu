@@ -1,8 +1,8 @@
 // Idea: the padded rows as one run of wide pieces, several per thread, all loads before the first store;
 // pieces of padding are zeros in registers and load nothing.
-#include "common/copy_rows.cuh"
-#include "common/pdl.cuh"
-#include "restore_padding/args.h"
+#include "kernels/common/copy_rows.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/restore_padding/args.h"
 
 namespace warptune {
 

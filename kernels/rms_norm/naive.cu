@@ -1,7 +1,7 @@
 // Idea: one block per token, one element at a time, the row read twice: the readable baseline.
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "rms_norm/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/rms_norm/args.h"
 
 namespace warptune {
 

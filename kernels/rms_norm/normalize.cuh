@@ -1,7 +1,7 @@
 #pragma once
 // What the kernels of rms_norm and add_rms_norm share: sums of squares and the scaling of rows.
-#include "common/reduce_rows.cuh"
-#include "common/stream.cuh"
+#include "kernels/common/reduce_rows.cuh"
+#include "kernels/common/stream.cuh"
 
 namespace warptune {
 

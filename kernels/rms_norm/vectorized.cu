@@ -1,10 +1,10 @@
 // Idea: kRows tokens per block; each row is read once with wide loads and kept in registers between the sum
 // of squares and the scaling, so that traffic is the floor: x once, y once. All rows are in flight together
 // and share one barrier and the weights. Rows whose length is no multiple of kVec take narrower accesses.
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "rms_norm/args.h"
-#include "rms_norm/normalize.cuh"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/rms_norm/args.h"
+#include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
 // Idea: one warp per token, several tokens per block: no barrier, only shuffles. A row of up to 256 bytes per
 // lane stays in registers; a longer one is read again (from L1 or L2) for the scaling.
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "rms_norm/args.h"
-#include "rms_norm/normalize.cuh"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/rms_norm/args.h"
+#include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 

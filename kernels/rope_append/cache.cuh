@@ -1,7 +1,7 @@
 #pragma once
 // Where the rows of k and v go, and what they are stored as.
-#include "common/codes.cuh"
-#include "rope_append/args.h"
+#include "kernels/common/codes.cuh"
+#include "kernels/rope_append/args.h"
 
 namespace warptune {
 

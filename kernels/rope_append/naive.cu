@@ -1,9 +1,9 @@
 // Idea: one thread per pair of one head of one token, element by element: the readable baseline. The threads
 // of v heads move their pair unturned. Where rows are quantised, every thread makes the whole row, to know
 // its largest element.
-#include "common/pdl.cuh"
-#include "rope_append/cache.cuh"
-#include "rope_append/rotation.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/rope_append/cache.cuh"
+#include "kernels/rope_append/rotation.cuh"
 
 namespace warptune {
 

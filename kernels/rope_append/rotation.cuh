@@ -1,7 +1,7 @@
 #pragma once
 // What the kernels of rope_append share: the angle of a pair, its sine and cosine.
-#include "common/numeric.cuh"
-#include "rope_append/args.h"
+#include "kernels/common/numeric.cuh"
+#include "kernels/rope_append/args.h"
 
 namespace warptune {
 

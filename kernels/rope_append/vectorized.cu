@@ -4,11 +4,11 @@
 // neighbouring pieces of a head. Sizes that are no multiple of kVec take narrower accesses. kStream: loads
 // and stores that leave the caches first. The threads of a row that is quantised find its largest element by
 // shuffles.
-#include "common/pdl.cuh"
-#include "common/store_once.cuh"
-#include "common/vec.cuh"
-#include "rope_append/cache.cuh"
-#include "rope_append/rotation.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/store_once.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/rope_append/cache.cuh"
+#include "kernels/rope_append/rotation.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 // Idea: one block per row, one element at a time, the row read three times (maximum, sum, result): the
 // readable baseline.
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "softmax/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/softmax/args.h"
 
 namespace warptune {
 

@@ -1,11 +1,11 @@
 // Idea: kBlock threads per row; the row is read once with wide loads and stays in registers as floats between
 // maximum, sum and result. A row of one warp needs no barrier, and a block takes kRows of them. A row that
 // sees nothing gives zeros.
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "common/stream.cuh"
-#include "softmax/args.h"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/stream.cuh"
+#include "kernels/softmax/args.h"
 
 namespace warptune {
 

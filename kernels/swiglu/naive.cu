@@ -1,8 +1,8 @@
 // Idea: one thread per element: the readable baseline.
-#include "common/numeric.cuh"
-#include "common/pdl.cuh"
-#include "swiglu/args.h"
-#include "swiglu/silu.cuh"
+#include "kernels/common/numeric.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/swiglu/args.h"
+#include "kernels/swiglu/silu.cuh"
 
 namespace warptune {
 

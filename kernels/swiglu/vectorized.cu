@@ -1,10 +1,10 @@
 // Idea: the result as one run of wide pieces, several per thread, with all loads of gate and up in flight
 // before the first use.
-#include "common/fitting.h"
-#include "common/pdl.cuh"
-#include "common/stream.cuh"
-#include "swiglu/args.h"
-#include "swiglu/silu.cuh"
+#include "kernels/common/fitting.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/stream.cuh"
+#include "kernels/swiglu/args.h"
+#include "kernels/swiglu/silu.cuh"
 
 namespace warptune {
 

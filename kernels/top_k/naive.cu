@@ -1,7 +1,7 @@
 // Idea: one block per row; k times the largest key below the one before, then one warp draws: the readable
 // baseline, which reads the row k times.
-#include "common/pdl.cuh"
-#include "top_k/sample.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/top_k/sample.cuh"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 #pragma once
 // Draws one of k candidates sorted from the largest down, by one warp.
-#include "common/ordered.cuh"
-#include "common/philox.cuh"
-#include "top_k/args.h"
+#include "kernels/common/ordered.cuh"
+#include "kernels/common/philox.cuh"
+#include "kernels/top_k/args.h"
 
 namespace warptune {
 

@@ -3,9 +3,9 @@
 // leaves its k best in the workspace. The last block to arrive does the same with all that were left, sorts
 // them by rank and draws.
 // Workspace: int arrived[batch], then from `kListOffset` bytes keys [batch][kBlocksPerRow][kK].
-#include "common/dot.cuh"
-#include "common/pdl.cuh"
-#include "top_k/sample.cuh"
+#include "kernels/common/dot.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/top_k/sample.cuh"
 
 namespace warptune {
 

@@ -21,13 +21,13 @@
 #include <string>
 #include <vector>
 
-#include "measure/statistics.h"
+#include "harness/measure/statistics.h"
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 177  // constants of the kernels that nothing reads
-#include "attention_decode/mma_ring.cu"
-#include "attention_decode/split_ring.cu"
-#include "harness/fill.cu"
-#include "harness/stream.cu"
+#include "kernels/attention_decode/mma_ring.cu"
+#include "kernels/attention_decode/split_ring.cu"
+#include "kernels/support/fill.cu"
+#include "kernels/support/stream.cu"
 #pragma nv_diagnostic pop
 
 namespace warptune {

@@ -25,8 +25,8 @@ if [ -z "$program" ]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   program=$work/ring_stream
-  nvcc -std=c++20 -O3 -arch=sm_90a -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers -I"$root/kernels" \
-    -I"$root/harness" -o "$program" "$root/scripts/evidence/ring_stream.cu" "$root/harness/measure/statistics.cpp" ||
+  nvcc -std=c++20 -O3 -arch=sm_90a -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers -I"$root" \
+    -o "$program" "$root/scripts/evidence/ring_stream.cu" "$root/harness/measure/statistics.cpp" ||
     exit 2
 fi
 "$program" > "$out/ring_stream.csv" || exit 2

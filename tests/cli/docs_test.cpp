@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands.h"
-#include "core/error.h"
-#include "core/facts.h"
-#include "tune/plan.h"
+#include "harness/cli/commands.h"
+#include "harness/core/error.h"
+#include "harness/core/facts.h"
+#include "harness/tune/plan.h"
 
 namespace warptune {
 namespace {

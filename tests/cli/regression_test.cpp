@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "program.h"
-#include "results/csv.h"
-#include "results/samples_file.h"
+#include "harness/results/csv.h"
+#include "harness/results/samples_file.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attention_times.h"
-#include "program.h"
-#include "sweep_rows.h"
+#include "tests/attention_times.h"
+#include "tests/program.h"
+#include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {

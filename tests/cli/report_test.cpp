@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace {

@@ -9,9 +9,9 @@
 #include <sstream>
 #include <string>
 
-#include "program.h"
-#include "results/csv.h"
-#include "results/wisdom.h"
+#include "harness/results/csv.h"
+#include "harness/results/wisdom.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

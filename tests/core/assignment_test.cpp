@@ -1,8 +1,8 @@
-#include "core/assignment.h"
+#include "harness/core/assignment.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -1,11 +1,11 @@
-#include "core/dtype.h"
+#include "harness/core/dtype.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

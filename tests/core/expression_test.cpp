@@ -1,8 +1,8 @@
-#include "core/expression.h"
+#include "harness/core/expression.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

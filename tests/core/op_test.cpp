@@ -1,8 +1,8 @@
-#include "core/op.h"
+#include "harness/core/op.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

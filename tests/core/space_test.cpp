@@ -1,8 +1,8 @@
-#include "core/space.h"
+#include "harness/core/space.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

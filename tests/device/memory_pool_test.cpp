@@ -1,4 +1,4 @@
-#include "device/memory_pool.h"
+#include "harness/device/memory_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "device/caching_pool.h"
-#include "device/device.h"
-#include "device/pass_through_pool.h"
+#include "harness/core/error.h"
+#include "harness/device/caching_pool.h"
+#include "harness/device/device.h"
+#include "harness/device/pass_through_pool.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
 
-#include "device/cuda_pools.h"
+#include "harness/device/cuda_pools.h"
 #endif
 
 namespace warptune {

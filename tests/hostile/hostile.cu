@@ -1,8 +1,8 @@
 // Idea: kernels that cheat, for tests/measure/hostile_gpu_test.cpp. All but one begin with a right rms_norm,
 // a block per token, and then do one thing that must be found out. What they remember is in module variables.
-#include "common/pdl.cuh"
-#include "common/reduce.cuh"
-#include "rms_norm/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/rms_norm/args.h"
 
 namespace warptune {
 

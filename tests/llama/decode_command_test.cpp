@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "llama/decode_report.h"
-#include "program.h"
-#include "results/csv.h"
+#include "harness/llama/decode_report.h"
+#include "harness/results/csv.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

@@ -1,17 +1,17 @@
 // Paged, quantised and windowed caches: whole models against transformers, fp64 and plain runs of themselves.
-#include "llama/kv_format.h"
+#include "harness/llama/kv_format.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <set>
 
-#include "core/error.h"
-#include "llama/golden.h"
-#include "llama/page_allocator.h"
-#include "llama/prompts.h"
-#include "llama/reference_llama.h"
-#include "llama/small_models.h"
+#include "harness/core/error.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/page_allocator.h"
+#include "harness/llama/prompts.h"
+#include "tests/llama/reference_llama.h"
+#include "tests/llama/small_models.h"
 
 namespace warptune {
 namespace {

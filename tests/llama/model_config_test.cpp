@@ -1,8 +1,8 @@
-#include "llama/model_config.h"
+#include "harness/llama/model_config.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

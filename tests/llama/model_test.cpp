@@ -1,5 +1,5 @@
 // Whole models on a device against the goldens of transformers and against themselves.
-#include "llama/model.h"
+#include "harness/llama/model.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/error.h"
-#include "llama/decode_report.h"
-#include "llama/golden.h"
-#include "llama/prompts.h"
-#include "llama/small_models.h"
+#include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/prompts.h"
+#include "tests/llama/small_models.h"
 
 namespace warptune {
 namespace {

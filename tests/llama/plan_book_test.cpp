@@ -1,17 +1,17 @@
-#include "llama/plan_book.h"
+#include "harness/llama/plan_book.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <optional>
 
-#include "core/error.h"
-#include "llama/model_problems.h"
-#include "llama/prompts.h"
-#include "llama/sampling.h"
-#include "measure/forwarding_device.h"
-#include "results/source_hash.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/llama/model_problems.h"
+#include "harness/llama/prompts.h"
+#include "harness/llama/sampling.h"
+#include "harness/results/source_hash.h"
+#include "tests/measure/forwarding_device.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -1,10 +1,10 @@
-#include "llama/plan_chooser.h"
+#include "harness/llama/plan_chooser.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "attention_times.h"
+#include "tests/attention_times.h"
 
 namespace warptune {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "core/rope.h"
-#include "llama/weights.h"
+#include "harness/core/rope.h"
+#include "harness/llama/weights.h"
 
 namespace warptune::testing {
 

@@ -1,4 +1,4 @@
-#include "llama/safetensors.h"
+#include "harness/llama/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "core/dtype.h"
-#include "llama/model_config.h"
+#include "harness/core/dtype.h"
+#include "harness/llama/model_config.h"
 
 namespace warptune::testing {
 

@@ -1,17 +1,17 @@
 // The bench on good and on faulty variants: each fault costs its own row and has its status.
-#include "measure/bench.h"
+#include "harness/measure/bench.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "core/error.h"
-#include "core/space.h"
-#include "device/compile.h"
-#include "measure/forwarding_device.h"
-#include "rms_norm/args.h"
-#include "table.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/device/compile.h"
+#include "kernels/rms_norm/args.h"
+#include "tests/measure/forwarding_device.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

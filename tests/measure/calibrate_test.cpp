@@ -1,9 +1,9 @@
 // What a calibration says of its points, and that its kernels compile and run.
-#include "measure/calibrate.h"
+#include "harness/measure/calibrate.h"
 
 #include <gtest/gtest.h>
 
-#include "device/compile.h"
+#include "harness/device/compile.h"
 
 namespace warptune {
 namespace {
@@ -24,8 +24,8 @@ TEST(Calibrate, KernelsCompile) {
   for (const char* arch : {"sm_80", "sm_90a"}) {
     for (const char* kernel :
          {"stream_write<4>", "stream_read<4>", "stream_read<8, 64>", "empty", "empty_dependent"})
-      EXPECT_NO_THROW(compiler.compile("harness/stream.cu", kernel, arch)) << kernel;
-    EXPECT_NO_THROW(compiler.compile("harness/fill.cu", "checksum", arch));
+      EXPECT_NO_THROW(compiler.compile("support/stream.cu", kernel, arch)) << kernel;
+    EXPECT_NO_THROW(compiler.compile("support/fill.cu", "checksum", arch));
   }
 #endif
 }

@@ -1,6 +1,6 @@
 #pragma once
 // A device that hands everything on to another; tests override what they fake.
-#include "device/device.h"
+#include "harness/device/device.h"
 
 namespace warptune::testing {
 

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "device/compile.h"
-#include "measure/bench.h"
-#include "table.h"
+#include "harness/device/compile.h"
+#include "harness/measure/bench.h"
+#include "variants/table.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <memory>
 
-#include "measure/bench.h"
-#include "rms_norm/args.h"
-#include "table.h"
+#include "harness/measure/bench.h"
+#include "kernels/rms_norm/args.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -1,12 +1,12 @@
 // When sampling ends, and what is said of it. Time is counted by the test: each sample takes a tenth of a
 // second.
-#include "measure/sampler.h"
+#include "harness/measure/sampler.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "measure/interleave.h"
+#include "harness/measure/interleave.h"
 
 namespace warptune {
 namespace {

@@ -9,15 +9,15 @@
 #include <memory>
 #include <utility>
 
-#include "core/space.h"
-#include "device/compile.h"
-#include "measure/bench.h"
-#include "results/compare.h"
-#include "table.h"
+#include "harness/core/space.h"
+#include "harness/device/compile.h"
+#include "harness/measure/bench.h"
+#include "harness/results/compare.h"
+#include "variants/table.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
 
-#include "device/cuda_check.h"
+#include "harness/device/cuda_check.h"
 #endif
 
 namespace warptune {

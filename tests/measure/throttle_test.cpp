@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "measure/bench.h"
-#include "measure/clock_watch.h"
-#include "measure/forwarding_device.h"
-#include "table.h"
+#include "harness/measure/bench.h"
+#include "harness/measure/clock_watch.h"
+#include "tests/measure/forwarding_device.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

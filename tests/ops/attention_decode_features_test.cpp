@@ -6,13 +6,13 @@
 #include <random>
 #include <set>
 
-#include "attention_dims.h"
-#include "core/error.h"
-#include "core/space.h"
-#include "device/device.h"
-#include "support.h"
-#include "tune/plan.h"
-#include "verify/tensor_set.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/device/device.h"
+#include "harness/tune/plan.h"
+#include "harness/verify/tensor_set.h"
+#include "tests/attention_dims.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

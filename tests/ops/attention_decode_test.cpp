@@ -2,11 +2,11 @@
 #include <cstdlib>
 #include <set>
 
-#include "attention_dims.h"
-#include "core/error.h"
-#include "core/space.h"
-#include "device/device.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/device/device.h"
+#include "tests/attention_dims.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

@@ -3,12 +3,12 @@
 #include <iterator>
 #include <random>
 
-#include "attention_dims.h"
-#include "attention_prefill/args.h"
-#include "core/error.h"
-#include "core/philox.h"
-#include "core/space.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "harness/core/philox.h"
+#include "harness/core/space.h"
+#include "kernels/attention_prefill/args.h"
+#include "tests/attention_dims.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

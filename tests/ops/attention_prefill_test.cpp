@@ -1,6 +1,6 @@
-#include "attention_dims.h"
-#include "core/error.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "tests/attention_dims.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

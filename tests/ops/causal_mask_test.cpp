@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "causal_mask/args.h"
-#include "core/space.h"
-#include "device/device.h"
-#include "support.h"
+#include "harness/core/space.h"
+#include "harness/device/device.h"
+#include "kernels/causal_mask/args.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

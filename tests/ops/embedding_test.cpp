@@ -1,7 +1,7 @@
-#include "core/space.h"
-#include "device/device.h"
-#include "embedding/args.h"
-#include "support.h"
+#include "harness/core/space.h"
+#include "harness/device/device.h"
+#include "kernels/embedding/args.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

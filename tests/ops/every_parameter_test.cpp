@@ -1,8 +1,8 @@
 // Every value of every parameter of every CUDA variant, on problems that admit it.
 #include <algorithm>
 
-#include "device/device.h"
-#include "support.h"
+#include "harness/device/device.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

@@ -1,5 +1,5 @@
-#include "core/error.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "common/lengths.h"
-#include "support.h"
+#include "tests/support.h"
+#include "variants/helpers/lengths.h"
 
 namespace warptune::testing {
 namespace {

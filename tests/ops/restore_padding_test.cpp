@@ -1,4 +1,4 @@
-#include "support.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

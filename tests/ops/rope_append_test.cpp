@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "core/error.h"
-#include "core/rope.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "harness/core/rope.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

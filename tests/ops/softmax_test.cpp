@@ -1,7 +1,7 @@
-#include "core/space.h"
-#include "device/device.h"
-#include "softmax/args.h"
-#include "support.h"
+#include "harness/core/space.h"
+#include "harness/device/device.h"
+#include "kernels/softmax/args.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

@@ -1,12 +1,12 @@
-#include "tile_table.h"
+#include "variants/tile_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "core/space.h"
-#include "table.h"
+#include "harness/core/space.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

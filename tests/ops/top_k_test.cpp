@@ -1,6 +1,6 @@
-#include "core/error.h"
-#include "core/philox.h"
-#include "support.h"
+#include "harness/core/error.h"
+#include "harness/core/philox.h"
+#include "tests/support.h"
 
 namespace warptune::testing {
 namespace {

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/error.h"
-#include "llama/decode_report.h"
-#include "report/page.h"
-#include "report/summary.h"
-#include "results/csv.h"
-#include "results/sweep_row.h"
+#include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
+#include "harness/report/page.h"
+#include "harness/report/summary.h"
+#include "harness/results/csv.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace {

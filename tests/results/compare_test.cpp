@@ -1,4 +1,4 @@
-#include "results/compare.h"
+#include "harness/results/compare.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "measure/statistics.h"
-#include "results/compare_report.h"
-#include "results/rank_test.h"
-#include "results/samples_file.h"
+#include "harness/measure/statistics.h"
+#include "harness/results/compare_report.h"
+#include "harness/results/rank_test.h"
+#include "harness/results/samples_file.h"
 
 namespace warptune {
 namespace {

@@ -1,12 +1,12 @@
-#include "results/csv.h"
+#include "harness/results/csv.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
 
-#include "core/error.h"
-#include "results/sweep_row.h"
+#include "harness/core/error.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace {

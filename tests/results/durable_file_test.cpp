@@ -1,4 +1,4 @@
-#include "results/durable_file.h"
+#include "harness/results/durable_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "results/csv.h"
-#include "results/journal.h"
-#include "results/wisdom.h"
+#include "harness/results/csv.h"
+#include "harness/results/journal.h"
+#include "harness/results/wisdom.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "results/merge.h"
+#include "harness/results/merge.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/error.h"
-#include "results/journal.h"
-#include "results/samples_file.h"
-#include "results/source_hash.h"
-#include "sweep_rows.h"
+#include "harness/core/error.h"
+#include "harness/results/journal.h"
+#include "harness/results/samples_file.h"
+#include "harness/results/source_hash.h"
+#include "tests/sweep_rows.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
-#include "results/predictor.h"
+#include "harness/results/predictor.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "attention_times.h"
+#include "tests/attention_times.h"
 
 namespace warptune {
 namespace {

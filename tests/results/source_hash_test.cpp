@@ -1,4 +1,4 @@
-#include "results/source_hash.h"
+#include "harness/results/source_hash.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "table.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

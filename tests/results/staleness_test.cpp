@@ -1,4 +1,4 @@
-#include "results/staleness.h"
+#include "harness/results/staleness.h"
 
 #include <gtest/gtest.h>
 

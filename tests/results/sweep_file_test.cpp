@@ -1,10 +1,10 @@
-#include "results/sweep_file.h"
+#include "harness/results/sweep_file.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "results/samples_file.h"
-#include "sweep_rows.h"
+#include "harness/core/error.h"
+#include "harness/results/samples_file.h"
+#include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {

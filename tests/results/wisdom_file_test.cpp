@@ -1,10 +1,10 @@
-#include "results/wisdom_file.h"
+#include "harness/results/wisdom_file.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "results/staleness.h"
+#include "harness/results/staleness.h"
 
 namespace warptune {
 namespace {

@@ -1,10 +1,10 @@
-#include "results/wisdom.h"
+#include "harness/results/wisdom.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -1,11 +1,11 @@
-#include "search/replay.h"
+#include "harness/search/replay.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/error.h"
-#include "sweep_rows.h"
+#include "harness/core/error.h"
+#include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {

@@ -1,13 +1,13 @@
-#include "search/strategy.h"
+#include "harness/search/strategy.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "core/error.h"
-#include "search/budget.h"
-#include "search/replay.h"
+#include "harness/core/error.h"
+#include "harness/search/budget.h"
+#include "harness/search/replay.h"
 
 namespace warptune {
 namespace {

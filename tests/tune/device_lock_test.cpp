@@ -1,5 +1,5 @@
 // Two programs on one device: the second waits, and says so.
-#include "tune/device_lock.h"
+#include "harness/tune/device_lock.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Who is timed again, and who wins.
-#include "tune/finalists.h"
+#include "harness/tune/finalists.h"
 
 #include <gtest/gtest.h>
 

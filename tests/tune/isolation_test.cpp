@@ -5,14 +5,14 @@
 #include <atomic>
 #include <thread>
 
-#include "device/compile.h"
-#include "device/device.h"
-#include "program.h"
-#include "results/wisdom.h"
-#include "table.h"
-#include "tune/compile_lanes.h"
-#include "tune/deadline.h"
-#include "tune/worker_process.h"
+#include "harness/device/compile.h"
+#include "harness/device/device.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/compile_lanes.h"
+#include "harness/tune/deadline.h"
+#include "harness/tune/worker_process.h"
+#include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -1,17 +1,17 @@
 // What launching costs stands in the CSV, and no reader takes it for a configuration.
-#include "results/launch_rows.h"
+#include "harness/results/launch_rows.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "core/error.h"
-#include "device/device.h"
-#include "program.h"
-#include "report/results_set.h"
-#include "results/compare.h"
-#include "search/replay.h"
-#include "tune/device_rows.h"
+#include "harness/core/error.h"
+#include "harness/device/device.h"
+#include "harness/report/results_set.h"
+#include "harness/results/compare.h"
+#include "harness/search/replay.h"
+#include "harness/tune/device_rows.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

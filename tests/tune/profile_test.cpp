@@ -1,4 +1,4 @@
-#include "tune/profile.h"
+#include "harness/tune/profile.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/error.h"
-#include "device/device.h"
-#include "table.h"
-#include "tune/winners_sweep.h"
+#include "harness/core/error.h"
+#include "harness/device/device.h"
+#include "harness/tune/winners_sweep.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -10,12 +10,12 @@
 #include <random>
 #include <thread>
 
-#include "measure/sampler.h"
-#include "program.h"
-#include "results/journal.h"
-#include "results/row_store.h"
-#include "results/sweep_row.h"
-#include "results/wisdom.h"
+#include "harness/measure/sampler.h"
+#include "harness/results/journal.h"
+#include "harness/results/row_store.h"
+#include "harness/results/sweep_row.h"
+#include "harness/results/wisdom.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

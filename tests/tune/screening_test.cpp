@@ -1,15 +1,15 @@
 // What is compiled, pruned and run, with a stub in the place of the compiler and the host as the device.
-#include "tune/screening.h"
+#include "harness/tune/screening.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 
-#include "core/error.h"
-#include "program.h"
-#include "table.h"
-#include "tune/search_order.h"
+#include "harness/core/error.h"
+#include "harness/tune/search_order.h"
+#include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -1,16 +1,16 @@
 // The work of a sweep divided among nodes and devices, and its results joined again.
-#include "tune/shard.h"
+#include "harness/tune/shard.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "core/error.h"
-#include "device/device.h"
-#include "program.h"
-#include "results/journal.h"
-#include "results/wisdom.h"
-#include "tune/tune.h"
+#include "harness/core/error.h"
+#include "harness/device/device.h"
+#include "harness/results/journal.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/tune.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/sweep.h"
+#include "harness/tune/sweep.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/error.h"
-#include "core/space.h"
-#include "table.h"
-#include "tune/plan.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+#include "harness/tune/plan.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-#include "tune/device_file.h"
-#include "tune/device_worker.h"
-#include "tune/worker_process.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/worker_process.h"
 
 namespace warptune {
 namespace {

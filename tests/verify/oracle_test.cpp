@@ -1,4 +1,4 @@
-#include "verify/oracle.h"
+#include "harness/verify/oracle.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "device/host_device.h"
+#include "harness/device/host_device.h"
 
 namespace warptune {
 namespace {

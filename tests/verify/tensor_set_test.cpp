@@ -1,11 +1,11 @@
-#include "verify/tensor_set.h"
+#include "harness/verify/tensor_set.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/random.h"
-#include "device/host_device.h"
+#include "harness/core/random.h"
+#include "harness/device/host_device.h"
 
 namespace warptune {
 namespace {

@@ -1,6 +1,6 @@
 // How add_rms_norm runs on the GPU: an index of ideas in rising difficulty.
-#include "add_rms_norm/add_rms_norm.h"
-#include "common/norm.h"
+#include "variants/add_rms_norm/add_rms_norm.h"
+#include "variants/helpers/norm.h"
 
 namespace warptune {
 

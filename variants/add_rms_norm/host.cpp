@@ -1,9 +1,9 @@
 // How add_rms_norm runs on the CPU.
 #include <cmath>
 
-#include "add_rms_norm/add_rms_norm.h"
-#include "add_rms_norm/args.h"
-#include "common/host_rows.h"
+#include "kernels/add_rms_norm/args.h"
+#include "variants/add_rms_norm/add_rms_norm.h"
+#include "variants/helpers/host_rows.h"
 
 namespace warptune {
 

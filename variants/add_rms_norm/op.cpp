@@ -2,8 +2,8 @@
 // does.
 #include <cmath>
 
-#include "add_rms_norm/add_rms_norm.h"
-#include "add_rms_norm/args.h"
+#include "kernels/add_rms_norm/args.h"
+#include "variants/add_rms_norm/add_rms_norm.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // How advance runs on the GPU: an index of ideas in rising difficulty.
-#include "advance/advance.h"
-#include "common/streaming.h"
+#include "variants/advance/advance.h"
+#include "variants/helpers/streaming.h"
 
 namespace warptune {
 

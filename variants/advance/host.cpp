@@ -1,8 +1,8 @@
 // How advance runs on the CPU.
-#include "advance/advance.h"
-#include "advance/args.h"
-#include "common/host_pair.h"
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
+#include "kernels/advance/args.h"
+#include "variants/advance/advance.h"
+#include "variants/helpers/host_pair.h"
 
 namespace warptune {
 namespace {

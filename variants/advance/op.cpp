@@ -1,7 +1,7 @@
 // What advance is. Every third sequence is finished before, some sample the end token, and the low word of
 // the sampler's step is about to carry.
-#include "advance/advance.h"
-#include "advance/args.h"
+#include "kernels/advance/args.h"
+#include "variants/advance/advance.h"
 
 namespace warptune {
 namespace {

@@ -1,6 +1,6 @@
 // How argmax runs on the GPU: an index of ideas in rising difficulty.
-#include "argmax/argmax.h"
-#include "common/streaming.h"
+#include "variants/argmax/argmax.h"
+#include "variants/helpers/streaming.h"
 
 namespace warptune {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "argmax/argmax.h"
-#include "argmax/args.h"
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
+#include "kernels/argmax/args.h"
+#include "variants/argmax/argmax.h"
 
 namespace warptune {
 namespace {

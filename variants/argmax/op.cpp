@@ -1,7 +1,7 @@
 // What argmax is: greedy sampling.
-#include "argmax/argmax.h"
-#include "argmax/args.h"
-#include "common/sampling.h"
+#include "kernels/argmax/args.h"
+#include "variants/argmax/argmax.h"
+#include "variants/helpers/sampling.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 Op attention_decode();

@@ -1,10 +1,10 @@
 // How attention_decode runs on GPUs with bulk copies and clusters (sm_90).
 #include <algorithm>
 
-#include "attention_decode/args.h"
-#include "attention_decode/attention_decode.h"
-#include "common/streaming.h"
-#include "plain.h"
+#include "kernels/attention_decode/args.h"
+#include "variants/attention_decode/attention_decode.h"
+#include "variants/helpers/streaming.h"
+#include "variants/plain.h"
 
 namespace warptune {
 namespace {

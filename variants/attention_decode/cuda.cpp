@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "attention_decode/attention_decode.h"
-#include "common/streaming.h"
-#include "plain.h"
+#include "variants/attention_decode/attention_decode.h"
+#include "variants/helpers/streaming.h"
+#include "variants/plain.h"
 
 namespace warptune {
 namespace {

@@ -1,7 +1,7 @@
 // attention_decode by cuDNN.
-#include "attention_decode/args.h"
-#include "attention_decode/attention_decode.h"
-#include "vendor/cudnn_variant.h"
+#include "kernels/attention_decode/args.h"
+#include "variants/attention_decode/attention_decode.h"
+#include "variants/vendor/cudnn_variant.h"
 
 namespace warptune {
 

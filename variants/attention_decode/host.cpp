@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "attention_decode/args.h"
-#include "attention_decode/attention_decode.h"
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
+#include "kernels/attention_decode/args.h"
+#include "variants/attention_decode/attention_decode.h"
 
 namespace warptune {
 namespace {

@@ -10,9 +10,9 @@
 #include <numeric>
 #include <optional>
 
-#include "attention_decode/args.h"
-#include "attention_decode/attention_decode.h"
-#include "core/error.h"
+#include "harness/core/error.h"
+#include "kernels/attention_decode/args.h"
+#include "variants/attention_decode/attention_decode.h"
 
 namespace warptune {
 namespace {

@@ -1,7 +1,7 @@
 // attention_decode by cuBLASLt. The query heads of a group are the rows of its products with K and V.
-#include "attention_decode/args.h"
-#include "attention_decode/attention_decode.h"
-#include "vendor/unfused_attention.h"
+#include "kernels/attention_decode/args.h"
+#include "variants/attention_decode/attention_decode.h"
+#include "variants/vendor/unfused_attention.h"
 
 namespace warptune {
 namespace {

@@ -1,9 +1,9 @@
 // How attention_prefill runs on the GPU: an index of ideas in rising difficulty.
 #include <algorithm>
 
-#include "attention_prefill/attention_prefill.h"
-#include "attention_prefill/pieces.h"
-#include "attention_prefill/shape.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/attention_prefill/pieces.h"
+#include "variants/attention_prefill/shape.h"
 
 namespace warptune {
 namespace {

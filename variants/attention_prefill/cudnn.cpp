@@ -1,7 +1,7 @@
 // attention_prefill by cuDNN.
-#include "attention_prefill/args.h"
-#include "attention_prefill/attention_prefill.h"
-#include "vendor/cudnn_variant.h"
+#include "kernels/attention_prefill/args.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/vendor/cudnn_variant.h"
 
 namespace warptune {
 

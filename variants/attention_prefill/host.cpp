@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "attention_prefill/args.h"
-#include "attention_prefill/attention_prefill.h"
-#include "attention_prefill/shape.h"
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
+#include "kernels/attention_prefill/args.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/attention_prefill/shape.h"
 
 namespace warptune {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "attention_prefill/args.h"
-#include "attention_prefill/attention_prefill.h"
-#include "attention_prefill/shape.h"
-#include "common/fitting.h"
-#include "core/error.h"
+#include "harness/core/error.h"
+#include "kernels/attention_prefill/args.h"
+#include "kernels/common/fitting.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/attention_prefill/shape.h"
 
 namespace warptune {
 namespace {

@@ -2,7 +2,7 @@
 // The pieces of work of a launch, as its blocks draw them: see kernels/attention_prefill/work_list.cuh.
 #include <vector>
 
-#include "attention_prefill/shape.h"
+#include "variants/attention_prefill/shape.h"
 
 namespace warptune::prefill {
 

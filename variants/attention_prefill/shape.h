@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/philox.h"
-#include "core/problem.h"
-#include "core/variant.h"
+#include "harness/core/philox.h"
+#include "harness/core/problem.h"
+#include "harness/core/variant.h"
 
 namespace warptune::prefill {
 

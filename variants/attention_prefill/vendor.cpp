@@ -1,8 +1,8 @@
 // attention_prefill by cuBLASLt: one batch of products over the KV heads for each sequence and each place in
 // a group of query heads, since the strides of a batch are one number.
-#include "attention_prefill/args.h"
-#include "attention_prefill/attention_prefill.h"
-#include "vendor/unfused_attention.h"
+#include "kernels/attention_prefill/args.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/vendor/unfused_attention.h"
 
 namespace warptune {
 namespace {

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <string>
 
-#include "attention_prefill/args.h"
-#include "attention_prefill/attention_prefill.h"
-#include "attention_prefill/pieces.h"
-#include "attention_prefill/shape.h"
+#include "kernels/attention_prefill/args.h"
+#include "variants/attention_prefill/attention_prefill.h"
+#include "variants/attention_prefill/pieces.h"
+#include "variants/attention_prefill/shape.h"
 
 namespace warptune {
 namespace {

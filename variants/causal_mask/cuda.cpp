@@ -1,6 +1,6 @@
 // How causal_mask runs on the GPU: an index of ideas in rising difficulty.
-#include "causal_mask/causal_mask.h"
-#include "common/streaming.h"
+#include "variants/causal_mask/causal_mask.h"
+#include "variants/helpers/streaming.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // How causal_mask runs on the CPU.
-#include "causal_mask/args.h"
-#include "causal_mask/causal_mask.h"
-#include "common/host_rows.h"
+#include "kernels/causal_mask/args.h"
+#include "variants/causal_mask/causal_mask.h"
+#include "variants/helpers/host_rows.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
 // What causal_mask is.
 #include <fmt/format.h>
 
-#include "causal_mask/args.h"
-#include "causal_mask/causal_mask.h"
-#include "common/lengths.h"
-#include "core/error.h"
+#include "harness/core/error.h"
+#include "kernels/causal_mask/args.h"
+#include "variants/causal_mask/causal_mask.h"
+#include "variants/helpers/lengths.h"
 
 namespace warptune {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "common/host_rows.h"
-#include "embedding/args.h"
-#include "embedding/embedding.h"
+#include "kernels/embedding/args.h"
+#include "variants/embedding/embedding.h"
+#include "variants/helpers/host_rows.h"
 
 namespace warptune {
 

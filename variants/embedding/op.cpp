@@ -1,8 +1,8 @@
 // What embedding is. Ids are uniform over the vocabulary and always legal here.
 #include <cmath>
 
-#include "embedding/args.h"
-#include "embedding/embedding.h"
+#include "kernels/embedding/args.h"
+#include "variants/embedding/embedding.h"
 
 namespace warptune {
 

@@ -1,5 +1,5 @@
 // How linear runs on the GPU: an index of ideas in rising difficulty.
-#include "linear/linear.h"
+#include "variants/linear/linear.h"
 
 namespace warptune {
 namespace {

@@ -1,9 +1,9 @@
 // How linear runs on the CPU.
 #include <algorithm>
 
-#include "core/parallel.h"
-#include "linear/args.h"
-#include "linear/linear.h"
+#include "harness/core/parallel.h"
+#include "kernels/linear/args.h"
+#include "variants/linear/linear.h"
 
 namespace warptune {
 namespace {

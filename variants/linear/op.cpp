@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "linear/args.h"
-#include "linear/linear.h"
+#include "kernels/linear/args.h"
+#include "variants/linear/linear.h"
 
 namespace warptune {
 namespace {

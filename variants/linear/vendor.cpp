@@ -6,9 +6,9 @@
 #include <array>
 #include <memory>
 
-#include "core/error.h"
-#include "linear/args.h"
-#include "linear/linear.h"
+#include "harness/core/error.h"
+#include "kernels/linear/args.h"
+#include "variants/linear/linear.h"
 
 namespace warptune {
 namespace {

@@ -1,6 +1,6 @@
 // How logits_dot_v runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "logits_dot_v/logits_dot_v.h"
+#include "variants/helpers/streaming.h"
+#include "variants/logits_dot_v/logits_dot_v.h"
 
 namespace warptune {
 namespace {

@@ -1,9 +1,9 @@
 // How logits_dot_v runs on the CPU: a row of the result is one query head of one sequence.
 #include <vector>
 
-#include "common/host_rows.h"
-#include "logits_dot_v/args.h"
-#include "logits_dot_v/logits_dot_v.h"
+#include "kernels/logits_dot_v/args.h"
+#include "variants/helpers/host_rows.h"
+#include "variants/logits_dot_v/logits_dot_v.h"
 
 namespace warptune {
 

@@ -2,10 +2,10 @@
 // Source: Vaswani et al., "Attention Is All You Need", 2017; Ainslie et al., "GQA", 2023.
 #include <fmt/format.h>
 
-#include "common/lengths.h"
-#include "core/error.h"
-#include "logits_dot_v/args.h"
-#include "logits_dot_v/logits_dot_v.h"
+#include "harness/core/error.h"
+#include "kernels/logits_dot_v/args.h"
+#include "variants/helpers/lengths.h"
+#include "variants/logits_dot_v/logits_dot_v.h"
 
 namespace warptune {
 namespace {

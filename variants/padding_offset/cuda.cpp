@@ -1,6 +1,6 @@
 // How padding_offset runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "padding_offset/padding_offset.h"
+#include "variants/helpers/streaming.h"
+#include "variants/padding_offset/padding_offset.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
 // How padding_offset runs on the CPU.
 #include <algorithm>
 
-#include "common/host_pair.h"
-#include "core/parallel.h"
-#include "padding_offset/args.h"
-#include "padding_offset/padding_offset.h"
+#include "harness/core/parallel.h"
+#include "kernels/padding_offset/args.h"
+#include "variants/helpers/host_pair.h"
+#include "variants/padding_offset/padding_offset.h"
 
 namespace warptune {
 namespace {

@@ -1,7 +1,7 @@
 // What padding_offset is.
-#include "common/lengths.h"
-#include "padding_offset/args.h"
-#include "padding_offset/padding_offset.h"
+#include "kernels/padding_offset/args.h"
+#include "variants/helpers/lengths.h"
+#include "variants/padding_offset/padding_offset.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // How remove_padding runs on the GPU: an index of ideas in rising difficulty.
-#include "common/padding.h"
-#include "remove_padding/remove_padding.h"
+#include "variants/helpers/padding.h"
+#include "variants/remove_padding/remove_padding.h"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
 // How remove_padding runs on the CPU.
 #include <algorithm>
 
-#include "common/host_rows.h"
-#include "remove_padding/args.h"
-#include "remove_padding/remove_padding.h"
+#include "kernels/remove_padding/args.h"
+#include "variants/helpers/host_rows.h"
+#include "variants/remove_padding/remove_padding.h"
 
 namespace warptune {
 

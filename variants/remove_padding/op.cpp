@@ -1,7 +1,7 @@
 // What remove_padding is.
-#include "common/lengths.h"
-#include "remove_padding/args.h"
-#include "remove_padding/remove_padding.h"
+#include "kernels/remove_padding/args.h"
+#include "variants/helpers/lengths.h"
+#include "variants/remove_padding/remove_padding.h"
 
 namespace warptune {
 

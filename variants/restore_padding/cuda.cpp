@@ -1,6 +1,6 @@
 // How restore_padding runs on the GPU: an index of ideas in rising difficulty.
-#include "common/padding.h"
-#include "restore_padding/restore_padding.h"
+#include "variants/helpers/padding.h"
+#include "variants/restore_padding/restore_padding.h"
 
 namespace warptune {
 

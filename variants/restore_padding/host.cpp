@@ -1,9 +1,9 @@
 // How restore_padding runs on the CPU.
 #include <algorithm>
 
-#include "common/host_rows.h"
-#include "restore_padding/args.h"
-#include "restore_padding/restore_padding.h"
+#include "kernels/restore_padding/args.h"
+#include "variants/helpers/host_rows.h"
+#include "variants/restore_padding/restore_padding.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // What restore_padding is.
-#include "common/lengths.h"
-#include "restore_padding/args.h"
-#include "restore_padding/restore_padding.h"
+#include "kernels/restore_padding/args.h"
+#include "variants/helpers/lengths.h"
+#include "variants/restore_padding/restore_padding.h"
 
 namespace warptune {
 

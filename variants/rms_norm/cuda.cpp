@@ -1,6 +1,6 @@
 // How rms_norm runs on the GPU: an index of ideas in rising difficulty.
-#include "common/norm.h"
-#include "rms_norm/rms_norm.h"
+#include "variants/helpers/norm.h"
+#include "variants/rms_norm/rms_norm.h"
 
 namespace warptune {
 

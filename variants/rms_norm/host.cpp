@@ -1,9 +1,9 @@
 // How rms_norm runs on the CPU.
 #include <cmath>
 
-#include "core/parallel.h"
-#include "rms_norm/args.h"
-#include "rms_norm/rms_norm.h"
+#include "harness/core/parallel.h"
+#include "kernels/rms_norm/args.h"
+#include "variants/rms_norm/rms_norm.h"
 
 namespace warptune {
 namespace {

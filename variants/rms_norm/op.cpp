@@ -1,8 +1,8 @@
 // What rms_norm is. Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 #include <cmath>
 
-#include "rms_norm/args.h"
-#include "rms_norm/rms_norm.h"
+#include "kernels/rms_norm/args.h"
+#include "variants/rms_norm/rms_norm.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // How rope_append runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "rope_append/rope_append.h"
+#include "variants/helpers/streaming.h"
+#include "variants/rope_append/rope_append.h"
 
 namespace warptune {
 

@@ -1,10 +1,10 @@
 // How rope_append runs on the CPU.
 #include <cmath>
 
-#include "core/parallel.h"
-#include "core/rope.h"
-#include "rope_append/args.h"
-#include "rope_append/rope_append.h"
+#include "harness/core/parallel.h"
+#include "harness/core/rope.h"
+#include "kernels/rope_append/args.h"
+#include "variants/rope_append/rope_append.h"
 
 namespace warptune {
 namespace {

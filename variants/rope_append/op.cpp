@@ -7,10 +7,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
-#include "core/rope.h"
-#include "rope_append/args.h"
-#include "rope_append/rope_append.h"
+#include "harness/core/error.h"
+#include "harness/core/rope.h"
+#include "kernels/rope_append/args.h"
+#include "variants/rope_append/rope_append.h"
 
 namespace warptune {
 namespace {

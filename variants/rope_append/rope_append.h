@@ -1,7 +1,7 @@
 #pragma once
 #include <cmath>
 
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 Op rope_append();

@@ -1,6 +1,6 @@
 // How softmax runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "softmax/softmax.h"
+#include "variants/helpers/streaming.h"
+#include "variants/softmax/softmax.h"
 
 namespace warptune {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/host_rows.h"
-#include "softmax/args.h"
-#include "softmax/softmax.h"
+#include "kernels/softmax/args.h"
+#include "variants/helpers/host_rows.h"
+#include "variants/softmax/softmax.h"
 
 namespace warptune {
 

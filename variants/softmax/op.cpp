@@ -1,8 +1,8 @@
 // What softmax is. The mask's elements are so small that half of them round to 0.
 #include <cmath>
 
-#include "softmax/args.h"
-#include "softmax/softmax.h"
+#include "kernels/softmax/args.h"
+#include "variants/softmax/softmax.h"
 
 namespace warptune {
 namespace {

@@ -1,6 +1,6 @@
 // How swiglu runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "swiglu/swiglu.h"
+#include "variants/helpers/streaming.h"
+#include "variants/swiglu/swiglu.h"
 
 namespace warptune {
 

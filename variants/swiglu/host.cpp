@@ -1,9 +1,9 @@
 // How swiglu runs on the CPU.
 #include <cmath>
 
-#include "common/host_rows.h"
-#include "swiglu/args.h"
-#include "swiglu/swiglu.h"
+#include "kernels/swiglu/args.h"
+#include "variants/helpers/host_rows.h"
+#include "variants/swiglu/swiglu.h"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 // What swiglu is. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 #include <cmath>
 
-#include "swiglu/args.h"
-#include "swiglu/swiglu.h"
+#include "kernels/swiglu/args.h"
+#include "variants/swiglu/swiglu.h"
 
 namespace warptune {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 Op swiglu();

@@ -1,6 +1,6 @@
 // How top_k runs on the GPU: an index of ideas in rising difficulty.
-#include "common/streaming.h"
-#include "top_k/top_k.h"
+#include "variants/helpers/streaming.h"
+#include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {

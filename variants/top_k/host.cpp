@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/parallel.h"
-#include "core/philox.h"
-#include "top_k/args.h"
-#include "top_k/top_k.h"
+#include "harness/core/parallel.h"
+#include "harness/core/philox.h"
+#include "kernels/top_k/args.h"
+#include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/sampling.h"
-#include "core/error.h"
-#include "core/philox.h"
-#include "top_k/args.h"
-#include "top_k/top_k.h"
+#include "harness/core/error.h"
+#include "harness/core/philox.h"
+#include "kernels/top_k/args.h"
+#include "variants/helpers/sampling.h"
+#include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {

@@ -1,13 +1,13 @@
 // A row-major product c = a . b is cuBLASLt's column-major c^T = b^T . a^T, and a row-major matrix is the
 // column-major transpose of itself.
-#include "vendor/batched_product.h"
+#include "variants/vendor/batched_product.h"
 
 #include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <array>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

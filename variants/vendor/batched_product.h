@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/dtype.h"
+#include "harness/core/dtype.h"
 
 namespace warptune {
 

@@ -1,4 +1,4 @@
-#include "vendor/cudnn_attention.h"
+#include "variants/vendor/cudnn_attention.h"
 
 #include <cuda_runtime.h>
 #include <cudnn_frontend.h>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/error.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // What an attention op must say to be computed by cuDNN.
-#include "core/variant.h"
-#include "plain.h"
-#include "vendor/cudnn_attention.h"
+#include "harness/core/variant.h"
+#include "variants/plain.h"
+#include "variants/vendor/cudnn_attention.h"
 
 namespace warptune {
 

@@ -1,9 +1,9 @@
 #pragma once
 // Attention as two batched products by cuBLASLt with our softmax between them. The scores are fp32 in the
 // workspace, where the weights take their place; the library's own workspace follows them.
-#include "core/variant.h"
-#include "plain.h"
-#include "vendor/batched_product.h"
+#include "harness/core/variant.h"
+#include "variants/plain.h"
+#include "variants/vendor/batched_product.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // Parameters and launches that the memory-bound ops share.
-#include "common/fitting.h"
-#include "core/variant.h"
+#include "harness/core/variant.h"
+#include "kernels/common/fitting.h"
 
 namespace warptune {
 

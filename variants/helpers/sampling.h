@@ -1,6 +1,6 @@
 #pragma once
 // What the ops that choose a token share: their logits, the chosen ids, and the bytes of both.
-#include "core/op.h"
+#include "harness/core/op.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The CUDA variants of remove_padding and restore_padding: the same copy of rows, in one direction and in the
 // other.
-#include "common/streaming.h"
+#include "variants/helpers/streaming.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The host variants of ops whose result is made of independent rows: one after the other, and over threads.
-#include "common/host_pair.h"
-#include "core/parallel.h"
+#include "harness/core/parallel.h"
+#include "variants/helpers/host_pair.h"
 
 namespace warptune {
 

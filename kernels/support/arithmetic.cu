@@ -1,7 +1,7 @@
 // Idea: the ceilings of arithmetic: chains of independent operations on values that stay on the chip.
-#include "common/mma.cuh"
-#include "common/wgmma.cuh"
-#include "harness/args.h"
+#include "kernels/common/mma.cuh"
+#include "kernels/common/wgmma.cuh"
+#include "kernels/support/args.h"
 
 namespace warptune {
 

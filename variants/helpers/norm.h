@@ -2,7 +2,7 @@
 // The CUDA variants of rms_norm and add_rms_norm: the same ideas on rows that one of them adds up first.
 #include <fmt/format.h>
 
-#include "common/streaming.h"
+#include "variants/helpers/streaming.h"
 
 namespace warptune {
 

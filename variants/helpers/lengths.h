@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/random.h"
+#include "harness/core/random.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // Idea: the ceilings of device memory: every thread moves 16-byte chunks, several in flight, each once. And a
 // kernel that waits (so that work queued behind it starts without gaps), and one that does nothing.
-#include "common/pdl.cuh"
-#include "harness/args.h"
+#include "kernels/common/pdl.cuh"
+#include "kernels/support/args.h"
 
 namespace warptune {
 

@@ -2,7 +2,7 @@
 // The two host variants of an op whose work falls into independent parts: on one thread and on several.
 #include <utility>
 
-#include "core/variant.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 
