@@ -87,7 +87,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   if (!o.wisdom.empty() || fs::exists(usual)) {
     options.wisdom = Wisdom::load(o.wisdom.empty() ? usual : fs::path(o.wisdom));
     options.has_wisdom = true;
-    options.stale = o.stale_wisdom == "use" ? StaleSources::use : StaleSources::refuse;
+    options.stale = o.stale_wisdom == "use" ? StaleCode::use : StaleCode::refuse;
   } else {
     note(fmt::format("there is no wisdom at {}; every op takes a default", usual.string()));
   }

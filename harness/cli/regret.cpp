@@ -80,7 +80,7 @@ void add_regret(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"use", "refuse"}))
       ->capture_default_str();
   command->callback([given, &exit_code] {
-    const auto stale = given->stale == "use" ? StaleSources::use : StaleSources::refuse;
+    const auto stale = given->stale == "use" ? StaleCode::use : StaleCode::refuse;
     if (!print(regrets(given->csv, Wisdom::load(given->wisdom), stale), given->mean, given->worst))
       exit_code = 1;
   });

@@ -15,7 +15,9 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/core/hash.h"
 #include "harness/device/embedded.h"
+#include "harness/device/machine_code.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_occupancy.h>
 #include <nvrtc.h>
@@ -121,6 +123,8 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
   return text;
 }
 
+bool has_machine_code(const Variant& variant) { return !variant.stages.empty() && !calls_library(variant); }
+
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem,
                                         const Config& config) {
   std::vector<const Stage*> active;
@@ -146,6 +150,12 @@ void check(nvrtcResult result, const char* what) {
 struct ProgramDeleter {
   void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
 };
+
+std::string nvrtc_version() {
+  int major = 0, minor = 0;
+  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
+  return fmt::format("{}.{}", major, minor);
+}
 
 /// What ptxas says of the one kernel in the program.
 void read_resources(const std::string& log, Cubin& cubin) {
@@ -240,9 +250,7 @@ Cubin Compiler::compile(const std::string& file, const std::string& expression,
   const auto files = sources_.closure(file);
   const std::string name = "warptune::" + expression;
   const std::vector<std::string> options = {"-arch=" + arch, "-std=c++20", "-lineinfo", "--ptxas-options=-v"};
-  int major = 0, minor = 0;
-  nvrtcVersion(&major, &minor);
-  std::string key = fmt::format("{}|{}.{}|", name, major, minor);
+  std::string key = fmt::format("{}|{}|", name, nvrtc_version());
   for (const auto& option : options) key += option + '|';
   for (const auto& [header, text] : files) key += header + '\0' + text + '\0';
   const fs::path path = cache_.empty() ? fs::path() : cache_ / (hash_of(key) + ".cubin");
@@ -285,11 +293,35 @@ double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch&
   return 100.0 * result.activeBlocksPerMultiprocessor * threads / static_cast<double>(facts.threads_per_sm);
 }
 
+/// What identifies one kernel of a configuration: its machine code and the geometry of its launch.
+std::string code_of(const Cubin& cubin, const Launch& launch) {
+  const auto [grid, block] = std::pair(launch.grid, launch.block);
+  return fmt::format("{} {}x{}x{} {}x{}x{} {} {} {} {}\n", machine_code_hash(cubin.code), grid.x, grid.y,
+                     grid.z, block.x, block.y, block.z, launch.shared_bytes, launch.pdl, launch.cluster,
+                     launch.per_sm);
+}
+
+std::string hash_of_code(const std::string& stages, const std::string& arch) {
+  return fmt::format("{:016x}", stable_hash(fmt::format("{} {}\n{}", arch, nvrtc_version(), stages)));
+}
+
 }  // namespace
+
+std::string code_hash(const Compiler& compiler, const Variant& variant, const Problem& problem,
+                      const Config& config, const std::string& arch) {
+  if (!has_machine_code(variant)) return {};
+  std::string code;
+  for (const Stage* stage : active_kernels(variant, problem, config)) {
+    const std::string name = expand_kernel_name(variant, *stage, problem, config);
+    code += code_of(compiler.compile(stage->file, name, arch), stage->launch(problem, config));
+  }
+  return hash_of_code(code, arch);
+}
 
 Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
                   const Config& config, const DeviceFacts& facts) {
   Resources total{.occupancy_pct = 100};
+  std::string code;
   for (const Stage* stage : active_kernels(variant, problem, config)) {
     const Launch launch = stage->launch(problem, config);
     const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
@@ -311,14 +343,19 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
     total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);
     total.occupancy_pct = std::min(total.occupancy_pct, occupancy_pct(facts, cubin, launch));
     total.compile_ms += cubin.compile_ms;
+    code += code_of(cubin, launch);
   }
   if (variant.stages.empty()) total.occupancy_pct = 0;
+  if (has_machine_code(variant)) total.code_hash = hash_of_code(code, facts.arch);
   return total;
 }
 #else
 Cubin Compiler::compile(const std::string& file, const std::string&, const std::string&) const {
   throw CompileError(
       fmt::format("{} cannot be compiled: this program was built without the CUDA Toolkit", file));
+}
+std::string code_hash(const Compiler&, const Variant&, const Problem&, const Config&, const std::string&) {
+  return {};
 }
 Resources inspect(const Compiler&, const Variant&, const Problem&, const Config&, const DeviceFacts&) {
   throw CompileError("this program was built without the CUDA Toolkit, which compiles kernels");

@@ -62,7 +62,14 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
 std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
                                          const Config& config);
-/// Compiles all stages and adds up their resources for that device. Throws CompileError, ResourceError.
+/// Whether all that a variant runs is kernels that are compiled here: then its machine code is its identity.
+bool has_machine_code(const Variant& variant);
+/// Resources::code_hash of a configuration, for an architecture that need not be here; empty where the
+/// variant has no machine code of its own. Throws CompileError.
+std::string code_hash(const Compiler& compiler, const Variant& variant, const Problem& problem,
+                      const Config& config, const std::string& arch);
+/// Compiles all stages, adds up their resources for that device and hashes their code. Throws CompileError,
+/// ResourceError.
 Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
                   const Config& config, const DeviceFacts& facts);
 

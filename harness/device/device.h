@@ -57,6 +57,9 @@ struct Resources {
   std::int64_t spill_bytes = 0;   // stores and loads
   double occupancy_pct = 0;
   double compile_ms = 0;  // 0 where it came from the cache
+  /// A hash of the machine code of all kernels with the geometry of their launches, the architecture and the
+  /// toolkit: the identity of a configuration. Empty on the host and where a library runs.
+  std::string code_hash = {};
 };
 
 /// A variant for a problem and configuration, compiled and ready: it can only be launched.

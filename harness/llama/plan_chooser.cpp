@@ -111,16 +111,37 @@ Wisdom::Match PlanChooser::match(const Problem& problem) const {
 
 const std::string& PlanChooser::hash_of(const std::string& op, const Variant& variant) const {
   const auto [it, is_new] = hashes_.try_emplace(&variant);
-  if (is_new) it->second = source_hash(sources_, op, variant);
+  if (is_new) it->second = source_hash(compiler_, op, variant);
   return it->second;
+}
+
+/// Whether the machine code of a variant is what the wisdom was made with, judged by a few of its winners.
+bool PlanChooser::is_unchanged(const std::string& op, const Variant& variant) const {
+  constexpr std::size_t kSamples = 3;
+  const auto [it, is_new] = unchanged_.try_emplace(&variant, false);
+  if (!is_new) return it->second;
+  std::vector<const Winner*> winners;
+  for (const Winner& w : options_.wisdom.winners())
+    if (w.problem.op == op && w.variant == variant.name && w.made_on.arch == facts_.arch &&
+        !w.code_hash.empty())
+      winners.push_back(&w);
+  const Provenance here{facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}};
+  const std::size_t samples = std::min(kSamples, winners.size());
+  bool same = samples > 0;
+  for (std::size_t i = 0; same && i < samples; ++i) {
+    const Winner& w = *winners[i * winners.size() / samples];
+    same = is_same_code(w, here, code_now(compiler_, w));
+  }
+  return it->second = same;
 }
 
 /// The rules of judge(), for times of other variants than the winner's.
 bool PlanChooser::holds(const Winner& winner, const VariantTimes& times) const {
   if (winner.made_on.arch != facts_.arch || winner.cache != CacheMode::cold) return false;
   const std::string& op = winner.problem.op;
-  return options_.stale == StaleSources::use ||
-         times.source_hash == hash_of(op, find_op(op).variant(times.variant));
+  const Variant& variant = find_op(op).variant(times.variant);
+  return options_.stale == StaleCode::use || times.source_hash == hash_of(op, variant) ||
+         is_unchanged(op, variant);
 }
 
 std::optional<PredictedConfig> PlanChooser::predicted(const Problem& problem) const {
@@ -132,10 +153,10 @@ std::optional<PredictedConfig> PlanChooser::predicted(const Problem& problem) co
 }
 
 Judgement PlanChooser::judged(const Winner& winner) const {
-  std::string hash;
+  CodeNow now{.code_hash = [&] { return code_hash(compiler_, winner); }};
   if (const Variant* variant = find_variant(find_op(winner.problem.op), winner.variant))
-    hash = hash_of(winner.problem.op, *variant);
-  return judge(winner, {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}, hash, options_.stale);
+    now.source_hash = hash_of(winner.problem.op, *variant);
+  return judge(winner, {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}, now, options_.stale);
 }
 
 std::optional<double> PlanChooser::time_of(const Winner* winner, const Problem& problem) const {

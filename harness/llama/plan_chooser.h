@@ -33,7 +33,7 @@ enum class PlanSource { overridden, tuned, predicted, nearest, fallback };
 struct PlanOptions {
   Wisdom wisdom = {};
   bool has_wisdom = false;
-  StaleSources stale = StaleSources::refuse;
+  StaleCode stale = StaleCode::refuse;
   std::vector<PlanOverride> overrides = {};
   bool naive = false;    // the plainest variant of every op
   bool untuned = false;  // as if the wisdom did not know the very problem
@@ -76,12 +76,15 @@ class PlanChooser {
   Judgement judged(const Winner& winner) const;
   bool holds(const Winner& winner, const VariantTimes& times) const;
   const std::string& hash_of(const std::string& op, const Variant& variant) const;
+  bool is_unchanged(const std::string& op, const Variant& variant) const;
   void tell_once(const std::string& what);
 
   const DeviceFacts& facts_;
   PlanOptions options_;
-  Compiler sources_{KernelSources(), {}};  // hashes them; compiles nothing
+  Compiler compiler_{KernelSources(), default_cache_folder()};
   mutable std::map<const Variant*, std::string> hashes_;
+  mutable std::map<const Variant*, bool>
+      unchanged_;  // variants whose sources differ from those of the wisdom
   mutable std::map<std::pair<std::string, DType>, Predictor> predictors_;  // as they are asked for
   std::set<std::string> told_;
   std::map<std::size_t, std::string> refused_because_;

@@ -48,7 +48,7 @@ PlanChoice first_choice(PlanChooser& chooser, const Problem& problem) {
 
 }  // namespace
 
-std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleSources stale) {
+std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleCode stale) {
   std::vector<std::string> order;
   std::map<std::string, Searched> searched;
   for (const CsvRow& row : read_sweep(csv)) {

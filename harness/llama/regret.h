@@ -18,6 +18,6 @@ struct Regret {
 /// Of each problem of a sweep's CSV that was timed cold, in the CSV's order: what PlanChooser takes with a
 /// wisdom that does not know the problem itself. Finalists are held against finalists, which were timed in
 /// turn, all others' first times against first times. Throws InputError.
-std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleSources stale);
+std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleCode stale);
 
 }  // namespace warptune

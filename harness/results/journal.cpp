@@ -42,8 +42,13 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 }
 
 std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
-  return hex(stable_hash(fmt::format("{} {} {} {} {} {}", source_hash, o.max_rel_ci, o.min_samples,
-                                     o.max_time, o.seed, kMeasuringVersion)));
+  return source_hash + ' ' +
+         hex(stable_hash(fmt::format("{} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time, o.seed,
+                                     kMeasuringVersion)));
+}
+
+std::string code_stamp(const std::string& stamp, const std::string& code_hash) {
+  return "code " + code_hash + stamp.substr(std::min(stamp.find(' '), stamp.size()));
 }
 
 bool is_first_row(const CsvRow& row) {
@@ -118,12 +123,22 @@ void Journal::add(const std::string& run_id, const Stamps& stamps) {
 }
 
 std::optional<std::string> Journal::key(const CsvRow& row) const {
+  const auto stamp = stamp_of_row(row);
+  return stamp ? std::optional(key_of(row, *stamp)) : std::nullopt;
+}
+
+std::optional<std::string> Journal::code_key(const CsvRow& row) const {
+  const auto stamp = stamp_of_row(row);
+  const std::string code = text_of(row, "code_hash");
+  return stamp && !code.empty() ? std::optional(key_of(row, code_stamp(*stamp, code))) : std::nullopt;
+}
+
+std::optional<std::string> Journal::stamp_of_row(const CsvRow& row) const {
   const auto run = runs_.find(text_of(row, "run_id"));
   if (run == runs_.end()) return std::nullopt;
   const auto stamp =
       run->second.find(stamp_name(text_of(row, "problem"), text_of(row, "cache"), text_of(row, "variant")));
-  if (stamp == run->second.end()) return std::nullopt;
-  return key_of(row, stamp->second);
+  return stamp == run->second.end() ? std::nullopt : std::optional(stamp->second);
 }
 
 }  // namespace warptune

@@ -17,7 +17,11 @@ using CsvRow = std::map<std::string, std::string>;
 using Stamps = std::map<std::string, std::string>;
 
 std::string stamp_name(const std::string& problem, const std::string& cache, const std::string& variant);
+/// "<source hash> <hash of the options>".
 std::string stamp_of(const std::string& source_hash, const BenchOptions& options);
+/// The same with a code hash in place of the source hash: what finds a row whose sources have changed and
+/// whose machine code has not.
+std::string code_stamp(const std::string& stamp, const std::string& code_hash);
 
 /// A row that a sweep writes when it first meets a configuration; finalists are measured again into rows
 /// whose detail begins with "finalist", or in cache states that no sweep asks for. Launch floors are of no
@@ -45,10 +49,13 @@ class Journal {
   const std::map<std::string, Stamps>& runs() const { return runs_; }
   /// The key of a row; none where its run is not in the journal.
   std::optional<std::string> key(const CsvRow& row) const;
+  /// The key by its code hash in place of its sources; none where the row has no code hash.
+  std::optional<std::string> code_key(const CsvRow& row) const;
 
  private:
   Journal() = default;
   std::size_t load();  // returns where the last complete line ends
+  std::optional<std::string> stamp_of_row(const CsvRow& row) const;
 
   std::filesystem::path path_;
   int file_ = -1;

@@ -13,6 +13,7 @@
 #include "harness/results/source_hash.h"
 #include "harness/results/staleness.h"
 #include "harness/results/sweep_file.h"
+#include "harness/results/sweep_row.h"
 #include "harness/results/wisdom.h"
 #include "harness/results/writable.h"
 
@@ -47,8 +48,10 @@ std::string identity(const CsvRow& row, const Journal& journal) {
 }
 
 void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
-  const auto columns = csv_columns(file);
+  auto columns = csv_columns(file);
   if (std::ranges::find(columns, "run_id") == columns.end()) return;  // neither rows nor samples
+  const bool sweep = looks_like_sweep(columns);
+  if (sweep) columns = sweep_columns();  // files may lack newer ones
   Table& table = joined.tables[name];
   if (table.columns.empty()) table.columns = columns;
   if (table.columns != columns)
@@ -56,7 +59,6 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   fs::path beside = file;
   beside.replace_extension(".journal");
   const Journal journal = Journal::read(beside);
-  const bool sweep = looks_like_sweep(columns);
   for (CsvRow& row : sweep ? read_sweep(file) : read_csv(file)) {
     if (table.keys.insert(identity(row, journal)).second)
       table.rows.push_back(std::move(row));
@@ -67,7 +69,7 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
 }
 
 void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
-  static const Compiler compiler(KernelSources(), {});  // hashes sources; compiles nothing
+  static const Compiler compiler(KernelSources(), default_cache_folder());
   const Wisdom wisdom = Wisdom::load(file);
   const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
   if (is_new) return;
@@ -79,7 +81,7 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
   for (const Winner& winner : wisdom.winners()) {
     const Winner* known = it->second.held(winner.problem, winner.made_on.device);
-    const auto stale = [&](const Winner& w) { return is_stale(w, a, source_hash(compiler, w)); };
+    const auto stale = [&](const Winner& w) { return is_stale(w, a, code_now(compiler, w)); };
     if (!known) {
       it->second.put(winner);
       continue;

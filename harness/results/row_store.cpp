@@ -15,6 +15,14 @@ constexpr std::size_t kMostWaiting = 8;  // rows that a kill may lose, to be mea
 /// Which of two rows of a configuration counts; of equals the later.
 int rank(const Measurement& m) { return m.status == Status::ok ? 2 : m.status == Status::constraint ? 0 : 1; }
 
+/// Rewrites a CSV that was begun before a column was added, so that rows can be appended to it.
+void add_newer_columns(const fs::path& csv) {
+  if (!fs::exists(csv)) return;
+  const auto columns = csv_columns(csv);
+  if (columns.size() >= sweep_columns().size() || !looks_like_sweep(columns)) return;
+  write_csv(csv, sweep_columns(), read_sweep(csv));
+}
+
 }  // namespace
 
 fs::path rows_path(const fs::path& folder, const std::string& sweep, bool fresh) {
@@ -32,19 +40,24 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   fs::path journal = path;
   journal.replace_extension(".journal");
   journal_ = std::make_unique<Journal>(journal);  // first: who holds it may replace the CSV
+  add_newer_columns(path);
   csv_ = std::make_unique<CsvFile>(path, sweep_columns());
   samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
   writer_ = std::jthread([this](const std::stop_token& stop) { write_all(stop); });
   for (const CsvRow& row : read_sweep(path)) {
-    const auto key = journal_->key(row);
-    if (!key) continue;
-    KnownRow found{row.at("run_id"), measurement_of_row(row)};
-    if (!is_first_row(row)) {
-      later_.insert_or_assign(*key, std::move(found));
-    } else if (const auto it = known_.find(*key);
-               it == known_.end() || rank(found.measurement) >= rank(it->second.measurement)) {
-      known_.insert_or_assign(*key, std::move(found));
-    }
+    const KnownRow found{row.at("run_id"), measurement_of_row(row)};
+    for (const auto& key : {journal_->key(row), journal_->code_key(row)})
+      if (key) keep(*key, found, is_first_row(row));
+    if (!row.at("code_hash").empty()) has_code_.insert({row.at("problem"), row.at("variant")});
+  }
+}
+
+void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) {
+  if (!is_first) {
+    later_.insert_or_assign(key, row);
+  } else if (const auto it = known_.find(key);
+             it == known_.end() || rank(row.measurement) >= rank(it->second.measurement)) {
+    known_.insert_or_assign(key, row);
   }
 }
 

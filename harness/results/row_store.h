@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -40,6 +41,10 @@ class RowStore {
   void append(SweepRow row);
   /// Waits until all rows are on the disk; throws what went wrong with one of them.
   void flush();
+  /// Whether there are rows with code hashes of a problem and variant, of whatever sources.
+  bool has_code(const std::string& problem, const std::string& variant) const {
+    return has_code_.contains({problem, variant});
+  }
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence where the CSV ended in half a line, which is gone now; else empty.
   std::string note() const { return csv_->note(); }
@@ -47,8 +52,10 @@ class RowStore {
  private:
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_, later_;
+  std::map<std::string, KnownRow> known_, later_;           // by their keys, by source and by code
+  std::set<std::pair<std::string, std::string>> has_code_;  // problems and variants
 
+  void keep(const std::string& key, const KnownRow& row, bool is_first);
   void write_all(const std::stop_token& stop);
 
   std::mutex mutex_;

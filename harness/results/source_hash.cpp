@@ -21,13 +21,35 @@ std::string source_hash(const Compiler& compiler, const std::string& op, const V
   return fmt::format("{:016x}", stable_hash(text));
 }
 
-std::string source_hash(const Compiler& compiler, const Winner& winner) {
+namespace {
+
+const Variant* variant_of(const Winner& winner) {
   for (const OpEntry& entry : all_ops()) {
     if (entry.op.name != winner.problem.op) continue;
     const auto it = std::ranges::find(entry.variants, winner.variant, &Variant::name);
-    if (it != entry.variants.end()) return source_hash(compiler, winner.problem.op, *it);
+    if (it != entry.variants.end()) return &*it;
   }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string source_hash(const Compiler& compiler, const Winner& winner) {
+  const Variant* variant = variant_of(winner);
+  return variant ? source_hash(compiler, winner.problem.op, *variant) : std::string();
+}
+
+std::string code_hash(const Compiler& compiler, const Winner& winner) try {
+  const Variant* variant = variant_of(winner);
+  if (!variant) return {};
+  const Problem problem = find_op(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype);
+  return code_hash(compiler, *variant, problem, winner.config, winner.made_on.arch);
+} catch (const std::exception&) {  // other dims or parameters now, or code that does not compile
   return {};
+}
+
+CodeNow code_now(const Compiler& compiler, const Winner& winner) {
+  return {source_hash(compiler, winner), [&compiler, winner] { return code_hash(compiler, winner); }};
 }
 
 }  // namespace warptune

@@ -5,6 +5,7 @@
 
 #include "harness/core/variant.h"
 #include "harness/device/compile.h"
+#include "harness/results/staleness.h"
 #include "harness/results/wisdom.h"
 
 namespace warptune {
@@ -14,5 +15,10 @@ namespace warptune {
 std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant);
 /// Of the variant that a winner names, as it is now; empty where there is none any more.
 std::string source_hash(const Compiler& compiler, const Winner& winner);
+/// The code hash of a winner's configuration as it compiles now for the architecture that it was tuned on;
+/// empty where it does not compile or has no machine code.
+std::string code_hash(const Compiler& compiler, const Winner& winner);
+/// Both, for judge(); the compiler must outlive the result.
+CodeNow code_now(const Compiler& compiler, const Winner& winner);
 
 }  // namespace warptune

@@ -12,8 +12,14 @@ std::string or_unknown(const std::string& text) { return text.empty() ? "unknown
 
 }  // namespace
 
-Judgement judge(const Winner& winner, const Provenance& here, const std::string& source_hash,
-                StaleSources stale) {
+bool is_same_code(const Winner& winner, const Provenance& here, const CodeNow& now) {
+  if (winner.source_hash == now.source_hash) return true;
+  const Provenance& then = winner.made_on;
+  return !winner.code_hash.empty() && then.arch == here.arch && then.toolkit == here.toolkit &&
+         now.code_hash && now.code_hash() == winner.code_hash;
+}
+
+Judgement judge(const Winner& winner, const Provenance& here, const CodeNow& now, StaleCode stale) {
   const Provenance& then = winner.made_on;
   Judgement judgement;
   if (then.arch != here.arch)
@@ -22,9 +28,10 @@ Judgement judge(const Winner& winner, const Provenance& here, const std::string&
   else if (then.device != here.device)
     judgement.warnings.push_back(
         fmt::format("tuned on '{}', this is '{}'", or_unknown(then.device), or_unknown(here.device)));
-  if (winner.source_hash != source_hash) {
-    auto& list = stale == StaleSources::use ? judgement.warnings : judgement.refusals;
-    list.push_back("tuned on other sources of its kernels");
+  // The code of another architecture is another in any case.
+  if (then.arch == here.arch && !is_same_code(winner, here, now)) {
+    auto& list = stale == StaleCode::use ? judgement.warnings : judgement.refusals;
+    list.push_back("tuned on other code of its kernels");
   }
   if (major_of(then.driver) != major_of(here.driver))
     judgement.warnings.push_back(
@@ -38,8 +45,8 @@ Judgement judge(const Winner& winner, const Provenance& here, const std::string&
   return judgement;
 }
 
-bool is_stale(const Winner& winner, const Provenance& here, const std::string& source_hash) {
-  return judge(winner, here, source_hash).use != Use::yes;
+bool is_stale(const Winner& winner, const Provenance& here, const CodeNow& now) {
+  return judge(winner, here, now).use != Use::yes;
 }
 
 bool is_better(const Winner& second, bool second_stale, const Winner& first, bool first_stale) {

@@ -1,5 +1,6 @@
 #pragma once
 // Whether a winner of the wisdom still holds here: a rule for each thing that may have changed since.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,21 +17,32 @@ struct Judgement {
   std::vector<std::string> refusals;
 };
 
-/// refuse: a winner tuned on other kernel sources is not taken; use: it is, with a warning.
-enum class StaleSources { refuse, use };
+/// refuse: a winner tuned on other code is not taken; use: it is, with a warning.
+enum class StaleCode { refuse, use };
+
+/// A winner's variant as it is now.
+struct CodeNow {
+  std::string source_hash;  // of its sources; empty where there is no such variant any more
+  /// The code hash of the winner's configuration (Resources::code_hash). It compiles, so it is asked for only
+  /// where the sources differ. Empty where the configuration does not compile or has no machine code.
+  std::function<std::string()> code_hash = {};
+};
+
+/// Whether a winner's code is that of now: its sources are the same, or they compile to the same machine
+/// code. The machine code of another architecture or toolkit says nothing.
+bool is_same_code(const Winner& winner, const Provenance& here, const CodeNow& now);
 
 /// The rules of use, in full:
 ///   other architecture                          refused
-///   other sources of the variant's kernels      refused, or warned where `stale` says so
+///   other code of the variant's kernels         refused, or warned where `stale` says so
 ///   other device of the same architecture       warned
 ///   other driver major, other toolkit           warned
-///   other sources of the harness (git commit)   nothing: the kernels' hash tells
-/// `source_hash`: of the winner's variant as it is now, or empty where there is no such variant any more.
-Judgement judge(const Winner& winner, const Provenance& here, const std::string& source_hash,
-                StaleSources stale = StaleSources::refuse);
+///   other sources of the harness (git commit)   nothing: the code hash tells
+Judgement judge(const Winner& winner, const Provenance& here, const CodeNow& now,
+                StaleCode stale = StaleCode::refuse);
 
 /// Whether anything has changed since that judge() has a rule for.
-bool is_stale(const Winner& winner, const Provenance& here, const std::string& source_hash);
+bool is_stale(const Winner& winner, const Provenance& here, const CodeNow& now);
 
 /// Of two winners of a problem and a device that come from separate choices, whether the second is to be
 /// kept: a cold one goes before a hot one, then a fresh one before a stale one, else the faster before the

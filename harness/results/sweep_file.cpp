@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -15,13 +16,6 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kTimes[] = {"time_us",     "time_us_min", "time_us_p10",
-                                  "time_us_p90", "ci_low_us",   "ci_high_us"};
-constexpr const char* kNumbers[] = {
-    "samples",     "launches_per_sample", "bytes",        "flops",         "gb_per_s",  "tflop_per_s",
-    "floor_us",    "pct_floor",           "max_abs_err",  "rel_l2_err",    "registers", "shared_bytes",
-    "spill_bytes", "occupancy_pct",       "sm_clock_mhz", "temperature_c", "power_w",   "compile_ms"};
-
 /// What is wrong with a row; empty where nothing is.
 std::string fault_of(const CsvRow& row) {
   if (row.at("schema") != "1")
@@ -30,12 +24,14 @@ std::string fault_of(const CsvRow& row) {
   const std::string& cache = row.at("cache");
   if (cache != "cold" && cache != "hot" && cache != "isolated")
     return fmt::format("cache '{}'; it is cold, hot or isolated", brief(cache));
-  for (const char* column : kTimes)
-    if (const std::string& text = row.at(column); !text.empty() && !(number_of(text).value_or(0) > 0))
-      return fmt::format("{} is '{}', which is no time", column, brief(text));
-  for (const char* column : kNumbers)
-    if (const std::string& text = row.at(column); !text.empty() && !number_of(text))
-      return fmt::format("{} is '{}', which is no number", column, brief(text));
+  for (const Column& column : sweep_table()) {
+    const std::string& text = row.at(std::string(column.name));
+    if (column.type == ColumnType::text || text.empty()) continue;
+    const auto number = number_of(text);
+    if (column.type == ColumnType::time && !(number.value_or(0) > 0))
+      return fmt::format("{} is '{}', which is no time", column.name, brief(text));
+    if (!number) return fmt::format("{} is '{}', which is no number", column.name, brief(text));
+  }
   if (status == Status::ok && row.at("time_us").empty()) return "the status is ok, and time_us is empty";
   return {};
 }
@@ -46,8 +42,9 @@ std::string fault_of(const std::vector<std::string>& columns) {
   const auto among = [](const auto& list, const std::string& name) {
     return std::ranges::find(list, name) != list.end();
   };
-  std::ranges::copy_if(sweep_columns(), std::back_inserter(missing),
-                       [&](const std::string& name) { return !among(columns, name); });
+  for (const Column& column : sweep_table())
+    if (const std::string name(column.name); !column.is_newer && !among(columns, name))
+      missing.push_back(name);
   std::ranges::copy_if(columns, std::back_inserter(unknown),
                        [&](const std::string& name) { return !among(sweep_columns(), name); });
   if (!looks_like_sweep(columns)) return "this is not the CSV of a sweep";
@@ -57,7 +54,8 @@ std::string fault_of(const std::vector<std::string>& columns) {
                        missing.size() > 1 ? "are" : "is");
   if (!unknown.empty())
     return fmt::format("a sweep's CSV of schema 1 has no column {}", fmt::join(unknown, ", "));
-  return columns.size() == sweep_columns().size() ? "" : "a column stands there twice";
+  return std::set(columns.begin(), columns.end()).size() == columns.size() ? ""
+                                                                           : "a column stands there twice";
 }
 
 }  // namespace
@@ -75,6 +73,7 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
   if (const std::string fault = fault_of(csv_columns(csv)); !fault.empty()) fail(1, fault);
   std::vector<CsvRow> rows;
   for_each_row(csv, [&](int line, CsvRow row) {
+    for (const std::string& name : sweep_columns()) row.try_emplace(name);  // newer ones that the file lacks
     std::string fault;
     try {
       fault = fault_of(row);

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t kLongestDetail = 600;
 
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : ""; }
-
 /// One line of bounded length, so that a row is a line.
 std::string one_line(const std::string& text) {
   std::string line;
@@ -29,99 +27,229 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
+bool is_timed(const Measurement& m) { return std::isfinite(m.time_us) && m.time_us > 0; }
+bool is_compiled(const Measurement& m) { return m.resources.registers > 0; }
+
+FieldValue when(bool known, FieldValue value) { return known ? std::move(value) : FieldValue(); }
+
+double real_of(const FieldValue& value) {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
+  return Measurement::NAN_VALUE;
+}
+double real_or_zero(const FieldValue& value) {
+  const double real = real_of(value);
+  return std::isnan(real) ? 0 : real;
+}
+std::int64_t whole_of(const FieldValue& value) {
+  const auto* whole = std::get_if<std::int64_t>(&value);
+  return whole ? *whole : 0;
+}
+std::string text_of(const FieldValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return text ? *text : std::string();
+}
+
+// The columns, by what a row knows them from.
+using Row = const SweepRow&;
+using Field = const FieldValue&;
+
+template <double Measurement::*member>
+constexpr Column measured(std::string_view name, ColumnType type, std::string_view unit,
+                          std::string_view doc) {
+  return {name,
+          type,
+          unit,
+          doc,
+          [](Row r) -> FieldValue { return r.measurement.*member; },
+          [](Measurement& m, Field v) { m.*member = real_of(v); }};
+}
+template <double Clocks::*member>
+constexpr Column clock(std::string_view name, std::string_view unit, std::string_view doc) {
+  return {name,
+          ColumnType::real,
+          unit,
+          doc,
+          [](Row r) -> FieldValue { return r.measurement.clocks.*member; },
+          [](Measurement& m, Field v) { m.clocks.*member = real_of(v); }};
+}
+template <int Measurement::*member>
+constexpr Column count(std::string_view name, std::string_view doc) {
+  return {name,
+          ColumnType::whole,
+          "",
+          doc,
+          [](Row r) { return when(r.measurement.samples > 0, std::int64_t{r.measurement.*member}); },
+          [](Measurement& m, Field v) { m.*member = static_cast<int>(whole_of(v)); }};
+}
+template <auto member>
+constexpr Column resource(std::string_view name, std::string_view unit, std::string_view doc) {
+  return {name,
+          ColumnType::whole,
+          unit,
+          doc,
+          [](Row r) {
+            return when(is_compiled(r.measurement),
+                        static_cast<std::int64_t>(r.measurement.resources.*member));
+          },
+          [](Measurement& m, Field v) {
+            m.resources.*member = static_cast<std::decay_t<decltype(m.resources.*member)>>(whole_of(v));
+          }};
+}
+template <double Resources::*member>
+constexpr Column resource_real(std::string_view name, std::string_view unit, std::string_view doc) {
+  return {name,
+          ColumnType::real,
+          unit,
+          doc,
+          [](Row r) { return when(is_compiled(r.measurement), r.measurement.resources.*member); },
+          [](Measurement& m, Field v) { m.resources.*member = real_or_zero(v); }};
+}
+constexpr Column text(std::string_view name, std::string_view doc, FieldValue (*get)(Row)) {
+  return {name, ColumnType::text, "", doc, get};
+}
+
+using M = Measurement;
+constexpr auto kTime = ColumnType::time;
+constexpr auto kReal = ColumnType::real;
+
+constexpr Column kColumns[] = {
+    text("schema", "1", [](Row) -> FieldValue { return "1"; }),
+    text("run_id", "start of the run and a random number; the same in `wisdom.json`",
+         [](Row r) -> FieldValue { return r.run.run_id; }),
+    text("timestamp_utc", "when the row was written, ISO 8601",
+         [](Row r) -> FieldValue { return r.timestamp_utc; }),
+    text("git_commit", "the sources that the program was built from; empty outside a checkout",
+         [](Row r) -> FieldValue { return r.run.git_commit; }),
+    text("host", "name of the machine", [](Row r) -> FieldValue { return r.run.host; }),
+    text("device", "`NVIDIA H200`", [](Row r) -> FieldValue { return r.facts.name; }),
+    text("arch", "`sm_90a`", [](Row r) -> FieldValue { return r.facts.arch; }),
+    text("driver", "version; empty on the host device", [](Row r) -> FieldValue { return r.facts.driver; }),
+    text("toolkit", "version of the CUDA Toolkit; empty on the host device",
+         [](Row r) -> FieldValue { return r.facts.toolkit; }),
+    text("op", "the op", [](Row r) -> FieldValue { return r.problem.op; }),
+    text("problem", "the key of the problem everywhere: `rms_norm[tokens=1,hidden=4096,dtype=bf16]`",
+         [](Row r) -> FieldValue { return r.problem.key(); }),
+    text("dtype", "of the problem",
+         [](Row r) -> FieldValue { return std::string(name_of(r.problem.dtype)); }),
+    text("variant", "the implementation", [](Row r) -> FieldValue { return r.variant; }),
+    text("config", "the values of its parameters: `block=256,vec=8`",
+         [](Row r) -> FieldValue { return r.config.str(); }),
+    {"status", ColumnType::text, "",
+     "ok, constraint, compile_error, resource, launch_error, wrong_result, timeout, crash, too_fast",
+     [](Row r) -> FieldValue { return std::string(name_of(r.measurement.status)); },
+     [](M& m, Field v) { m.status = parse_status(text_of(v)); }},
+    {"detail", ColumnType::text, "",
+     "one line: why there is no time, or how an ok row was sampled (\"stopped at max_time with an interval "
+     "of 1.3 %\", "
+     "\"abandoned after 6 samples\", \"finalist\")",
+     [](Row r) -> FieldValue { return one_line(r.measurement.detail); },
+     [](M& m, Field v) { m.detail = text_of(v); }},
+    measured<&M::time_us>("time_us", kTime, "us per launch", "median of the samples"),
+    measured<&M::time_us_min>("time_us_min", kTime, "us", "the least sample"),
+    measured<&M::time_us_p10>("time_us_p10", kTime, "us", "10th percentile"),
+    measured<&M::time_us_p90>("time_us_p90", kTime, "us", "90th percentile"),
+    measured<&M::ci_low_us>(
+        "ci_low_us", kTime, "us",
+        "95 % confidence interval of the median, lower end; with fewer than 6 samples the least"),
+    measured<&M::ci_high_us>("ci_high_us", kTime, "us", "upper end; with fewer than 6 samples the largest"),
+    count<&M::samples>("samples", "graph replays that were timed"),
+    count<&M::launches_per_sample>("launches_per_sample", "launches in each"),
+    text("cache", "cold, hot, or isolated (a flush before each sample of one launch)",
+         [](Row r) -> FieldValue { return r.cache; }),
+    {"bytes", ColumnType::whole, "bytes", "compulsory traffic of the problem: each needed byte once",
+     [](Row r) -> FieldValue { return std::llround(r.cost.bytes); }},
+    {"flops", ColumnType::whole, "FLOP", "arithmetic of the problem",
+     [](Row r) -> FieldValue { return std::llround(r.cost.flops); }},
+    {"gb_per_s", kReal, "GB/s", "bytes over time_us",
+     [](Row r) { return when(is_timed(r.measurement), r.cost.bytes / r.measurement.time_us * 1e-3); }},
+    {"tflop_per_s", kReal, "TFLOP/s", "flops over time_us",
+     [](Row r) { return when(is_timed(r.measurement), r.cost.flops / r.measurement.time_us * 1e-6); }},
+    {"floor_us", kReal, "us",
+     "roofline floor: the larger of bytes over measured read bandwidth and flops over the measured rate",
+     [](Row r) { return when(r.measurement.floor_us > 0, r.measurement.floor_us); },
+     [](M& m, Field v) { m.floor_us = real_of(v); }},
+    {"pct_floor", kReal, "%", "100 * floor_us / time_us",
+     [](Row r) {
+       const M& m = r.measurement;
+       return when(is_timed(m) && m.floor_us > 0, 100 * m.floor_us / m.time_us);
+     }},
+    measured<&M::max_abs_err>("max_abs_err", kReal, "",
+                              "against the fp64 reference, the worst of the checks before and after timing"),
+    measured<&M::rel_l2_err>("rel_l2_err", kReal, "", "the same, as relative L2 error"),
+    resource<&Resources::registers>("registers", "per thread",
+                                    "the most of the kernels of the configuration"),
+    resource<&Resources::shared_bytes>("shared_bytes", "bytes per block", "static and dynamic"),
+    resource<&Resources::spill_bytes>("spill_bytes", "bytes",
+                                      "spill stores and loads, as the compiler counts them"),
+    resource_real<&Resources::occupancy_pct>("occupancy_pct", "%",
+                                             "threads resident on a multiprocessor, of those possible"),
+    clock<&Clocks::sm_mhz>("sm_clock_mhz", "MHz", "median clock of the samples, from NVML"),
+    clock<&Clocks::temperature_c>("temperature_c", "degrees C", "after the samples"),
+    clock<&Clocks::power_w>("power_w", "W", "after the samples"),
+    {"throttled", ColumnType::text, "", "why the clocks were held down, `none`, or empty where unknown",
+     [](Row r) -> FieldValue { return r.measurement.clocks.throttled; },
+     [](M& m, Field v) { m.clocks.throttled = text_of(v); }},
+    resource_real<&Resources::compile_ms>("compile_ms", "ms",
+                                          "time to compile; 0 where the machine code was in the cache"),
+    {"code_hash", ColumnType::text, "",
+     "the machine code of all kernels of the configuration with their launch geometry, architecture and "
+     "toolkit; empty "
+     "of host and library variants",
+     [](Row r) -> FieldValue { return r.measurement.resources.code_hash; },
+     [](M& m, Field v) { m.resources.code_hash = text_of(v); }, true},
+};
+
+std::string formatted(const FieldValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *whole);
+  const auto* real = std::get_if<double>(&value);
+  return real && std::isfinite(*real) ? fmt::format("{:.6g}", *real) : std::string();
+}
+
+FieldValue parsed(const std::string& field, ColumnType type) {
+  if (type == ColumnType::text) return field;
+  if (field.empty()) return {};
+  if (type == ColumnType::whole) return std::int64_t{std::strtoll(field.c_str(), nullptr, 10)};
+  return std::strtod(field.c_str(), nullptr);
+}
+
 }  // namespace
 
+std::span<const Column> sweep_table() { return kColumns; }
+
 const std::vector<std::string>& sweep_columns() {
-  static const std::vector<std::string> columns = {
-      "schema",        "run_id",       "timestamp_utc", "git_commit", "host",         "device",
-      "arch",          "driver",       "toolkit",       "op",         "problem",      "dtype",
-      "variant",       "config",       "status",        "detail",     "time_us",      "time_us_min",
-      "time_us_p10",   "time_us_p90",  "ci_low_us",     "ci_high_us", "samples",      "launches_per_sample",
-      "cache",         "bytes",        "flops",         "gb_per_s",   "tflop_per_s",  "floor_us",
-      "pct_floor",     "max_abs_err",  "rel_l2_err",    "registers",  "shared_bytes", "spill_bytes",
-      "occupancy_pct", "sm_clock_mhz", "temperature_c", "power_w",    "throttled",    "compile_ms"};
-  return columns;
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Column& column : kColumns) list.emplace_back(column.name);
+    return list;
+  }();
+  return names;
 }
 
 std::vector<std::string> fields_of(const SweepRow& row) {
-  const Measurement& m = row.measurement;
-  const Resources& r = m.resources;
-  const bool timed = std::isfinite(m.time_us) && m.time_us > 0;
-  const bool compiled = r.registers > 0;
-  const auto count = [](bool known, auto value) { return known ? fmt::format("{}", value) : std::string(); };
-  return {"1",
-          row.run.run_id,
-          row.timestamp_utc,
-          row.run.git_commit,
-          row.run.host,
-          row.facts.name,
-          row.facts.arch,
-          row.facts.driver,
-          row.facts.toolkit,
-          row.problem.op,
-          row.problem.key(),
-          std::string(name_of(row.problem.dtype)),
-          row.variant,
-          row.config.str(),
-          std::string(name_of(m.status)),
-          one_line(m.detail),
-          number(m.time_us),
-          number(m.time_us_min),
-          number(m.time_us_p10),
-          number(m.time_us_p90),
-          number(m.ci_low_us),
-          number(m.ci_high_us),
-          count(m.samples > 0, m.samples),
-          count(m.samples > 0, m.launches_per_sample),
-          row.cache,
-          fmt::format("{:.0f}", row.cost.bytes),
-          fmt::format("{:.0f}", row.cost.flops),
-          timed ? number(row.cost.bytes / m.time_us * 1e-3) : "",
-          timed ? number(row.cost.flops / m.time_us * 1e-6) : "",
-          m.floor_us > 0 ? number(m.floor_us) : "",
-          timed && m.floor_us > 0 ? number(100 * m.floor_us / m.time_us) : "",
-          number(m.max_abs_err),
-          number(m.rel_l2_err),
-          count(compiled, r.registers),
-          count(compiled, r.shared_bytes),
-          count(compiled, r.spill_bytes),
-          compiled ? number(r.occupancy_pct) : "",
-          number(m.clocks.sm_mhz),
-          number(m.clocks.temperature_c),
-          number(m.clocks.power_w),
-          m.clocks.throttled,
-          compiled ? number(r.compile_ms) : ""};
+  std::vector<std::string> fields;
+  for (const Column& column : kColumns) fields.push_back(formatted(column.get(row)));
+  return fields;
 }
 
 Measurement measurement_of_row(const std::map<std::string, std::string>& row) {
-  const auto value = [&](const char* column) {
-    const std::string& text = row.at(column);
-    return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
-  };
-  const auto whole = [&](const char* column) { return std::strtoll(row.at(column).c_str(), nullptr, 10); };
-  const auto known = [](double v) { return std::isnan(v) ? 0 : v; };
   Measurement m;
-  m.status = parse_status(row.at("status"));
-  m.detail = row.at("detail");
+  for (const Column& column : kColumns) {
+    if (!column.set) continue;
+    const auto field = row.find(std::string(column.name));
+    column.set(m, parsed(field == row.end() ? std::string() : field->second, column.type));
+  }
   m.abandoned = m.status == Status::ok && m.detail.find(kAbandoned) != std::string::npos;
-  m.time_us = value("time_us");
-  m.time_us_min = value("time_us_min");
-  m.time_us_p10 = value("time_us_p10");
-  m.time_us_p90 = value("time_us_p90");
-  m.ci_low_us = value("ci_low_us");
-  m.ci_high_us = value("ci_high_us");
-  m.samples = static_cast<int>(whole("samples"));
-  m.launches_per_sample = static_cast<int>(whole("launches_per_sample"));
-  m.floor_us = value("floor_us");
-  m.max_abs_err = value("max_abs_err");
-  m.rel_l2_err = value("rel_l2_err");
-  m.resources.registers = static_cast<int>(whole("registers"));
-  m.resources.shared_bytes = whole("shared_bytes");
-  m.resources.spill_bytes = whole("spill_bytes");
-  m.resources.occupancy_pct = known(value("occupancy_pct"));
-  m.resources.compile_ms = known(value("compile_ms"));
-  m.clocks = {value("sm_clock_mhz"), value("temperature_c"), value("power_w"), row.at("throttled")};
   return m;
+}
+
+std::string columns_markdown() {
+  std::string table = "| column | unit | meaning |\n|---|---|---|\n";
+  for (const Column& column : kColumns)
+    table += fmt::format("| {} |{}| {} |\n", column.name,
+                         column.unit.empty() ? " " : fmt::format(" {} ", column.unit), column.doc);
+  return table;
 }
 
 }  // namespace warptune

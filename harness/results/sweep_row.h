@@ -1,7 +1,12 @@
 #pragma once
-// The CSV of a sweep, schema 1: its columns, and the row of a measurement. docs/csv-schema.md explains them.
+// A row of a sweep's CSV, schema 1. One table of columns is the source of the writer, the reader, the
+// worker's protocol and docs/csv-schema.md.
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "harness/core/facts.h"
@@ -11,8 +16,6 @@
 
 namespace warptune {
 
-const std::vector<std::string>& sweep_columns();
-
 struct SweepRow {
   RunInfo run;
   std::string timestamp_utc;
@@ -20,14 +23,37 @@ struct SweepRow {
   Problem problem;
   std::string variant;
   Config config;
-  std::string cache;  // "cold" or "hot"
+  std::string cache;  // "cold", "hot" or "isolated"
   Cost cost;
   Measurement measurement;
 };
 
+/// What a field holds; monostate and NaN: nothing was measured, the field is empty.
+using FieldValue = std::variant<std::monostate, std::string, std::int64_t, double>;
+
+/// time: a real number above 0.
+enum class ColumnType { text, whole, real, time };
+
+struct Column {
+  std::string_view name;
+  ColumnType type;
+  std::string_view unit;  // empty: none
+  std::string_view doc;   // one phrase, Markdown
+  FieldValue (*get)(const SweepRow&);
+  void (*set)(Measurement&, const FieldValue&) = nullptr;  // where the field is part of a measurement
+  bool is_newer = false;  // files of schema 1 from before it was added lack it
+};
+
+/// All columns, in the order of the file.
+std::span<const Column> sweep_table();
+/// Their names.
+const std::vector<std::string>& sweep_columns();
+
 /// One field per column. What was not measured is empty.
 std::vector<std::string> fields_of(const SweepRow& row);
-/// What a row says of its measurement.
+/// What a row says of its measurement. A column that the row lacks counts as empty.
 Measurement measurement_of_row(const std::map<std::string, std::string>& row);
+/// The columns as the Markdown table of docs/csv-schema.md.
+std::string columns_markdown();
 
 }  // namespace warptune

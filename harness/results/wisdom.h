@@ -52,6 +52,7 @@ struct Winner {
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
   std::vector<VariantTimes> times = {};  // of all that was tried (results/predictor.h)
+  std::string code_hash = {};            // of the configuration (Resources::code_hash); empty of a library
 };
 
 class Wisdom {
@@ -63,7 +64,7 @@ class Wisdom {
   /// Never half a file (replace_file(), results/durable_file.h). A winner's provenance is written where it
   /// differs from that of the file.
   void save(const std::filesystem::path& path) const;
-  /// The text that save() writes.
+  /// The text that save() writes: JSON, one line per winner.
   std::string to_json() const;
 
   const Provenance& provenance() const { return provenance_; }

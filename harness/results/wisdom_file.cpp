@@ -59,7 +59,7 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
     add_times(times, winner.times);
     winner.times = std::move(times);
   }
-  if (old && old->cache == winner.cache && !is_stale(*old, here, contest.source_hash(*old))) {
+  if (old && old->cache == winner.cache && !is_stale(*old, here, contest.code(*old))) {
     if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) {
       Winner stays = *old;
       stays.times = std::move(winner.times);

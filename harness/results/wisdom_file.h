@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "harness/results/staleness.h"
 #include "harness/results/wisdom.h"
 
 namespace warptune {
@@ -11,7 +12,7 @@ namespace warptune {
 /// What the rule of put_winner() asks of the winner that is there.
 struct Contest {
   std::function<bool(const std::string& variant, const Config& config)> tried;  // beside the new winner
-  std::function<std::string(const Winner&)> source_hash;  // of its variant as it is now (judge())
+  std::function<CodeNow(const Winner&)> code;  // of its variant as it is now (judge())
 };
 
 /// Adds a winner of the device that `here` says to the file, made where it is missing. A cold one that is

@@ -1,5 +1,10 @@
 #include "harness/tune/device_rows.h"
 
+#include <mutex>
+#include <thread>
+
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/source_hash.h"
 #include "harness/tune/compile_lanes.h"
@@ -15,6 +20,12 @@ constexpr const char* kSingleLaunch = "single_launch";
 std::string launch_stamp() { return stamp_of("launch floor", {}); }
 
 }  // namespace
+
+DeviceRows::DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store,
+                       const std::vector<PlannedProblem>& problems, std::set<Status> retry)
+    : compiler_(compiler), facts_(facts), store_(store), retry_(std::move(retry)) {
+  recognize_code(problems);
+}
 
 void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
   Stamps stamps;
@@ -52,8 +63,39 @@ std::string DeviceRows::key(const Problem& problem, const std::string& variant, 
                 stamp);
 }
 
+/// By its sources, and where no row has these, by its machine code.
 std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
-  return key(item.problem, c.variant->name, c.config, cache_name(item), stamp(item, *c.variant));
+  const std::string by_source = stamp(item, *c.variant);
+  const auto code = code_.find({&item, c.variant, c.config.str()});
+  return key(item.problem, c.variant->name, c.config, cache_name(item),
+             code == code_.end() ? by_source : code_stamp(by_source, code->second));
+}
+
+/// Where the sources of a variant have changed since rows of it were written, its configurations are
+/// compiled: one whose machine code is that of its row need not be measured again.
+void DeviceRows::recognize_code(const std::vector<PlannedProblem>& problems) {
+  struct Unknown {
+    const SweepItem* item;
+    const Candidate* candidate;
+  };
+  std::vector<Unknown> unknown;
+  for (const PlannedProblem& p : problems)
+    for (const Candidate& c : p.candidates)
+      if (has_machine_code(*c.variant) && store_.has_code(p.item->problem.key(), c.variant->name) &&
+          !store_.known(key(*p.item, c)))
+        unknown.push_back({p.item, &c});
+  std::mutex mutex;
+  parallel_for(static_cast<std::int64_t>(unknown.size()),
+               static_cast<int>(std::thread::hardware_concurrency()), [&](std::int64_t i) {
+                 const auto& [item, c] = unknown[static_cast<std::size_t>(i)];
+                 try {
+                   std::string code =
+                       code_hash(compiler_, *c->variant, item->problem, c->config, facts_.arch);
+                   const std::lock_guard lock(mutex);
+                   code_.emplace(CodeKey{item, c->variant, c->config.str()}, std::move(code));
+                 } catch (const CompileError&) {  // its row says so
+                 }
+               });
 }
 
 const KnownRow* DeviceRows::known(const SweepItem& item, const Candidate& c) const {

@@ -3,7 +3,9 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "harness/device/compile.h"
 #include "harness/measure/launch_floor.h"
@@ -15,10 +17,10 @@ namespace warptune {
 
 class DeviceRows {
  public:
-  /// The first three must outlive it. Nothing is written yet. A row with a status of `retry` is as if it were
+  /// All but `retry` must outlive it. Nothing is written yet. A row with a status of `retry` is as if it were
   /// not there.
-  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store, std::set<Status> retry = {})
-      : compiler_(compiler), facts_(facts), store_(store), retry_(std::move(retry)) {}
+  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store,
+             const std::vector<PlannedProblem>& problems, std::set<Status> retry = {});
 
   /// Must come before the first row.
   void begin(const std::vector<PlannedProblem>& problems);
@@ -42,6 +44,9 @@ class DeviceRows {
   Provenance provenance() const;
 
  private:
+  using CodeKey = std::tuple<const SweepItem*, const Variant*, std::string>;
+
+  void recognize_code(const std::vector<PlannedProblem>& problems);
   void append(const Problem& problem, const std::string& variant, const Config& config,
               const std::string& cache, const Cost& cost, const Measurement& measurement);
   std::string key(const Problem& problem, const std::string& variant, const Config& config,
@@ -55,6 +60,7 @@ class DeviceRows {
   const std::set<Status> retry_;
   const RunInfo run_ = new_run();
   mutable std::map<const Variant*, std::string> sources_;  // hashes
+  std::map<CodeKey, std::string> code_;  // code hashes, of configurations whose sources have changed
 };
 
 }  // namespace warptune

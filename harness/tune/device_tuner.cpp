@@ -27,7 +27,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
       worker_(worker),
       problems_(std::move(problems)),
       compiler_(KernelSources(), default_cache_folder()),
-      rows_(compiler_, worker.facts(), store, options.retry),
+      rows_(compiler_, worker.facts(), store, problems_, options.retry),
       screening_(sweep_, options_, problems_, compile_with(compiler_, worker.facts()), lanes, worker_,
                  rows_) {
   summary_.csv = store.csv();
@@ -135,6 +135,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
                 .run_id = trials.runs[choice.winner],
                 .csv = summary_.csv.filename().string(),
                 .cache = item.options.cache};
+  winner.code_hash = m.resources.code_hash;
   if (choice.throttled) winner.throttled = m.clocks.throttled;
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
@@ -148,8 +149,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         return !of_the_moment(trials.measurements[i].status);
     return false;
   };
-  const Contest contest{.tried = tried,
-                        .source_hash = [&](const Winner& old) { return source_hash(compiler_, old); }};
+  const Contest contest{.tried = tried, .code = [&](const Winner& old) { return code_now(compiler_, old); }};
   return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 

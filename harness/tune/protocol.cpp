@@ -72,56 +72,39 @@ DeviceFacts facts_of(const Json& json) {
           .launch_floor_us = json.at("launch_floor_us")};
 }
 
+/// The columns of a row that are part of a measurement, and what a row does not hold.
 Json to_json(const Measurement& m) {
-  return {{"status", name_of(m.status)},
-          {"detail", m.detail},
-          {"abandoned", m.abandoned},
-          {"time_us", number(m.time_us)},
-          {"time_us_min", number(m.time_us_min)},
-          {"time_us_p10", number(m.time_us_p10)},
-          {"time_us_p90", number(m.time_us_p90)},
-          {"ci_low_us", number(m.ci_low_us)},
-          {"ci_high_us", number(m.ci_high_us)},
-          {"samples", m.samples},
-          {"launches_per_sample", m.launches_per_sample},
-          {"samples_us", thinned(m.samples_us)},
-          {"floor_us", number(m.floor_us)},
-          {"max_abs_err", number(m.max_abs_err)},
-          {"rel_l2_err", number(m.rel_l2_err)},
-          {"registers", m.resources.registers},
-          {"shared_bytes", m.resources.shared_bytes},
-          {"spill_bytes", m.resources.spill_bytes},
-          {"occupancy_pct", m.resources.occupancy_pct},
-          {"compile_ms", m.resources.compile_ms},
-          {"sm_mhz", number(m.clocks.sm_mhz)},
-          {"temperature_c", number(m.clocks.temperature_c)},
-          {"power_w", number(m.clocks.power_w)},
-          {"throttled", m.clocks.throttled}};
+  Json json = {{"abandoned", m.abandoned}, {"samples_us", thinned(m.samples_us)}};
+  const SweepRow row{.measurement = m};
+  for (const Column& column : sweep_table()) {
+    if (!column.set) continue;
+    Json& field = json[std::string(column.name)];
+    std::visit(
+        [&]<class T>(const T& value) {
+          if constexpr (std::is_same_v<T, double>)
+            field = number(value);
+          else if constexpr (!std::is_same_v<T, std::monostate>)
+            field = value;
+        },
+        column.get(row));
+  }
+  return json;
 }
 
 Measurement measurement_of(const Json& json) {
-  return {.status = parse_status(json.at("status").get<std::string>()),
-          .detail = json.at("detail"),
-          .abandoned = json.at("abandoned"),
-          .time_us = number(json.at("time_us")),
-          .time_us_min = number(json.at("time_us_min")),
-          .time_us_p10 = number(json.at("time_us_p10")),
-          .time_us_p90 = number(json.at("time_us_p90")),
-          .ci_low_us = number(json.at("ci_low_us")),
-          .ci_high_us = number(json.at("ci_high_us")),
-          .samples = json.at("samples"),
-          .launches_per_sample = json.at("launches_per_sample"),
-          .samples_us = json.at("samples_us").get<std::vector<double>>(),
-          .floor_us = number(json.at("floor_us")),
-          .max_abs_err = number(json.at("max_abs_err")),
-          .rel_l2_err = number(json.at("rel_l2_err")),
-          .resources = {.registers = json.at("registers"),
-                        .shared_bytes = json.at("shared_bytes"),
-                        .spill_bytes = json.at("spill_bytes"),
-                        .occupancy_pct = json.at("occupancy_pct"),
-                        .compile_ms = json.at("compile_ms")},
-          .clocks = {number(json.at("sm_mhz")), number(json.at("temperature_c")), number(json.at("power_w")),
-                     json.at("throttled")}};
+  Measurement m;
+  for (const Column& column : sweep_table()) {
+    if (!column.set) continue;
+    const Json& field = json.at(std::string(column.name));
+    FieldValue value;
+    if (field.is_string()) value = field.get<std::string>();
+    if (field.is_number_integer()) value = field.get<std::int64_t>();
+    if (field.is_number_float()) value = field.get<double>();
+    column.set(m, value);
+  }
+  m.abandoned = json.at("abandoned");
+  m.samples_us = json.at("samples_us").get<std::vector<double>>();
+  return m;
 }
 
 namespace {

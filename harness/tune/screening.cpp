@@ -184,6 +184,7 @@ Measurement Screening::try_one(const SweepItem& item, const Candidate& candidate
   Measurement m = worker_.measure(
       {item.problem, item.options, candidate.variant->name, candidate.config, best_us}, deadline);
   if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;
+  m.resources.code_hash = built.resources.code_hash;
   m.resources.compile_ms = std::max(m.resources.compile_ms, built.resources.compile_ms);
   return m;
 }

@@ -117,12 +117,12 @@ TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAskedFor) {
   EXPECT_EQ(strict.expected_us(norm(4)), std::nullopt);
   ASSERT_EQ(refused.notes.size(), 1u);
   EXPECT_EQ(refused.notes[0],
-            norm(4).key() + ": the wisdom is not taken: tuned on other sources of its kernels");
+            norm(4).key() + ": the wisdom is not taken: tuned on other code of its kernels");
   Heard used;
   PlanBook lenient(*device,
-                   {.wisdom = wisdom, .has_wisdom = true, .stale = StaleSources::use, .tell = used.ear()});
+                   {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use, .tell = used.ear()});
   EXPECT_EQ(lenient.get(norm(4))->variant, "host_naive");
-  EXPECT_EQ(used.notes, std::vector<std::string>{"the wisdom was tuned on other sources of its kernels"});
+  EXPECT_EQ(used.notes, std::vector<std::string>{"the wisdom was tuned on other code of its kernels"});
 }
 
 TEST(PlanBook, AnotherToolkitIsSaidOnce) {

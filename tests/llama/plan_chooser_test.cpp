@@ -94,7 +94,7 @@ TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
   wisdom.put(stale);
   EXPECT_EQ(first(wisdom).source, PlanSource::predicted);
   EXPECT_NE(expected_us_, stale.time_us);
-  EXPECT_NE(notes_.find("the wisdom is not taken: tuned on other sources of its kernels"), std::string::npos)
+  EXPECT_NE(notes_.find("the wisdom is not taken: tuned on other code of its kernels"), std::string::npos)
       << notes_;
 }
 
@@ -124,7 +124,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
   const Wisdom wisdom = Wisdom::load(path);
   DeviceFacts facts = h200();
   facts.name = wisdom.provenance().device;
-  PlanChooser chooser(facts, {.wisdom = wisdom, .has_wisdom = true, .stale = StaleSources::use});
+  PlanChooser chooser(facts, {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use});
   const auto chosen = [&](const std::string& op, const Assignment& dims) {
     const Problem problem = find_op(op).op.problem(dims, DType::bf16);
     PlanChoice choice;

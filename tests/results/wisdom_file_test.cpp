@@ -26,7 +26,7 @@ Winner winner(const std::string& variant, double us, std::vector<TiedConfig> tie
 Contest tried(std::vector<std::string> variants, const std::string& hash = "now") {
   return {.tried = [=](const std::string& variant,
                        const Config&) { return std::ranges::count(variants, variant) > 0; },
-          .source_hash = [=](const Winner&) { return hash; }};
+          .code = [=](const Winner&) { return CodeNow{hash}; }};
 }
 
 class Replacement : public ::testing::Test {

@@ -1,0 +1,67 @@
+#include "harness/device/machine_code.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
+
+namespace warptune {
+namespace {
+
+/// A record at an offset of a file. Throws CompileError where the file ends before.
+template <class T>
+T read_at(std::string_view file, std::size_t offset) {
+  if (offset > file.size() || file.size() - offset < sizeof(T))
+    throw CompileError("the machine code is cut off: it is no whole ELF file");
+  T value;
+  std::memcpy(&value, file.data() + offset, sizeof(T));
+  return value;
+}
+
+/// The kinds of sections that decide what a kernel does; the rest of a section's name is the name of its
+/// function.
+constexpr std::string_view kSections[] = {".text", ".nv.constant", ".nv.global.init", ".nv.global",
+                                          ".nv.shared"};
+
+std::string_view kind_of(std::string_view name) {
+  const auto kind = std::ranges::find_if(kSections, [&](std::string_view k) { return name.starts_with(k); });
+  return kind == std::end(kSections) ? std::string_view() : *kind;
+}
+
+}  // namespace
+
+std::string machine_code_hash(std::string_view cubin) {
+  const auto header = read_at<Elf64_Ehdr>(cubin, 0);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    throw CompileError("the machine code is no 64-bit ELF file");
+  const auto section = [&](std::size_t i) {
+    return read_at<Elf64_Shdr>(cubin, header.e_shoff + i * header.e_shentsize);
+  };
+  const Elf64_Shdr names = section(header.e_shstrndx);
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr s = section(i);
+    const std::size_t name_at = names.sh_offset + s.sh_name;
+    if (name_at >= cubin.size()) throw CompileError("the machine code is cut off: a section has no name");
+    const std::string_view kind = kind_of(cubin.data() + name_at);
+    if (kind.empty()) continue;
+    const bool has_bytes = s.sh_type != SHT_NOBITS;
+    if (has_bytes && (s.sh_offset > cubin.size() || cubin.size() - s.sh_offset < s.sh_size))
+      throw CompileError("the machine code is cut off: a section has no content");
+    // Of a kernel's section, sh_info holds the number of registers above the index of its symbol.
+    const bool is_code = kind == ".text";
+    parts.push_back(fmt::format("{} {} {} ", kind, s.sh_size, is_code ? s.sh_info >> 24 : 0));
+    if (has_bytes) parts.back() += cubin.substr(s.sh_offset, s.sh_size);
+  }
+  std::ranges::sort(parts);  // the order of sections follows the names of functions
+  std::string text;
+  for (const std::string& part : parts) text += part;
+  return fmt::format("{:016x}", stable_hash(text));
+}
+
+}  // namespace warptune

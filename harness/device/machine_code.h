@@ -1,0 +1,13 @@
+#pragma once
+// The identity of a compiled kernel: two sources that compile to the same machine code are the same kernel.
+#include <string>
+#include <string_view>
+
+namespace warptune {
+
+/// A hash (16 hex digits) of the machine code in a cubin: instructions, constants, initial data, registers
+/// and sizes of static memory. Names of functions and files, debug information and the order of sections do
+/// not count. Throws CompileError where the text is no whole 64-bit ELF file.
+std::string machine_code_hash(std::string_view cubin);
+
+}  // namespace warptune

@@ -1,0 +1,247 @@
+// The text of a wisdom file: JSON with one line per winner, so that differences are readable.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/results/durable_file.h"
+#include "harness/results/wisdom.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+namespace {
+
+constexpr int kSchema = 2;
+
+/// {"tokens": 1, "style": [1, "interleaved"]}
+Json to_json(const Assignment& values) {
+  Json json = Json::object();
+  for (const auto& entry : values.said())
+    json[entry.name] = entry.label.empty() ? Json(entry.value) : Json{entry.value, entry.label};
+  return json;
+}
+
+/// Six digits: more than a measurement has.
+double rounded(double us) { return std::stod(fmt::format("{:.6g}", us)); }
+
+/// A field of an object. Throws InputError that names it where it is missing or of another type.
+const Json& field(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name)) throw InputError(fmt::format("'{}' is missing", name));
+  return json[name];
+}
+[[noreturn]] void refuse(const char* name, const Json& value, const char* wanted) {
+  throw InputError(fmt::format("'{}' is {}; it must be {}", name, brief(value.dump()), wanted));
+}
+std::string text(const Json& json, const char* name) {
+  const Json& value = field(json, name);
+  if (!value.is_string()) refuse(name, value, "a text");
+  return value;
+}
+double time_of(const Json& json) {
+  const Json& value = field(json, "time_us");
+  if (!value.is_number() || !(value.get<double>() > 0)) refuse("time_us", value, "a time, more than 0");
+  return value;
+}
+const Json& list(const Json& json, const char* name) {
+  const Json& value = field(json, name);
+  if (!value.is_array()) refuse(name, value, "a list");
+  return value;
+}
+
+constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::min();
+
+/// Dims or the values of parameters, none of them less than `least`.
+Assignment assignment(const Json& json, const char* name, std::int64_t least = kAny) {
+  const Json& object = field(json, name);
+  if (!object.is_object()) refuse(name, object, "an object of names and whole numbers");
+  Assignment values;
+  for (const auto& [key, value] : object.items()) {
+    const bool labeled = value.is_array() && value.size() == 2 && value[1].is_string();
+    const Json& number = labeled ? value[0] : value;
+    if (!number.is_number_integer() || number.get<std::int64_t>() < least)
+      refuse(key.c_str(), value, least == kAny ? "a whole number" : "a whole number, at least 0");
+    values.set(key, number.get<std::int64_t>(), labeled ? value[1].get<std::string>() : "");
+  }
+  return values;
+}
+
+Json to_json(const std::vector<TiedConfig>& tied) {
+  Json list = Json::array();
+  for (const TiedConfig& t : tied)
+    list.push_back({{"variant", t.variant}, {"config", to_json(t.config)}, {"time_us", rounded(t.time_us)}});
+  return list;
+}
+
+/// Files of before ties were kept have none.
+std::vector<TiedConfig> tied_of(const Json& winner) {
+  std::vector<TiedConfig> tied;
+  if (winner.contains("tied"))
+    for (const Json& t : list(winner, "tied"))
+      tied.push_back({text(t, "variant"), assignment(t, "config"), time_of(t)});
+  return tied;
+}
+
+/// {"split_ring": {"source_hash": "..", "parameters": "splits warps", "rows": ["8 4 6.25", ..]}, ..}
+Json to_json(const std::vector<VariantTimes>& times) {
+  Json json = Json::object();
+  for (const VariantTimes& t : times) {
+    Json rows = Json::array();
+    for (const VariantTimes::Row& row : t.rows)
+      rows.push_back(t.parameters.empty()
+                         ? fmt::format("{:.5g}", row.time_us)
+                         : fmt::format("{} {:.5g}", fmt::join(row.values, " "), row.time_us));
+    json[t.variant] = {{"source_hash", t.source_hash},
+                       {"parameters", fmt::format("{}", fmt::join(t.parameters, " "))},
+                       {"rows", rows}};
+  }
+  return json;
+}
+
+/// Whether all of the word is a number.
+template <class T>
+bool read(std::string_view word, T& value) {
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+VariantTimes::Row row_of(const std::string& line, std::size_t parameters) {
+  VariantTimes::Row row{.values = std::vector<std::int64_t>(parameters)};
+  std::istringstream in(line);
+  std::string word;
+  bool right = true;
+  for (std::int64_t& value : row.values) right = right && in >> word && read(word, value);
+  if (!right || !(in >> word) || !read(word, row.time_us) || !(row.time_us > 0) || in >> word)
+    throw InputError(
+        fmt::format("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line)));
+  return row;
+}
+
+/// Files of before times were kept have none.
+std::vector<VariantTimes> times_of(const Json& winner) {
+  std::vector<VariantTimes> times;
+  if (!winner.contains("times")) return times;
+  if (!winner["times"].is_object()) refuse("times", winner["times"], "an object of variants");
+  for (const auto& [variant, json] : winner["times"].items()) {
+    VariantTimes& t =
+        times.emplace_back(VariantTimes{.variant = variant, .source_hash = text(json, "source_hash")});
+    std::istringstream names(text(json, "parameters"));
+    for (std::string name; names >> name;) t.parameters.push_back(name);
+    for (const Json& line : list(json, "rows")) {
+      if (!line.is_string()) refuse("rows", line, "a list of texts");
+      t.rows.push_back(row_of(line, t.parameters.size()));
+    }
+  }
+  return times;
+}
+
+Json to_json(const Provenance& p) {
+  return {{"device", p.device},
+          {"arch", p.arch},
+          {"driver", p.driver},
+          {"toolkit", p.toolkit},
+          {"git_commit", p.git_commit}};
+}
+
+Provenance provenance_of(const Json& json) {
+  return {.device = text(json, "device"),
+          .arch = text(json, "arch"),
+          .driver = text(json, "driver"),
+          .toolkit = text(json, "toolkit"),
+          .git_commit = text(json, "git_commit")};
+}
+
+/// Files of before it was kept hold cold winners.
+CacheMode cache_of(const Json& winner) {
+  if (!winner.contains("cache")) return CacheMode::cold;
+  const auto cache = cache_mode_of(text(winner, "cache"));
+  if (!cache) refuse("cache", winner["cache"], "cold or hot");
+  return *cache;
+}
+
+Winner winner_of(const Json& json) {
+  return {.problem = {.op = text(json, "op"),
+                      .dims = assignment(json, "dims", 0),
+                      .dtype = parse_dtype(text(json, "dtype"))},
+          .variant = text(json, "variant"),
+          .config = assignment(json, "config"),
+          .time_us = time_of(json),
+          .source_hash = text(json, "source_hash"),
+          .run_id = text(json, "run_id"),
+          .csv = text(json, "csv"),
+          .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{},
+          .cache = cache_of(json),
+          .throttled = json.contains("throttled") ? text(json, "throttled") : "",
+          .tied = tied_of(json),
+          .times = times_of(json),
+          .code_hash = json.contains("code_hash") ? text(json, "code_hash") : ""};
+}
+
+}  // namespace
+
+Wisdom Wisdom::load(const fs::path& path) {
+  std::ifstream in(path);
+  if (!in) throw InputError(fmt::format("the wisdom file '{}' cannot be read", path.string()));
+  const Json json = Json::parse(in, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    throw InputError(fmt::format("the wisdom file '{}' is not JSON", path.string()));
+  if (!json.contains("schema") || json["schema"] != kSchema)
+    throw InputError(fmt::format("the wisdom file '{}' has schema {}; this program reads schema {}",
+                                 path.string(), json.contains("schema") ? json["schema"].dump() : "none",
+                                 kSchema));
+  std::string where;
+  try {
+    Wisdom wisdom(provenance_of(json));
+    for (const Json& winner : list(json, "winners")) {
+      where = fmt::format("winner {}: ", wisdom.winners().size() + 1);
+      wisdom.put(winner_of(winner));
+    }
+    return wisdom;
+  } catch (const InputError& e) {
+    throw InputError(fmt::format("the wisdom file '{}' is wrong: {}{}", path.string(), where, e.what()));
+  }
+}
+
+namespace {
+
+Json to_json(const Winner& w, const Provenance& common) {
+  Json json{{"op", w.problem.op},
+            {"dims", to_json(w.problem.dims)},
+            {"dtype", name_of(w.problem.dtype)},
+            {"variant", w.variant},
+            {"config", to_json(w.config)},
+            {"time_us", rounded(w.time_us)},
+            {"source_hash", w.source_hash},
+            {"code_hash", w.code_hash},
+            {"run_id", w.run_id},
+            {"csv", w.csv},
+            {"cache", name_of(w.cache)}};
+  if (!w.throttled.empty()) json["throttled"] = w.throttled;
+  if (!w.tied.empty()) json["tied"] = to_json(w.tied);
+  if (!w.times.empty()) json["times"] = to_json(w.times);
+  if (w.made_on != common) json["made_on"] = to_json(w.made_on);
+  return json;
+}
+
+}  // namespace
+
+std::string Wisdom::to_json() const {
+  Json head = {{"schema", kSchema}};
+  head.update(warptune::to_json(provenance_));
+  std::string text = head.dump();
+  text.back() = ',';  // in place of the closing brace
+  text += "\n\"winners\": [";
+  for (const Winner& w : winners_)
+    text += fmt::format("{}\n{}", &w == winners_.data() ? "" : ",", warptune::to_json(w, provenance_).dump());
+  return text + "\n]}\n";
+}
+
+void Wisdom::save(const fs::path& path) const { replace_file(path, to_json()); }
+
+}  // namespace warptune
