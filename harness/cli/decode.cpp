@@ -18,6 +18,7 @@
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -81,7 +82,7 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
 
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
   PlanBook::Options options{.naive = o.baseline == "naive", .tell = note};
-  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(text));
+  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(ops(), text));
   const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
   if (!o.wisdom.empty() || fs::exists(usual)) {
@@ -196,7 +197,10 @@ int run(const DecodeOptions& o) {
                        .fuse_append = fuse_of(o),
                        .kv = kv,
                        .graph = o.graph == "on"};
-  PlanBook book(*device, book_options(o, device->facts()));
+  const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
+  if (const auto stored = load_device_file(device_file, device->facts())) device->set_ceilings(*stored);
+  if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
+  PlanBook book(ops(), *device, book_options(o, device->facts()));
   check_memory(config, dtype, kv, prompts, capacity, o.check_baseline > 0 ? 2 : 1, *device);
   const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
                                                  : load_weights(*device, config, dtype, o.model_folder);
@@ -223,7 +227,7 @@ int run(const DecodeOptions& o) {
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
-    PlanBook naive_book(*device, {.naive = true, .tell = note});
+    PlanBook naive_book(ops(), *device, {.naive = true, .tell = note});
     options.fuse_append = false;
     Model naive(*device, config, weights, naive_book, options);
     judge(check_against(model, naive, prompts, o.check_baseline), "the naive plans");
@@ -233,7 +237,7 @@ int run(const DecodeOptions& o) {
   report.ops = time_ops(model, context);
   report.plan_set = book.plan_set() + kv.suffix();
   report.plan_sources = book.plan_sources();
-  report.ceiling_from = set_ceilings(*device, fs::path(o.out) / device->facts().slug() / "device.json");
+  report.ceiling_from = set_ceilings(*device, device_file);
   if (const double rate = device->facts().read_gb_per_s; rate > 0)
     report.floor_us = step_bytes(config, dtype, options.batch, context, kv) / rate * 1e-3;
   fmt::print("\n{}", to_text(report));

@@ -8,9 +8,9 @@
 
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
-#include "harness/results/wisdom_check.h"
+#include "harness/results/durable_file.h"
 #include "harness/results/wisdom_export.h"
-#include "harness/results/writable.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -21,14 +21,15 @@ struct Given {
 
 void show_wisdom(const std::string& file) {
   const Wisdom wisdom = Wisdom::load(file);
-  for (const std::string& sentence : unknown_winners(wisdom)) fmt::print(stderr, "warptune: {}\n", sentence);
+  for (const std::string& sentence : unknown_winners(ops(), wisdom))
+    fmt::print(stderr, "warptune: {}\n", sentence);
   fmt::print("{}", to_table(wisdom));
 }
 
 void export_wisdom(const Given& given) {
   if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
-  if (const auto unknown = unknown_winners(wisdom); !unknown.empty())
+  if (const auto unknown = unknown_winners(ops(), wisdom); !unknown.empty())
     throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
   if (given.format == "json") {
     if (given.output.empty())

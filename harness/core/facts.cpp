@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cmath>
 #include <sstream>
 
 #include "harness/core/brief.h"
@@ -17,6 +18,25 @@ bool DeviceFacts::has_wgmma() const { return arch == "sm_90a"; }
 bool DeviceFacts::has_clusters() const { return arch_number() == 90; }
 bool DeviceFacts::has_pdl() const { return arch_number() >= 90; }
 bool DeviceFacts::has_fp8_conversion() const { return arch_number() >= 89; }
+
+double DeviceFacts::flops_per_byte() const {
+  constexpr double kTypical = 200;  // data center GPUs from the A100 (312 TFLOP/s, 1.56 TB/s) on
+  if (matrix_tflop_per_s <= 0 || read_gb_per_s <= 0) return kTypical;
+  return 1000 * matrix_tflop_per_s / read_gb_per_s;
+}
+
+/// A cluster lies within one GPC, a group of at most 18 multiprocessors from compute capability 9.0 on. Some
+/// are switched off, so the number left in a GPC is rarely a multiple of four: clusters of four leave 0 to 3
+/// of them idle, 1.5 on average. (An H200 runs 96 blocks in clusters of four in one round, 128 in two; this
+/// gives 120.) Pairs always find room: two multiprocessors are one TPC. Larger clusters count like those of
+/// four.
+double DeviceFacts::sms_for_clusters(unsigned cluster) const {
+  constexpr int kSmsPerGpc = 18;
+  constexpr double kIdlePerGpc = 1.5;
+  if (cluster < 4) return sms;
+  const int gpcs = (sms + kSmsPerGpc - 1) / kSmsPerGpc;
+  return std::floor(sms - kIdlePerGpc * gpcs);
+}
 
 std::string DeviceFacts::family_note() const {
   if (arch_number() <= 90) return {};

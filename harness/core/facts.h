@@ -41,6 +41,11 @@ struct DeviceFacts {
   bool has_clusters() const;        // thread block clusters, distributed shared memory
   bool has_pdl() const;             // programmatic dependent launch: 9.0 and later
   bool has_fp8_conversion() const;  // e4m3 to fp16 in hardware: 8.9 and later
+  /// 16-bit matrix arithmetic that takes as long as reading one byte: measured, or typical where it is not
+  /// measured.
+  double flops_per_byte() const;
+  /// Multiprocessors that blocks in clusters of this size can use at the same time.
+  double sms_for_clusters(unsigned cluster) const;
   /// One sentence where no kernel family was written for this architecture; else empty.
   std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.

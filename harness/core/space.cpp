@@ -239,13 +239,4 @@ Config parse_config(const Variant& variant, std::string_view text) {
   return config;
 }
 
-const Variant& OpEntry::variant(std::string_view name) const {
-  const auto it = std::ranges::find(variants, name, &Variant::name);
-  if (it != variants.end()) return *it;
-  std::vector<std::string> known;
-  for (const Variant& v : variants) known.push_back(v.name);
-  throw InputError(
-      fmt::format("op '{}' has no variant '{}'; it has {}", op.name, brief(name), fmt::join(known, ", ")));
-}
-
 }  // namespace warptune

@@ -284,8 +284,9 @@ class CudaDevice : public Device {
       Launch launch = stage->launch(problem, config);
       if (launch.per_sm) {
         const unsigned blocks = launch.grid.x * static_cast<unsigned>(facts_.sms);
-        launch.grid.x =
-            launch.pieces > 0 ? static_cast<unsigned>(std::min<double>(blocks, launch.pieces)) : blocks;
+        launch.grid.x = launch.max_blocks > 0
+                            ? static_cast<unsigned>(std::min<std::int64_t>(blocks, launch.max_blocks))
+                            : blocks;
       }
       Kernel kernel(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),

@@ -1,7 +1,9 @@
 #pragma once
 // Wisdom for other programs: a C++17 header without dependencies; and a table for people.
 #include <string>
+#include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/results/wisdom.h"
 
 namespace warptune {
@@ -10,5 +12,9 @@ namespace warptune {
 std::string to_header(const Wisdom& wisdom);
 /// One line per winner, widths aligned; provenance above.
 std::string to_table(const Wisdom& wisdom);
+
+/// One sentence per winner whose op is none of this program's, whose dims are not those of its op, or whose
+/// variant its op does not have.
+std::vector<std::string> unknown_winners(const OpTable& ops, const Wisdom& wisdom);
 
 }  // namespace warptune

@@ -5,20 +5,20 @@
 #include <algorithm>
 
 #include "harness/tune/compile_lanes.h"
-#include "variants/tile_table.h"
 
 namespace warptune {
 namespace {
 
 constexpr double kCompileSeconds = 3600;  // of one configuration
 
-std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int lanes, std::FILE* log) {
+std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problems, const Compiler& compiler,
+                         const DeviceFacts& facts, int lanes, std::FILE* log) {
   struct Example {
     Problem problem;
     std::vector<DefaultTile> tiles;
   };
   std::vector<Example> examples;
-  for (const Problem& problem : tile_examples()) examples.push_back({problem, default_tiles(problem, facts)});
+  for (const Problem& problem : problems) examples.push_back({problem, ops.default_tiles(problem, facts)});
 
   CompileLanes compiling(compile_with(compiler, facts), lanes > 0 ? lanes : default_lanes(), examples.size());
   for (const Example& e : examples)
@@ -28,6 +28,7 @@ std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int
   int registers = 0;
   std::int64_t shared = 0;
   fmt::print(log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty()) fmt::print(log, "note: {}\n", note);
   for (const Example& e : examples) {
     fmt::print(log, "{}\n", e.problem.key());
     if (e.tiles.empty()) {
@@ -63,12 +64,13 @@ std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int
 
 }  // namespace
 
-std::size_t inspect_defaults(const std::vector<std::string>& archs, int lanes, std::FILE* log) {
+std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& examples,
+                             const std::vector<std::string>& archs, int lanes, std::FILE* log) {
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : archs) devices.push_back(known_device(arch));
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::size_t bad = 0;
-  for (const DeviceFacts& facts : devices) bad += inspect_arch(compiler, facts, lanes, log);
+  for (const DeviceFacts& facts : devices) bad += inspect_arch(ops, examples, compiler, facts, lanes, log);
   return bad;
 }
 

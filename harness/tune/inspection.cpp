@@ -160,6 +160,8 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
       progress.clear();
     }
     fmt::print(options.log, "{} ({})\n", facts.arch, facts.name);
+    if (const std::string note = facts.family_note(); !note.empty())
+      fmt::print(options.log, "note: {}\n", note);
     fmt::print(options.log, "{:<34} {:>7} {:>7} {:>9} {:>10} {:>8} {:>8} {:>9} {:>8} {:>6}\n", "op/variant",
                "configs", "kernels", "registers", "shared max", "spilling", "most B", "occupancy", "resource",
                "errors");

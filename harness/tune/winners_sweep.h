@@ -14,7 +14,7 @@ std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem)
 
 /// A winner whose op or variant is not in this program any more, or whose configuration does not fit its
 /// variant, is left out and named in `left_out` with the reason.
-Sweep winners_sweep(const std::vector<Winner>& winners, const std::string& name, const BenchOptions& options,
-                    std::vector<std::string>& left_out);
+Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
+                    const BenchOptions& options, std::vector<std::string>& left_out);
 
 }  // namespace warptune

@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {
-
-/// "; did you mean 'vec'?" where a known name is close to the given one, else "".
-std::string near_miss(std::string_view given, std::span<const std::string> known);
 
 /// "a, b, c", or "none".
 std::string listed(std::span<const std::string> names);

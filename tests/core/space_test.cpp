@@ -118,6 +118,23 @@ TEST(Space, AConfigurationMustFitTheSharedMemory) {
             "block=128,vec=2,layout=0 needs 1536 bytes of shared memory, the device has 1000");
 }
 
+TEST(DeviceFacts, ClustersOfFourLeaveMultiprocessorsIdle) {
+  const DeviceFacts h200 = known_device("sm_90a");
+  EXPECT_EQ(h200.sms_for_clusters(1), 132);
+  EXPECT_EQ(h200.sms_for_clusters(2), 132);
+  EXPECT_EQ(h200.sms_for_clusters(4), 120);
+}
+
+TEST(DeviceFacts, ArithmeticPerByteIsMeasuredOrTypical) {
+  DeviceFacts facts = known_device("sm_90a");
+  EXPECT_EQ(facts.flops_per_byte(), 200);
+  facts.matrix_tflop_per_s = 900;
+  facts.read_gb_per_s = 4500;
+  EXPECT_EQ(facts.flops_per_byte(), 200);
+  facts.read_gb_per_s = 9000;
+  EXPECT_EQ(facts.flops_per_byte(), 100);
+}
+
 TEST(DeviceFacts, ADeviceWithoutAKernelFamilySaysSo) {
   EXPECT_EQ(known_device("sm_90a").family_note(), "");
   EXPECT_EQ(known_device("sm_80").family_note(), "");
