@@ -1,3 +1,4 @@
+// The arrows of docs/architecture.md: a module includes only modules further along.
 // The harness takes the table of ops as an argument: it includes nothing of variants/ and names no op.
 // harness/cli hands the table down; harness/llama composes ops by name, and so does harness/report for the
 // parts of a decode step.
@@ -5,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -30,6 +33,46 @@ std::vector<std::string> lines_of(const fs::path& file) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+/// What a module may include beside itself: the modules that the arrows of docs/architecture.md reach from
+/// it.
+const std::map<std::string, std::set<std::string>>& arrows() {
+  static const std::set<std::string> below_verify = {"device", "core"};
+  const auto with = [](std::set<std::string> modules, std::initializer_list<std::string> more) {
+    modules.insert(more);
+    return modules;
+  };
+  static const auto below_measure = with(below_verify, {"verify"}),
+                    below_results = with(below_measure, {"measure"}),
+                    below_select = with(below_results, {"results"}),
+                    below_tune = with(below_select, {"select", "llama", "search"});
+  static const std::map<std::string, std::set<std::string>> map = {
+      {"core", {}},
+      {"device", {"core"}},
+      {"verify", below_verify},
+      {"measure", below_measure},
+      {"results", below_results},
+      {"select", below_select},
+      {"search", with(below_select, {"select"})},
+      {"llama", with(below_select, {"select"})},
+      {"tune", below_tune},
+      {"report", with(below_tune, {"tune"})},
+      {"cli", with(below_tune, {"tune", "report"})}};
+  return map;
+}
+
+TEST(Direction, AModuleIncludesOnlyModulesFurtherAlong) {
+  const std::regex include(R"re(#include "harness/(\w+)/.*)re");
+  for (const fs::path& file : sources()) {
+    const std::string module = module_of(file);
+    ASSERT_TRUE(arrows().contains(module)) << module << ": add it here and to docs/architecture.md";
+    for (const std::string& line : lines_of(file)) {
+      std::smatch m;
+      if (!std::regex_match(line, m, include) || m[1] == module) continue;
+      EXPECT_TRUE(arrows().at(module).contains(m[1])) << file << ": " << line;
+    }
+  }
 }
 
 TEST(Direction, OnlyTheCommandsIncludeVariants) {

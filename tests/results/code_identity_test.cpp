@@ -26,7 +26,7 @@ std::string text_of(const fs::path& path) {
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 /// A copy of kernels/ that a test edits, and the winner that its unedited sources gave.
-class CodeIdentity : public testing::Test {
+class CodeIdentity : public ::testing::Test {
  protected:
   void SetUp() override {
 #if !WARPTUNE_HAS_CUDA
@@ -66,8 +66,8 @@ class CodeIdentity : public testing::Test {
   }
 
   static inline const Provenance kHere{"NVIDIA A100", "sm_80", "580.1", "13.0", "abc"};
-  const fs::path kernels_ = fs::path(testing::TempDir()) /
-                            testing::UnitTest::GetInstance()->current_test_info()->name() / "kernels";
+  const fs::path kernels_ = fs::path(::testing::TempDir()) /
+                            ::testing::UnitTest::GetInstance()->current_test_info()->name() / "kernels";
   Winner winner_{
       .problem = find_op("rms_norm").op.problem(Assignment{{"tokens", 4}, {"hidden", 256}}, DType::bf16),
       .variant = "naive",

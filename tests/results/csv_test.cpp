@@ -6,7 +6,10 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/results/row_store.h"
+#include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
+#include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {
@@ -99,6 +102,29 @@ TEST(SweepRow, GoldenText) {
       "\"rms_norm[tokens=1,hidden=64,dtype=fp32]\",fp32,vectorized,\"block=64,vec=4\",ok,two "
       "lines,2,,,,,,11,8,"
       "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,\n");
+}
+
+TEST(SweepColumns, TheDocumentHasTheTableOfTheProgram) {
+  std::ostringstream text;
+  text << std::ifstream(std::string(SOURCE_ROOT) + "/docs/csv-schema.md").rdbuf();
+  EXPECT_NE(text.str().find(columns_markdown()), std::string::npos)
+      << "docs/csv-schema.md must contain this table:\n"
+      << columns_markdown();
+}
+
+TEST(SweepColumns, AFileThatLacksTheNewerColumnsIsReadAndGoesOn) {
+  const fs::path folder = fs::path(::testing::TempDir()) / "older_columns";
+  fs::create_directories(folder);
+  std::vector<std::string> older = sweep_columns();
+  std::erase(older, "code_hash");
+  write_csv(folder / "sweep.csv", older, {testing::sweep_fields({{"run_id", "one"}, {"time_us", "2.5"}})});
+  const auto rows = read_sweep(folder / "sweep.csv");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows.front().at("code_hash"), "");
+  EXPECT_EQ(measurement_of_row(rows.front()).time_us, 2.5);
+  RowStore(folder, "sweep", false);
+  EXPECT_EQ(csv_columns(folder / "sweep.csv"), sweep_columns());
+  EXPECT_EQ(read_sweep(folder / "sweep.csv").front().at("run_id"), "one");
 }
 
 }  // namespace
