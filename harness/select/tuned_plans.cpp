@@ -67,7 +67,8 @@ const std::string& TunedPlans::source_hash_of(const OpEntry& op, const Variant& 
   return it->second;
 }
 
-/// Whether a variant compiles to the machine code that the wisdom was made with, judged by a few of its winners.
+/// Whether a variant compiles to the machine code that the wisdom was made with, judged by a few of its
+/// winners.
 bool TunedPlans::is_same_machine_code(const OpEntry& op, const Variant& variant) const {
   constexpr std::size_t kSamples = 3;
   const auto [it, is_new] = same_machine_code_.try_emplace(&variant, false);
@@ -111,7 +112,8 @@ std::optional<Prediction> TunedPlans::predict(const Problem& problem) const {
 Judgement TunedPlans::judged(const Winner& winner) const {
   const OpEntry& op = ops_.find(winner.problem.op);
   CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); }};
-  if (const Variant* variant = op.find_variant(winner.variant)) now.source_hash = source_hash_of(op, *variant);
+  if (const Variant* variant = op.find_variant(winner.variant))
+    now.source_hash = source_hash_of(op, *variant);
   return judge(winner, here(), now, options_.stale);
 }
 
