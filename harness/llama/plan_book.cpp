@@ -76,11 +76,11 @@ std::string PlanBook::plan_sources() const {
   const auto add = [&](PlanSource source, const char* what) {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{} {}", n, what));
   };
-  add(PlanSource::overridden, "by override");
-  add(PlanSource::tuned, "tuned");
-  add(PlanSource::predicted, "by the times of tuned problems");
-  add(PlanSource::nearest, "by the nearest tuned problem");
-  add(PlanSource::fallback, chooser_.options().naive ? "naive" : "by default");
+  add(PlanSource::overridden, "overrides");
+  add(PlanSource::tuned, "exact");
+  add(PlanSource::nearest, "nearest");
+  add(PlanSource::predicted, "predicted");
+  add(PlanSource::fallback, chooser_.options().naive ? "naive" : "default");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -38,12 +38,13 @@ class PlanBook {
   /// What the plans made so far are, quiet ones aside: "tuned" where all come from the wisdom, "tuned-7-of-9"
   /// where some do, "default" where none does; "naive"; or "overrides-" and a hash of the overrides.
   std::string plan_set() const;
-  /// How many there are of each source: "9 tuned, 2 by the nearest tuned problem, 1 default".
+  /// How many plans come from each source: "9 exact, 2 nearest, 1 default".
   std::string plan_sources() const;
   /// The plans made so far for an op, as "problem variant configuration".
   std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan is neither tuned nor an override.
   std::vector<std::string> untuned() const;
+  const Wisdom& wisdom() const { return chooser_.options().wisdom; }
   /// Throws InputError where no plan made so far took one of the overrides.
   void require_overrides() const;
 

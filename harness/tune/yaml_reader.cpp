@@ -1,13 +1,11 @@
 #include "harness/tune/yaml_reader.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 #include "harness/core/brief.h"
@@ -16,40 +14,9 @@
 namespace warptune {
 namespace {
 
-/// Levenshtein distance.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row[b.size()];
-}
-
 constexpr std::int64_t kLongestRange = 10000;
 
 }  // namespace
-
-std::string near_miss(std::string_view given, std::span<const std::string> known) {
-  const std::string* best = nullptr;
-  std::size_t least = given.size() <= 3 ? 2 : 3;  // at most one edit in a short word, two in a long one
-  for (const std::string& name : known)
-    if (const std::size_t d = edits(given, name); d < least) {
-      least = d;
-      best = &name;
-    }
-  return best ? fmt::format("; did you mean '{}'?", *best) : "";
-}
-
-std::string listed(std::span<const std::string> names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
 
 YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_, std::ios::binary);
@@ -94,10 +61,7 @@ void YamlReader::expect_keys(const YAML::Node& map, const std::string& what,
   for (const auto& pair : map) {
     const std::string key = pair.first.Scalar();
     if (std::ranges::find(known, key) != known.end()) continue;
-    const std::string hint = near_miss(key, known);
-    fail(pair.first,
-         fmt::format("unknown key '{}' in {}{}", brief(key), what,
-                     hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
+    fail(pair.first, fmt::format("unknown key '{}' in {}{}", brief(key), what, did_you_mean(key, known)));
   }
 }
 

@@ -167,7 +167,7 @@ TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
   EXPECT_TRUE(book.untuned().empty());
   book.get(other);
   EXPECT_EQ(book.plan_set(), "tuned-2-of-3");
-  EXPECT_EQ(book.plan_sources(), "1 tuned, 1 by the nearest tuned problem, 1 by default");
+  EXPECT_EQ(book.plan_sources(), "1 exact, 1 nearest, 1 default");
   EXPECT_EQ(book.untuned(), std::vector{other.key()});
 
   PlanBook quiet(*device, {.wisdom = wisdom, .has_wisdom = true});

@@ -9,7 +9,7 @@
 #include "harness/device/device.h"
 #include "harness/report/results_set.h"
 #include "harness/results/compare.h"
-#include "harness/search/replay.h"
+#include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"
 #include "tests/program.h"
 

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "harness/core/error.h"
-#include "harness/tune/search_order.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -89,7 +88,7 @@ struct TenCandidates {
   Sweep sweep;
   SweepItem item;
   TuneOptions options;
-  std::vector<PlannedProblem> problems;
+  std::vector<ScheduledProblem> problems;
   std::int64_t spills = 96, hangs_at = 0;
   std::atomic<int> compiled = 0;
   std::atomic<bool> let_go = false;
