@@ -37,7 +37,7 @@ TEST(LaunchRows, AreWrittenOnceAndReadByNobodyElse) {
   const Compiler compiler(KernelSources(), {});
   DeviceFacts facts{.backend = Backend::cuda, .name = "NVIDIA X", .arch = "sm_90a", .driver = "580"};
   const auto begin = [&](RowStore& store) {
-    DeviceRows rows(compiler, facts, store);
+    DeviceRows rows(compiler, facts, store, {});
     rows.begin({});
     return rows;
   };

@@ -57,7 +57,7 @@ struct TenCandidates {
     DeviceWorker worker(options, "host");
     worker.know_ceilings(folder / "device.json");
     const Compiler compiler(KernelSources(), {});
-    DeviceRows rows(compiler, worker.facts(), store);
+    DeviceRows rows(compiler, worker.facts(), store, problems);
     rows.begin(problems);
     Screening screening(
         sweep, options, problems,
