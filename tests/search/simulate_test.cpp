@@ -22,7 +22,7 @@ Fields row(const std::string& problem, const std::string& config, const std::str
 TEST(Simulate, ReadsASweep) {
   const auto path = write_sweep(
       "simulate.csv", {row("p[n=1]", "block=64,mode=x", "4"), row("p[n=1]", "block=128,mode=y", "", "crash"),
-                     row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
+                       row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
   const auto spaces = recorded_spaces(path, "");
   ASSERT_EQ(spaces.size(), 1u);
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));

@@ -1,6 +1,4 @@
 // The work of a sweep divided among nodes and devices, and its results joined again.
-#include "harness/tune/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,6 +7,7 @@
 #include "harness/device/device.h"
 #include "harness/results/journal.h"
 #include "harness/results/wisdom.h"
+#include "harness/tune/schedule.h"
 #include "harness/tune/tune.h"
 #include "tests/program.h"
 
@@ -35,7 +34,8 @@ TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
   const Variant variant{.name = "v", .idea = ""};
   std::vector<ScheduledProblem> problems;
   for (const SweepItem& item : items) {
-    auto& p = problems.emplace_back(ScheduledProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
+    auto& p =
+        problems.emplace_back(ScheduledProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
     for (int i = 0; i < 100; ++i) p.candidates.push_back({&variant, {{"block", i}}});
   }
   std::map<std::string, int> seen;
