@@ -1,7 +1,8 @@
 // How long it takes to find a winner in a wisdom of 10, 100 or 1000 problems: exactly, and the nearest.
 #include <benchmark/benchmark.h>
 
-#include "harness/results/wisdom.h"
+#include "harness/select/winner_lookup.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -35,17 +36,18 @@ Wisdom wisdom_of(std::int64_t count) {
   return wisdom;
 }
 
-void lookup(benchmark::State& state, std::int64_t context, bool exact) {
+void look_up(benchmark::State& state, std::int64_t context, bool exact) {
   const Wisdom wisdom = wisdom_of(state.range(0));
+  const WinnerLookup lookup(ops(), wisdom);
   const Problem wanted = attention(1, context);
   for (auto _ : state) {
-    const auto match = wisdom.find(wanted, kHere);
+    const auto match = lookup.find(wanted, kHere);
     if (!match.winner || match.exact != exact) state.SkipWithError("not what was looked for");
     benchmark::DoNotOptimize(match);
   }
 }
-BENCHMARK_CAPTURE(lookup, exact, 512, true)->Arg(10)->Arg(100)->Arg(1000);
-BENCHMARK_CAPTURE(lookup, nearest, 768, false)->Arg(10)->Arg(100)->Arg(1000);
+BENCHMARK_CAPTURE(look_up, exact, 512, true)->Arg(10)->Arg(100)->Arg(1000);
+BENCHMARK_CAPTURE(look_up, nearest, 768, false)->Arg(10)->Arg(100)->Arg(1000);
 
 }  // namespace
 }  // namespace warptune

@@ -65,7 +65,7 @@ inline Winner timed(const Problem& problem, const std::vector<Config>& configs, 
                     const std::string& variant = "mma_ring") {
   Winner winner{.problem = problem, .variant = variant, .time_us = 1e9};
   winner.made_on = {h200().name, h200().arch, h200().driver, h200().toolkit, "abc"};
-  winner.source_hash = source_hash(Compiler(KernelSources(), {}), winner);
+  winner.source_hash = source_hash(Compiler(KernelSources(), {}), ops(), winner);
   VariantTimes times{.variant = variant, .source_hash = winner.source_hash};
   for (const auto& entry : configs.front()) times.parameters.push_back(entry.name);
   for (const Config& config : configs) {

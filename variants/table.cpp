@@ -1,12 +1,9 @@
 #include "variants/table.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
+#include <iterator>
 
-#include "harness/core/brief.h"
-#include "harness/core/error.h"
+#include "source_hashes.h"
 #include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/advance/advance.h"
 #include "variants/argmax/argmax.h"
@@ -14,6 +11,7 @@
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/causal_mask/causal_mask.h"
 #include "variants/embedding/embedding.h"
+#include "variants/library.h"
 #include "variants/linear/linear.h"
 #include "variants/logits_dot_v/logits_dot_v.h"
 #include "variants/padding_offset/padding_offset.h"
@@ -23,21 +21,50 @@
 #include "variants/rope_append/rope_append.h"
 #include "variants/softmax/softmax.h"
 #include "variants/swiglu/swiglu.h"
+#include "variants/tile_table.h"
 #include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {
 
-OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants) {
-  OpEntry e{.op = std::move(op), .variants = {}};
+/// Variants to choose where nothing was measured and no tile fits; an op takes those that it has.
+const std::vector<Preference> kPreferences = {{"split_seq"}, {"flash_mma"},     {"cublaslt"},
+                                              {"tiled"},     {"vectorized"},    {"warp_per_row"},
+                                              {"scan"},      {"host_threaded"}, {"host_blocked"}};
+const std::vector<Preference> kLinearPreferences = {{"gemv_vectorized", "tokens <= 8"},
+                                                    {"gemv_split_k", "tokens <= 8"}};
+
+const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"};
+
+/// What predictions of times take these parameters for, in every variant.
+ParameterRole role_of(const std::string& parameter) {
+  if (parameter == "splits") return ParameterRole::splits;
+  if (parameter == "ahead" || parameter == "l2_prefetch") return ParameterRole::l2_prefetch;
+  return parameter == "combine" ? ParameterRole::combine : ParameterRole::kernel;
+}
+
+OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
+              std::vector<Preference> preferences = {}, std::vector<OptionalVariant> optional = {}) {
+  OpEntry e{.op = std::move(op),
+            .variants = {},
+            .preferences = std::move(preferences),
+            .optional_variants = std::move(optional)};
   for (const auto& list : variants) e.variants.insert(e.variants.end(), list.begin(), list.end());
+  for (Variant& variant : e.variants) {
+    if (calls_library(variant)) variant.library_version = vendor_library(variant.name);
+    for (Parameter& parameter : variant.parameters) parameter.role = role_of(parameter.name);
+  }
+  for (const Preference& p : kPreferences)
+    if (std::ranges::find(e.variants, p.variant, &Variant::name) != e.variants.end())
+      e.preferences.push_back(p);
+  const auto sources =
+      std::ranges::find(kVariantSources, e.op.name, &std::pair<std::string_view, std::string_view>::first);
+  if (sources != std::end(kVariantSources)) e.source_hash = sources->second;
   return e;
 }
 
-}  // namespace
-
-std::span<const OpEntry> all_ops() {
-  static const std::vector<OpEntry> ops = {
+std::vector<OpEntry> entries() {
+  return {
       entry(embedding(), {embedding_cuda(), embedding_host()}),
       entry(padding_offset(), {padding_offset_cuda(), padding_offset_host()}),
       entry(remove_padding(), {remove_padding_cuda(), remove_padding_host()}),
@@ -45,11 +72,14 @@ std::span<const OpEntry> all_ops() {
       entry(causal_mask(), {causal_mask_cuda(), causal_mask_host()}),
       entry(attention_prefill(),
             {attention_prefill_cuda(), attention_prefill_wgmma(), attention_prefill_vendor(),
-             attention_prefill_cudnn(), attention_prefill_host()}),
+             attention_prefill_cudnn(), attention_prefill_host()},
+            {}, {kCudnn}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
-      entry(attention_decode(), {attention_decode_cuda(), attention_decode_bulk(), attention_decode_vendor(),
-                                 attention_decode_cudnn(), attention_decode_host()}),
-      entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}),
+      entry(attention_decode(),
+            {attention_decode_cuda(), attention_decode_bulk(), attention_decode_vendor(),
+             attention_decode_cudnn(), attention_decode_host()},
+            {}, {kCudnn}),
+      entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}, kLinearPreferences),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
       entry(rope_append(), {rope_append_cuda(), rope_append_host()}),
@@ -59,16 +89,13 @@ std::span<const OpEntry> all_ops() {
       entry(logits_dot_v(), {logits_dot_v_cuda(), logits_dot_v_host()}),
       entry(advance(), {advance_cuda(), advance_host()}),
   };
-  return ops;
 }
 
-const OpEntry& find_op(std::string_view name) {
-  const auto ops = all_ops();
-  const auto it = std::ranges::find_if(ops, [&](const OpEntry& e) { return e.op.name == name; });
-  if (it != ops.end()) return *it;
-  std::vector<std::string> known;
-  for (const OpEntry& e : ops) known.push_back(e.op.name);
-  throw InputError(fmt::format("unknown op '{}'; known are {}", brief(name), fmt::join(known, ", ")));
+}  // namespace
+
+const OpTable& ops() {
+  static const OpTable table(entries(), tile_rows());
+  return table;
 }
 
 }  // namespace warptune

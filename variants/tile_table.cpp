@@ -1,16 +1,5 @@
 #include "variants/tile_table.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <optional>
-#include <sstream>
-#include <stdexcept>
-
-#include "harness/core/expression.h"
-#include "harness/core/space.h"
-#include "variants/table.h"
-
 namespace warptune {
 namespace {
 
@@ -29,7 +18,9 @@ const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack==1?q_len*q_heads/kv_heads:q_len)",
                   kBlocks = "(batch*(pack==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
 
-std::vector<Tile> rows() {
+}  // namespace
+
+std::vector<Tile> tile_rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 turns=1 together<=32",
                     flash = " head_first=causal>0&&q_len>tile_m splits=1 pack=0",
                     split_seq = "block=128 " + kLanes + " " + kHeadsPerBlock +
@@ -116,124 +107,10 @@ std::vector<Tile> rows() {
   };
 }
 
-/// A word of Tile::config.
-struct Word {
-  const Parameter* parameter;
-  bool at_most;
-  std::string bound;
-};
-
-std::vector<Word> words_of(const Tile& tile, const Variant& variant) {
-  std::vector<Word> words;
-  std::istringstream text(tile.config);
-  for (std::string word; text >> word;) {
-    const auto end = word.find_first_of("<=");
-    const auto it = std::ranges::find(variant.parameters, word.substr(0, end), &Parameter::name);
-    if (end == std::string::npos || it == variant.parameters.end())
-      throw std::logic_error(fmt::format("tile table: '{}' sets no parameter of '{}'", word, variant.name));
-    const bool at_most = word[end] == '<';
-    words.push_back({&*it, at_most, word.substr(end + (at_most ? 2 : 1))});
-  }
-  return words;
-}
-
-/// Sets the parameters of a variant word by word until a configuration keeps its constraints.
-class Filling {
- public:
-  Filling(const Tile& tile, const Variant& variant, const Problem& problem, const DeviceFacts& facts)
-      : variant_(variant), words_(words_of(tile, variant)), space_(variant, problem, facts) {
-    const Knowns knowns = knowns_of(problem, facts);
-    for (const Parameter& p : variant.parameters) names_.push_back(p.name);
-    values_.resize(names_.size());
-    for (std::size_t i = 0; i < knowns.names.size(); ++i) {
-      if (std::ranges::find(names_, knowns.names[i]) != names_.end()) continue;
-      names_.push_back(knowns.names[i]);
-      values_.push_back(knowns.values[i]);
-    }
-  }
-  std::optional<Config> first() { return from(0); }
-
- private:
-  std::optional<Config> from(std::size_t word) {
-    if (word == words_.size()) {
-      Config config;
-      for (std::size_t i = 0; i < variant_.parameters.size(); ++i) {
-        const Parameter& p = variant_.parameters[i];
-        const auto value = static_cast<std::size_t>(values_[i]);
-        config.set(p.name, static_cast<std::int64_t>(values_[i]),
-                   value < p.labels.size() ? p.labels[value] : std::string());
-      }
-      return space_.broken_constraint(config) ? std::nullopt : std::optional(config);
-    }
-    const Word& w = words_[word];
-    for (const std::int64_t value : values_for(w)) {
-      values_[static_cast<std::size_t>(w.parameter - variant_.parameters.data())] =
-          static_cast<double>(value);
-      if (auto config = from(word + 1)) return config;
-    }
-    return std::nullopt;
-  }
-
-  /// What a word admits, best first.
-  std::vector<std::int64_t> values_for(const Word& w) const {
-    const auto& labels = w.parameter->labels;
-    const auto label = std::ranges::find(labels, w.bound);
-    const double bound = label != labels.end() ? static_cast<double>(label - labels.begin())
-                                               : Expression(w.bound, names_, "tile").evaluate(values_);
-    std::vector<std::int64_t> values = w.parameter->values;
-    std::ranges::sort(values, std::greater());
-    const std::int64_t least = values.back();
-    std::erase_if(values, [&](std::int64_t value) {
-      const auto v = static_cast<double>(value);
-      return w.at_most ? v > bound : v != bound;
-    });
-    if (values.empty() && w.at_most) values = {least};
-    return values;
-  }
-
-  const Variant& variant_;
-  std::vector<Word> words_;
-  Space space_;
-  std::vector<std::string> names_;  // parameters, then what is known
-  std::vector<double> values_;
-};
-
-bool takes(const Variant& variant, const Problem& problem, Backend backend) {
-  return variant.backend == backend &&
-         (variant.dtypes.empty() || std::ranges::find(variant.dtypes, problem.dtype) != variant.dtypes.end());
-}
-
-}  // namespace
-
-std::span<const Tile> tile_table() {
-  static const std::vector<Tile> table = rows();
-  return table;
-}
-
-std::string DefaultTile::origin() const {
-  return fmt::format("{}; {}", tile->source,
-                     tile->measured_on.empty() ? "not measured" : "measured on " + tile->measured_on);
-}
-
-std::vector<DefaultTile> default_tiles(const Problem& problem, const DeviceFacts& facts,
-                                       std::string_view variant) {
-  std::vector<DefaultTile> fitting;
-  const Knowns knowns = knowns_of(problem, facts);
-  for (const Tile& tile : tile_table()) {
-    if (tile.op != problem.op || (!variant.empty() && tile.variant != variant)) continue;
-    const Variant& v = find_op(tile.op).variant(tile.variant);
-    if (!takes(v, problem, facts.backend) ||
-        Expression(tile.when, knowns.names, "tile").evaluate(knowns.values) == 0)
-      continue;
-    if (auto config = Filling(tile, v, problem, facts).first()) fitting.push_back({&tile, &v, *config});
-  }
-  return fitting;
-}
-
-std::vector<Problem> tile_examples() {
+std::vector<Problem> tile_examples(const OpTable& ops) {
   std::vector<Problem> examples;
   const auto add = [&](const char* op, const Assignment& dims) {
-    examples.push_back(find_op(op).op.problem(dims, DType::bf16));
+    examples.push_back(ops.find(op).op.problem(dims, DType::bf16));
   };
   const auto prefill = [&](std::int64_t head_dim, std::int64_t q_len, std::int64_t kv_len,
                            std::int64_t kv_heads, const Assignment& features = {}) {

@@ -14,6 +14,7 @@
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/winners_sweep.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -131,7 +132,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     const BenchOptions options{.cache = cache_mode_of(given->cache).value_or(CacheMode::cold),
                                .max_rel_ci = 10,
                                .min_samples = kReplays};
-    const Sweep sweep = winners_sweep(winners, "bench", options, left_out);
+    const Sweep sweep = winners_sweep(ops(), winners, "bench", options, left_out);
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
     Benches benches(*device);
     int failed = 0, registered = 0;

@@ -11,7 +11,7 @@
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
 #include "harness/results/compare_report.h"
-#include "harness/results/writable.h"
+#include "harness/results/durable_file.h"
 
 namespace warptune {
 namespace {

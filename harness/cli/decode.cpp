@@ -99,7 +99,7 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
   PlanBook::Options options{.naive = o.baseline == "naive"};
   if (o.explain) options.tell = note;
-  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(text));
+  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(ops(), text));
   const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
   if (!o.wisdom.empty() || fs::exists(usual)) {
@@ -244,7 +244,10 @@ int run(const DecodeOptions& o) {
   const Lengths lengths = lengths_of(o, config, golden, prompts);
   ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
                                        golden.has_value() || o.check_baseline > 0);
-  PlanBook book(*device, book_options(o, device->facts()));
+  const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
+  if (const auto stored = load_device_file(device_file, device->facts())) device->set_ceilings(*stored);
+  if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
+  PlanBook book(ops(), *device, book_options(o, device->facts()));
   check_memory(config, dtype, options.kv, prompts, lengths.capacity, o.check_baseline > 0 ? 2 : 1, *device);
   const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
                                                  : load_weights(*device, config, dtype, o.model_folder);
@@ -271,7 +274,7 @@ int run(const DecodeOptions& o) {
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
-    PlanBook naive_book(*device, {.naive = true});
+    PlanBook naive_book(ops(), *device, {.naive = true});
     options.fuse_append = false;
     Model naive(*device, config, weights, naive_book, options);
     judge(check_against(model, naive, prompts, o.check_baseline), "the naive plans");

@@ -6,6 +6,8 @@
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/tune/inspection.h"
+#include "variants/table.h"
+#include "variants/tile_table.h"
 
 namespace warptune {
 
@@ -31,7 +33,8 @@ void add_inspect(CLI::App& app, int&) {
       command->add_flag("--defaults", given->defaults,
                         "The tile table, the defaults of devices without wisdom, on example problems");
   command
-      ->add_option("--arch", given->options.archs, "Architectures: sm_80, sm_90, sm_90a; commas between them")
+      ->add_option("--arch", given->options.archs,
+                   "Architectures: sm_80, sm_90a, sm_100, sm_120; commas between them")
       ->required()
       ->delimiter(',');
   auto* filter = command->add_option("--filter", given->options.filter,
@@ -48,13 +51,14 @@ void add_inspect(CLI::App& app, int&) {
   for (auto* other : {config, filter, sample, csv}) defaults->excludes(other);
   command->callback([given] {
     if (given->defaults) {
-      if (const std::size_t bad = inspect_defaults(given->options.archs, given->options.compile_jobs))
+      if (const std::size_t bad = inspect_defaults(ops(), tile_examples(ops()), given->options.archs,
+                                                   given->options.compile_jobs))
         throw CheckError(fmt::format("{} defaults do not compile or fit the device", bad));
       return;
     }
     if (given->config.empty()) throw InputError("inspect needs a sweep, or --defaults");
     given->options.csv = given->csv;
-    if (const std::size_t errors = inspect_sweep(load_sweep(given->config), given->options))
+    if (const std::size_t errors = inspect_sweep(load_sweep(ops(), given->config), given->options))
       throw CheckError(fmt::format("{} configurations do not compile", errors));
   });
 }

@@ -76,7 +76,7 @@ void add_list(CLI::App& app, int&) {
     if (!options->op.empty())
       print(find_op(options->op));
     else
-      for (const OpEntry& entry : all_ops()) print(entry);
+      for (const OpEntry& entry : ops()) print(entry);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "variants/table.h"
 
 namespace warptune {
 
@@ -23,7 +24,7 @@ void add_merge(CLI::App& app, int&) {
   command->add_option("FOLDER", given->inputs, "Folders that `tune --out` wrote")->required();
   command->add_option("-o,--out", given->out, "The joined folder")->required();
   command->callback([given] {
-    const MergeCounts counts = merge_results({given->inputs.begin(), given->inputs.end()}, given->out);
+    const MergeCounts counts = merge_results(ops(), {given->inputs.begin(), given->inputs.end()}, given->out);
     fmt::print("{} rows in {} files ({} duplicates dropped), {} winners: {}\n", counts.rows, counts.files,
                counts.duplicates, counts.winners, given->out);
   });

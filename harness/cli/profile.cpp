@@ -125,11 +125,11 @@ void add_profile(CLI::App& app, int&) {
   command->callback([given] {
     const ProfileTarget target = target_of(*given);
     if (given->inside) {
-      run_profiled(target);
+      run_profiled(ops(), target);
       return;
     }
     const std::filesystem::path sources = given->output + ".sources";
-    write_sources(target, sources);
+    write_sources(ops(), target, sources);
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
     const auto line = [&](const std::string& tool) {
       return profiler_command(tool, program, target, sources, given->output);

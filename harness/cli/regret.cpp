@@ -1,5 +1,5 @@
 // warptune regret RESULTS.csv: what choosing from wisdom costs on problems that were not tuned.
-#include "harness/llama/regret.h"
+#include "harness/select/regret.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,8 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
+#include "harness/tune/device_file.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -16,8 +18,8 @@ const char* name_of(PlanSource source) {
   switch (source) {
     case PlanSource::overridden:
       return "override";
-    case PlanSource::tuned:
-      return "tuned";
+    case PlanSource::exact:
+      return "exact";
     case PlanSource::predicted:
       return "predicted";
     case PlanSource::nearest:
@@ -81,7 +83,11 @@ void add_regret(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->callback([given, &exit_code] {
     const auto stale = given->stale == "use" ? StaleCode::use : StaleCode::refuse;
-    if (!print(regrets(given->csv, Wisdom::load(given->wisdom), stale), given->mean, given->worst))
+    const auto measured = [&](const DeviceFacts& device) {
+      return load_device_file(std::filesystem::path(given->csv).parent_path() / "device.json", device);
+    };
+    if (!print(regrets(ops(), given->csv, Wisdom::load(given->wisdom), stale, measured), given->mean,
+               given->worst))
       exit_code = 1;
   });
 }

@@ -7,7 +7,8 @@
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/report/page.h"
-#include "harness/results/writable.h"
+#include "harness/results/durable_file.h"
+#include "variants/table.h"
 
 namespace warptune {
 
@@ -32,7 +33,7 @@ void add_report(CLI::App& app, int&) {
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
     for (const std::string& note : set.notes) fmt::print(stderr, "note: {}\n", note);
     std::ofstream out(given->output);
-    out << report_page(set, given->title);
+    out << report_page(ops(), set, given->title);
     if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given->output));
     fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output, set.rows.size(), set.decode.size());
   });

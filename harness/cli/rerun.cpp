@@ -5,9 +5,10 @@
 
 #include "harness/cli/commands.h"
 #include "harness/measure/statistics.h"
-#include "harness/results/sweep_name.h"
+#include "harness/results/sweep_file.h"
 #include "harness/tune/tune.h"
 #include "harness/tune/winners_sweep.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -45,7 +46,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
-    Sweep sweep = winners_sweep(winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
+    Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
                                 given->bench, left_out);
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
     sweep.device = given->device;

@@ -8,7 +8,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
-#include "harness/results/writable.h"
+#include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
 
 namespace warptune {

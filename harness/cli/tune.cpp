@@ -8,6 +8,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -93,7 +94,7 @@ void add_tune(CLI::App& app, int& exit_code) {
     if (!given->output.empty()) options.output = given->output;
     for (const std::string& word : given->retry) options.retry.insert(retry_status(word));
     if (!given->shard.empty()) options.shard = parse_shard(given->shard);
-    const Sweep sweep = load_sweep(given->config);
+    const Sweep sweep = load_sweep(ops(), given->config);
     if (given->dry_run)
       dry_run(sweep, options);
     else

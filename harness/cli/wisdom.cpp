@@ -11,9 +11,8 @@
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/results/wisdom_check.h"
+#include "harness/results/durable_file.h"
 #include "harness/results/wisdom_export.h"
-#include "harness/results/writable.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/winners_sweep.h"
 #include "variants/table.h"
@@ -25,19 +24,13 @@ struct Given {
   std::string file, op, problem, variant, format = "json", output;
 };
 
-const OpEntry* known_op(const std::string& name) {
-  const auto ops = all_ops();
-  const auto it = std::ranges::find_if(ops, [&](const OpEntry& e) { return e.op.name == name; });
-  return it == ops.end() ? nullptr : &*it;
-}
-
 TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners,
                         const std::optional<DeviceFacts>& facts) {
   std::vector<TextTable::Column> columns = {text_column("problem")};
   for (auto& column : speed_columns()) columns.push_back(std::move(column));
   TextTable table(std::move(columns));
   for (const Winner& w : winners) {
-    const OpEntry* entry = known_op(w.problem.op);
+    const OpEntry* entry = ops().find_if_known(w.problem.op);
     std::vector<Cell> cells = {entry ? label_of(entry->op, w.problem) : w.problem.key()};
     const bool same_device = facts && facts->name == w.made_on.device;
     const Speed speed =
@@ -55,7 +48,8 @@ TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners
 
 void show_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
-  for (const std::string& sentence : unknown_winners(wisdom)) fmt::print(stderr, "warptune: {}\n", sentence);
+  for (const std::string& sentence : unknown_winners(ops(), wisdom))
+    fmt::print(stderr, "warptune: {}\n", sentence);
   auto winners = wisdom.winners().empty() ? wisdom.winners() : winners_of(wisdom, given.problem);
   const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
     if (wanted.empty()) return;
@@ -81,7 +75,7 @@ void show_wisdom(const Given& given) {
 void export_wisdom(const Given& given) {
   if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
-  if (const auto unknown = unknown_winners(wisdom); !unknown.empty())
+  if (const auto unknown = unknown_winners(ops(), wisdom); !unknown.empty())
     throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
   if (given.format == "json") {
     if (given.output.empty())

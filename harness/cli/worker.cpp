@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "variants/table.h"
 
 namespace warptune {
 
@@ -18,7 +19,7 @@ void add_worker(CLI::App& app, int& exit_code) {
     // Output of libraries must not mix with the answers.
     const int answers = ::dup(STDOUT_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    exit_code = run_worker(*device, STDIN_FILENO, answers);
+    exit_code = run_worker(ops(), *device, STDIN_FILENO, answers);
   });
 }
 

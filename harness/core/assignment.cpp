@@ -29,17 +29,17 @@ std::int64_t Assignment::get(std::string_view name, std::int64_t fallback) const
   return entry ? entry->value : fallback;
 }
 
-void Assignment::set(std::string_view name, std::int64_t value, std::string label, bool unsaid) {
+void Assignment::set(std::string_view name, std::int64_t value, std::string label, bool omitted) {
   const auto it = std::ranges::find(entries_, name, &Entry::name);
   if (it == entries_.end())
-    entries_.push_back({std::string(name), value, std::move(label), unsaid});
+    entries_.push_back({std::string(name), value, std::move(label), omitted});
   else
-    *it = {std::string(name), value, std::move(label), unsaid};
+    *it = {std::string(name), value, std::move(label), omitted};
 }
 
 std::string Assignment::str() const {
   std::string text;
-  for (const Entry& entry : said()) {
+  for (const Entry& entry : written()) {
     if (!text.empty()) text += ',';
     text += entry.label.empty() ? fmt::format("{}={}", entry.name, entry.value)
                                 : fmt::format("{}={}", entry.name, entry.label);

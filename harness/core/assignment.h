@@ -11,13 +11,13 @@ namespace warptune {
 
 class Assignment {
  public:
-  /// A value; enumerated ones (`style=interleaved`) carry their label, the value is its index. One that goes
-  /// unsaid is the default of an optional dim: it is there to be read, but neither written nor compared.
+  /// A value; enumerated ones (`style=interleaved`) carry their label, the value is its index. An omitted
+  /// one is the default of an optional dim: it can be read, but is neither written nor compared.
   struct Entry {
     std::string name;
     std::int64_t value = 0;
     std::string label;
-    bool unsaid = false;
+    bool omitted = false;
     bool operator==(const Entry&) const = default;
   };
 
@@ -29,19 +29,19 @@ class Assignment {
   std::int64_t get(std::string_view name, std::int64_t fallback) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const Entry* find(std::string_view name) const;
-  void set(std::string_view name, std::int64_t value, std::string label = {}, bool unsaid = false);
+  void set(std::string_view name, std::int64_t value, std::string label = {}, bool omitted = false);
 
   bool empty() const { return entries_.empty(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
   std::size_t size() const { return entries_.size(); }
-  /// The entries that do not go unsaid.
-  auto said() const {
-    return entries_ | std::views::filter([](const Entry& entry) { return !entry.unsaid; });
+  /// The entries that are not omitted.
+  auto written() const {
+    return entries_ | std::views::filter([](const Entry& entry) { return !entry.omitted; });
   }
   /// "block=256,vec=8", labels where there are some.
   std::string str() const;
-  bool operator==(const Assignment& other) const { return std::ranges::equal(said(), other.said()); }
+  bool operator==(const Assignment& other) const { return std::ranges::equal(written(), other.written()); }
 
  private:
   std::vector<Entry> entries_;

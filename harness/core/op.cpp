@@ -39,15 +39,15 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
     if (!entry && !dim.fallback)
       throw InputError(fmt::format("op '{}' needs dim '{}' ({})", name, dim.name, dim.doc));
     const std::int64_t value = entry ? entry->value : *dim.fallback;
-    const bool unsaid = dim.optional && value == dim.fallback;
+    const bool omitted = dim.optional && value == dim.fallback;
     if (dim.labels.empty()) {
       check_dim(*this, dim, value);
-      p.dims.set(dim.name, value, {}, unsaid);
+      p.dims.set(dim.name, value, {}, omitted);
     } else {
       if (value < 0 || value >= static_cast<std::int64_t>(dim.labels.size()))
         throw InputError(fmt::format("dim '{}' of op '{}' must be one of {}", dim.name, name,
                                      fmt::join(dim.labels, ", ")));
-      p.dims.set(dim.name, value, dim.labels[static_cast<std::size_t>(value)], unsaid);
+      p.dims.set(dim.name, value, dim.labels[static_cast<std::size_t>(value)], omitted);
     }
   }
   if (check) check(p);

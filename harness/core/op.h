@@ -12,14 +12,27 @@
 
 namespace warptune {
 
+/// What another value of a dim changes.
+enum class DimRole {
+  shape,     // the kernels that are fast, or what is computed
+  work,      // how much work there is: the winner of a near value is a good start
+  parallel,  // how much independent work there is (heads): times of other values tell of this one
+  data,      // only the data of a launch (sequences of uneven lengths): the winner is the same
+};
+
 /// A named size or choice of an op.
 struct Dim {
   std::string name, doc;
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
   std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
   std::int64_t min = 1;
-  bool optional = false;  // a feature: a problem's key says it only where it is not the fallback
+  bool optional = false;  // a feature: a problem's key omits it where it is the fallback
+  DimRole role = DimRole::shape;
 };
+
+inline Dim work_dim(Dim dim) { return dim.role = DimRole::work, dim; }
+inline Dim parallel_dim(Dim dim) { return dim.role = DimRole::parallel, dim; }
+inline Dim data_dim(Dim dim) { return dim.role = DimRole::data, dim; }
 
 /// Compulsory traffic (every needed byte once) and arithmetic of a problem.
 struct Cost {
@@ -65,6 +78,8 @@ struct Op {
   /// Fills the op's args.h struct from tensor addresses and the variant's workspace (null if it wants none).
   std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind;
   std::function<Cost(const Problem&)> cost;
+  /// How many results share each value that is read (query heads per KV head); empty: one.
+  std::function<double(const Problem&)> sharing = {};
   /// How many independent pieces the result has (rows, heads); a unit is one of them.
   std::function<std::int64_t(const Problem&)> units;
   /// Puts what unit `unit` of the outputs must be. fp64 arithmetic on the inputs as rounded to dtype.

@@ -12,32 +12,25 @@
 
 namespace warptune {
 
+/// What predictions of times take a parameter for.
+enum class ParameterRole {
+  kernel,       // each value is a kernel with times of its own
+  splits,       // blocks that share a reduction: the load of the device tells its effect
+  l2_prefetch,  // times of other values count too, as less near
+  combine,      // how splits are combined: without splits all values are one kernel
+};
+
 /// A tunable with the values a sweep tries by default. Labels name the values of a choice (value = index).
 struct Parameter {
   std::string name;
   std::vector<std::int64_t> values;
   std::string doc = {};
   std::vector<std::string> labels = {};
+  ParameterRole role = ParameterRole::kernel;
 };
 
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
-};
-
-/// Work in chunks, which are not cut, dealt to warps in turns: what falls to the warp that gets most.
-struct Dealt {
-  double longest = 1;  // work, over an even share
-  double trips = 1;    // chunks, one after the other
-};
-
-/// Pieces of work that blocks take one after the other, whoever is free the next.
-struct Drawn {
-  struct Run {
-    double length;  // of each piece
-    std::int64_t pieces;
-  };
-  std::vector<Run> runs;  // in the order in which they are taken
-  double asked = 0;       // what the lengths would be together if nothing were padded
 };
 
 /// Geometry of one kernel launch. `pdl`: programmatic dependent launch; such a kernel must call pdl_wait().
@@ -45,13 +38,9 @@ struct Launch {
   Dim3 grid = {}, block = {};
   std::int64_t shared_bytes = 0;  // dynamic
   bool pdl = false;
-  unsigned cluster = 1;  // blocks per cluster along x
-  bool per_sm = false;   // grid.x counts blocks per SM; no more of them than `pieces`
-  // What a prediction of times asks for (results/launch_load.h):
-  double pieces = 0;                  // of work that persistent blocks share; 0: every block is one
-  std::function<Drawn()> drawn = {};  // by its blocks; without it, pieces are alike
-  Dealt dealt = {};                   // to the warps that share a row of work, of one block or several
-  int registers = 0;                  // of a thread, roughly; 0: not known
+  unsigned cluster = 1;         // blocks per cluster along x
+  bool per_sm = false;          // grid.x counts blocks per SM
+  std::int64_t max_blocks = 0;  // with per_sm: at most so many blocks, one per work tile; 0: no limit
 };
 
 /// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see
@@ -86,12 +75,38 @@ inline Stage library_stage(std::function<VendorFunction(const Problem&, const Co
   return {.file = {}, .kernel = {}, .launch = {}, .library = std::move(library)};
 }
 
+/// What the launches of a configuration need, known before they are compiled: the largest over its stages.
+struct LaunchResources {
+  std::int64_t shared_bytes = 0;  // per block, static and dynamic
+  int registers = 0;              // per thread, an estimate; 0: not known
+};
+
+/// How the first launch of a configuration spreads its work over the device: what predictions of its time
+/// need.
+struct WorkDistribution {
+  /// Work tiles of one length that follow each other in the order of a dynamic scheduler.
+  struct TileRun {
+    double length = 0;
+    std::int64_t tiles = 0;
+  };
+  double tiles = 0;  // work tiles that persistent blocks share; 0: each block is one
+  std::vector<TileRun> runs =
+      {};  // of a dynamic scheduler whose tiles differ in length; empty: all tiles are alike
+  double unpadded_length = 0;  // the sum of the lengths in `runs` if nothing were padded
+  double imbalance = 1;        // of a round-robin assignment to warps: work of the busiest warp over the mean
+  double tiles_of_busiest_warp = 1;  // which it loads one after the other
+  int registers = 0;                 // per thread, an estimate; 0: not known
+};
+
 struct Variant {
   std::string name, idea;
   Backend backend = Backend::cuda;
   std::vector<Parameter> parameters = {};
-  /// Expressions over dims, parameters, `dtype_bytes` and the device's `sms`, `arch`, `shared_per_block`.
+  /// Expressions over dims, parameters, `dtype_bytes` and the device's facts (known_values(), core/space.h).
   std::vector<std::string> constraints = {};
+  /// A configuration whose shared memory exceeds the device's limit per block is excluded, as by a
+  /// constraint.
+  std::function<LaunchResources(const Problem&, const Config&)> resources = {};
   std::vector<DType> dtypes = {};  // empty: all of the op's
 
   std::vector<Stage> stages = {};                                            // cuda: launched in order
@@ -102,6 +117,21 @@ struct Variant {
   std::function<Assignment(const Problem&, const Config&)> constants = {};
   /// Scratch memory in bytes; zeroed once when allocated, and the variant must leave counters in it at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
+  /// Empty: its blocks are the work tiles, all alike.
+  std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
+  /// "cudnn 91002": name and version of the vendor's library that it calls, filled in by variants/table.cpp.
+  std::string library_version = {};
+
+  /// The value of the parameter with this role, or the fallback where there is none.
+  std::int64_t value_of(ParameterRole role, const Config& config, std::int64_t fallback) const {
+    for (const Parameter& p : parameters)
+      if (p.role == role) return config.get(p.name, fallback);
+    return fallback;
+  }
+  /// Whether it is for this backend and the problem's dtype.
+  bool runs(const Problem& problem, Backend on) const {
+    return backend == on && (dtypes.empty() || std::ranges::find(dtypes, problem.dtype) != dtypes.end());
+  }
 };
 
 /// Whether a variant calls a library, alone or between its kernels.
@@ -115,12 +145,28 @@ constexpr bool is_naive(std::string_view variant) {
   return variant == "naive" || variant == "host_naive" || variant == "unfused";
 }
 
+/// A variant to choose where nothing was measured.
+struct Preference {
+  std::string variant;
+  std::string when = {};  // an expression over known_values() (core/space.h); empty: always
+};
+
+/// A variant that the program can be built without.
+struct OptionalVariant {
+  std::string name, why_missing;  // "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"
+};
+
 /// An op with everything that implements it.
 struct OpEntry {
   Op op;
   std::vector<Variant> variants;
+  std::vector<Preference> preferences = {};  // best first, for devices without wisdom
+  std::vector<OptionalVariant> optional_variants = {};
+  std::string source_hash = {};  // of the C++ of its variants (cmake/write_source_hashes.cmake)
   /// Throws InputError that lists the op's variants.
   const Variant& variant(std::string_view name) const;
+  /// The same, or nullptr.
+  const Variant* find_variant(std::string_view name) const;
 };
 
 /// Ceiling division, the most used function of launch geometry.

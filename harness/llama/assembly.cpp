@@ -40,7 +40,7 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
       book_(book),
       activations_(activations),
       tokens_(tokens),
-      problems_(config, weights.dtype) {}
+      problems_(book.ops(), config, weights.dtype) {}
 
 void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
                       void* y) {
@@ -178,7 +178,7 @@ void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
 
 Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
                        int batch, void* logits) {
-  auto entry = book.get(ModelProblems(config, weights.dtype).lm_head(batch));
+  auto entry = book.get(ModelProblems(book.ops(), config, weights.dtype).lm_head(batch));
   const LinearArgs args{.x = rows,
                         .weight = weights.head(),
                         .y = logits,

@@ -67,7 +67,9 @@ class Assembly {
   void add(std::shared_ptr<const PlanEntry> entry, const T& args) {
     calls_.push_back({std::move(entry), Args(args)});
   }
-  ModelProblems of(const KvCache& cache) const { return {config_, weights_.dtype, cache.format()}; }
+  ModelProblems of(const KvCache& cache) const {
+    return {book_.ops(), config_, weights_.dtype, cache.format()};
+  }
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y);
   void add_norm(const void* x, const Buffer& weight);
 

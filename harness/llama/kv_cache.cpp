@@ -1,6 +1,11 @@
 #include "harness/llama/kv_cache.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "harness/core/error.h"
+#include "harness/core/random.h"
 
 namespace warptune {
 namespace {
@@ -98,6 +103,19 @@ std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& f
   const std::int64_t keys = std::int64_t{batch} * whole_pages(format, capacity);
   const std::int64_t table = format.page_size == 0 ? 0 : keys / format.page_size * std::int64_t{sizeof(int)};
   return 2LL * layers * c.kv_heads * keys * row + table;
+}
+
+/// Shuffled, as a pool is that has served for a while: nothing may count on neighbours.
+PageAllocator::PageAllocator(int pages) : free_(static_cast<std::size_t>(pages)) {
+  std::iota(free_.begin(), free_.end(), 0);
+  for (std::size_t i = free_.size(); i > 1; --i) std::swap(free_[i - 1], free_[random_bits(1, i) % i]);
+}
+
+int PageAllocator::take() {
+  if (free_.empty()) throw ResourceError("the KV cache has no free page");
+  const int page = free_.back();
+  free_.pop_back();
+  return page;
 }
 
 }  // namespace warptune

@@ -8,9 +8,21 @@
 #include "harness/device/device.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
-#include "harness/llama/page_allocator.h"
 
 namespace warptune {
+
+/// Hands out the pages of a pool, in no order, and takes them back.
+class PageAllocator {
+ public:
+  explicit PageAllocator(int pages);
+  /// Throws ResourceError where no page is free.
+  int take();
+  void give_back(int page) { free_.push_back(page); }
+  int free() const { return static_cast<int>(free_.size()); }
+
+ private:
+  std::vector<int> free_;
+};
 
 class KvCache {
  public:

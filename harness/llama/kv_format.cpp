@@ -12,4 +12,9 @@ std::string KvFormat::suffix() const {
   return text;
 }
 
+bool has_plain_kv(const std::string& plan_set) {
+  return plan_set.find("+kv=") == std::string::npos && plan_set.find("+page=") == std::string::npos &&
+         plan_set.find("+window=") == std::string::npos;
+}
+
 }  // namespace warptune

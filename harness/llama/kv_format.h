@@ -13,9 +13,12 @@ struct KvFormat {
   int window = 0;  // a token attends to the last so many keys, its own included; 0: to all
 
   DType stored(DType of_model) const { return quantised.value_or(of_model); }
-  /// What is not plain, as it stands behind a plan_set: "+kv=int8+page=16+window=1024".
+  /// What is not plain, as the suffix of a plan_set: "+kv=int8+page=16+window=1024".
   std::string suffix() const;
 };
+
+/// Whether a plan_set has no such suffix.
+bool has_plain_kv(const std::string& plan_set);
 
 /// What prefill attends to: prompts see their keys unrounded, in a contiguous cache of their own, where the
 /// one of decode is quantised.

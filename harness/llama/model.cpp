@@ -48,7 +48,7 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
 /// From the final hidden states in rows_a to the next tokens.
 std::vector<Call> Model::tail() const {
   const int batch = options_.batch;
-  const ModelProblems problems(config_, weights_.dtype);
+  const ModelProblems problems(book_.ops(), config_, weights_.dtype);
   std::vector<Call> calls = {
       Assembly::lm_head(config_, weights_, book_, activations_.rows_a.data(), batch, logits_.data())};
   if (options_.sampling.greedy) {
@@ -83,7 +83,7 @@ std::vector<Call> Model::tail() const {
 }
 
 bool Model::fuses(std::int64_t context) const {
-  const ModelProblems problems(config_, weights_.dtype, options_.kv);
+  const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   if (!problems.can_fuse_append()) return false;
   if (options_.fuse_append) return *options_.fuse_append;
   const Problem apart[] = {problems.rope_append(options_.batch, options_.batch),

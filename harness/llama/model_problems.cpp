@@ -4,14 +4,8 @@
 #include <bit>
 #include <string>
 
-#include "variants/table.h"
-
 namespace warptune {
 namespace {
-
-using Dims = std::vector<std::pair<std::string, std::string>>;
-
-Problem make(const char* op, DType dtype, const Dims& dims) { return find_op(op).op.problem(dims, dtype); }
 
 std::string str(std::int64_t value) { return std::to_string(value); }
 
@@ -58,22 +52,25 @@ void add_tail(std::vector<Problem>& problems, const ModelProblems& of, std::int6
 
 }  // namespace
 
+Problem ModelProblems::make(const char* op,
+                            const std::vector<std::pair<std::string, std::string>>& dims) const {
+  return ops_.find(op).op.problem(dims, dtype_);
+}
 Problem ModelProblems::embedding(std::int64_t tokens) const {
-  return make("embedding", dtype_,
+  return make("embedding",
               {{"tokens", str(tokens)}, {"vocab", str(config_.vocab)}, {"hidden", str(config_.hidden)}});
 }
 Problem ModelProblems::gather(std::int64_t tokens, std::int64_t rows) const {
-  return make("embedding", dtype_,
-              {{"tokens", str(tokens)}, {"vocab", str(rows)}, {"hidden", str(config_.hidden)}});
+  return make("embedding", {{"tokens", str(tokens)}, {"vocab", str(rows)}, {"hidden", str(config_.hidden)}});
 }
 Problem ModelProblems::rms_norm(std::int64_t tokens) const {
-  return make("rms_norm", dtype_, {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
+  return make("rms_norm", {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
 }
 Problem ModelProblems::add_rms_norm(std::int64_t tokens) const {
-  return make("add_rms_norm", dtype_, {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
+  return make("add_rms_norm", {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
 }
 Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias) const {
-  return make("linear", dtype_,
+  return make("linear",
               {{"tokens", str(tokens)}, {"in", str(in)}, {"out", str(out)}, {"bias", yes_no(bias)}});
 }
 Problem ModelProblems::qkv(std::int64_t tokens) const {
@@ -92,65 +89,61 @@ Problem ModelProblems::lm_head(std::int64_t tokens) const {
   return linear(tokens, config_.hidden, config_.vocab);
 }
 Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {
-  return make("rope_append", dtype_,
-              {{"tokens", str(tokens)},
-               {"q_heads", str(config_.q_heads)},
-               {"kv_heads", str(config_.kv_heads)},
-               {"head_dim", str(config_.head_dim)},
-               {"batch", str(batch)},
-               {"style", "half_split"},
-               {"scaling", label(config_.rope.kind)},
-               {"bias", yes_no(config_.attention_bias)},
-               {"k_layout", "sd"},
-               {"kv_dtype", kv_label(kv_)},
-               {"page_size", str(kv_.page_size)}});
+  return make("rope_append", {{"tokens", str(tokens)},
+                              {"q_heads", str(config_.q_heads)},
+                              {"kv_heads", str(config_.kv_heads)},
+                              {"head_dim", str(config_.head_dim)},
+                              {"batch", str(batch)},
+                              {"style", "half_split"},
+                              {"scaling", label(config_.rope.kind)},
+                              {"bias", yes_no(config_.attention_bias)},
+                              {"k_layout", "sd"},
+                              {"kv_dtype", kv_label(kv_)},
+                              {"page_size", str(kv_.page_size)}});
 }
 Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append) const {
-  return make("attention_decode", dtype_,
-              {{"batch", str(batch)},
-               {"q_heads", str(config_.q_heads)},
-               {"kv_heads", str(config_.kv_heads)},
-               {"head_dim", str(config_.head_dim)},
-               {"context", str(context)},
-               {"uneven", "no"},
-               {"k_layout", "sd"},
-               {"append", yes_no(append)},
-               {"bias", yes_no(append && config_.attention_bias)},
-               {"kv_dtype", kv_label(kv_)},
-               {"kv_scale", kv_.quantised ? "token" : "head"},
-               {"page_size", str(kv_.page_size)},
-               {"window", window_of(kv_, context)}});
+  return make("attention_decode", {{"batch", str(batch)},
+                                   {"q_heads", str(config_.q_heads)},
+                                   {"kv_heads", str(config_.kv_heads)},
+                                   {"head_dim", str(config_.head_dim)},
+                                   {"context", str(context)},
+                                   {"uneven", "no"},
+                                   {"k_layout", "sd"},
+                                   {"append", yes_no(append)},
+                                   {"bias", yes_no(append && config_.attention_bias)},
+                                   {"kv_dtype", kv_label(kv_)},
+                                   {"kv_scale", kv_.quantised ? "token" : "head"},
+                                   {"page_size", str(kv_.page_size)},
+                                   {"window", window_of(kv_, context)}});
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
-  return make("attention_prefill", dtype_,
-              {{"batch", str(batch)},
-               {"q_len", str(q_len)},
-               {"kv_len", str(kv_len)},
-               {"q_heads", str(config_.q_heads)},
-               {"kv_heads", str(config_.kv_heads)},
-               {"head_dim", str(config_.head_dim)},
-               {"causal", "yes"},
-               {"uneven", yes_no(uneven)},
-               {"window", window_of(kv_, kv_len)},
-               {"page_size", str(kv_.page_size)}});
+  return make("attention_prefill", {{"batch", str(batch)},
+                                    {"q_len", str(q_len)},
+                                    {"kv_len", str(kv_len)},
+                                    {"q_heads", str(config_.q_heads)},
+                                    {"kv_heads", str(config_.kv_heads)},
+                                    {"head_dim", str(config_.head_dim)},
+                                    {"causal", "yes"},
+                                    {"uneven", yes_no(uneven)},
+                                    {"window", window_of(kv_, kv_len)},
+                                    {"page_size", str(kv_.page_size)}});
 }
 Problem ModelProblems::swiglu(std::int64_t tokens) const {
-  return make("swiglu", dtype_, {{"tokens", str(tokens)}, {"intermediate", str(config_.intermediate)}});
+  return make("swiglu", {{"tokens", str(tokens)}, {"intermediate", str(config_.intermediate)}});
 }
 Problem ModelProblems::argmax(std::int64_t batch) const {
-  return make("argmax", dtype_, {{"batch", str(batch)}, {"vocab", str(config_.vocab)}});
+  return make("argmax", {{"batch", str(batch)}, {"vocab", str(config_.vocab)}});
 }
 Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k) const {
-  return make("top_k", dtype_,
-              {{"batch", str(batch)},
-               {"vocab", str(config_.vocab)},
-               {"k", str(std::min<std::int64_t>(k, config_.vocab))}});
+  return make("top_k", {{"batch", str(batch)},
+                        {"vocab", str(config_.vocab)},
+                        {"k", str(std::min<std::int64_t>(k, config_.vocab))}});
 }
 Problem ModelProblems::advance(std::int64_t batch) const {
-  const OpEntry& entry = find_op("advance");
+  const OpEntry& entry = ops_.find("advance");
   const bool takes = std::ranges::find(entry.op.dtypes, dtype_) != entry.op.dtypes.end();
-  return make("advance", takes ? dtype_ : entry.op.dtypes.front(), {{"batch", str(batch)}});
+  return entry.op.problem(Assignment{{"batch", batch}}, takes ? dtype_ : entry.op.dtypes.front());
 }
 
 std::int64_t context_bucket(std::int64_t length) {
@@ -214,9 +207,9 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
   return chunks;
 }
 
-std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
+std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                      std::span<const std::int64_t> contexts, const KvFormat& kv) {
-  const ModelProblems of(config, dtype, kv);
+  const ModelProblems of(ops, config, dtype, kv);
   std::vector<Problem> problems;
   add_layer(problems, of, batch, batch);
   for (const std::int64_t context : contexts) {
@@ -227,10 +220,10 @@ std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int
   return problems;
 }
 
-std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
+std::vector<Problem> prefill_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                       std::span<const std::int64_t> prompt_lens, const KvFormat& kv) {
-  const ModelProblems of(config, dtype, kv);
-  const ModelProblems attended(config, dtype, attended_in_prefill(kv));
+  const ModelProblems of(ops, config, dtype, kv);
+  const ModelProblems attended(ops, config, dtype, attended_in_prefill(kv));
   std::vector<Problem> problems;
   for (const std::int64_t length : prompt_lens) {
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);

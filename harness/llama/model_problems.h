@@ -3,9 +3,11 @@
 // by them and sweeps expand to them, so that a tuned problem is found again.
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
-#include "harness/core/problem.h"
+#include "harness/core/op_table.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
 
@@ -14,8 +16,9 @@ namespace warptune {
 /// One problem per op, for `tokens` rows or `batch` sequences. `kv`: of the cache that is written or read.
 class ModelProblems {
  public:
-  ModelProblems(const ModelConfig& config, DType dtype, const KvFormat& kv = {})
-      : config_(config), dtype_(dtype), kv_(kv) {}
+  /// The table and the model must outlive it.
+  ModelProblems(const OpTable& ops, const ModelConfig& config, DType dtype, const KvFormat& kv = {})
+      : ops_(ops), config_(config), dtype_(dtype), kv_(kv) {}
 
   Problem embedding(std::int64_t tokens) const;
   /// Row gather by the embedding op: `tokens` of `rows` rows of hidden states.
@@ -42,6 +45,9 @@ class ModelProblems {
   bool can_fuse_append() const { return config_.rope.kind != RopeKind::dynamic_ntk; }
 
  private:
+  Problem make(const char* op, const std::vector<std::pair<std::string, std::string>>& dims) const;
+
+  const OpTable& ops_;
   const ModelConfig& config_;
   DType dtype_;
   KvFormat kv_;
@@ -71,10 +77,10 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.
-std::vector<Problem> decode_problems(const ModelConfig& config, DType dtype, int batch,
+std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                      std::span<const std::int64_t> contexts, const KvFormat& kv = {});
 /// Every distinct problem of a prefill of `batch` prompts of each length.
-std::vector<Problem> prefill_problems(const ModelConfig& config, DType dtype, int batch,
+std::vector<Problem> prefill_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                       std::span<const std::int64_t> prompt_lens, const KvFormat& kv = {});
 
 }  // namespace warptune

@@ -65,10 +65,18 @@ std::string PlanBook::plan_set() const {
     return fmt::format("overrides-{:08x}", fnv_of(text));
   }
   if (chooser_.options().naive) return "naive";
-  const std::size_t tuned =
-      count(PlanSource::tuned) + count(PlanSource::predicted) + count(PlanSource::nearest);
-  if (tuned == 0) return "default";
-  return tuned == made_.size() ? "tuned" : fmt::format("tuned-{}-of-{}", tuned, made_.size());
+  const std::size_t exact = count(PlanSource::exact), other = made_.size() - exact;
+  if (other == 0) return exact > 0 ? "tuned" : "default";
+  if (other == count(PlanSource::fallback) && exact == 0) return "default";
+  std::vector<std::string> parts;
+  if (exact > 0) parts.push_back("tuned");
+  const auto add = [&](PlanSource source, const char* name) {
+    if (const std::size_t n = count(source)) parts.push_back(fmt::format("{}{}", n, name));
+  };
+  add(PlanSource::nearest, "near");
+  add(PlanSource::predicted, "predicted");
+  add(PlanSource::fallback, "default");
+  return fmt::format("{}", fmt::join(parts, "+"));
 }
 
 std::string PlanBook::plan_sources() const {
@@ -77,9 +85,9 @@ std::string PlanBook::plan_sources() const {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{} {}", n, what));
   };
   add(PlanSource::overridden, "overrides");
-  add(PlanSource::tuned, "exact");
-  add(PlanSource::nearest, "nearest");
+  add(PlanSource::exact, "exact");
   add(PlanSource::predicted, "predicted");
+  add(PlanSource::nearest, "nearest");
   add(PlanSource::fallback, chooser_.options().naive ? "naive" : "default");
   return fmt::format("{}", fmt::join(parts, ", "));
 }

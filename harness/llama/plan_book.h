@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/device/device.h"
-#include "harness/llama/plan_chooser.h"
+#include "harness/select/plan_chooser.h"
 
 namespace warptune {
 
@@ -24,7 +24,10 @@ struct PlanEntry {
 class PlanBook {
  public:
   using Options = PlanOptions;
-  PlanBook(Device& device, Options options) : device_(device), chooser_(device.facts(), std::move(options)) {}
+  /// The table and the device must outlive it.
+  PlanBook(const OpTable& ops, Device& device, Options options)
+      : device_(device), chooser_(ops, device.facts(), std::move(options)) {}
+  const OpTable& ops() const { return chooser_.ops(); }
 
   /// The entry lives as long as someone holds it, and is shared while it does. `quiet`: a problem too small
   /// to be worth a remark.
@@ -32,17 +35,18 @@ class PlanBook {
   /// The time that the wisdom gives or predicts for what get() would take from it, if anything.
   std::optional<double> expected_us(const Problem& problem) const { return chooser_.expected_us(problem); }
   /// As PlanChooser::prefers().
-  bool prefers(const Problem& whole, std::span<const Problem> parts) const {
-    return chooser_.prefers(whole, parts);
+  bool prefers(const Problem& fused, std::span<const Problem> parts) const {
+    return chooser_.prefers(fused, parts);
   }
-  /// What the plans made so far are, quiet ones aside: "tuned" where all come from the wisdom, "tuned-7-of-9"
-  /// where some do, "default" where none does; "naive"; or "overrides-" and a hash of the overrides.
+  /// The sources of the plans made so far, quiet ones aside: "tuned" where all are winners of their very
+  /// problems, "tuned+7near+3predicted+2default" where some are not, "default" where none comes from the
+  /// wisdom, else "7near+2default"; "naive"; or "overrides-" and a hash of the overrides.
   std::string plan_set() const;
-  /// How many plans come from each source: "9 exact, 2 nearest, 1 default".
+  /// How many there are of each source: "12 exact, 3 predicted, 8 nearest, 1 default".
   std::string plan_sources() const;
   /// The plans made so far for an op, as "problem variant configuration".
   std::vector<std::string> plans_of(const std::string& op) const;
-  /// Keys of the problems whose plan is neither tuned nor an override.
+  /// Keys of the problems whose plan comes neither from the wisdom nor from an override.
   std::vector<std::string> untuned() const;
   const Wisdom& wisdom() const { return chooser_.options().wisdom; }
   /// Throws InputError where no plan made so far took one of the overrides.

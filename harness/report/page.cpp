@@ -167,14 +167,14 @@ void fill(std::string& page, const std::string& mark, const std::string& text) {
 
 }  // namespace
 
-std::string report_page(const ResultsSet& set, const std::string& title) {
+std::string report_page(const OpTable& ops, const ResultsSet& set, const std::string& title) {
   const auto winners = winners_of(set);
   std::string notes;
   for (const std::string& note : set.notes) notes += "<li>" + escaped(note) + "</li>\n";
   const Json data = {{"devices", devices_json(set.devices)},
                      {"rows", rows_json(set.rows)},
                      {"winners", winners_json(winners)},
-                     {"steps", steps_json(steps_of(set, winners))}};
+                     {"steps", steps_json(steps_of(ops, set, winners))}};
   std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = 0; (at = json.find('<', at)) != std::string::npos;) json.replace(at, 1, "\\u003c");
   std::string page = kReportTemplate;

@@ -2,11 +2,12 @@
 // The report: one HTML page that needs nothing else.
 #include <string>
 
+#include "harness/core/op_table.h"
 #include "harness/report/results_set.h"
 
 namespace warptune {
 
 /// template.html with the table of winners and the data of the plots filled in.
-std::string report_page(const ResultsSet& set, const std::string& title);
+std::string report_page(const OpTable& ops, const ResultsSet& set, const std::string& title);
 
 }  // namespace warptune

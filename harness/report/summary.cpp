@@ -7,8 +7,9 @@
 
 #include "harness/core/error.h"
 #include "harness/core/variant.h"
+#include "harness/llama/kv_format.h"
 #include "harness/llama/model_problems.h"
-#include "variants/table.h"
+#include "harness/select/winner_lookup.h"
 
 namespace warptune {
 namespace {
@@ -132,14 +133,14 @@ std::vector<Best> winners_of(const ResultsSet& set) {
 namespace {
 
 /// The winners as wisdom, so that the nearest context is found as decode finds it.
-Wisdom wisdom_of(const std::vector<Best>& winners) {
+Wisdom wisdom_of(const OpTable& ops, const std::vector<Best>& winners) {
   Wisdom wisdom;
   for (const Best& best : winners) try {
       const auto open = best.problem.find('[');
       auto dims = parse_pairs(best.problem.substr(open + 1, best.problem.size() - open - 2));
       const DType dtype = parse_dtype(dims.back().second);
       dims.pop_back();
-      wisdom.put({.problem = find_op(best.op).op.problem(dims, dtype),
+      wisdom.put({.problem = ops.find(best.op).op.problem(dims, dtype),
                   .variant = best.variant,
                   .time_us = best.time_us,
                   .made_on = {best.device, best.device, "", "", ""}});
@@ -152,7 +153,7 @@ int integer(const CsvRow& row, const std::string& column) {
   return static_cast<int>(std::strtol(field(row, column).c_str(), nullptr, 10));
 }
 
-Step step_of(const CsvRow& row, const Wisdom& wisdom) {
+Step step_of(const OpTable& ops, const CsvRow& row, const WinnerLookup& lookup) {
   Step step{.device = field(row, "device"),
             .model = field(row, "model"),
             .plan_set = field(row, "plan_set"),
@@ -162,10 +163,10 @@ Step step_of(const CsvRow& row, const Wisdom& wisdom) {
             .sum_of_ops_us = number(row, "sum_of_ops_us"),
             .floor_us = number(row, "floor_us")};
   const ModelConfig& config = preset(step.model);
-  const ModelProblems of(config, parse_dtype(field(row, "dtype")));
+  const ModelProblems of(ops, config, parse_dtype(field(row, "dtype")));
   const Provenance here{step.device, step.device, "", "", ""};
   const auto part = [&](const char* role, const Problem& problem, int count) {
-    const Winner* winner = wisdom.find(problem, here).winner;
+    const Winner* winner = lookup.find(problem, here).winner;
     if (winner && winner->made_on.device != step.device) winner = nullptr;
     return StepPart{.role = role,
                     .problem = winner ? winner->problem.key() : problem.key(),
@@ -196,18 +197,19 @@ Step step_of(const CsvRow& row, const Wisdom& wisdom) {
 
 }  // namespace
 
-std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winners) {
-  const Wisdom wisdom = wisdom_of(winners);
+std::vector<Step> steps_of(const OpTable& ops, const ResultsSet& set, const std::vector<Best>& winners) {
+  const Wisdom wisdom = wisdom_of(ops, winners);
+  const WinnerLookup lookup(ops, wisdom);
   const auto presets = preset_names();
   std::map<std::array<std::string, 5>, const CsvRow*> last;
   // Runs with another KV cache (plan_set "tuned+kv=int8") have other parts than the plain step.
   for (const CsvRow& row : set.decode)
     if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
-        field(row, "plan_set").find('+') == std::string::npos)
+        has_plain_kv(field(row, "plan_set")))
       last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
             field(row, "plan_set")}] = &row;
   std::vector<Step> steps;
-  for (const auto& [key, row] : last) steps.push_back(step_of(*row, wisdom));
+  for (const auto& [key, row] : last) steps.push_back(step_of(ops, *row, lookup));
   return steps;
 }
 

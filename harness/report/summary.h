@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/report/results_set.h"
 
 namespace warptune {
@@ -33,6 +34,6 @@ struct Step {
   std::vector<StepPart> parts;                   // from the winners of the sweep
 };
 /// Of the decode runs with a preset's shape; the last run of each model, batch, context and plan set.
-std::vector<Step> steps_of(const ResultsSet& set, const std::vector<Best>& winners);
+std::vector<Step> steps_of(const OpTable& ops, const ResultsSet& set, const std::vector<Best>& winners);
 
 }  // namespace warptune

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "harness/core/error.h"
+
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
@@ -74,6 +76,19 @@ void replace_file(const fs::path& path, std::string_view text) {
     throw;
   }
   sync_folder_of(path);
+}
+
+void expect_writable(const fs::path& path) {
+  std::error_code error;
+  fs::path there = fs::absolute(path);
+  if (fs::is_other(there, error)) return;  // /dev/stdout
+  while (!fs::is_directory(there, error) && there.has_relative_path()) there = there.parent_path();
+  const fs::path probe = there / fmt::format(".warptune.{}", ::getpid());
+  const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file < 0)
+    throw InputError(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
+  ::close(file);
+  ::unlink(probe.c_str());
 }
 
 }  // namespace warptune

@@ -16,4 +16,8 @@ void sync_folder_of(const std::filesystem::path& path);
 /// folder. Throws std::runtime_error, and leaves nothing beside it then.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
+/// Proves that a file or folder can be made, or files in that folder; leaves nothing behind. Throws
+/// InputError. For commands that write at their end, so that they say it before the work.
+void expect_writable(const std::filesystem::path& path);
+
 }  // namespace warptune

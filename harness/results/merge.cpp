@@ -9,13 +9,13 @@
 
 #include "harness/core/error.h"
 #include "harness/results/csv.h"
+#include "harness/results/durable_file.h"
 #include "harness/results/journal.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/staleness.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
 #include "harness/results/wisdom.h"
-#include "harness/results/writable.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -68,7 +68,7 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   table.runs.insert(journal.runs().begin(), journal.runs().end());
 }
 
-void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
+void add_wisdom(Joined& joined, const OpTable& ops, const fs::path& file, const fs::path& name) {
   static const Compiler compiler(KernelSources(), default_cache_folder());
   const Wisdom wisdom = Wisdom::load(file);
   const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
@@ -81,7 +81,7 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
   for (const Winner& winner : wisdom.winners()) {
     const Winner* known = it->second.held(winner.problem, winner.made_on.device);
-    const auto stale = [&](const Winner& w) { return is_stale(w, a, code_now(compiler, w)); };
+    const auto stale = [&](const Winner& w) { return is_stale(w, a, code_now(compiler, ops, w)); };
     if (!known) {
       it->second.put(winner);
       continue;
@@ -98,7 +98,7 @@ void add_wisdom(Joined& joined, const fs::path& file, const fs::path& name) {
   }
 }
 
-void add_folder(Joined& joined, const fs::path& folder) {
+void add_folder(Joined& joined, const OpTable& ops, const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& device : fs::directory_iterator(folder)) {
     if (!device.is_directory()) continue;
@@ -110,7 +110,7 @@ void add_folder(Joined& joined, const fs::path& folder) {
     if (file.extension() == ".csv")
       add_table(joined, file, name);
     else if (file.filename() == "wisdom.json")
-      add_wisdom(joined, file, name);
+      add_wisdom(joined, ops, file, name);
     else if (file.filename() == "device.json")
       joined.copies.try_emplace(name, file);
   }
@@ -132,7 +132,7 @@ void lock_journals(Joined& joined, const fs::path& out) {
 
 }  // namespace
 
-MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& out) {
+MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& inputs, const fs::path& out) {
   std::vector<fs::path> folders = inputs;
   for (const fs::path& folder : folders)
     if (!fs::is_directory(folder)) throw InputError(fmt::format("'{}' is not a folder", folder.string()));
@@ -143,7 +143,7 @@ MergeCounts merge_results(const std::vector<fs::path>& inputs, const fs::path& o
     folders.insert(folders.begin(), out);
   Joined joined;
   lock_journals(joined, out);
-  for (const fs::path& folder : folders) add_folder(joined, folder);
+  for (const fs::path& folder : folders) add_folder(joined, ops, folder);
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
 

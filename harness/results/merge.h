@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "harness/core/op_table.h"
+
 namespace warptune {
 
 struct MergeCounts {
@@ -15,6 +17,7 @@ struct MergeCounts {
 /// same key and status are kept once, the first; without a key, rows that are equal. Of two winners of a
 /// problem the better one stays (is_better(), results/staleness.h), with its provenance and ties, and the
 /// times of both (add_times()). Throws InputError before anything is written.
-MergeCounts merge_results(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& out);
+MergeCounts merge_results(const OpTable& ops, const std::vector<std::filesystem::path>& inputs,
+                          const std::filesystem::path& out);
 
 }  // namespace warptune

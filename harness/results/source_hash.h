@@ -3,7 +3,7 @@
 // to be of the variant as it is now.
 #include <string>
 
-#include "harness/core/variant.h"
+#include "harness/core/op_table.h"
 #include "harness/device/compile.h"
 #include "harness/results/staleness.h"
 #include "harness/results/wisdom.h"
@@ -11,14 +11,16 @@
 namespace warptune {
 
 /// 16 hex digits: of its kernels with all they include; of a variant without kernels or with calls of a
-/// vendor's library, the C++ files of its op and of variants/common, and the library's version.
-std::string source_hash(const Compiler& compiler, const std::string& op, const Variant& variant);
-/// Of the variant that a winner names, as it is now; empty where there is none any more.
-std::string source_hash(const Compiler& compiler, const Winner& winner);
+/// vendor's library, the C++ files of its op and of variants/helpers, and the library's version.
+std::string source_hash(const Compiler& compiler, const OpEntry& op, const Variant& variant);
+/// Of the variant that a winner of this op names, as it is now; empty where there is none any more.
+std::string source_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);
+std::string source_hash(const Compiler& compiler, const OpTable& ops, const Winner& winner);
 /// The code hash of a winner's configuration as it compiles now for the architecture that it was tuned on;
 /// empty where it does not compile or has no machine code.
-std::string code_hash(const Compiler& compiler, const Winner& winner);
-/// Both, for judge(); the compiler must outlive the result.
-CodeNow code_now(const Compiler& compiler, const Winner& winner);
+std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);
+/// Both, for judge(); the compiler and the op must outlive the result.
+CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner);
+CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner);
 
 }  // namespace warptune

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <set>
 
 #include "harness/core/brief.h"
@@ -84,6 +85,19 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
     rows.push_back(std::move(row));
   });
   return rows;
+}
+
+std::string fault_of_sweep_name(const std::string& name) {
+  static const std::regex good("[A-Za-z0-9_-][A-Za-z0-9._-]*");
+  static const std::regex taken(".*\\.([0-9]+|samples|counters)|decode|.*peers.*");
+  constexpr std::size_t kMost = 128;
+  if (name.size() > kMost || !std::regex_match(name, good))
+    return "it names a file: at most 128 letters, digits, '.', '_' and '-' only";
+  if (std::regex_match(name, taken))
+    return "it must not end in '.NUMBER', '.samples' or '.counters', hold 'peers' or be 'decode', which name "
+           "other "
+           "files";
+  return {};
 }
 
 }  // namespace warptune

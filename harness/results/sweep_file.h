@@ -8,6 +8,10 @@
 
 namespace warptune {
 
+/// What is wrong with the name of a sweep; empty where nothing is. The files of a sweep bear its name, and
+/// some names mean other files.
+std::string fault_of_sweep_name(const std::string& name);
+
 /// Whether columns are those of a sweep in this schema or another, and not of some other table.
 bool looks_like_sweep(const std::vector<std::string>& columns);
 

@@ -1,6 +1,7 @@
 #pragma once
 // The winners of one or more devices, with their provenance, in wisdom.json.
 #include <filesystem>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -51,9 +52,15 @@ struct Winner {
   CacheMode cache = CacheMode::cold;  // the state it was timed in
   std::string throttled = {};         // why the clocks were held down when it was timed; empty: they were not
   std::vector<TiedConfig> tied = {};  // the others that cannot be told from it
-  std::vector<VariantTimes> times = {};  // of all that was tried (results/predictor.h)
+  std::vector<VariantTimes> times = {};  // of all that was tried (select/predict.h)
   std::string code_hash = {};            // of the configuration (Resources::code_hash); empty of a library
 };
+
+struct ProblemHash {
+  std::size_t operator()(const Problem& problem) const;
+};
+/// Places in a list of winners by their problems.
+using ProblemIndex = std::unordered_map<Problem, std::vector<std::size_t>, ProblemHash>;
 
 class Wisdom {
  public:
@@ -75,31 +82,13 @@ class Wisdom {
   const Winner* held(const Problem& problem, const std::string& device) const;
   /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
-
-  struct Match {
-    const Winner* winner = nullptr;
-    bool exact = false;
-  };
-  /// The best to be had here: this problem on this device, on this architecture; the nearest problem on this
-  /// device, on this architecture; then either from anywhere, for judge() (results/staleness.h) to refuse.
-  /// The nearest has the same op, dtype, labels and shape: only dims that say how much work there is (tokens,
-  /// batch, context, q_len, kv_len) may differ, each by a factor of at most 8; the smallest sum over them of
-  /// |log2(a / b)|. `left_out`: as if this problem had no winner.
-  Match find(const Problem& problem, const Provenance& here, const Problem* left_out = nullptr) const;
+  /// The winners of exactly this problem, one per device, as places in winners().
+  std::span<const std::size_t> places(const Problem& problem) const;
 
  private:
-  struct Hash {
-    std::size_t operator()(const Problem& problem) const;
-  };
-  using Index = std::unordered_map<Problem, std::vector<std::size_t>, Hash>;
-  struct Kin;  // a winner and how near its device is
-  Kin exact_for(const Problem& problem, const Provenance& here) const;
-  Kin nearest_for(const Problem& problem, const Provenance& here, const Problem* left_out) const;
-
   Provenance provenance_;
   std::vector<Winner> winners_;
-  Index by_problem_;  // one winner per device
-  Index by_shape_;    // problems that differ only in how much work there is
+  ProblemIndex by_problem_;  // one winner per device
 };
 
 }  // namespace warptune

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "harness/core/error.h"
+
 namespace warptune {
 namespace {
 
@@ -106,6 +108,18 @@ std::string to_header(const Wisdom& wisdom) {
                          literal(w->made_on.toolkit));
   if (sorted.empty()) table += "    {},\n";
   return fmt::format("{}{}}};\n{}", kHead, table, kTail);
+}
+
+std::vector<std::string> unknown_winners(const OpTable& ops, const Wisdom& wisdom) {
+  std::vector<std::string> sentences;
+  for (const Winner& winner : wisdom.winners()) try {
+      const OpEntry& entry = ops.find(winner.problem.op);
+      entry.op.problem(winner.problem.dims, winner.problem.dtype);
+      entry.variant(winner.variant);
+    } catch (const InputError& e) {
+      sentences.push_back(fmt::format("the winner of {}: {}", winner.problem.key(), e.what()));
+    }
+  return sentences;
 }
 
 }  // namespace warptune

@@ -1,12 +1,18 @@
 #pragma once
 // Wisdom for other programs: a C++17 header without dependencies.
 #include <string>
+#include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/results/wisdom.h"
 
 namespace warptune {
 
 /// namespace warptune_wisdom: a constexpr table and find(problem key, device), value(winner, parameter).
 std::string to_header(const Wisdom& wisdom);
+
+/// One sentence per winner whose op is none of this program's, whose dims are not those of its op, or whose
+/// variant its op does not have.
+std::vector<std::string> unknown_winners(const OpTable& ops, const Wisdom& wisdom);
 
 }  // namespace warptune

@@ -23,7 +23,7 @@ constexpr int kSchema = 2;
 /// {"tokens": 1, "style": [1, "interleaved"]}
 Json to_json(const Assignment& values) {
   Json json = Json::object();
-  for (const auto& entry : values.said())
+  for (const auto& entry : values.written())
     json[entry.name] = entry.label.empty() ? Json(entry.value) : Json{entry.value, entry.label};
   return json;
 }

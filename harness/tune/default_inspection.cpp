@@ -6,7 +6,6 @@
 #include "harness/core/text_table.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/inspection.h"
-#include "variants/tile_table.h"
 
 namespace warptune {
 namespace {
@@ -26,13 +25,14 @@ struct Totals {
   }
 };
 
-std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int jobs, std::FILE* log) {
+std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problems, const Compiler& compiler,
+                         const DeviceFacts& facts, int jobs, std::FILE* log) {
   struct Example {
     Problem problem;
     std::vector<DefaultTile> tiles;
   };
   std::vector<Example> examples;
-  for (const Problem& problem : tile_examples()) examples.push_back({problem, default_tiles(problem, facts)});
+  for (const Problem& problem : problems) examples.push_back({problem, ops.default_tiles(problem, facts)});
 
   CompilePool pool(compile_with(compiler, facts), jobs > 0 ? jobs : default_compile_jobs(), examples.size());
   for (const Example& e : examples)
@@ -64,6 +64,7 @@ std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int
     totals.add(r);
   }
   fmt::print(log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty()) fmt::print(log, "note: {}\n", note);
   print(log, table);
   fmt::print(
       log,
@@ -77,12 +78,14 @@ std::size_t inspect_arch(const Compiler& compiler, const DeviceFacts& facts, int
 
 }  // namespace
 
-std::size_t inspect_defaults(const std::vector<std::string>& archs, int compile_jobs, std::FILE* log) {
+std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& examples,
+                             const std::vector<std::string>& archs, int compile_jobs, std::FILE* log) {
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : archs) devices.push_back(known_device(arch));
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::size_t bad = 0;
-  for (const DeviceFacts& facts : devices) bad += inspect_arch(compiler, facts, compile_jobs, log);
+  for (const DeviceFacts& facts : devices)
+    bad += inspect_arch(ops, examples, compiler, facts, compile_jobs, log);
   return bad;
 }
 

@@ -46,7 +46,7 @@ void DeviceRows::begin(const Schedule& schedule) {
 /// The inputs of a row that are not columns.
 std::string DeviceRows::stamp(const SweepItem& item, const Variant& variant) const {
   auto& source = sources_[&variant];
-  if (source.empty()) source = source_hash(compiler_, item.problem.op, variant);
+  if (source.empty()) source = source_hash(compiler_, *item.entry, variant);
   return stamp_of(source, item.options);
 }
 

@@ -112,7 +112,7 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
 
 /// The times of the screening, of configurations up to kSlowest times slower than the winner. The later times
 /// of finalists do not compare: the card is hotter by then.
-std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const std::string& op,
+std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
   std::vector<VariantTimes> times;
@@ -149,7 +149,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
                 .variant = c.variant->name,
                 .config = c.config,
                 .time_us = m.time_us,
-                .source_hash = source_hash(compiler_, item.problem.op, *c.variant),
+                .source_hash = source_hash(compiler_, *item.entry, *c.variant),
                 .run_id = trials.runs[choice.winner],
                 .csv = summary_.csv.filename().string(),
                 .cache = item.options.cache};
@@ -158,7 +158,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
-  winner.times = times_of(trials, item.problem.op, m.time_us);
+  winner.times = times_of(trials, *item.entry, m.time_us);
   rows_.flush();  // the row of a winner is written before the winner
   if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {
@@ -167,7 +167,8 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         return !of_the_moment(trials.measurements[i].status);
     return false;
   };
-  const Contest contest{.tried = tried, .code = [&](const Winner& old) { return code_now(compiler_, old); }};
+  const Contest contest{.tried = tried,
+                        .code = [&](const Winner& old) { return code_now(compiler_, *item.entry, old); }};
   return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 

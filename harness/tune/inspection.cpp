@@ -218,6 +218,8 @@ std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const Dev
     kernels += row.kernels.size();
   }
   fmt::print(options.log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty())
+    fmt::print(options.log, "note: {}\n", note);
   print(options.log, table);
   errors.print(options.log);
   fmt::print(options.log, "{} configurations, {} kernels, {} too large for the device, {} do not compile\n\n",

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/tune/sweep.h"
 
 namespace warptune {
@@ -25,7 +26,8 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options);
 
 /// Prints the default of each example problem of the tile table, with registers, shared memory, spills and
 /// occupancy. Returns the number of defaults that are missing, do not compile or do not fit the device.
-std::size_t inspect_defaults(const std::vector<std::string>& archs, int compile_jobs,
+std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& examples,
+                             const std::vector<std::string>& archs, int compile_jobs,
                              std::FILE* log = stdout);
 
 }  // namespace warptune

@@ -14,16 +14,15 @@
 #include "harness/device/profiler_range.h"
 #include "harness/llama/nvtx.h"
 #include "harness/verify/oracle.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 
 std::string ProfileTarget::name() const { return problem.op + "/" + variant + "/" + problem.key(); }
 
-void run_profiled(const ProfileTarget& target) {
+void run_profiled(const OpTable& ops, const ProfileTarget& target) {
   const auto device = open_device(target.device);
-  const OpEntry& entry = find_op(target.problem.op);
+  const OpEntry& entry = ops.find(target.problem.op);
   const Variant& variant = entry.variant(target.variant);
   if (variant.backend != device->facts().backend)
     throw InputError(fmt::format("{} does not run on {}", target.name(), device->facts().name));
@@ -92,9 +91,9 @@ std::vector<std::string> counters_command(const fs::path& program, const Profile
                 inside_command(program, target));
 }
 
-void write_sources(const ProfileTarget& target, const fs::path& folder) {
+void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::path& folder) {
   const KernelSources sources;
-  for (const Stage& stage : find_op(target.problem.op).variant(target.variant).stages) {
+  for (const Stage& stage : ops.find(target.problem.op).variant(target.variant).stages) {
     if (stage.library) continue;
     for (const auto& [name, text] : sources.closure(stage.file)) {
       const fs::path path = folder / name;

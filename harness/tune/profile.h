@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/core/problem.h"
+#include "harness/core/op_table.h"
 
 namespace warptune {
 
@@ -22,7 +22,7 @@ struct ProfileTarget {
 
 /// Verifies the target once, then launches it once inside the profiler's range. Throws CheckError where the
 /// result is wrong.
-void run_profiled(const ProfileTarget& target);
+void run_profiled(const OpTable& ops, const ProfileTarget& target);
 
 /// The command line with which `program` does that.
 std::vector<std::string> inside_command(const std::filesystem::path& program, const ProfileTarget& target);
@@ -36,7 +36,7 @@ std::vector<std::string> counters_command(const std::filesystem::path& program, 
                                           const std::vector<std::string>& metrics);
 
 /// Writes the kernel sources of a variant below a folder, under the names that their line tables hold.
-void write_sources(const ProfileTarget& target, const std::filesystem::path& folder);
+void write_sources(const OpTable& ops, const ProfileTarget& target, const std::filesystem::path& folder);
 
 /// The command as one line for a shell, quoted where needed.
 std::string shell_text(const std::vector<std::string>& command);

@@ -11,10 +11,10 @@ namespace {
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 double number(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
 
-/// A list of [name, value, label, unsaid], in order.
+/// A list of [name, value, label, omitted], in order.
 Json list_of(const Assignment& values) {
   Json list = Json::array();
-  for (const auto& entry : values) list.push_back({entry.name, entry.value, entry.label, entry.unsaid});
+  for (const auto& entry : values) list.push_back({entry.name, entry.value, entry.label, entry.omitted});
   return list;
 }
 

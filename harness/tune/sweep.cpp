@@ -10,11 +10,10 @@
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
 #include "harness/core/limits.h"
-#include "harness/results/sweep_name.h"
+#include "harness/results/sweep_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/sweep_settings.h"
 #include "harness/tune/yaml_reader.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -48,7 +47,8 @@ void check_size(const Op& op, const Problem& problem) {
 
 class Loader {
  public:
-  explicit Loader(const std::filesystem::path& path) : yaml_(path.string()), folder_(path.parent_path()) {
+  Loader(const OpTable& ops, const std::filesystem::path& path)
+      : ops_(ops), yaml_(path.string()), folder_(path.parent_path()) {
     sweep_.name = path.stem().string();
   }
 
@@ -99,7 +99,8 @@ class Loader {
       std::string wrong;
       bool fits = false;
       for (VariantChoice& choice : choices) {
-        std::vector<std::string> variables = {"dtype_bytes", "sms", "arch", "shared_per_block"};
+        std::vector<std::string> variables =
+            known_values(Problem{}, DeviceFacts{}).names;  // of every problem and device
         const auto add = [&](const std::string& name) {
           if (std::ranges::find(variables, name) == variables.end()) variables.push_back(name);
         };
@@ -118,12 +119,7 @@ class Loader {
   }
 
   const OpEntry& op_of(const YAML::Node& node, const std::string& name) const {
-    std::vector<std::string> known;
-    for (const OpEntry& entry : all_ops()) {
-      if (entry.op.name == name) return entry;
-      known.push_back(entry.op.name);
-    }
-    yaml_.fail(node, fmt::format("unknown op '{}'{}", brief(name), did_you_mean(name, known)));
+    return *yaml_.at(node, [&] { return &ops_.find(name); });
   }
 
   std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
@@ -143,18 +139,17 @@ class Loader {
   }
 
   VariantChoice choice_of(const YAML::Node& node, const OpEntry& entry, const std::string& name) const {
-    const auto it = std::ranges::find(entry.variants, name, &Variant::name);
-    if (it == entry.variants.end()) {
-      if (name == "cudnn" && entry.op.name.starts_with("attention_"))
-        yaml_.fail(node,
-                   fmt::format("op '{}' has no variant 'cudnn' here: this program was built without cuDNN "
-                               "(cmake -DCUDNN_ROOT=FOLDER)",
-                               entry.op.name));
+    const Variant* variant = entry.find_variant(name);
+    if (!variant) {
+      for (const OptionalVariant& optional : entry.optional_variants)
+        if (optional.name == name)
+          yaml_.fail(node, fmt::format("op '{}' has no variant '{}' here: {}", entry.op.name, name,
+                                       optional.why_missing));
       const auto known = names_of(entry.variants, &Variant::name);
       yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),
                                    did_you_mean(name, known, "it has")));
     }
-    return {.variant = &*it, .overrides = {}, .constraints = {}};
+    return {.variant = variant, .overrides = {}, .constraints = {}};
   }
 
   /// A name, or {name: {parameters: {...}, constraints: [...]}}.
@@ -304,7 +299,7 @@ class Loader {
 
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
-        for (Problem& problem : yaml_.at(node, [&] { return model.problems(dtype, batch); })) {
+        for (Problem& problem : yaml_.at(node, [&] { return model.problems(ops_, dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
           yaml_.at(node, [&] { check_size(entry.op, problem); });
@@ -343,6 +338,7 @@ class Loader {
         choices.push_back(std::move(choice));
   }
 
+  const OpTable& ops_;
   YamlReader yaml_;
   std::filesystem::path folder_;
   Sweep sweep_;
@@ -354,6 +350,6 @@ class Loader {
 
 }  // namespace
 
-Sweep load_sweep(const std::filesystem::path& path) { return Loader(path).load(); }
+Sweep load_sweep(const OpTable& ops, const std::filesystem::path& path) { return Loader(ops, path).load(); }
 
 }  // namespace warptune

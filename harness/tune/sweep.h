@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/core/space.h"
 #include "harness/measure/bench.h"
 #include "harness/search/budget.h"
@@ -41,6 +42,6 @@ struct Sweep {
 };
 
 /// Reads and checks everything. Throws InputError: "FILE:LINE: what is wrong and what would be right".
-Sweep load_sweep(const std::filesystem::path& path);
+Sweep load_sweep(const OpTable& ops, const std::filesystem::path& path);
 
 }  // namespace warptune

@@ -63,13 +63,14 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
 
 }  // namespace
 
-std::vector<Problem> ModelItem::problems(DType dtype, std::int64_t batch) const {
+std::vector<Problem> ModelItem::problems(const OpTable& ops, DType dtype, std::int64_t batch) const {
   std::vector<Problem> all;
   const auto append = [&](const std::vector<Problem>& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
-  if (!contexts.empty()) append(decode_problems(model, dtype, static_cast<int>(batch), contexts, kv));
-  if (!prompt_lens.empty()) append(prefill_problems(model, dtype, static_cast<int>(batch), prompt_lens, kv));
+  if (!contexts.empty()) append(decode_problems(ops, model, dtype, static_cast<int>(batch), contexts, kv));
+  if (!prompt_lens.empty())
+    append(prefill_problems(ops, model, dtype, static_cast<int>(batch), prompt_lens, kv));
   return all;
 }
 

@@ -4,7 +4,7 @@
 #include <regex>
 #include <vector>
 
-#include "harness/core/problem.h"
+#include "harness/core/op_table.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
 #include "harness/tune/yaml_reader.h"
@@ -17,7 +17,7 @@ struct ModelItem {
   KvFormat kv;
 
   /// The problems of the decode step at each context and of the prefill of each length.
-  std::vector<Problem> problems(DType dtype, std::int64_t batch) const;
+  std::vector<Problem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;
 };
 
 /// A model that is no preset is a checkpoint below `folder`, the folder of the sweep's file. Throws

@@ -66,6 +66,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   }
   fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
+  if (const std::string note = kind.family_note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
              problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,
              kind.arch);

@@ -6,7 +6,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/pattern.h"
-#include "variants/table.h"
 
 namespace warptune {
 
@@ -21,11 +20,11 @@ std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem)
   return chosen;
 }
 
-Sweep winners_sweep(const std::vector<Winner>& winners, const std::string& name, const BenchOptions& options,
-                    std::vector<std::string>& left_out) {
+Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
+                    const BenchOptions& options, std::vector<std::string>& left_out) {
   Sweep sweep{.name = name};
   for (const Winner& winner : winners) try {
-      const OpEntry& entry = find_op(winner.problem.op);
+      const OpEntry& entry = ops.find(winner.problem.op);
       const Variant& variant = entry.variant(winner.variant);
       parse_config(variant, winner.config.str());  // every parameter is there, and no other
       SweepItem item{.entry = &entry,

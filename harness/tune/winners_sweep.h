@@ -14,7 +14,7 @@ std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem)
 
 /// Skips winners whose op, variant or configuration this program does not know, and adds each with the reason
 /// to `left_out`.
-Sweep winners_sweep(const std::vector<Winner>& winners, const std::string& name, const BenchOptions& options,
-                    std::vector<std::string>& left_out);
+Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
+                    const BenchOptions& options, std::vector<std::string>& left_out);
 
 }  // namespace warptune

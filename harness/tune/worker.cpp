@@ -14,7 +14,6 @@
 
 #include "harness/core/error.h"
 #include "harness/tune/protocol.h"
-#include "variants/table.h"
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -98,20 +97,20 @@ bool same_options(const BenchOptions& a, const BenchOptions& b) {
 /// The bench of the current problem. Another problem replaces it: two may not fit the memory.
 class Benches {
  public:
-  explicit Benches(Device& device) : device_(device) {}
+  Benches(const OpTable& ops, Device& device) : ops_(ops), device_(device) {}
 
   Measurement run(const Job& job) {
     inject_fault(job.config.str());
     open(job.problem, job.options);
     return failure_ ? *failure_
-                    : bench_->run(find_op(job.problem.op).variant(job.variant), job.config, job.best_us);
+                    : bench_->run(ops_.find(job.problem.op).variant(job.variant), job.config, job.best_us);
   }
 
   std::vector<FinalistTimes> run(const FinalistsJob& job) {
     std::vector<Finalist> finalists;
     for (const auto& entry : job.finalists) {
       inject_fault("finalist " + entry.config.str());
-      finalists.push_back({&find_op(job.problem.op).variant(entry.variant), entry.config});
+      finalists.push_back({&ops_.find(job.problem.op).variant(entry.variant), entry.config});
     }
     open(job.problem, job.options);
     if (failure_) return std::vector<FinalistTimes>(finalists.size(), {*failure_, *failure_, *failure_});
@@ -128,7 +127,7 @@ class Benches {
     }
     if (!bench_ && !failure_) {
       try {
-        bench_ = std::make_unique<Bench>(device_, find_op(problem.op), problem, options);
+        bench_ = std::make_unique<Bench>(device_, ops_.find(problem.op), problem, options);
       } catch (const ResourceError& e) {
         failure_ = Measurement{.status = Status::resource, .detail = e.what()};
       } catch (const std::bad_alloc&) {
@@ -138,6 +137,7 @@ class Benches {
     }
   }
 
+  const OpTable& ops_;
   Device& device_;
   Problem problem_;
   BenchOptions options_;
@@ -181,7 +181,7 @@ Json error_of(const std::exception& e, bool input) {
 
 }  // namespace
 
-int run_worker(const std::string& which, int in, int out) {
+int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
 #ifdef __linux__
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlives the program that started it
 #endif
@@ -190,7 +190,7 @@ int run_worker(const std::string& which, int in, int out) {
   try {
     device = open_device(which);
     lines.write(tagged("hello", to_json(device->facts())));
-    Benches benches(*device);
+    Benches benches(ops, *device);
     News news(*device);
     while (const auto line = lines.read()) {
       const Json message = Json::parse(*line);

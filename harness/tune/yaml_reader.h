@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {

@@ -14,6 +14,7 @@
 #include "harness/core/error.h"
 #include "harness/core/facts.h"
 #include "harness/tune/schedule.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -140,7 +141,7 @@ TEST(Docs, TheSweepsOfDocumentsAndScriptsLoad) {
       const fs::path sweep = fs::path(::testing::TempDir()) / (file.stem().string() + ".yaml");
       std::ofstream(sweep) << (*it)[1] << '\n';
       try {
-        const Sweep loaded = load_sweep(sweep);
+        const Sweep loaded = load_sweep(ops(), sweep);
         const DeviceFacts facts =
             loaded.device == "host" ? DeviceFacts{.name = "host", .sms = 2} : known_device("sm_90a");
         EXPECT_FALSE(make_schedule(loaded, facts).empty()) << file;

@@ -8,10 +8,11 @@
 
 #include "harness/core/error.h"
 #include "harness/llama/golden.h"
-#include "harness/llama/page_allocator.h"
+#include "harness/llama/kv_cache.h"
 #include "harness/llama/prompts.h"
 #include "tests/llama/reference_llama.h"
 #include "tests/llama/small_models.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -32,7 +33,7 @@ struct Checkpoint {
         weights(load_weights(*device, config, dtype, folder)) {}
 
   Agreement check(const KvFormat& kv, bool fused, bool naive, const Golden& against) {
-    PlanBook book(*device, {.naive = naive});
+    PlanBook book(ops(), *device, {.naive = naive});
     Model model(*device, config, weights, book,
                 {.batch = static_cast<int>(golden.prompts.size()),
                  .capacity = 80,
@@ -154,7 +155,7 @@ std::vector<std::vector<float>> logits_of(const KvFormat& kv, const ModelConfig&
                                           int capacity, bool twice = false) {
   const auto device = open_device("host");
   const Weights weights = random_weights(*device, config, DType::fp32, 3);
-  PlanBook book(*device, {});
+  PlanBook book(ops(), *device, {});
   Model model(
       *device, config, weights, book,
       {.batch = static_cast<int>(prompts.size()), .capacity = capacity, .max_steps = steps, .kv = kv});

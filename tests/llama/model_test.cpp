@@ -12,6 +12,7 @@
 #include "harness/llama/golden.h"
 #include "harness/llama/prompts.h"
 #include "tests/llama/small_models.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -27,7 +28,7 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
   const ModelConfig config = read_model_config(folder / "config.json");
   const Golden golden = read_golden(folder / "golden.safetensors");
   const Weights weights = load_weights(*device, config, dtype, folder);
-  PlanBook book(*device, {.naive = naive});
+  PlanBook book(ops(), *device, {.naive = naive});
   Model model(*device, config, weights, book,
               {.batch = static_cast<int>(golden.prompts.size()),
                .capacity = 80,

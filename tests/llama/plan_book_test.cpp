@@ -27,7 +27,9 @@ struct Heard {
   }
 };
 
-std::string sources_of(const Winner& winner) { return source_hash(Compiler(KernelSources(), {}), winner); }
+std::string sources_of(const Winner& winner) {
+  return source_hash(Compiler(KernelSources(), {}), ops(), winner);
+}
 
 /// As if tuned here and now.
 Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1,
@@ -43,9 +45,10 @@ Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config conf
 TEST(PlanBook, TakesExactWisdomSilently) {
   const auto device = open_device("host");
   Heard heard;
-  PlanBook book(*device, {.wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}}, 7),
-                          .has_wisdom = true,
-                          .tell = heard.ear()});
+  PlanBook book(ops(), *device,
+                {.wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}}, 7),
+                 .has_wisdom = true,
+                 .tell = heard.ear()});
   const auto entry = book.get(norm(4));
   EXPECT_EQ(entry->variant, "host_threaded");
   EXPECT_EQ(entry->config["threads"], 1);
@@ -58,7 +61,7 @@ TEST(PlanBook, TakesExactWisdomSilently) {
 TEST(PlanBook, SaysOnceThatItTakesTheNearest) {
   const auto device = open_device("host");
   Heard heard;
-  PlanBook book(*device,
+  PlanBook book(ops(), *device,
                 {.wisdom = wisdom_of(norm(4), "host_naive", {}), .has_wisdom = true, .tell = heard.ear()});
   EXPECT_EQ(book.get(norm(6))->variant, "host_naive");
   book.get(norm(6));
@@ -76,7 +79,7 @@ TEST(PlanBook, ProblemsWithFeaturesTakeThePlainWinnerWhereItCan) {
   };
   const Problem plain = find_op("attention_decode").op.problem(dims, DType::fp32);
   const auto book_of = [&](const Problem& tuned, Heard& heard) {
-    return PlanBook(*device,
+    return PlanBook(ops(), *device,
                     {.wisdom = wisdom_of(tuned, "host_naive", {}), .has_wisdom = true, .tell = heard.ear()});
   };
   Heard taken, refused, other;
@@ -101,7 +104,7 @@ TEST(PlanBook, WisdomThatCannotRunFallsBackToADefault) {
                                         {"host_threaded", {{"threads", 4096}}},
                                         {"host_threaded", {}}}) {
     Heard heard;
-    PlanBook book(*device,
+    PlanBook book(ops(), *device,
                   {.wisdom = wisdom_of(norm(4), variant, config), .has_wisdom = true, .tell = heard.ear()});
     EXPECT_EQ(book.get(norm(4))->variant, "host_threaded");
     EXPECT_EQ(heard.notes.size(), 1u);
@@ -112,14 +115,14 @@ TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAskedFor) {
   const auto device = open_device("host");
   const Wisdom wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef");
   Heard refused;
-  PlanBook strict(*device, {.wisdom = wisdom, .has_wisdom = true, .tell = refused.ear()});
+  PlanBook strict(ops(), *device, {.wisdom = wisdom, .has_wisdom = true, .tell = refused.ear()});
   EXPECT_EQ(strict.get(norm(4))->variant, "host_threaded") << "a default";
   EXPECT_EQ(strict.expected_us(norm(4)), std::nullopt);
   ASSERT_EQ(refused.notes.size(), 1u);
   EXPECT_EQ(refused.notes[0],
             norm(4).key() + ": the wisdom is not taken: tuned on other code of its kernels");
   Heard used;
-  PlanBook lenient(*device,
+  PlanBook lenient(ops(), *device,
                    {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use, .tell = used.ear()});
   EXPECT_EQ(lenient.get(norm(4))->variant, "host_naive");
   EXPECT_EQ(used.notes, std::vector<std::string>{"the wisdom was tuned on other code of its kernels"});
@@ -134,7 +137,7 @@ TEST(PlanBook, AnotherToolkitIsSaidOnce) {
                 .variant = "host_naive",
                 .source_hash = sources_of({.problem = norm(tokens), .variant = "host_naive"})});
   Heard heard;
-  PlanBook book(*device, {.wisdom = wisdom, .has_wisdom = true, .tell = heard.ear()});
+  PlanBook book(ops(), *device, {.wisdom = wisdom, .has_wisdom = true, .tell = heard.ear()});
   EXPECT_EQ(book.get(norm(4))->variant, "host_naive");
   EXPECT_EQ(book.get(norm(8))->variant, "host_naive");
   ASSERT_EQ(heard.notes.size(), 1u);
@@ -143,15 +146,16 @@ TEST(PlanBook, AnotherToolkitIsSaidOnce) {
 
 TEST(PlanBook, OverridesAndNaive) {
   const auto device = open_device("host");
-  PlanBook naive(*device, {.naive = true});
+  PlanBook naive(ops(), *device, {.naive = true});
   EXPECT_EQ(naive.get(norm(4))->variant, "host_naive");
   EXPECT_EQ(naive.plan_set(), "naive");
-  PlanBook book(*device, {.overrides = {parse_plan_override("rms_norm=host_threaded:threads=1")}});
+  PlanBook book(ops(), *device,
+                {.overrides = {parse_plan_override(ops(), "rms_norm=host_threaded:threads=1")}});
   EXPECT_EQ(book.get(norm(4))->config["threads"], 1);
   EXPECT_EQ(book.plan_set().substr(0, 10), "overrides-");
   for (const char* text : {"rms_norm", "=x", "nope=naive", "rms_norm=nope", "rms_norm=host_threaded:block=1",
                            "rms_norm=host_threaded:threads=x"})
-    EXPECT_THROW(parse_plan_override(text), InputError) << text;
+    EXPECT_THROW(parse_plan_override(ops(), text), InputError) << text;
 }
 
 TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
@@ -159,24 +163,25 @@ TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
   const Wisdom wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}});
   const Problem other =
       find_op("swiglu").op.problem(Assignment{{"tokens", 4}, {"intermediate", 64}}, DType::fp32);
-  PlanBook book(*device, {.wisdom = wisdom, .has_wisdom = true});
+  PlanBook book(ops(), *device, {.wisdom = wisdom, .has_wisdom = true});
   EXPECT_EQ(book.plan_set(), "default") << "no plan is made yet";
   book.get(norm(4));
   book.get(norm(6));
-  EXPECT_EQ(book.plan_set(), "tuned");
+  EXPECT_EQ(book.plan_set(), "tuned+1near");
   EXPECT_TRUE(book.untuned().empty());
   book.get(other);
-  EXPECT_EQ(book.plan_set(), "tuned-2-of-3");
+  EXPECT_EQ(book.plan_set(), "tuned+1near+1default");
   EXPECT_EQ(book.plan_sources(), "1 exact, 1 nearest, 1 default");
   EXPECT_EQ(book.untuned(), std::vector{other.key()});
 
-  PlanBook quiet(*device, {.wisdom = wisdom, .has_wisdom = true});
+  PlanBook quiet(ops(), *device, {.wisdom = wisdom, .has_wisdom = true});
   quiet.get(norm(4));
   quiet.get(other, true);
   EXPECT_EQ(quiet.plan_set(), "tuned") << "what is too small for a remark does not count";
 
   PlanBook refused(
-      *device, {.wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef"), .has_wisdom = true});
+      ops(), *device,
+      {.wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef"), .has_wisdom = true});
   refused.get(norm(4));
   EXPECT_EQ(refused.plan_set(), "default");
 }
@@ -184,7 +189,7 @@ TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
 TEST(PlanBook, AnOverrideThatNoPlanTookIsAnError) {
   const auto device = open_device("host");
   const auto error_of = [&](const std::string& text) -> std::string {
-    PlanBook book(*device, {.overrides = {parse_plan_override(text)}});
+    PlanBook book(ops(), *device, {.overrides = {parse_plan_override(ops(), text)}});
     book.get(norm(4));
     try {
       book.require_overrides();
@@ -216,7 +221,8 @@ class SmallDevice : public testing::ForwardingDevice {
 
 TEST(PlanBook, AnOverrideThatTheDeviceCannotHoldIsAnErrorWithItsProblem) {
   SmallDevice device(open_device("host"));
-  PlanBook book(device, {.overrides = {parse_plan_override("rms_norm=host_threaded:threads=1")}});
+  PlanBook book(ops(), device,
+                {.overrides = {parse_plan_override(ops(), "rms_norm=host_threaded:threads=1")}});
   EXPECT_NE(book.get(norm(4))->variant, "host_threaded");
   try {
     book.require_overrides();
@@ -230,7 +236,7 @@ TEST(PlanBook, AnOverrideThatTheDeviceCannotHoldIsAnErrorWithItsProblem) {
 
 TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
   const std::vector<std::int64_t> contexts = {256, 4096};
-  const auto problems = decode_problems(preset("llama2-7b"), DType::bf16, 1, contexts);
+  const auto problems = decode_problems(ops(), preset("llama2-7b"), DType::bf16, 1, contexts);
   const auto count = [&](const std::string& op) {
     return std::ranges::count_if(problems, [&](const Problem& p) { return p.op == op; });
   };
@@ -243,7 +249,7 @@ TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
 
 TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
   const std::vector<std::int64_t> lengths = {512, 2048};
-  const auto problems = prefill_problems(preset("llama3-8b"), DType::bf16, 1, lengths);
+  const auto problems = prefill_problems(ops(), preset("llama3-8b"), DType::bf16, 1, lengths);
   const auto has = [&](const std::string& start) {
     return std::ranges::any_of(problems, [&](const Problem& p) { return p.key().starts_with(start); });
   };
@@ -254,7 +260,7 @@ TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
 }
 
 TEST(ModelProblems, SayHowTheCacheIsKept) {
-  const ModelProblems of(preset("llama3-8b"), DType::bf16,
+  const ModelProblems of(ops(), preset("llama3-8b"), DType::bf16,
                          {.quantised = DType::int8, .page_size = 16, .window = 1024});
   EXPECT_EQ(of.rope_append(1, 1).key(),
             "rope_append[tokens=1,q_heads=32,kv_heads=8,head_dim=128,batch=1,style=half_split,scaling=none,"
@@ -264,7 +270,7 @@ TEST(ModelProblems, SayHowTheCacheIsKept) {
                    "kv_dtype=int8,kv_scale=token,page_size=16,window=1024,dtype=bf16]"));
   EXPECT_TRUE(ends(of.attention_decode(1, 1024, true), "kv_scale=token,page_size=16,dtype=bf16]"))
       << "a window that the context does not fill is none";
-  const ModelProblems window(preset("llama3-8b"), DType::bf16, {.window = 1024});
+  const ModelProblems window(ops(), preset("llama3-8b"), DType::bf16, {.window = 1024});
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 2048, false), "uneven=no,window=1024,dtype=bf16]"));
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 1024, false), "uneven=no,dtype=bf16]"));
 }

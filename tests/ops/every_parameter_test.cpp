@@ -105,7 +105,7 @@ std::vector<Coverage> coverage() {
 
 TEST(EveryParameter, HasAProblemForEachOfItsValues) {
   const auto all = coverage();
-  for (const OpEntry& entry : all_ops()) {
+  for (const OpEntry& entry : ops()) {
     const auto it = std::ranges::find(all, entry.op.name, &Coverage::op);
     if (it == all.end()) {
       ADD_FAILURE() << entry.op.name;

@@ -23,11 +23,11 @@ Problem decode(std::int64_t batch, std::int64_t kv_heads, std::int64_t context) 
 
 TEST(TileTable, EveryExampleHasADefaultThatSweepsTryToo) {
   for (const char* arch : {"sm_80", "sm_90a"})
-    for (Problem problem : tile_examples())
+    for (Problem problem : tile_examples(ops()))
       for (const DType dtype : {DType::bf16, DType::fp16}) {
         problem.dtype = dtype;
         const DeviceFacts facts = known_device(arch);
-        const auto tiles = default_tiles(problem, facts);
+        const auto tiles = ops().default_tiles(problem, facts);
         ASSERT_FALSE(tiles.empty()) << arch << " " << problem.key();
         for (const DefaultTile& tile : tiles) {
           EXPECT_EQ(Space(*tile.variant, problem, facts).broken_constraint(tile.config), std::nullopt);
@@ -40,22 +40,22 @@ TEST(TileTable, EveryExampleHasADefaultThatSweepsTryToo) {
 TEST(TileTable, EveryRowIsTheDefaultOfAnExample) {
   std::set<const Tile*> shown;
   for (const char* arch : {"sm_80", "sm_90a"})
-    for (const Problem& problem : tile_examples())
-      if (const auto tiles = default_tiles(problem, known_device(arch)); !tiles.empty())
+    for (const Problem& problem : tile_examples(ops()))
+      if (const auto tiles = ops().default_tiles(problem, known_device(arch)); !tiles.empty())
         shown.insert(tiles[0].tile);
-  for (const Tile& tile : tile_table())
+  for (const Tile& tile : ops().tiles())
     EXPECT_TRUE(shown.contains(&tile)) << tile.variant << " where " << tile.when << ": " << tile.config;
 }
 
 TEST(TileTable, NothingIsSaidToBeMeasuredOnTheA100) {
-  for (const Problem& problem : tile_examples())
-    for (const DefaultTile& tile : default_tiles(problem, known_device("sm_80")))
+  for (const Problem& problem : tile_examples(ops()))
+    for (const DefaultTile& tile : ops().default_tiles(problem, known_device("sm_80")))
       EXPECT_TRUE(tile.origin().ends_with("; not measured")) << tile.origin();
 }
 
 TEST(TileTable, SplitsFillTheDevice) {
   const auto blocks = [](const Problem& p) {
-    const Config config = default_tiles(p, known_device("sm_80")).at(0).config;
+    const Config config = ops().default_tiles(p, known_device("sm_80")).at(0).config;
     return config["splits"] * p["batch"] * p["kv_heads"];
   };
   EXPECT_EQ(blocks(decode(1, 8, 32768)), 216) << "two blocks of 4 warps on each of 108 multiprocessors";
@@ -66,10 +66,10 @@ TEST(TileTable, SplitsFillTheDevice) {
 
 TEST(TileTable, HasNothingForOtherOpsAndDevices) {
   DeviceFacts host;
-  EXPECT_TRUE(default_tiles(decode(1, 8, 4096), host).empty());
+  EXPECT_TRUE(ops().default_tiles(decode(1, 8, 4096), host).empty());
   const Problem norm = find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 64}}, DType::bf16);
-  EXPECT_TRUE(default_tiles(norm, known_device("sm_80")).empty());
-  const auto only = default_tiles(decode(1, 8, 4096), known_device("sm_80"), "split_seq");
+  EXPECT_TRUE(ops().default_tiles(norm, known_device("sm_80")).empty());
+  const auto only = ops().default_tiles(decode(1, 8, 4096), known_device("sm_80"), "split_seq");
   ASSERT_EQ(only.size(), 1u);
   EXPECT_EQ(only[0].variant->name, "split_seq");
 }

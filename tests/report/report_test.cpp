@@ -13,6 +13,7 @@
 #include "harness/report/summary.h"
 #include "harness/results/csv.h"
 #include "harness/results/sweep_row.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -163,7 +164,7 @@ TEST(Report, AProblemTimedHotAloneIsShownHot) {
 
 TEST(Report, AStepIsItsWinnersTimesTheirLaunches) {
   const ResultsSet set = read_results({sample_results()});
-  const auto steps = steps_of(set, winners_of(set));
+  const auto steps = steps_of(ops(), set, winners_of(set));
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0].us_per_token, 3639.6);
   const auto part = [&](const std::string& role) {
@@ -202,7 +203,7 @@ void expect_text(const std::string& html, const std::string& text) {
 
 TEST(Report, ThePageHoldsAllAndNeedsNoNetwork) {
   const std::string html =
-      without_breaks(report_page(read_results({sample_results()}), "A & B </script><b>"));
+      without_breaks(report_page(ops(), read_results({sample_results()}), "A & B </script><b>"));
   expect_text(html, "<title>A &amp; B &lt;/script&gt;&lt;b&gt;</title>");
   for (const char* text : {kNorm, kLinear, "block=128,vec=4", "warps=4,rows=2", ">1.688</td>", ">8.125</td>",
                            "88.2 %", "14.25 ×", "1.42 ×", "\"us_per_token\":3639.6"})
@@ -260,7 +261,7 @@ TEST(Report, RendersInABrowserWithoutAnError) {
   std::ofstream(folder / "broken.html") << "<p>x</p><script>nothing.at.all;</script>";
   ASSERT_EQ(render(folder / "broken.html").console.size(), 1u) << "this test would not see an error";
 
-  std::ofstream(folder / "report.html") << report_page(read_results({sample_results()}), "Sample");
+  std::ofstream(folder / "report.html") << report_page(ops(), read_results({sample_results()}), "Sample");
   const Rendered page = render(folder / "report.html");
   EXPECT_TRUE(page.console.empty()) << page.console.front();
   expect_text(page.dom, "data-drawn=\"yes\"");

@@ -35,8 +35,8 @@ class CodeIdentity : public testing::Test {
     fs::create_directories(kernels_);
     fs::copy(fs::path(SOURCE_ROOT) / "kernels", kernels_, fs::copy_options::recursive);
     const Compiler compiler(KernelSources(kernels_), {});
-    winner_.source_hash = source_hash(compiler, winner_);
-    winner_.code_hash = code_hash(compiler, winner_);
+    winner_.source_hash = source_hash(compiler, ops(), winner_);
+    winner_.code_hash = code_hash(compiler, find_op("rms_norm"), winner_);
     ASSERT_EQ(winner_.code_hash.size(), 16u);
   }
   void edit(const std::string& file, const std::function<std::string(std::string)>& change) {
@@ -59,10 +59,10 @@ class CodeIdentity : public testing::Test {
   }
   Judgement judged(const Provenance& here = kHere) const {
     const Compiler compiler(KernelSources(kernels_), {});
-    return judge(winner_, here, code_now(compiler, winner_));
+    return judge(winner_, here, code_now(compiler, ops(), winner_));
   }
   bool sources_are_same() const {
-    return source_hash(Compiler(KernelSources(kernels_), {}), winner_) == winner_.source_hash;
+    return source_hash(Compiler(KernelSources(kernels_), {}), ops(), winner_) == winner_.source_hash;
   }
 
   static inline const Provenance kHere{"NVIDIA A100", "sm_80", "580.1", "13.0", "abc"};

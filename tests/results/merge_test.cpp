@@ -11,6 +11,7 @@
 #include "harness/results/samples_file.h"
 #include "harness/results/source_hash.h"
 #include "tests/sweep_rows.h"
+#include "variants/table.h"
 
 namespace {
 
@@ -64,11 +65,12 @@ class Merge : public ::testing::Test {
   const Provenance here_{"host", "x86_64", "", "", "abc"};
   const Winner winner_{.problem = {"rms_norm", {{"tokens", 1}, {"hidden", 8}}, DType::fp32},
                        .variant = "host_naive"};
-  const std::string now_ = source_hash(Compiler(KernelSources(), {}), winner_);
+  const std::string now_ = source_hash(Compiler(KernelSources(), {}), ops(), winner_);
 };
 
 TEST_F(Merge, CountsRowsOfSweepsAlone) {
-  const MergeCounts counts = merge_results({results("a", 1, now_), results("b", 2, now_)}, folder_ / "all");
+  const MergeCounts counts =
+      merge_results(ops(), {results("a", 1, now_), results("b", 2, now_)}, folder_ / "all");
   EXPECT_EQ(counts.rows, 2u);
   EXPECT_EQ(counts.files, 1u);
   EXPECT_EQ(counts.winners, 1u);
@@ -76,16 +78,16 @@ TEST_F(Merge, CountsRowsOfSweepsAlone) {
 }
 
 TEST_F(Merge, KeepsTheFasterOfFreshWinners) {
-  merge_results({results("slow", 2, now_), results("fast", 1, now_)}, folder_ / "all");
+  merge_results(ops(), {results("slow", 2, now_), results("fast", 1, now_)}, folder_ / "all");
   EXPECT_EQ(kept(), "fast");
 }
 
 TEST_F(Merge, KeepsAFreshWinnerBeforeAStaleOne) {
   const fs::path stale = results("stale", 1, "edited since"), fresh = results("fresh", 2, now_);
-  merge_results({stale, fresh}, folder_ / "all");
+  merge_results(ops(), {stale, fresh}, folder_ / "all");
   EXPECT_EQ(kept(), "fresh");
   fs::remove_all(folder_ / "all");
-  merge_results({fresh, stale}, folder_ / "all");
+  merge_results(ops(), {fresh, stale}, folder_ / "all");
   EXPECT_EQ(kept(), "fresh");
 }
 
@@ -102,7 +104,7 @@ TEST_F(Merge, KeepsTheTimesOfBothWinners) {
   const fs::path fast = with_times("fast", 1, 2), slow = with_times("slow", 3, 4);
   for (const auto& order : {std::vector{fast, slow}, std::vector{slow, fast}}) {
     fs::remove_all(folder_ / "all");
-    merge_results(order, folder_ / "all");
+    merge_results(ops(), order, folder_ / "all");
     EXPECT_EQ(kept(), "fast");
     const Winner winner = Wisdom::load(folder_ / "all" / "host" / "wisdom.json").winners().at(0);
     ASSERT_EQ(winner.times.size(), 1u);
@@ -115,7 +117,7 @@ TEST_F(Merge, KeepsTheTimesOfBothWinners) {
 TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
   const fs::path good = results("good", 1, now_), bad = results("bad", 1, now_);
   write_csv(bad / "host" / "sweep.csv", sweep_columns(), {sweep_fields({{"schema", "2"}})});
-  EXPECT_THROW(merge_results({good, bad}, folder_ / "all"), InputError);
+  EXPECT_THROW(merge_results(ops(), {good, bad}, folder_ / "all"), InputError);
   EXPECT_FALSE(fs::exists(folder_ / "all"));
 }
 
@@ -123,17 +125,17 @@ TEST_F(Merge, TakesNoRowsFromUnderASweepThatAppends) {
   const fs::path out = results("all", 1, now_), more = results("more", 2, now_);
   {
     const Journal held(out / "host" / "sweep.journal");
-    EXPECT_THROW(merge_results({more}, out), InputError);
+    EXPECT_THROW(merge_results(ops(), {more}, out), InputError);
   }
   EXPECT_EQ(read_csv(out / "host" / "sweep.csv").size(), 1u);
-  EXPECT_EQ(merge_results({more}, out).rows, 2u);
+  EXPECT_EQ(merge_results(ops(), {more}, out).rows, 2u);
 }
 
 TEST_F(Merge, HoldsTheJournalUntilTheRowsAreReplaced) {
   const fs::path out = folder_ / "all", more = results("more", 2, now_);
   Journal(more / "host" / "sweep.journal").add("more", {});
   replaced.clear();
-  merge_results({more}, out);
+  merge_results(ops(), {more}, out);
   EXPECT_EQ(replaced[out / "host" / "sweep.csv"], "journal held");
 }
 

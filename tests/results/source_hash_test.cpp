@@ -23,12 +23,12 @@ const Variant* vendor_variant() {
 TEST(SourceHash, OfKernelsIsTheCompilersAlone) {
   // Rows and winners that were recorded hang on it.
   const Variant& variant = find_op("rms_norm").variant("vectorized");
-  EXPECT_EQ(source_hash(kCompiler, "rms_norm", variant), kCompiler.source_hash(variant));
+  EXPECT_EQ(source_hash(kCompiler, find_op("rms_norm"), variant), kCompiler.source_hash(variant));
 }
 
 TEST(SourceHash, OfHostVariantsIsThatOfTheirOpsFiles) {
   const auto of = [](const char* op, const char* variant) {
-    return source_hash(kCompiler, op, find_op(op).variant(variant));
+    return source_hash(kCompiler, find_op(op), find_op(op).variant(variant));
   };
   EXPECT_EQ(of("rms_norm", "host_naive"), of("rms_norm", "host_threaded"));
   EXPECT_NE(of("rms_norm", "host_naive"), of("softmax", "host_naive"));
@@ -38,18 +38,18 @@ TEST(SourceHash, OfHostVariantsIsThatOfTheirOpsFiles) {
 TEST(SourceHash, OfALibraryHoldsItsVersion) {
   const Variant* vendor = vendor_variant();
   if (!vendor) GTEST_SKIP() << "built without a vendor's library";
-  EXPECT_NE(source_hash(kCompiler, "linear", *vendor),
-            source_hash(kCompiler, "linear", find_op("linear").variant("host_naive")));
+  EXPECT_NE(source_hash(kCompiler, find_op("linear"), *vendor),
+            source_hash(kCompiler, find_op("linear"), find_op("linear").variant("host_naive")));
 }
 
 TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
   for (const Variant& variant : find_op("attention_decode").variants) {
     if (variant.stages.empty() || !calls_library(variant)) continue;
-    const std::string hash = source_hash(kCompiler, "attention_decode", variant);
+    const std::string hash = source_hash(kCompiler, find_op("attention_decode"), variant);
     EXPECT_NE(hash, kCompiler.source_hash(variant));
     Variant other = variant;
     std::erase_if(other.stages, [](const Stage& stage) { return !stage.library; });
-    EXPECT_NE(hash, source_hash(kCompiler, "attention_decode", other)) << "without its kernels";
+    EXPECT_NE(hash, source_hash(kCompiler, find_op("attention_decode"), other)) << "without its kernels";
     return;
   }
   GTEST_SKIP() << "built without a vendor's library";
@@ -57,12 +57,12 @@ TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
 
 TEST(SourceHash, OfAVariantThatIsGoneIsEmpty) {
   const auto of = [](const char* op, const char* variant) {
-    return source_hash(kCompiler, Winner{.problem = {op, {}, DType::fp32}, .variant = variant});
+    return source_hash(kCompiler, ops(), Winner{.problem = {op, {}, DType::fp32}, .variant = variant});
   };
   EXPECT_EQ(of("rms_norm", "no_such"), "");
   EXPECT_EQ(of("no_such", "naive"), "");
   EXPECT_EQ(of("rms_norm", "host_naive"),
-            source_hash(kCompiler, "rms_norm", find_op("rms_norm").variant("host_naive")));
+            source_hash(kCompiler, find_op("rms_norm"), find_op("rms_norm").variant("host_naive")));
 }
 
 /// The generated table of a tree with one op.

@@ -72,38 +72,6 @@ TEST(Wisdom, TimesOfTheSameSourcesAreJoined) {
   EXPECT_EQ(times, (std::vector{other, plain})) << "and those with other parameters";
 }
 
-TEST(Wisdom, NothingNearIsNoMatch) {
-  const Wisdom::Match none = Wisdom(kHere).find(attention(1, 256).problem, kHere);
-  EXPECT_EQ(none.winner, nullptr);
-  EXPECT_FALSE(none.exact);
-}
-
-TEST(Wisdom, NearestKeepsToItsRules) {
-  Wisdom wisdom;
-  wisdom.put(attention(1, 256));
-  wisdom.put(attention(1, 1024));
-  const auto nearest = [&](const Problem& problem) { return wisdom.find(problem, kHere).winner; };
-  const auto context_of = [](const Winner* w) { return w ? w->problem["context"] : 0; };
-  EXPECT_EQ(context_of(nearest(attention(1, 300).problem)), 256);
-  EXPECT_EQ(context_of(nearest(attention(1, 8192).problem)), 1024);
-  EXPECT_EQ(nearest(attention(1, 8193).problem), nullptr);        // beyond a factor of 8
-  EXPECT_EQ(nearest(attention(9, 256).problem), nullptr);         // beyond a factor of 8
-  EXPECT_EQ(nearest(attention(1, 256, "dsx").problem), nullptr);  // another label
-}
-
-TEST(Wisdom, LeavesOutOneProblem) {
-  Wisdom wisdom;
-  wisdom.put(attention(1, 256));
-  wisdom.put(attention(1, 1024));
-  const Problem problem = attention(1, 256).problem, other = attention(1, 300).problem;
-  const Wisdom::Match near = wisdom.find(problem, kHere, &problem);
-  ASSERT_NE(near.winner, nullptr);
-  EXPECT_FALSE(near.exact);
-  EXPECT_EQ(near.winner->problem["context"], 1024);
-  EXPECT_EQ(wisdom.find(other, kHere, &problem).winner->problem["context"], 1024);
-  EXPECT_TRUE(wisdom.find(problem, kHere, &other).exact);
-}
-
 TEST(Wisdom, SaysWhatIsWrongWithAFile) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "bad_wisdom.json";
   const auto message = [&](const std::string& text) {

@@ -23,13 +23,13 @@ ProfileTarget host_target() {
           .device = "host"};
 }
 
-TEST(Profile, LaunchesOnTheHost) { EXPECT_NO_THROW(run_profiled(host_target())); }
+TEST(Profile, LaunchesOnTheHost) { EXPECT_NO_THROW(run_profiled(ops(), host_target())); }
 
 TEST(Profile, RefusesWhatAConstraintExcludes) {
   ProfileTarget target = host_target();
   target.variant = "host_threaded";
   target.config = {{"threads", 99}};
-  EXPECT_THROW(run_profiled(target), InputError);
+  EXPECT_THROW(run_profiled(ops(), target), InputError);
 }
 
 TEST(Profile, NamesTheCommands) {
@@ -57,7 +57,7 @@ TEST(Profile, WritesSourcesUnderTheNamesOfTheLineTable) {
   target.variant = cuda->name;
   const fs::path folder = fs::path(::testing::TempDir()) / "profile_sources";
   fs::remove_all(folder);
-  write_sources(target, folder);
+  write_sources(ops(), target, folder);
   EXPECT_TRUE(fs::exists(folder / cuda->stages.front().file));
   EXPECT_TRUE(fs::exists(folder / "common" / "numeric.cuh"));
 }
@@ -90,7 +90,7 @@ TEST(Profile, GpuReportHoldsOneKernel) {
   target.config = Space(*variant, target.problem, device->facts()).configs().front();
   const fs::path folder = fs::path(::testing::TempDir()) / "profile_gpu";
   fs::remove_all(folder);
-  write_sources(target, folder / "sources");
+  write_sources(ops(), target, folder / "sources");
   const char* elsewhere = std::getenv("WARPTUNE_PROGRAM");  // where the tests run on another machine
   auto command = profiler_command("ncu", elsewhere ? elsewhere : WARPTUNE_PROGRAM, target, folder / "sources",
                                   folder / "report");
@@ -128,7 +128,7 @@ TEST(WinnersSweep, TriesTheWinnersAlone) {
   EXPECT_THROW(winners_of(wisdom, "tokens=9"), InputError);
   EXPECT_THROW(winners_of(wisdom, "("), InputError);
   std::vector<std::string> left_out;
-  const Sweep sweep = winners_sweep(winners_of(wisdom, ""), "again", {}, left_out);
+  const Sweep sweep = winners_sweep(ops(), winners_of(wisdom, ""), "again", {}, left_out);
   ASSERT_EQ(sweep.items.size(), 1u);
   EXPECT_EQ(sweep.items[0].choices.size(), 1u);
   ASSERT_EQ(left_out.size(), 1u);

@@ -10,6 +10,7 @@
 #include "harness/tune/schedule.h"
 #include "harness/tune/tune.h"
 #include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -121,7 +122,7 @@ TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
   options.output = folder;
   options.log = std::tmpfile();
   const TuneSummary summary =
-      tune(load_sweep(host_sweep(folder, "{from: 8, to: 64, step: 8}", "1")), options);
+      tune(load_sweep(ops(), host_sweep(folder, "{from: 8, to: 64, step: 8}", "1")), options);
   std::fclose(options.log);
   EXPECT_TRUE(summary.unsolved.empty());
   const auto rows = first_rows(read_csv(folder / "host" / "sweep.csv"));

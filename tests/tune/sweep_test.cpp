@@ -18,7 +18,7 @@ std::string file() { return (std::filesystem::path(::testing::TempDir()) / "s.ya
 
 Sweep load(const std::string& text) {
   std::ofstream(file()) << text;
-  return load_sweep(file());
+  return load_sweep(ops(), file());
 }
 
 /// The message of a wrong sweep without the file's name: "LINE: sentence".
@@ -146,7 +146,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
   for (const auto& [name, message] : messages) {
     const std::string path = (folder / (name + ".yaml")).string();
     try {
-      load_sweep(path);
+      load_sweep(ops(), path);
       ADD_FAILURE() << path << " is accepted";
     } catch (const InputError& e) {
       EXPECT_EQ(e.what(), path + ":" + message);
@@ -276,7 +276,7 @@ TEST(Sweep, AModelMayBeAFolderBesideTheFile) {
   ASSERT_EQ(sweep.items.size(), 1u);
   EXPECT_EQ(sweep.items[0].problem.key(), "rms_norm[tokens=1,hidden=64,dtype=fp32]");
   const std::filesystem::path quick = std::filesystem::path(SOURCE_ROOT) / "configs" / "quick.yaml";
-  EXPECT_TRUE(std::ranges::any_of(load_sweep(quick).items, [](const SweepItem& item) {
+  EXPECT_TRUE(std::ranges::any_of(load_sweep(ops(), quick).items, [](const SweepItem& item) {
     return item.problem.key() == "linear[tokens=3,in=64,out=1024,bias=no,dtype=fp32]";
   })) << "quickstart decodes the golden; its problems must be swept";
   const std::string folder = ::testing::TempDir();

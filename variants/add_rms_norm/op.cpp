@@ -11,7 +11,7 @@ Op add_rms_norm() {
   return {
       .name = "add_rms_norm",
       .summary = "residual_out = x + residual; y = rms_norm(residual_out) * weight",
-      .dims = {{"tokens", "rows"}, {"hidden", "row length"}},
+      .dims = {work_dim({"tokens", "rows"}), {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
             const auto activation = [&](std::string name, Role role) {

@@ -14,7 +14,7 @@ Op advance() {
   return {
       .name = "advance",
       .summary = "ends a decode step: transcript, positions, lengths, step and sampler move on",
-      .dims = {{"batch", "sequences"}},
+      .dims = {work_dim({"batch", "sequences"})},
       .dtypes = {DType::int32},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {

@@ -9,7 +9,7 @@ Op argmax() {
   return {
       .name = "argmax",
       .summary = "the index of the largest logit of each row; of equals, the lowest",
-      .dims = {{"batch", "rows"}, {"vocab", "logits per row"}},
+      .dims = {work_dim({"batch", "rows"}), {"vocab", "logits per row"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
             return std::vector<TensorSpec>{

@@ -34,17 +34,24 @@ struct Rings {
     if (c["splits"] == 1 || c["combine"] == 1) return tickets;
     return p["batch"] * p["q_heads"] * (c["splits"] * (p["head_dim"] + 2) + 1) * 4 + tickets;
   }
+  std::int64_t work_tiles(const Problem& p, const Config& c) const {
+    return c["splits"] * (p["q_heads"] / heads) * p["batch"];
+  }
+  WorkDistribution work_distribution(const Problem& p, const Config& c) const {
+    WorkDistribution work = round_robin_keys(p, c["splits"] * c["warps"], c["keys"]);
+    if (stays) work.tiles = static_cast<double>(work_tiles(p, c));
+    work.registers = registers;
+    return work;
+  }
   Launch launch(const Problem& p, const Config& c) const {
     Launch launch{
         .grid = {as_unsigned(c["splits"]), as_unsigned(p["q_heads"] / heads), as_unsigned(p["batch"])},
         .block = {as_unsigned(32 * c["warps"])},
         .shared_bytes = shared_bytes(p, c),
         .pdl = c["pdl"] != 0,
-        .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u,
-        .dealt = deal_keys(p, c["splits"] * c["warps"], c["keys"]),
-        .registers = registers};
+        .cluster = c["combine"] == 1 ? as_unsigned(c["splits"]) : 1u};
     if (stays) {
-      launch.pieces = 1.0 * launch.grid.x * launch.grid.y * launch.grid.z;
+      launch.max_blocks = work_tiles(p, c);
       launch.grid = {1};
       launch.per_sm = true;
       launch.block.x += 32;
@@ -86,6 +93,10 @@ template <class F>
 Stage ring_stage(std::string file, std::string kernel, F rings) {
   return {std::move(file), std::move(kernel),
           [rings](const Problem& p, const Config& c) { return rings(p, c).launch(p, c); }};
+}
+template <class F>
+auto ring_work(F rings) {
+  return [rings](const Problem& p, const Config& c) { return rings(p, c).work_distribution(p, c); };
 }
 template <class F>
 auto ring_workspace(F rings) {
@@ -149,6 +160,7 @@ Variant split_ring() {
               ", {heads_per_block}, {warps}, {keys}, {stages}, {ahead}, {splits}, {combine}>",
           split_rings)},
       .workspace_bytes = ring_workspace(split_rings),
+      .work_distribution = ring_work(split_rings),
   };
 }
 
@@ -190,6 +202,7 @@ Variant mma_ring() {
                                 ", {warps}, {keys}, {stages}, {under_way}, {ahead}, {splits}, {combine}>",
                             fed_rings)},
       .workspace_bytes = ring_workspace(fed_rings),
+      .work_distribution = ring_work(fed_rings),
   };
 }
 
@@ -222,6 +235,7 @@ Variant mma_direct() {
                                 ", {warps}, {warps_per_sm}, {keys}, {splits}, {combine}>",
                             direct_rings)},
       .workspace_bytes = ring_workspace(direct_rings),
+      .work_distribution = ring_work(direct_rings),
   };
 }
 

@@ -108,9 +108,11 @@ Variant vectorized() {
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                       .block = {as_unsigned(c["block"])},
-                                      .pdl = c["pdl"] != 0,
-                                      .dealt = deal_keys(p, c["block"] / 32, strip_keys(c))};
-                      }}}};
+                                      .pdl = c["pdl"] != 0};
+                      }}},
+          .work_distribution = [](const Problem& p, const Config& c) {
+            return round_robin_keys(p, c["block"] / 32, strip_keys(c));
+          }};
 }
 
 /// What split_seq and split_keys share; `splits`: their number, as an expression.
@@ -171,10 +173,13 @@ std::vector<Stage> split_stages() {
                  .block = {as_unsigned(c["block"])},
                  .shared_bytes = lane_ring_bytes(p, c),
                  .pdl = c["pdl"] != 0,
-                 .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u,
-                 .dealt = deal_keys(p, split_count(p, c) * c["block"] / 32, strip_keys(c))};
+                 .cluster = c["combine"] == 2 ? as_unsigned(c["splits"]) : 1u};
            }},
           combine_stage()};
+}
+
+WorkDistribution split_work(const Problem& p, const Config& c) {
+  return round_robin_keys(p, split_count(p, c) * c["block"] / 32, strip_keys(c));
 }
 
 const Parameter kSplitThreadsPerKey{"threads_per_key", {1, 2, 4, 8, 16, 32}, "lanes that share a key"};
@@ -208,7 +213,8 @@ Variant split_seq() {
           },
       .stages = split_stages(),
       .constants = split_constants,
-      .workspace_bytes = split_workspace};
+      .workspace_bytes = split_workspace,
+      .work_distribution = split_work};
   std::ranges::copy(split_constraints("splits"), std::back_inserter(v.constraints));
   return v;
 }
@@ -243,7 +249,8 @@ Variant split_keys() {
                       "combine == 0 || context * heads_per_block <= 2048 * keys_per_block"},
       .stages = split_stages(),
       .constants = split_constants,
-      .workspace_bytes = split_workspace};
+      .workspace_bytes = split_workspace,
+      .work_distribution = split_work};
   std::ranges::copy(split_constraints("(context / keys_per_block)"), std::back_inserter(v.constraints));
   return v;
 }
@@ -330,12 +337,14 @@ Variant mma() {
                   .grid = {as_unsigned(c["splits"]), as_unsigned(p["kv_heads"]), as_unsigned(p["batch"])},
                   .block = {as_unsigned(32 * c["warps"])},
                   .shared_bytes = ring_bytes(p, c),
-                  .pdl = c["pdl"] != 0,
-                  .dealt = deal_keys(p, c["splits"] * c["warps"], c["tile"])};
+                  .pdl = c["pdl"] != 0};
             }},
            combine_stage()},
       .constants = split_constants,
-      .workspace_bytes = split_workspace};
+      .workspace_bytes = split_workspace,
+      .work_distribution = [](const Problem& p, const Config& c) {
+        return round_robin_keys(p, c["splits"] * c["warps"], c["tile"]);
+      }};
 }
 
 }  // namespace

@@ -400,12 +400,13 @@ Op attention_decode() {
       .name = "attention_decode",
       .summary = "softmax(q . K * scale) . V for one new token per sequence over its KV cache",
       .dims =
-          {{"batch", "sequences"},
-           {"q_heads", "query heads"},
-           {"kv_heads", "key and value heads, each serving q_heads / kv_heads query heads"},
+          {work_dim({"batch", "sequences"}),
+           parallel_dim({"q_heads", "query heads"}),
+           parallel_dim({"kv_heads", "key and value heads, each serving q_heads / kv_heads query heads"}),
            {"head_dim", "elements of a head"},
-           {"context", "keys of the longest sequence, the current token included"},
-           {"uneven", "whether lengths differ, with sequences of one key and of none", 0, {"no", "yes"}},
+           work_dim({"context", "keys of the longest sequence, the current token included"}),
+           data_dim(
+               {"uneven", "whether lengths differ, with sequences of one key and of none", 0, {"no", "yes"}}),
            {"k_layout", "K as [S, D] or as [D/x, S, x] with x of 16 bytes", 0, {"sd", "dsx"}},
            {"append", "whether RoPE and the append to the cache are fused in", 0, {"no", "yes"}},
            {"bias", "whether q, k and v get a bias first", 0, {"no", "yes"}},
@@ -436,6 +437,10 @@ Op attention_decode() {
       .tensors = tensors,
       .bind = bind,
       .cost = cost,
+      .sharing =
+          [](const Problem& p) {
+            return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
+          },
       .units = [](const Problem& p) { return p["batch"] * p["q_heads"]; },
       .reference = reference,
       .tolerance = tolerance,

@@ -199,11 +199,6 @@ Variant flash_mma() {
                                        2 * (m * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
                     launch.grid.x = blocks_for(p["q_len"] * pack, m) * as_unsigned(p["q_heads"] / pack);
                     launch.grid.z = as_unsigned(c["splits"]);
-                    launch.drawn = [p, t = Tiling{.tile_m = m,
-                                                  .tile_n = c["tile_n"],
-                                                  .together = c["head_first"] == 1 ? p["q_heads"] / pack : 1,
-                                                  .pack = pack,
-                                                  .splits = c["splits"]}] { return drawn_tiles(p, t); };
                     return launch;
                   }},
                  {"attention_prefill/combine.cu",
@@ -224,6 +219,15 @@ Variant flash_mma() {
           [](const Problem& p, const Config& c) {
             const std::int64_t rows = p["batch"] * p["q_len"] * p["q_heads"];
             return c["splits"] > 1 ? c["splits"] * rows * (value_dim(p) + 2) * 4 : 0;
+          },
+      .work_distribution =
+          [=](const Problem& p, const Config& c) {
+            const std::int64_t pack = heads_per_tile(p, c);
+            return scheduled_tiles(p, {.tile_m = c["tile_m"],
+                                       .tile_n = c["tile_n"],
+                                       .together = c["head_first"] == 1 ? p["q_heads"] / pack : 1,
+                                       .pack = pack,
+                                       .splits = c["splits"]});
           },
   };
 }

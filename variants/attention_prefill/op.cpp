@@ -286,17 +286,20 @@ Op attention_prefill() {
   return {
       .name = "attention_prefill",
       .summary = "softmax(q . K * scale + bias) . V for many queries per sequence",
-      .dims = {{"batch", "sequences"},
-               {"q_len", "queries of the longest sequence"},
-               {"kv_len", "keys of the longest sequence, its queries' own included"},
-               {"q_heads", "query heads"},
-               {"kv_heads", "key and value heads"},
+      .dims = {work_dim({"batch", "sequences"}),
+               work_dim({"q_len", "queries of the longest sequence"}),
+               work_dim({"kv_len", "keys of the longest sequence, its queries' own included"}),
+               parallel_dim({"q_heads", "query heads"}),
+               parallel_dim({"kv_heads", "key and value heads"}),
                {"head_dim", "elements per head"},
                {"causal",
                 "a query does not see later keys; yes: the last query sees all, top_left: the first sees one",
                 1,
                 {"no", "yes", "top_left"}},
-               {"uneven", "sequences of different lengths, of no query and of no key too", 0, {"no", "yes"}},
+               data_dim({"uneven",
+                         "sequences of different lengths, of no query and of no key too",
+                         0,
+                         {"no", "yes"}}),
                {"head_dim_v", "elements per head of V and the output; 0: head_dim", 0, {}, 0, true},
                {"window", "keys that a query sees at most, the last ones; 0: all", 0, {}, 0, true},
                {"score_bias", "what is added to the scores", 0, {"none", "additive", "alibi"}, 0, true},
@@ -319,6 +322,10 @@ Op attention_prefill() {
       .tensors = tensors,
       .bind = bind,
       .cost = cost,
+      .sharing =
+          [](const Problem& p) {
+            return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
+          },
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,

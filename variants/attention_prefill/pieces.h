@@ -1,5 +1,5 @@
 #pragma once
-// The pieces of work of a launch, as its blocks draw them: see kernels/attention_prefill/work_list.cuh.
+// The work tiles of a launch in the order of its tile scheduler: see kernels/attention_prefill/work_list.cuh.
 #include <vector>
 
 #include "variants/attention_prefill/shape.h"
@@ -14,19 +14,20 @@ struct Tiling {
   std::int64_t splits = 1;
 };
 
-/// In pairs of a query and a key. To begin and to end a piece takes as long as kEnds keys
-/// (docs/tuning-notes.md). Sequences count as long as q_len and kv_len.
-inline Drawn drawn_tiles(const Problem& p, const Tiling& t) {
+/// Lengths are pairs of a query and a key. The prologue and epilogue of a tile take as long as kEnds keys.
+/// All sequences have q_len queries and kv_len keys.
+inline WorkDistribution scheduled_tiles(const Problem& p, const Tiling& t) {
   constexpr std::int64_t kEnds = 192;
   const std::int64_t q_len = p["q_len"], heads = p["batch"] * p["q_heads"] / t.pack,
                      tiles = ceil_div(q_len * t.pack, t.tile_m);
   const auto seen = [&](std::int64_t i) {
     return keys_seen(p["causal"], p["window"], q_len, p["kv_len"], i);
   };
-  Drawn drawn;
-  for (std::int64_t i = 0; i < q_len; ++i) drawn.asked += static_cast<double>(seen(i).last - seen(i).first);
-  drawn.asked *= static_cast<double>(p["batch"] * p["q_heads"]);
-  std::vector<double> lengths;  // of a tile of each place
+  WorkDistribution work;
+  for (std::int64_t i = 0; i < q_len; ++i)
+    work.unpadded_length += static_cast<double>(seen(i).last - seen(i).first);
+  work.unpadded_length *= static_cast<double>(p["batch"] * p["q_heads"]);
+  std::vector<double> lengths;  // of the tiles of one head
   for (std::int64_t nth = 0; nth < tiles; ++nth) {
     const std::int64_t row = (p["causal"] == no ? nth : tiles - 1 - nth) * t.tile_m;
     const KeyRange first = seen(row / t.pack),
@@ -37,8 +38,8 @@ inline Drawn drawn_tiles(const Problem& p, const Tiling& t) {
   }
   for (std::int64_t head = 0; head < heads; head += t.together)
     for (const double length : lengths)
-      drawn.runs.push_back({length, t.splits * std::min(t.together, heads - head)});
-  return drawn;
+      work.runs.push_back({length, t.splits * std::min(t.together, heads - head)});
+  return work;
 }
 
 }  // namespace warptune::prefill

@@ -89,15 +89,11 @@ std::vector<Variant> attention_prefill_wgmma() {
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
                       ", {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
                   [](const Problem& p, const Config& c) {
-                    return Launch{
-                        .grid = {1},
-                        .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
-                        .shared_bytes = shared_bytes(p, c),
-                        .per_sm = true,
-                        .pieces = 1.0 * p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)),
-                        .drawn = [p, t = Tiling{.tile_m = tile_m(c),
-                                                .tile_n = c["tile_n"],
-                                                .together = c["together"]}] { return drawn_tiles(p, t); }};
+                    return Launch{.grid = {1},
+                                  .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
+                                  .shared_bytes = shared_bytes(p, c),
+                                  .per_sm = true,
+                                  .max_blocks = p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c))};
                   },
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
@@ -107,6 +103,13 @@ std::vector<Variant> attention_prefill_wgmma() {
                   }}},
       .constants = shape_constants,
       .workspace_bytes = [](const Problem&, const Config&) { return std::int64_t{sizeof(int)}; },
+      .work_distribution =
+          [](const Problem& p, const Config& c) {
+            WorkDistribution work =
+                scheduled_tiles(p, {.tile_m = tile_m(c), .tile_n = c["tile_n"], .together = c["together"]});
+            work.tiles = static_cast<double>(p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)));
+            return work;
+          },
   }};
 }
 

@@ -12,7 +12,7 @@ Op causal_mask() {
   return {
       .name = "causal_mask",
       .summary = "1 where a query sees a key (bottom-right causal), else 0",
-      .dims = {{"batch", "sequences"},
+      .dims = {work_dim({"batch", "sequences"}),
                {"max_q_len", "padded queries"},
                {"max_k_len", "padded keys, context and queries"}},
       .check =

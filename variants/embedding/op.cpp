@@ -10,7 +10,7 @@ Op embedding() {
   return {
       .name = "embedding",
       .summary = "y[t] = table[ids[t]]",
-      .dims = {{"tokens", "rows"}, {"vocab", "rows of the table"}, {"hidden", "row length"}},
+      .dims = {work_dim({"tokens", "rows"}), {"vocab", "rows of the table"}, {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             std::vector<std::int32_t> ids(static_cast<std::size_t>(p["tokens"]));

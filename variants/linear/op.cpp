@@ -16,7 +16,7 @@ Op linear() {
   return {
       .name = "linear",
       .summary = "y = x * weight^T (+ bias)",
-      .dims = {{"tokens", "rows of x"},
+      .dims = {work_dim({"tokens", "rows of x"}),
                {"in", "row length of x and weight"},
                {"out", "rows of weight"},
                {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}}},

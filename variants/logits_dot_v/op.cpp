@@ -74,12 +74,15 @@ Op logits_dot_v() {
   return {
       .name = "logits_dot_v",
       .summary = "logits . V for one token per sequence: the second product of decode attention alone",
-      .dims = {{"batch", "sequences"},
-               {"q_heads", "query heads"},
-               {"kv_heads", "value heads, each serving q_heads / kv_heads query heads"},
+      .dims = {work_dim({"batch", "sequences"}),
+               parallel_dim({"q_heads", "query heads"}),
+               parallel_dim({"kv_heads", "value heads, each serving q_heads / kv_heads query heads"}),
                {"head_dim", "elements of a head"},
-               {"context", "keys of the longest sequence"},
-               {"uneven", "whether lengths differ, with sequences of one key and of none", 0, {"no", "yes"}}},
+               work_dim({"context", "keys of the longest sequence"}),
+               data_dim({"uneven",
+                         "whether lengths differ, with sequences of one key and of none",
+                         0,
+                         {"no", "yes"}})},
       .check =
           [](const Problem& p) {
             if (p["q_heads"] % p["kv_heads"] != 0)
@@ -98,6 +101,10 @@ Op logits_dot_v() {
                                        .capacity = static_cast<int>(p["context"])});
           },
       .cost = cost,
+      .sharing =
+          [](const Problem& p) {
+            return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
+          },
       .units = [](const Problem& p) { return p["batch"] * p["q_heads"]; },
       .reference = reference,
       // Of fp32 the error of a sum grows with its terms.

@@ -9,7 +9,7 @@ Op padding_offset() {
   return {
       .name = "padding_offset",
       .summary = "prefix sums of lengths, and how far each packed token is from its padded place",
-      .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}},
+      .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}},
       .dtypes = {DType::int32},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {

@@ -9,7 +9,7 @@ Op remove_padding() {
   return {
       .name = "remove_padding",
       .summary = "packs padded rows: y[t] = x[t + padding_offset[t]]",
-      .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}, {"hidden", "row length"}},
+      .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}, {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             const auto lengths = uneven_lengths(p["batch"], p["max_q_len"], seed);

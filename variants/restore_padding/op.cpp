@@ -9,7 +9,7 @@ Op restore_padding() {
   return {
       .name = "restore_padding",
       .summary = "pads packed rows again, with zeros",
-      .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}, {"hidden", "row length"}},
+      .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}, {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             const auto starts = starts_of(uneven_lengths(p["batch"], p["max_q_len"], seed));

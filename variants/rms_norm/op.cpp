@@ -10,7 +10,7 @@ Op rms_norm() {
   return {
       .name = "rms_norm",
       .summary = "y = x * weight / sqrt(mean(x^2) + eps) over rows",
-      .dims = {{"tokens", "rows"}, {"hidden", "row length"}},
+      .dims = {work_dim({"tokens", "rows"}), {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
             return std::vector<TensorSpec>{

@@ -272,11 +272,11 @@ Op rope_append() {
   return {
       .name = "rope_append",
       .summary = "splits qkv, adds the bias, rotates q and k, appends k and v to the cache",
-      .dims = {{"tokens", "rows of qkv"},
-               {"q_heads", "query heads"},
-               {"kv_heads", "key and value heads"},
+      .dims = {work_dim({"tokens", "rows of qkv"}),
+               parallel_dim({"q_heads", "query heads"}),
+               parallel_dim({"kv_heads", "key and value heads"}),
                {"head_dim", "elements per head"},
-               {"batch", "sequences of the cache", 1},
+               work_dim({"batch", "sequences of the cache", 1}),
                {"style", "which elements are a pair", 0, {"half_split", "interleaved"}},
                {"scaling", "of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
                {"bias", "of q, k and v", 0, {"no", "yes"}},
@@ -293,6 +293,10 @@ Op rope_append() {
       .tensors = tensors,
       .bind = bind,
       .cost = cost,
+      .sharing =
+          [](const Problem& p) {
+            return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
+          },
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference = reference,
       // A row that is quantised is rounded to dtype before.

@@ -20,10 +20,10 @@ Op softmax() {
   return {
       .name = "softmax",
       .summary = "y = softmax(x * scale) over the last dim, where mask is not 0",
-      .dims = {{"batch", "sequences"},
-               {"q_heads", "query heads"},
-               {"q_len", "queries per sequence"},
-               {"kv_len", "keys, the row length"},
+      .dims = {work_dim({"batch", "sequences"}),
+               parallel_dim({"q_heads", "query heads"}),
+               work_dim({"q_len", "queries per sequence"}),
+               work_dim({"kv_len", "keys, the row length"}),
                {"mask", "whether a mask is given", 0, {"none", "given"}}},
       .tensors =
           [](const Problem& p, std::uint64_t) {

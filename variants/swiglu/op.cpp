@@ -10,7 +10,7 @@ Op swiglu() {
   return {
       .name = "swiglu",
       .summary = "y = silu(gate) * up",
-      .dims = {{"tokens", "rows"}, {"intermediate", "row length of the result"}},
+      .dims = {work_dim({"tokens", "rows"}), {"intermediate", "row length of the result"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
             return std::vector<TensorSpec>{

@@ -46,7 +46,7 @@ Op top_k() {
   return {
       .name = "top_k",
       .summary = "a random one of the k largest logits of each row (temperature, top-p)",
-      .dims = {{"batch", "rows"}, {"vocab", "logits per row"}, {"k", "candidates per row"}},
+      .dims = {work_dim({"batch", "rows"}), {"vocab", "logits per row"}, {"k", "candidates per row"}},
       .check =
           [](const Problem& p) {
             if (p["k"] > p["vocab"])

@@ -1,4 +1,4 @@
-#include "harness/results/time_fit.h"
+#include "harness/select/time_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // negative (Lawson and Hanson, "Solving Least Squares Problems", 1974).
 #include <optional>
 
-#include "harness/results/launch_load.h"
+#include "harness/select/launch_load.h"
 
 namespace warptune {
 

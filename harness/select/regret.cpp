@@ -1,4 +1,4 @@
-#include "harness/llama/regret.h"
+#include "harness/select/regret.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/results/sweep_file.h"
-#include "variants/table.h"
+#include "harness/select/plan_chooser.h"
 
 namespace warptune {
 namespace {
@@ -30,12 +30,12 @@ DeviceFacts facts_of(const CsvRow& row) {
 }
 
 /// A problem from its key.
-Problem problem_of(const std::string& key) {
+Problem problem_of(const OpTable& ops, const std::string& key) {
   const auto bracket = key.find('['), dtype = key.rfind(",dtype=");
   if (bracket == std::string::npos || dtype == std::string::npos || dtype < bracket || key.back() != ']')
     throw InputError(fmt::format("'{}' is no problem", key));
   const auto pairs = parse_pairs(key.substr(bracket + 1, dtype - bracket - 1));
-  return find_op(key.substr(0, bracket))
+  return ops.find(key.substr(0, bracket))
       .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
 }
 
@@ -48,7 +48,8 @@ PlanChoice first_choice(PlanChooser& chooser, const Problem& problem) {
 
 }  // namespace
 
-std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisdom, StaleCode stale) {
+std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv, const Wisdom& wisdom,
+                            StaleCode stale, const MeasuredPeaks& measured) {
   std::vector<std::string> order;
   std::map<std::string, Searched> searched;
   for (const CsvRow& row : read_sweep(csv)) {
@@ -57,6 +58,7 @@ std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisd
     if (is_new) {
       order.push_back(it->first);
       it->second.facts = facts_of(row);
+      if (const auto peaks = measured(it->second.facts)) it->second.facts.set_ceilings(*peaks);
     }
     Times& times = row.at("detail").starts_with("finalist") ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
@@ -67,12 +69,12 @@ std::vector<Regret> regrets(const std::filesystem::path& csv, const Wisdom& wisd
     const std::string device = fmt::format("{}, {}, {}", facts.name, facts.driver, facts.toolkit);
     if (const auto it = choosers.find(device); it != choosers.end()) return it->second;
     const PlanOptions options{.wisdom = wisdom, .has_wisdom = true, .stale = stale, .untuned = true};
-    return choosers.try_emplace(device, facts, options).first->second;
+    return choosers.try_emplace(device, ops, facts, options).first->second;
   };
   std::vector<Regret> list;
   for (const std::string& key : order) {
     const Searched& s = searched.at(key);
-    const Problem problem = problem_of(key);
+    const Problem problem = problem_of(ops, key);
     const PlanChoice choice = first_choice(chooser_of(s.facts), problem);
     Regret regret{
         .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};

@@ -1,4 +1,4 @@
-#include "harness/llama/plan_chooser.h"
+#include "harness/select/plan_chooser.h"
 
 #include <gtest/gtest.h>
 
@@ -27,10 +27,11 @@ class Chosen : public ::testing::Test {
  protected:
   PlanChoice first(const Wisdom& wisdom) { return first(wisdom, problem_); }
   PlanChoice first(const Wisdom& wisdom, const Problem& problem, std::vector<PlanOverride> overrides = {}) {
-    PlanChooser chooser(h200(), {.wisdom = wisdom,
-                                 .has_wisdom = true,
-                                 .overrides = std::move(overrides),
-                                 .tell = [this](const std::string& note) { notes_ += note + "\n"; }});
+    PlanChooser chooser(ops(), h200(),
+                        {.wisdom = wisdom,
+                         .has_wisdom = true,
+                         .overrides = std::move(overrides),
+                         .tell = [this](const std::string& note) { notes_ += note + "\n"; }});
     expected_us_ = chooser.expected_us(problem);
     PlanChoice choice;
     EXPECT_TRUE(
@@ -44,7 +45,7 @@ class Chosen : public ::testing::Test {
 
 TEST_F(Chosen, AnOverrideBeforeAll) {
   const PlanChoice choice =
-      first(neighbours(), problem_, {parse_plan_override("attention_decode=split_seq")});
+      first(neighbours(), problem_, {parse_plan_override(ops(), "attention_decode=split_seq")});
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.variant->name, "split_seq");
   EXPECT_EQ(notes_, "");
@@ -54,7 +55,7 @@ TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
   Wisdom wisdom = neighbours();
   wisdom.put(timed(problem_, {ring(4)}, [](const Problem&, const Config&) { return 77; }));
   const PlanChoice choice = first(wisdom);
-  EXPECT_EQ(choice.source, PlanSource::tuned);
+  EXPECT_EQ(choice.source, PlanSource::exact);
   EXPECT_EQ(choice.config, ring(4));
   EXPECT_EQ(expected_us_, 77);
   EXPECT_EQ(notes_, "");
@@ -109,7 +110,7 @@ TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
     const Problem all = problem(16, whole);
     std::vector<Problem> of_parts;
     for (const auto& us : parts) of_parts.push_back(problem(12 + std::ssize(of_parts), us));
-    return PlanChooser(h200(), {.wisdom = wisdom, .has_wisdom = true}).prefers(all, of_parts);
+    return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true}).prefers(all, of_parts);
   };
   EXPECT_TRUE(prefers(10, {6, 6}));
   EXPECT_FALSE(prefers(13, {6, 6}));
@@ -124,7 +125,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
   const Wisdom wisdom = Wisdom::load(path);
   DeviceFacts facts = h200();
   facts.name = wisdom.provenance().device;
-  PlanChooser chooser(facts, {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use});
+  PlanChooser chooser(ops(), facts, {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use});
   const auto chosen = [&](const std::string& op, const Assignment& dims) {
     const Problem problem = find_op(op).op.problem(dims, DType::bf16);
     PlanChoice choice;
@@ -174,7 +175,7 @@ class Default : public ::testing::Test {
                 std::size_t refused = 0) {
     const DeviceFacts facts = known_device(arch);
     options.tell = [this](const std::string& note) { notes_ += note + "\n"; };
-    PlanChooser chooser(facts, std::move(options));
+    PlanChooser chooser(ops(), facts, std::move(options));
     PlanChoice choice;
     EXPECT_TRUE(chooser.choose(problem, false,
                                [&](const PlanChoice& offered) { return choice = offered, refused-- == 0; }));
@@ -219,7 +220,7 @@ TEST_F(Default, OfAGroupOfHeadsIsOnTensorCores) {
 
 TEST_F(Default, OfAnOverrideWithoutConfigurationIsARowToo) {
   const PlanChoice choice =
-      on("sm_90a", prefill(256), {.overrides = {parse_plan_override("attention_prefill=flash_mma")}});
+      on("sm_90a", prefill(256), {.overrides = {parse_plan_override(ops(), "attention_prefill=flash_mma")}});
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.config["warps"], 8);
   EXPECT_EQ(notes_, "");

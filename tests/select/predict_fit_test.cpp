@@ -1,4 +1,4 @@
-#include "harness/results/predictor.h"
+#include "harness/select/predict_fit.h"
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ using testing::TimeOf;
 
 bool all_hold(const Winner&, const VariantTimes&) { return true; }
 
-std::optional<PredictedConfig> predict_here(const Wisdom& wisdom, const Problem& problem) {
-  return Predictor(wisdom, problem.op, problem.dtype, h200(), all_hold).at(problem);
+std::optional<Prediction> predict_here(const Wisdom& wisdom, const Problem& problem) {
+  return FitPredictor({wisdom, find_op(problem.op), problem.dtype, h200(), all_hold}).predict(problem);
 }
 
 /// Batches of 10 to 64, two contexts.
@@ -32,7 +32,7 @@ Wisdom tuned(const std::vector<Config>& configs, const TimeOf& time_of) {
   return wisdom;
 }
 
-TEST(Predictor, SplitsSoThatWavesAreFull) {
+TEST(FitPredictor, SplitsSoThatWavesAreFull) {
   const std::vector<Config> configs = {ring(1), ring(2), ring(4)};
   const Wisdom wisdom = tuned(configs, in_waves);
   for (const std::int64_t batch : {13, 15, 17, 18, 23, 26, 33, 40}) {
@@ -46,7 +46,7 @@ TEST(Predictor, SplitsSoThatWavesAreFull) {
   }
 }
 
-TEST(Predictor, ClustersOfFourLeaveMultiprocessorsIdle) {
+TEST(FitPredictor, ClustersOfFourLeaveMultiprocessorsIdle) {
   Config posted{{"splits", 4}, {"warps", 8}, {"warps_per_sm", 8}, {"keys", 16}};  // of mma_direct
   posted.set("combine", 2, "posted");
   posted.set("pdl", 1);
@@ -72,7 +72,7 @@ TEST(Predictor, ClustersOfFourLeaveMultiprocessorsIdle) {
     }
 }
 
-TEST(Predictor, ChunksThatAreNotWholeMakeOneWarpWait) {
+TEST(FitPredictor, ChunksThatAreNotWholeMakeOneWarpWait) {
   const TimeOf in_chunks = [](const Problem& p, const Config& c) {  // of 128 keys per block
     const double keys = static_cast<double>(p["context"]), chunk = 128.0 * static_cast<double>(c["splits"]);
     return 2 + (in_waves(p, c) - 2) * std::ceil(keys / chunk) * chunk / keys;
@@ -87,7 +87,7 @@ TEST(Predictor, ChunksThatAreNotWholeMakeOneWarpWait) {
   }
 }
 
-TEST(Predictor, EachOfAFewTripsToMemoryTakesItsTime) {
+TEST(FitPredictor, EachOfAFewTripsToMemoryTakesItsTime) {
   const TimeOf in_trips = [](const Problem& p, const Config& c) {  // chunks of 16 keys for each of 8 warps
     const auto splits = static_cast<double>(c["splits"]);
     const double rounds = std::ceil(splits * static_cast<double>(p["batch"] * p["kv_heads"]) / 132),
@@ -121,7 +121,7 @@ double last_end(const Problem& p, const Config& c) {
   return std::ranges::max(ends);
 }
 
-TEST(Predictor, TheBlockThatDrawsMostTakesItsTime) {
+TEST(FitPredictor, TheBlockThatDrawsMostTakesItsTime) {
   const auto tiles = [](std::int64_t consumers, std::int64_t tile_n) {
     return Config{
         {"consumers", consumers}, {"tile_n", tile_n}, {"stages", 2}, {"turns", 1}, {"together", 32}};
@@ -144,7 +144,7 @@ TEST(Predictor, TheBlockThatDrawsMostTakesItsTime) {
     }
 }
 
-TEST(Predictor, RegistersLimitWhatRunsAtATime) {
+TEST(FitPredictor, RegistersLimitWhatRunsAtATime) {
   for (const std::int64_t keys : {16, 32}) {
     const int room = keys == 16 ? 3 : 2;  // blocks that share a multiprocessor
     Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", keys}};
@@ -167,7 +167,7 @@ TEST(Predictor, RegistersLimitWhatRunsAtATime) {
   }
 }
 
-TEST(Predictor, PrefersWhatAFitExplains) {
+TEST(FitPredictor, PrefersWhatAFitExplains) {
   const TimeOf erratic = [](const Problem& p, const Config& c) {  // 4 warps are 3 % faster, on average
     return in_waves(p, c) * (c["warps"] == 8 ? 1 : p["batch"] % 4 == 0 ? 1.17 : 0.77);
   };
@@ -182,7 +182,7 @@ TEST(Predictor, PrefersWhatAFitExplains) {
   EXPECT_EQ(warps(erratic), 8);
 }
 
-TEST(Predictor, HangsOnNearTimes) {
+TEST(FitPredictor, HangsOnNearTimes) {
   const TimeOf bent = [](const Problem& p, const Config& c) {  // as no sum of the parts is
     return in_waves(p, c) * (1 + 0.3 * std::sin(std::log2(static_cast<double>(p["context"]))));
   };
@@ -195,7 +195,7 @@ TEST(Predictor, HangsOnNearTimes) {
   }
 }
 
-TEST(Predictor, TakesTheKernelThatIsFasterThere) {
+TEST(FitPredictor, TakesTheKernelThatIsFasterThere) {
   const TimeOf steep = [](const Problem& p, const Config& c) {  // 4 warps start sooner, 8 stream faster
     return c["warps"] == 4 ? 2 + 1.1 * in_waves(p, c) : 9 + in_waves(p, c);
   };
@@ -210,7 +210,7 @@ TEST(Predictor, TakesTheKernelThatIsFasterThere) {
   EXPECT_EQ(far->variant->name, "mma_ring");
 }
 
-TEST(Predictor, MoreWorkTakesNoLessTime) {
+TEST(FitPredictor, MoreWorkTakesNoLessTime) {
   const auto odd = [](std::int64_t batch, double us) {  // what no fit foresees
     Wisdom wisdom = tuned({ring(1)}, in_waves);
     wisdom.put(
@@ -223,7 +223,7 @@ TEST(Predictor, MoreWorkTakesNoLessTime) {
   EXPECT_LT(odd(23, 1.5 * us), 1.5 * us);
 }
 
-TEST(Predictor, SaysNothingWhereTooLittleIsKnown) {
+TEST(FitPredictor, SaysNothingWhereTooLittleIsKnown) {
   const Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
   EXPECT_TRUE(predict_here(wisdom, decode_problem(16, 2048)));
   EXPECT_TRUE(predict_here(wisdom, decode_problem(16, 2048, 64, 8)))
@@ -246,7 +246,7 @@ TEST(Predictor, SaysNothingWhereTooLittleIsKnown) {
   EXPECT_FALSE(predict_here(few, decode_problem(16, 1024))) << "the times of the problem itself do not count";
 }
 
-TEST(Predictor, ChoosesNoKernelThatFewProblemsHaveTimed) {
+TEST(FitPredictor, ChoosesNoKernelThatFewProblemsHaveTimed) {
   const auto warps = [](int problems) {  // that have timed a kernel of 4 warps, three times each
     const TimeOf half = [](const Problem& p, const Config& c) { return in_waves(p, c) / 2; };
     Wisdom wisdom = tuned({ring(1, 8)}, in_waves);  // of 18 problems
@@ -258,7 +258,7 @@ TEST(Predictor, ChoosesNoKernelThatFewProblemsHaveTimed) {
   EXPECT_EQ(warps(3), 8);
 }
 
-TEST(Predictor, BorrowsFromAnotherAhead) {
+TEST(FitPredictor, BorrowsFromAnotherAhead) {
   Config ahead = ring(1);
   ahead.set("ahead", 1);
   Wisdom wisdom;  // two times of its own, which are 0.9 of the others'
@@ -273,7 +273,7 @@ TEST(Predictor, BorrowsFromAnotherAhead) {
   EXPECT_EQ(chosen->config["ahead"], 1);
 }
 
-TEST(Predictor, BorrowsFromOtherFeaturesWhatIsBytes) {
+TEST(FitPredictor, BorrowsFromOtherFeaturesWhatIsBytes) {
   const auto with_append = [](std::int64_t batch) {
     Problem problem = decode_problem(batch, 2048);
     problem.dims.set("append", 1, "yes");
@@ -289,7 +289,7 @@ TEST(Predictor, BorrowsFromOtherFeaturesWhatIsBytes) {
   EXPECT_NEAR(chosen->time_us, in_waves(with_append(20), ring(1)), 0.05 * chosen->time_us);
 }
 
-TEST(Predictor, ManyFarTimesDoNotCountWhereNearOnesAreEnough) {
+TEST(FitPredictor, ManyFarTimesDoNotCountWhereNearOnesAreEnough) {
   Wisdom wisdom;  // long contexts, which take half as long again
   for (std::int64_t batch = 8; batch < 68; ++batch) {
     for (const std::int64_t context : {1536, 2048, 2560, 3584})
@@ -304,11 +304,12 @@ TEST(Predictor, ManyFarTimesDoNotCountWhereNearOnesAreEnough) {
   EXPECT_NEAR(chosen->time_us, in_waves(problem, ring(1)), 1e-3 * chosen->time_us);
 }
 
-TEST(Predictor, TimesThatDoNotHoldDoNotCount) {
+TEST(FitPredictor, TimesThatDoNotHoldDoNotCount) {
   Wisdom wisdom = tuned({ring(1), ring(2)}, in_waves);
   const Problem problem = decode_problem(16, 2048);
   const auto none_hold = [](const Winner&, const VariantTimes&) { return false; };
-  EXPECT_FALSE(Predictor(wisdom, problem.op, problem.dtype, h200(), none_hold).at(problem));
+  EXPECT_FALSE(
+      FitPredictor({wisdom, find_op(problem.op), problem.dtype, h200(), none_hold}).predict(problem));
   Wisdom renamed;
   for (Winner winner : wisdom.winners()) {
     winner.times[0].parameters[1] = "threads";
@@ -317,7 +318,7 @@ TEST(Predictor, TimesThatDoNotHoldDoNotCount) {
   EXPECT_FALSE(predict_here(renamed, problem)) << "a parameter that the variant has no more";
 }
 
-TEST(Predictor, TakesNothingThatBreaksAConstraint) {
+TEST(FitPredictor, TakesNothingThatBreaksAConstraint) {
   Wisdom wisdom;  // 33 splits are for few sequences
   for (const std::int64_t context : {4096, 8192, 16384, 32768, 65536, 131072})
     wisdom.put(

@@ -1,0 +1,61 @@
+#pragma once
+// Every op with its variants and the configurations to begin with: the table that the commands hand to the
+// harness.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/core/variant.h"
+
+namespace warptune {
+
+/// A known good configuration of a variant, for devices without wisdom. Expressions know what constraints
+/// know (known_values(), core/space.h).
+struct Tile {
+  std::string op, variant;
+  std::string when;  // an expression: the problems and devices that it is for
+  /// A word per parameter: `block=128` sets it, to a value or label of the parameter or to an expression;
+  /// `splits<=4*sms/batch` to its largest value up to that (else its least) with which the configuration
+  /// keeps the constraints. Expressions also know the parameters of earlier words.
+  std::string config;
+  std::string source;            // whose values these are
+  std::string measured_on = {};  // where this program measured them; empty: nowhere
+};
+
+/// A tile that fits a problem on a device, with its configuration there.
+struct DefaultTile {
+  const Tile* tile = nullptr;
+  const Variant* variant = nullptr;
+  Config config;
+
+  /// "FlashAttention-2's tile on the A100; not measured"
+  std::string origin() const;
+};
+
+class OpTable {
+ public:
+  explicit OpTable(std::vector<OpEntry> entries, std::vector<Tile> tiles = {})
+      : entries_(std::move(entries)), tiles_(std::move(tiles)) {}
+  // Variants are known by their addresses.
+  OpTable(const OpTable&) = delete;
+  OpTable& operator=(const OpTable&) = delete;
+
+  /// Throws InputError that suggests a similar name or lists all.
+  const OpEntry& find(std::string_view op) const;
+  /// The same, or nullptr.
+  const OpEntry* find_if_known(std::string_view op) const;
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  const std::vector<Tile>& tiles() const { return tiles_; }
+  /// The tiles that fit, best first: the condition holds, and the configuration keeps every constraint.
+  /// `variant`: only its tiles.
+  std::vector<DefaultTile> default_tiles(const Problem& problem, const DeviceFacts& facts,
+                                         std::string_view variant = {}) const;
+
+ private:
+  std::vector<OpEntry> entries_;  // in the order of a decode step
+  std::vector<Tile> tiles_;       // the first that fits a problem is its default
+};
+
+}  // namespace warptune

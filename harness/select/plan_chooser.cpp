@@ -1,0 +1,102 @@
+#include "harness/select/plan_chooser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/space.h"
+
+namespace warptune {
+
+PlanOverride parse_plan_override(const OpTable& ops, const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw InputError(
+        fmt::format("'{}' is not of the form op=variant or op=variant:name=value,..", brief(text)));
+  const auto colon = text.find(':', equals);
+  PlanOverride parsed{.op = text.substr(0, equals), .variant = text.substr(equals + 1, colon - equals - 1)};
+  const Variant& variant = ops.find(parsed.op).variant(parsed.variant);
+  if (colon != std::string::npos) parsed.config = parse_config(variant, text.substr(colon + 1));
+  return parsed;
+}
+
+std::string PlanOverride::str() const {
+  const std::string name = fmt::format("{}={}", op, variant);
+  return config ? fmt::format("{}:{}", name, config->str()) : name;
+}
+
+/// Hands the offers for one problem on and tells what the policies say.
+class PlanChooser::Taker : public Offers {
+ public:
+  Taker(PlanChooser& chooser, const Problem& problem, bool quiet,
+        const std::function<bool(const PlanChoice&)>& take)
+      : chooser_(chooser), problem_(problem), quiet_(quiet), take_(take) {}
+
+  bool take(const PlanChoice& choice) override {
+    if (!take_(choice)) return false;
+    if (!choice.reason.empty()) remark(choice.reason);
+    return true;
+  }
+  void refuse_override(std::size_t override_index, const std::string& why) override {
+    chooser_.refuse(override_index, fmt::format("{}: {}", problem_.key(), why));
+    chooser_.tell(problem_, "the override is not taken: " + why);
+  }
+  void refuse_winner(const std::string& why) override {
+    chooser_.tell(problem_, "the wisdom is not taken: " + why);
+  }
+  void warn(const std::string& what) override { chooser_.tell_once("the wisdom was " + what); }
+  void remark(const std::string& what) override {
+    if (!quiet_) chooser_.tell(problem_, what);
+  }
+
+ private:
+  PlanChooser& chooser_;
+  const Problem& problem_;
+  const bool quiet_;
+  const std::function<bool(const PlanChoice&)>& take_;
+};
+
+PlanChooser::PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptions options)
+    : ops_(ops),
+      facts_(facts),
+      options_(std::move(options)),
+      tuned_(ops_, facts_, options_),
+      policies_(make_policies({.ops = ops_, .facts = facts_, .options = options_, .tuned = tuned_})) {}
+
+bool PlanChooser::choose(const Problem& problem, bool quiet,
+                         const std::function<bool(const PlanChoice&)>& take) {
+  Taker taker(*this, problem, quiet, take);
+  return std::ranges::any_of(policies_, [&](const auto& policy) { return policy->choose(problem, taker); });
+}
+
+bool PlanChooser::prefers(const Problem& fused, std::span<const Problem> parts) const {
+  using Time = std::optional<double> (TunedPlans::*)(const Problem&) const;
+  const auto sum = [&](Time time) {
+    std::optional<double> us = 0;
+    for (const Problem& part : parts) {
+      const auto of_part = (tuned_.*time)(part);
+      us = us && of_part ? std::optional(*us + *of_part) : std::nullopt;
+    }
+    return us;
+  };
+  const auto tuned = tuned_.tuned_us(fused), tuned_parts = sum(&TunedPlans::tuned_us);
+  if (tuned || tuned_parts) return tuned && (!tuned_parts || *tuned < *tuned_parts);
+  const auto expected = tuned_.expected_us(fused), expected_parts = sum(&TunedPlans::expected_us);
+  return expected && (!expected_parts || *expected < *expected_parts);
+}
+
+void PlanChooser::refuse(std::size_t override_index, const std::string& why) {
+  refused_because_.try_emplace(override_index, why);
+}
+
+void PlanChooser::tell(const Problem& problem, const std::string& what) {
+  tell_once(fmt::format("{}: {}", problem.key(), what));
+}
+
+void PlanChooser::tell_once(const std::string& what) {
+  if (options_.tell && told_.insert(what).second) options_.tell(what);
+}
+
+}  // namespace warptune

@@ -1,0 +1,139 @@
+#include "harness/select/tuned_plans.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/core/space.h"
+#include "harness/results/source_hash.h"
+
+namespace warptune {
+namespace {
+
+/// The problem with the default of every dim that only changes the data of a launch.
+Problem with_default_data(const Op& op, Problem problem) {
+  for (const Dim& dim : op.dims)
+    if (dim.role == DimRole::data && dim.fallback && problem.dims.has(dim.name)) {
+      const auto label = static_cast<std::size_t>(*dim.fallback);
+      problem.dims.set(dim.name, *dim.fallback, label < dim.labels.size() ? dim.labels[label] : "");
+    }
+  return problem;
+}
+
+/// The problem without its features.
+Problem without_features(const Op& op, const Problem& problem) {
+  Assignment dims;
+  for (const auto& entry : problem.dims.written())
+    if (!op.find_dim(entry.name)->optional) dims.set(entry.name, entry.value);
+  return op.problem(dims, problem.dtype);
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
+                                        const DeviceFacts& facts) {
+  if (variant.runs(problem, facts.backend)) return std::nullopt;
+  return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
+}
+
+std::optional<std::string> why_unfit(const Variant& variant, const Problem& problem, const Config& config,
+                                     const DeviceFacts& facts) {
+  if (auto why = why_not_here(variant, problem, facts)) return why;
+  for (const Parameter& p : variant.parameters)
+    if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
+  if (auto broken = Space(variant, problem, facts).broken_constraint(config))
+    return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
+  return std::nullopt;
+}
+
+WinnerLookup::Match TunedPlans::match(const Problem& problem) const {
+  if (!knows()) return {};
+  const Op& op = ops_.find(problem.op).op;
+  const Problem* left_out = options_.untuned ? &problem : nullptr;
+  const WinnerLookup::Match found = lookup_.find(problem, here(), left_out);
+  if (found.winner && found.exact) return found;
+  const Problem same_plan = with_default_data(op, problem);
+  const WinnerLookup::Match same = lookup_.find(same_plan, here(), left_out);
+  if (same.winner) return same;
+  if (found.winner) return found;
+  const Problem featureless = without_features(op, same_plan);
+  if (featureless == problem) return found;
+  return {lookup_.find(featureless, here(), left_out).winner, false};
+}
+
+const std::string& TunedPlans::source_hash_of(const OpEntry& op, const Variant& variant) const {
+  const auto [it, is_new] = source_hashes_.try_emplace(&variant);
+  if (is_new) it->second = source_hash(compiler_, op, variant);
+  return it->second;
+}
+
+/// Whether a variant compiles to the machine code that the wisdom was made with, judged by a few of its
+/// winners.
+bool TunedPlans::is_same_machine_code(const OpEntry& op, const Variant& variant) const {
+  constexpr std::size_t kSamples = 3;
+  const auto [it, is_new] = same_machine_code_.try_emplace(&variant, false);
+  if (!is_new) return it->second;
+  std::vector<const Winner*> winners;
+  for (const Winner& w : options_.wisdom.winners())
+    if (w.problem.op == op.op.name && w.variant == variant.name && w.made_on.arch == facts_.arch &&
+        !w.code_hash.empty())
+      winners.push_back(&w);
+  const std::size_t samples = std::min(kSamples, winners.size());
+  bool same = samples > 0;
+  for (std::size_t i = 0; same && i < samples; ++i) {
+    const Winner& w = *winners[i * winners.size() / samples];
+    same = is_same_code(w, here(), code_now(compiler_, op, w));
+  }
+  return it->second = same;
+}
+
+/// The rules of judge(), for times of other variants than the winner's.
+bool TunedPlans::hold(const Winner& winner, const VariantTimes& times) const {
+  if (winner.made_on.arch != facts_.arch || winner.cache != CacheMode::cold) return false;
+  const OpEntry& op = ops_.find(winner.problem.op);
+  const Variant& variant = op.variant(times.variant);
+  return options_.stale == StaleCode::use || times.source_hash == source_hash_of(op, variant) ||
+         is_same_machine_code(op, variant);
+}
+
+std::optional<Prediction> TunedPlans::predict(const Problem& problem) const {
+  if (!knows()) return std::nullopt;
+  auto& predictor = predictors_[{problem.op, problem.dtype}];
+  if (!predictor)
+    predictor = make_predictor(
+        {.wisdom = options_.wisdom,
+         .op = ops_.find(problem.op),
+         .dtype = problem.dtype,
+         .facts = facts_,
+         .hold = [this](const Winner& winner, const VariantTimes& times) { return hold(winner, times); }});
+  return predictor->predict(problem);
+}
+
+Judgement TunedPlans::judged(const Winner& winner) const {
+  const OpEntry& op = ops_.find(winner.problem.op);
+  CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); }};
+  if (const Variant* variant = op.find_variant(winner.variant))
+    now.source_hash = source_hash_of(op, *variant);
+  return judge(winner, here(), now, options_.stale);
+}
+
+std::optional<double> TunedPlans::time_of(const Winner* winner, const Problem& problem) const {
+  const Variant* variant = winner ? ops_.find(problem.op).find_variant(winner->variant) : nullptr;
+  if (!variant || judged(*winner).use == Use::refused || why_unfit(*variant, problem, winner->config, facts_))
+    return std::nullopt;
+  return winner->time_us;
+}
+
+std::optional<double> TunedPlans::tuned_us(const Problem& problem) const {
+  const auto [winner, exact] = match(problem);
+  return exact ? time_of(winner, problem) : std::nullopt;
+}
+
+std::optional<double> TunedPlans::expected_us(const Problem& problem) const {
+  if (const auto us = tuned_us(problem)) return us;
+  if (const auto prediction = predict(problem)) return prediction->time_us;
+  const auto [winner, exact] = match(problem);
+  return exact ? std::nullopt : time_of(winner, problem);
+}
+
+}  // namespace warptune

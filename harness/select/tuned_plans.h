@@ -1,0 +1,63 @@
+#pragma once
+// What a wisdom says of a problem on one device: its winner, the nearest one, a prediction, times.
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "harness/device/compile.h"
+#include "harness/select/plan_choice.h"
+#include "harness/select/predict.h"
+#include "harness/select/winner_lookup.h"
+
+namespace warptune {
+
+/// Why the variant cannot solve the problem with this configuration, if it cannot.
+std::optional<std::string> why_unfit(const Variant& variant, const Problem& problem, const Config& config,
+                                     const DeviceFacts& facts);
+/// The same for every configuration: another device or dtype.
+std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
+                                        const DeviceFacts& facts);
+
+class TunedPlans {
+ public:
+  /// All must outlive it. Without wisdom, or where only naive plans are wanted, it knows nothing.
+  TunedPlans(const OpTable& ops, const DeviceFacts& facts, const PlanOptions& options)
+      : ops_(ops), facts_(facts), options_(options), lookup_(ops, options.wisdom) {}
+  TunedPlans(const TunedPlans&) = delete;
+  TunedPlans& operator=(const TunedPlans&) = delete;
+
+  /// The winner of the problem, or of the nearest one. Problems that differ only in their data
+  /// (DimRole::data) share a winner; without any match, the winner of the problem without its features is a
+  /// start.
+  WinnerLookup::Match match(const Problem& problem) const;
+  /// Whether a winner may be used here.
+  Judgement judged(const Winner& winner) const;
+  std::optional<Prediction> predict(const Problem& problem) const;
+
+  /// The recorded time of the problem's own winner, where it may be used.
+  std::optional<double> tuned_us(const Problem& problem) const;
+  /// That, or the predicted time, or the time of the nearest winner.
+  std::optional<double> expected_us(const Problem& problem) const;
+
+ private:
+  bool knows() const { return options_.has_wisdom && !options_.naive; }
+  std::optional<double> time_of(const Winner* winner, const Problem& problem) const;
+  bool hold(const Winner& winner, const VariantTimes& times) const;
+  bool is_same_machine_code(const OpEntry& op, const Variant& variant) const;
+  const std::string& source_hash_of(const OpEntry& op, const Variant& variant) const;
+  Provenance here() const { return {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}; }
+
+  const OpTable& ops_;
+  const DeviceFacts& facts_;
+  const PlanOptions& options_;
+  WinnerLookup lookup_;
+  Compiler compiler_{KernelSources(), default_cache_folder()};
+  mutable std::map<const Variant*, std::string> source_hashes_;
+  mutable std::map<const Variant*, bool> same_machine_code_;  // of variants whose sources differ
+  mutable std::map<std::pair<std::string, DType>, std::unique_ptr<Predictor>>
+      predictors_;  // made when first used
+};
+
+}  // namespace warptune

@@ -1,0 +1,62 @@
+// The harness takes the table of ops as an argument: it includes nothing of variants/ and names no op.
+// harness/cli hands the table down; harness/llama composes ops by name, and so does harness/report for the
+// parts of a decode step.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "variants/table.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+std::vector<fs::path> sources() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / "harness"))
+    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") files.push_back(entry.path());
+  return files;
+}
+
+std::string module_of(const fs::path& file) { return file.parent_path().filename(); }
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Direction, OnlyTheCommandsIncludeVariants) {
+  for (const fs::path& file : sources())
+    for (const std::string& line : lines_of(file))
+      EXPECT_TRUE(module_of(file) == "cli" || !line.starts_with("#include \"variants/"))
+          << file << ": " << line << "\npass what it needs as an argument (core/op_table.h)";
+}
+
+TEST(Direction, TheHarnessNamesNoOp) {
+  std::string names;
+  for (const OpEntry& entry : ops()) names += (names.empty() ? "" : "|") + entry.op.name;
+  const std::regex comment(R"(\s*//.*)"), literal(R"("(?:[^"\\]|\\.)*")"), name("\\b(" + names + ")\\b");
+  for (const fs::path& file : sources()) {
+    const std::string module = module_of(file);
+    if (module == "cli" || module == "llama" || module == "report") continue;
+    for (const std::string& line : lines_of(file)) {
+      const std::string code = std::regex_replace(line, comment, "");
+      for (std::sregex_iterator it(code.begin(), code.end(), literal), end; it != end; ++it) {
+        const std::string text = it->str();
+        EXPECT_FALSE(std::regex_search(text, name))
+            << file << ": " << line
+            << "\nmake it a fact of the op or the variant (core/op.h, core/variant.h)";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warptune
