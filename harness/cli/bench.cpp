@@ -19,7 +19,7 @@
 namespace warptune {
 namespace {
 
-constexpr int kReplays = 5;  // of a sampled batch; its median counts
+constexpr int kReplays = 5;  // per batch; the median counts
 
 /// The one configuration of a winner.
 Config config_of(const VariantChoice& choice) {
@@ -28,12 +28,12 @@ Config config_of(const VariantChoice& choice) {
   return parse_config(*choice.variant, values.str());
 }
 
-/// One bench per problem, kept as long as the device has room for it.
+/// One bench per problem, kept while the memory of the device lasts.
 class Benches {
  public:
   explicit Benches(Device& device) : device_(device) {}
 
-  /// `isolated`: a flush before each launch, instead of what the item's options say.
+  /// `isolated`: flush the cache before each launch, whatever the item's options say.
   Measurement run(const SweepItem& item, bool isolated) {
     const std::string key = item.problem.key();
     if (!benches_.contains(key)) try {
@@ -58,7 +58,7 @@ class Benches {
   std::map<std::string, std::unique_ptr<Bench>> benches_;
 };
 
-/// One iteration is one batch of replays, between two checks of the result.
+/// One iteration is one batch of graph replays between two verifications.
 void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, bool isolated, int& failed) {
   for (auto _ : state) {
     const Measurement m = benches.run(item, isolated);
@@ -80,7 +80,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("bench", "Runs the winners of a wisdom file as Google Benchmarks");
   command->footer(
       "Every --benchmark_* flag of Google Benchmark works, with '=' before its value. Times are per launch.\n"
-      "Exits with 1 where a winner is not right.\n"
+      "Exits with 1 if a winner is not correct.\n"
       "Examples:\n"
       "  warptune bench --wisdom results/h200/wisdom.json --benchmark_filter=linear\n"
       "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
@@ -90,10 +90,10 @@ void add_bench(CLI::App& app, int& exit_code) {
   };
   const auto given = std::make_shared<Given>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
-  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command
       ->add_option("--cache", given->cache,
-                   "cold, hot or isolated: the time that is told (docs/measuring.md)")
+                   "cold, hot or isolated: the cache state of the time (docs/measuring.md)")
       ->check(CLI::IsMember({"cold", "hot", "isolated"}))
       ->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
@@ -107,7 +107,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     for (std::string& text : texts) arguments.push_back(text.data());
     for (const std::string& text : texts)
       if (&text != &texts.front() && !text.starts_with("--benchmark_"))
-        throw InputError(fmt::format("'{}' is no option of bench and no --benchmark_ flag", text));
+        throw InputError(fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", text));
     int count = static_cast<int>(arguments.size());
     benchmark::Initialize(&count, arguments.data());
     if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", arguments[1]));
@@ -126,20 +126,20 @@ void add_bench(CLI::App& app, int& exit_code) {
     benchmark::AddCustomContext("wisdom", given->wisdom);
     benchmark::AddCustomContext("cache", given->cache);
 
-    // As many replays as asked for, whatever the interval: repetitions are the user's.
+    // A fixed number of replays, whatever the interval: the user chooses the repetitions.
     std::vector<std::string> left_out;
     const bool isolated = given->cache == "isolated";
     const BenchOptions options{.cache = cache_mode_of(given->cache).value_or(CacheMode::cold),
                                .max_rel_ci = 10,
                                .min_samples = kReplays};
     const Sweep sweep = winners_sweep(ops(), winners, "bench", options, left_out);
-    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
+    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
     Benches benches(*device);
     int failed = 0, registered = 0;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (variant.backend != facts.backend) {
-        fmt::print(stderr, "warptune: left out {}: {} does not run on {}\n", item.problem.key(), variant.name,
+        fmt::print(stderr, "warptune: skips {}: {} does not run on {}\n", item.problem.key(), variant.name,
                    facts.name);
         continue;
       }

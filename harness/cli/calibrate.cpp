@@ -1,4 +1,4 @@
-// warptune calibrate: measures what a device can do and stores it beside its results.
+// warptune calibrate: measures the peaks of a device and stores them with its results.
 #include "harness/measure/calibrate.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ void print(const Calibration& c) {
   row("write", c.write_gb_per_s, "GB/s");
   row("copy (read and written)", f.copy_gb_per_s, "GB/s");
   row("read from the L2", f.l2_read_gb_per_s, "GB/s");
-  row("matrix products, 16-bit", f.matrix_tflop_per_s, "TFLOP/s");
+  row("matrix multiply (tensor cores), 16-bit", f.matrix_tflop_per_s, "TFLOP/s");
   row("arithmetic, fp32", f.vector_tflop_per_s, "TFLOP/s");
   row("launch of an empty kernel", c.launch_us, "us");
   row("the same as a graph node", c.graph_node_us, "us");
@@ -35,15 +35,16 @@ void print(const Calibration& c) {
   for (const RotationPoint& p : c.rotation)
     fmt::print("  {:>12.1f}  {:>8.2f}  {:>12.3f}{}\n", p.bytes / (1 << 20),
                p.bytes / static_cast<double>(f.l2_bytes), p.us,
-               p.bytes == c.cold_bytes ? "  time rises no more" : "");
+               p.bytes == c.cold_bytes ? "  constant from here on" : "");
 }
 
 }  // namespace
 
 void add_calibrate(CLI::App& app, int&) {
-  auto* command = app.add_subcommand("calibrate", "Measures the ceilings, launch floors and L2 of a device");
+  auto* command =
+      app.add_subcommand("calibrate", "Measures peak rates, launch floors and the L2 of a device");
   command->footer(
-      "Writes OUT/<device>/device.json, which `tune` uses where driver and toolkit are the same.\n"
+      "Writes OUT/<device>/device.json, which `tune` uses with the same driver and toolkit.\n"
       "Example:\n  warptune calibrate --device cuda:0 --out results");
   struct Given {
     std::string device = "auto", output = "results";
@@ -59,7 +60,7 @@ void add_calibrate(CLI::App& app, int&) {
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
     if (error) throw InputError(fmt::format("'{}': {}", file.parent_path().string(), error.message()));
-    // Before measuring, which takes seconds. Appending changes no file that is there.
+    // Fails before measuring, which takes seconds. Appending nothing leaves an existing file as it is.
     if (!std::ofstream(file, std::ios::app))
       throw InputError(fmt::format("'{}' cannot be written", file.string()));
     const Calibration calibration = calibrate(*device);

@@ -1,17 +1,22 @@
 #include "harness/cli/commands.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "harness/core/brief.h"
 
 namespace warptune {
 namespace {
 
-/// Where "" is a text like others: a pattern that fits all, a variant without parameters, no heading.
+/// Options that take "": a pattern that matches everything, a variant without parameters, no heading.
 constexpr std::array<std::string_view, 4> kMayBeEmpty = {"filter", "problem", "config", "title"};
 
-/// A script gives "" where its variable is not set: that is no wish for the default. Leaves --help as it is.
+/// A script passes "" where its variable is not set; that must not mean the default.
 void refuse_empty_texts(CLI::App& command) {
   const CLI::Validator some_text(
       [](std::string& text) { return text.empty() ? std::string("it is empty") : std::string(); }, "");
@@ -24,7 +29,46 @@ void refuse_empty_texts(CLI::App& command) {
   for (CLI::App* part : command.get_subcommands({})) refuse_empty_texts(*part);
 }
 
+/// The command that the arguments reached.
+const CLI::App& last_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().back();
+  return *command;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> command_names(const CLI::App& parent) {
+  std::vector<std::string> names;
+  for (const CLI::App* command :
+       parent.get_subcommands([](const CLI::App* c) { return !c->get_group().empty(); }))
+    names.push_back(command->get_name());
+  return names;
+}
+
 }  // namespace
+
+std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = last_command(app);
+  const auto commands = command_names(command);
+  const std::string path = &command == &app ? "warptune" : "warptune " + command.get_name();
+  for (const std::string& given : app.remaining(true)) {
+    if (given.starts_with("-")) {
+      const std::string name = given.substr(0, given.find('='));
+      const std::string near = near_miss(name, option_names(command));
+      return fmt::format("'{}' has no option '{}'{}", path, brief(name),
+                         near.empty() ? fmt::format("; '{} --help' lists them", path) : near);
+    }
+    if (!commands.empty())
+      return fmt::format("'{}' has no subcommand '{}'{}", path, brief(given), did_you_mean(given, commands));
+  }
+  return fmt::format("{}; '{} --help' shows the arguments", error.what(), path);
+}
 
 void add_commands(CLI::App& app, int& exit_code) {
   add_devices(app, exit_code);
@@ -41,7 +85,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_bench(app, exit_code);
   add_profile(app, exit_code);
   add_counters(app, exit_code);
-  add_replay(app, exit_code);
+  add_simulate(app, exit_code);
   add_regret(app, exit_code);
   add_worker(app, exit_code);
   refuse_empty_texts(app);

@@ -1,11 +1,15 @@
 #pragma once
 // One function per command: it adds the command to the program; `exit_code` is what running it gives.
 #include <CLI/CLI.hpp>
+#include <string>
 
 namespace warptune {
 
 /// All of them.
 void add_commands(CLI::App& app, int& exit_code);
+/// What is wrong with the arguments, in one sentence: with the nearest subcommand or option for an unknown
+/// one.
+std::string sentence_of(const CLI::App& app, const CLI::ParseError& error);
 
 void add_devices(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
@@ -21,7 +25,7 @@ void add_rerun(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_counters(CLI::App& app, int& exit_code);
-void add_replay(CLI::App& app, int& exit_code);
+void add_simulate(CLI::App& app, int& exit_code);
 void add_regret(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 

@@ -1,4 +1,4 @@
-// warptune counters: hardware counters of the winners, in a file beside the CSV.
+// warptune counters: hardware counters of the winners, in a file next to the CSV.
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -34,7 +34,7 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
   return {text, ::pclose(pipe)};
 }
 
-/// The first line of what ncu says is wrong. Throws where it would say so of every kernel.
+/// The first error line of ncu. Throws for an error that holds for every kernel.
 std::string complaint(const std::string& text) {
   if (text.find("ERR_NVGPUCTRPERM") != std::string::npos)
     throw InputError(
@@ -45,7 +45,7 @@ std::string complaint(const std::string& text) {
 
 struct Reading {
   std::map<std::string, double> values;
-  std::string wrong;  // a sentence where ncu failed
+  std::string wrong;  // empty, or why ncu failed
 };
 
 Reading read_once(const std::vector<std::string>& command, const std::vector<std::string>& metrics) {
@@ -55,8 +55,8 @@ Reading read_once(const std::vector<std::string>& command, const std::vector<std
   return reading;
 }
 
-/// Reads metrics of winners. Where ncu reads nothing, since the GPU lacks a metric, they are tried one by
-/// one, once, and what fails is left out from then on.
+/// Reads metrics of winners. If ncu fails because the GPU lacks a metric, it tries the metrics one by one,
+/// once, and drops those that fail.
 class CounterReader {
  public:
   CounterReader(std::string ncu, std::vector<std::string> metrics)
@@ -85,7 +85,7 @@ class CounterReader {
 
   const std::string ncu_;
   std::vector<std::string> metrics_;
-  bool tried_ = false;  // the metrics one by one
+  bool tried_ = false;  // metrics were tried one by one
 };
 
 int read_counters(const Given& given) {
@@ -129,14 +129,14 @@ int read_counters(const Given& given) {
 void add_counters(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("counters", "Reads hardware counters of the winners with ncu");
   command->footer(
-      "Writes <sweep>.counters.csv beside the wisdom; device, problem, variant, config and run_id are the\n"
-      "key into the sweep's CSV. Exits with 1 where a winner could not be read.\n"
+      "Writes <sweep>.counters.csv next to the wisdom; device, problem, variant, config and run_id are the\n"
+      "key into the sweep's CSV. Exits with 1 if a winner could not be read.\n"
       "Example:\n"
       "  warptune counters --wisdom results/h200/wisdom.json --problem 'linear.*tokens=1,'");
   const auto given = std::make_shared<Given>();
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
-  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
-  command->add_option("--metrics", given->metrics, "Of ncu; commas between them")->delimiter(',');
+  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  command->add_option("--metrics", given->metrics, "Metrics of ncu; a list with commas")->delimiter(',');
   command->add_option("--device", given->device, "auto or cuda:N")->capture_default_str();
   command->callback([given, &exit_code] { exit_code = read_counters(*given); });
 }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/recorded_speed.h"
 #include "harness/core/error.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kReserve = 300 * kMiB;  // activations, workspaces, code
-constexpr int kFinishedEvery = 16;             // steps between looks at whether all sequences are finished
+constexpr int kFinishedEvery = 16;             // steps between checks for finished sequences
 
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
@@ -37,11 +38,26 @@ struct DecodeOptions {
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0;
-  bool require_tuned = false;
+  bool require_tuned = false, explain = false, verbose = false;
   KvFormat kv = {};
 };
 
 void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+
+/// Adds to each op what the wisdom and the measured peaks tell about its speed.
+void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts& facts) {
+  for (OpTime& op : ops) {
+    const OpEntry& entry = find_op(op.op);
+    op.label = label_of(entry.op, op.problem);
+    op.speed = recorded_speed(entry, op.problem, op.us, wisdom.held(op.problem, facts.name), facts);
+  }
+}
+
+/// "12 plans exact, 8 nearest; --explain lists them".
+std::string plans_line(std::string sources, bool explained) {
+  if (const auto space = sources.find(' '); space != std::string::npos) sources.insert(space, " plans");
+  return sources + (explained ? "" : "; --explain lists them");
+}
 
 ModelConfig model_of(const DecodeOptions& o) {
   if (o.model_folder.empty() == o.preset_name.empty())
@@ -68,7 +84,7 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
   if (!o.prompt_file.empty()) {
     auto prompts = read_prompts(o.prompt_file);
     if (o.batch != 0 && o.batch != static_cast<int>(prompts.size())) {
-      // A batch larger than the file repeats its prompts in turn; a smaller one takes the first.
+      // A larger batch repeats the prompts of the file in turn; a smaller one takes the first.
       const std::size_t given = prompts.size();
       prompts.resize(static_cast<std::size_t>(o.batch));
       for (std::size_t b = given; b < prompts.size(); ++b) prompts[b] = prompts[b % given];
@@ -81,7 +97,8 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
 }
 
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
-  PlanBook::Options options{.naive = o.baseline == "naive", .tell = note};
+  PlanBook::Options options{.naive = o.baseline == "naive"};
+  if (o.explain) options.tell = note;
   for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(ops(), text));
   const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
@@ -95,7 +112,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   return options;
 }
 
-/// `models`: that are held at once. One of them fills its cache at a time.
+/// `models`: models in memory at once. Only one of them prefills at a time.
 void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format,
                   const std::vector<std::vector<int>>& prompts, int capacity, int models, Device& device) {
   std::vector<std::int64_t> lengths;
@@ -112,7 +129,7 @@ void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format
                     device.facts().name, free / kMiB));
 }
 
-/// What the run took: of the device since the start; on the host the peak of this process.
+/// Memory that the run took: on a GPU since the start, on the host the peak of this process.
 double used_mib(const Device& device, std::size_t free_at_start) {
   if (device.facts().backend == Backend::cuda)
     return (static_cast<double>(free_at_start) - static_cast<double>(device.free_bytes())) / kMiB;
@@ -147,8 +164,7 @@ double generate(Model& model, const std::vector<std::vector<int>>& prompts, int 
   return prefill_us;
 }
 
-/// Sets the ceilings of the device: the stored ones where there are any, else measured now. Returns where
-/// they come from, in words.
+/// Sets the peaks of the device: the stored ones, else measured now. Returns their origin in words.
 std::string set_ceilings(Device& device, const fs::path& stored) {
   if (const auto facts = load_device_file(stored, device.facts())) {
     device.set_ceilings(*facts);
@@ -163,10 +179,58 @@ std::string set_ceilings(Device& device, const fs::path& stored) {
                      device.facts().read_gb_per_s, stored.string());
 }
 
+/// The lengths of a run.
+struct Lengths {
+  int steps = 0, prompt = 0, context = 0, capacity = 0;
+};
+
+Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std::optional<Golden>& golden,
+                   const std::vector<std::vector<int>>& prompts) {
+  Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
+  std::size_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
+  lengths.prompt = static_cast<int>(longest);
+  const int end = lengths.prompt + lengths.steps;
+  lengths.context = o.context > 0 ? o.context : end;
+  lengths.capacity = static_cast<int>(ceil_div(std::max(lengths.context, end + 1), 64) * 64);
+  if (lengths.capacity > config.max_position && std::max(lengths.context, end) > config.max_position)
+    note(fmt::format("{} was made for {} positions", config.name, config.max_position));
+  return lengths;
+}
+
+ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, const Lengths& lengths,
+                           int batch, bool forced) {
+  if (config.eos.size() > 1)
+    note(fmt::format("{} has {} end tokens: all end the printed text, only {} ends the computation",
+                     config.name, config.eos.size(), config.eos[0]));
+  return {.batch = batch,
+          .capacity = lengths.capacity,
+          .max_steps = lengths.steps,
+          .sampling = parse_sampling(o.sampling),
+          .eos = config.eos.empty() || forced ? -1 : config.eos[0],
+          .fuse_append = fuse_of(o),
+          .kv = kv_format_of(o),
+          .graph = o.graph == "on"};
+}
+
+/// Times the step and its ops, and adds what is known of their speed.
+void measure(DecodeReport& report, Model& model, const PlanBook& book, const DecodeOptions& o, int context) {
+  Device& device = model.device();
+  const KvFormat& kv = model.options().kv;
+  report.step = time_step(model, context);
+  report.ops = time_ops(model, context);
+  report.plan_set = book.plan_set() + kv.suffix();
+  report.plan_sources = plans_line(book.plan_sources(), o.explain);
+  report.ceiling_from = set_ceilings(device, fs::path(o.out) / device.facts().slug() / "device.json");
+  describe(report.ops, book.wisdom(), device.facts());
+  if (const double rate = device.facts().read_gb_per_s; rate > 0)
+    report.floor_us =
+        step_bytes(model.config(), dtype_of(o, device.facts()), report.batch, context, kv) / rate * 1e-3;
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
-  const Sampling sampling = parse_sampling(o.sampling);
-  const KvFormat kv = kv_format_of(o);
+  parse_sampling(o.sampling);  // bad input is reported before the device is opened
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
@@ -177,31 +241,14 @@ int run(const DecodeOptions& o) {
   const auto csv = open_decode_csv(path, note);  // before anything runs
 
   const auto prompts = golden ? golden->prompts : prompts_of(o, config);
-  const int steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline);
-  std::size_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-  const int prompt_len = static_cast<int>(longest);
-  const int context = o.context > 0 ? o.context : prompt_len + steps;
-  const int capacity = static_cast<int>(ceil_div(std::max(context, prompt_len + steps + 1), 64) * 64);
-  if (capacity > config.max_position && std::max(context, prompt_len + steps) > config.max_position)
-    note(fmt::format("{} was made for {} positions", config.name, config.max_position));
-  if (config.eos.size() > 1)
-    note(fmt::format("{} has {} end tokens: all end the printed text, only {} ends the computation",
-                     config.name, config.eos.size(), config.eos[0]));
-
-  ModelOptions options{.batch = static_cast<int>(prompts.size()),
-                       .capacity = capacity,
-                       .max_steps = steps,
-                       .sampling = sampling,
-                       .eos = config.eos.empty() || golden || o.check_baseline > 0 ? -1 : config.eos[0],
-                       .fuse_append = fuse_of(o),
-                       .kv = kv,
-                       .graph = o.graph == "on"};
+  const Lengths lengths = lengths_of(o, config, golden, prompts);
+  ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
+                                       golden.has_value() || o.check_baseline > 0);
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_ceilings(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(ops(), *device, book_options(o, device->facts()));
-  check_memory(config, dtype, kv, prompts, capacity, o.check_baseline > 0 ? 2 : 1, *device);
+  check_memory(config, dtype, options.kv, prompts, lengths.capacity, o.check_baseline > 0 ? 2 : 1, *device);
   const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
                                                  : load_weights(*device, config, dtype, o.model_folder);
   Model model(*device, config, weights, book, options);
@@ -209,12 +256,12 @@ int run(const DecodeOptions& o) {
   DecodeReport report{.model = config.name,
                       .dtype = std::string(name_of(dtype)),
                       .batch = options.batch,
-                      .prompt_len = prompt_len,
-                      .steps = steps,
+                      .prompt_len = lengths.prompt,
+                      .steps = lengths.steps,
                       .graph = options.graph};
-  report.prefill_us = generate(model, prompts, steps);
+  report.prefill_us = generate(model, prompts, lengths.steps);
   report.prefill_attention = book.plans_of("attention_prefill");
-  model.step_calls(context);
+  model.step_calls(lengths.context);
   book.require_overrides();
   print_tokens(model.transcript());
   report.device_memory_mib = used_mib(*device, free_at_start);
@@ -227,44 +274,28 @@ int run(const DecodeOptions& o) {
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
-    PlanBook naive_book(ops(), *device, {.naive = true, .tell = note});
+    PlanBook naive_book(ops(), *device, {.naive = true});
     options.fuse_append = false;
     Model naive(*device, config, weights, naive_book, options);
     judge(check_against(model, naive, prompts, o.check_baseline), "the naive plans");
   }
-
-  report.step = time_step(model, context);
-  report.ops = time_ops(model, context);
-  report.plan_set = book.plan_set() + kv.suffix();
-  report.plan_sources = book.plan_sources();
-  report.ceiling_from = set_ceilings(*device, device_file);
-  if (const double rate = device->facts().read_gb_per_s; rate > 0)
-    report.floor_us = step_bytes(config, dtype, options.batch, context, kv) / rate * 1e-3;
-  fmt::print("\n{}", to_text(report));
+  measure(report, model, book, o, lengths.context);
+  fmt::print("\n{}", to_text(report, takes_color(stdout), o.verbose));
 
   const RunInfo info = new_run();
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   fmt::print("row appended to {}\n", path.string());
   if (!ok) fmt::print(stderr, "warptune: the check failed\n");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
-    fmt::print(stderr, "warptune: {} plans are not of the wisdom: {}\n", untuned.size(),
-               fmt::join(untuned, ", "));
+    fmt::print(stderr, "warptune: {} plans are defaults: {}\n", untuned.size(), fmt::join(untuned, ", "));
     ok = false;
   }
   return ok ? 0 : 1;
 }
 
-}  // namespace
+using Given = std::shared_ptr<DecodeOptions>;
 
-void add_decode(CLI::App& app, int& exit_code) {
-  auto o = std::make_shared<DecodeOptions>();
-  CLI::App* c = app.add_subcommand("decode", "Run a LLaMA assembled from the winners; check and time it");
-  c->footer(
-      "Examples:\n"
-      "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
-      "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
-      "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
-      "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
+void add_model(CLI::App* c, const Given& o) {
   auto* folder = c->add_option("--model", o->model_folder, "folder of a Hugging Face checkpoint");
   c->add_option("--preset", o->preset_name,
                 "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
@@ -274,62 +305,94 @@ void add_decode(CLI::App& app, int& exit_code) {
       ->excludes(folder);
   c->add_option("--device", o->device, "auto, host or cuda:N (default auto)");
   c->add_option("--dtype", o->dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
-  auto* batch = c->add_option("--batch", o->batch,
-                              "sequences (default: as many as there are prompts; more repeat them in turn)")
-                    ->check(CLI::Range(1, 4096));
+}
+
+void add_prompts(CLI::App* c, const Given& o) {
+  c->add_option("--batch", o->batch,
+                "sequences (default: as many as there are prompts; a larger batch repeats them in turn)")
+      ->check(CLI::Range(1, 4096));
   auto* ids = c->add_option("--prompt-ids", o->prompt_file, "file of token ids, one prompt per line");
-  auto* lengths = c->add_option("--prompt-len", o->prompt_lens,
-                                "length of random prompts; a list is taken in turn (default 32)")
-                      ->delimiter(',')
-                      ->check(CLI::Range(1, 1 << 20))
-                      ->excludes(ids);
-  auto* steps = c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
-                    ->check(CLI::Range(0, 1 << 20));
+  c->add_option("--prompt-len", o->prompt_lens,
+                "length of random prompts; a list is taken in turn (default 32)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20))
+      ->excludes(ids);
+  c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
+      ->check(CLI::Range(0, 1 << 20));
   c->add_option("--context", o->context,
                 "KV length at which a step is timed (default: that of the last step)")
       ->check(CLI::Range(1, 1 << 20));
+  c->add_option("--sampling", o->sampling,
+                "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
+}
+
+void add_kv_cache(CLI::App* c, const Given& o) {
   c->add_option("--kv-dtype", o->kv_dtype,
-                "how the KV cache is stored: same (as the model, default), int8 or fp8 with a scale per row")
+                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
       ->check(CLI::IsMember({"same", "int8", "fp8"}));
   c->add_option("--page-size", o->kv.page_size,
                 "keys per page of a paged KV cache: 16, 32, 64, 128 or 256 (default: contiguous)")
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
   c->add_option("--window", o->kv.window,
-                "a token attends to the last so many keys, its own included (default: all)")
+                "sliding window: a token attends to the last N keys, its own included (default: all)")
       ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_plans(CLI::App* c, const Given& o) {
   auto* wisdom = c->add_option("--wisdom", o->wisdom,
                                "winners to use (default OUT/<device>/wisdom.json where it exists)");
   auto* require = c->add_flag("--require-tuned", o->require_tuned,
-                              "exit 1 where a plan is neither of the wisdom nor an override");
+                              "exit 1 where a plan is neither from the wisdom nor an override");
   c->add_option("--stale-wisdom", o->stale_wisdom,
                 "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
       ->check(CLI::IsMember({"refuse", "use"}));
   c->add_option("--variant", o->variants,
                 "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
       ->allow_extra_args(false);
-  c->add_option("--baseline", o->baseline, "naive: the plainest variant of every op")
+  c->add_option("--baseline", o->baseline, "naive: the naive variant of every op")
       ->check(CLI::IsMember({"naive"}))
       ->excludes(wisdom)
       ->excludes(require);
   c->add_option("--graph", o->graph, "on: steps are replays of CUDA graphs (default); off: single launches")
       ->check(CLI::IsMember({"on", "off"}));
   c->add_option("--fuse-append", o->fuse_append,
-                "bias, RoPE and cache append inside the attention: on, off, or auto, where the wisdom knows "
-                "it and nothing faster (default)")
+                "bias, RoPE and cache append inside the attention kernel: on, off, or auto (default): if the "
+                "wisdom has it and nothing faster")
       ->check(CLI::IsMember({"auto", "on", "off"}));
-  c->add_option("--sampling", o->sampling,
-                "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
-  c->add_option("--check", o->golden,
-                "golden.safetensors: run its prompts and steps, compare logits and tokens, exit 1")
-      ->excludes(batch)
-      ->excludes(ids)
-      ->excludes(lengths)
-      ->excludes(steps);
+}
+
+void add_output(CLI::App* c, const Given& o) {
+  auto* check = c->add_option("--check", o->golden,
+                              "golden.safetensors: run its prompts and steps, compare logits and tokens; "
+                              "exit 1 where they differ");
+  for (const char* other : {"--batch", "--prompt-ids", "--prompt-len", "--steps"})
+    check->excludes(c->get_option(other));
   c->add_option("--check-baseline", o->check_baseline,
-                "compare N teacher-forced steps with the naive plans, exit 1 where they differ")
+                "compare N teacher-forced steps with the naive plans; exit 1 where they differ")
       ->check(CLI::Range(1, 1 << 20));
+  c->add_flag("--explain", o->explain,
+              "list each plan that is not the exact winner of its problem, with the reason");
+  c->add_flag("-v,--verbose", o->verbose, "also print the sum of the kernels and the plans of the prefill");
   c->add_option("--csv", o->csv, "file the row is appended to (default OUT/<device>/decode.csv)");
   c->add_option("--out", o->out, "folder of results and wisdom (default results)");
+}
+
+}  // namespace
+
+void add_decode(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<DecodeOptions>();
+  CLI::App* c = app.add_subcommand("decode", "Runs a LLaMA assembled from the winners; checks and times it");
+  c->footer(
+      "Examples:\n"
+      "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
+      "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
+      "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
+      "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
+  add_model(c, o);
+  add_prompts(c, o);
+  add_kv_cache(c, o);
+  add_plans(c, o);
+  add_output(c, o);
   c->callback([o, &exit_code] { exit_code = run(*o); });
 }
 

@@ -1,4 +1,4 @@
-// warptune devices: what is here, and what is known of it.
+// warptune devices: the devices of this machine and their facts.
 #include <fmt/format.h>
 
 #include "harness/cli/commands.h"

@@ -5,7 +5,6 @@
 
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
-#include "harness/tune/default_inspection.h"
 #include "harness/tune/inspection.h"
 #include "variants/table.h"
 #include "variants/tile_table.h"
@@ -18,7 +17,7 @@ void add_inspect(CLI::App& app, int&) {
       "Compiles the configurations of a sweep, or the defaults; prints registers, shared memory, spills, "
       "occupancy");
   command->footer(
-      "Needs no GPU. Exits with 1 where a configuration does not compile.\n"
+      "Needs no GPU. Exits with 1 if a configuration does not compile.\n"
       "Examples:\n"
       "  warptune inspect configs/quick.yaml --arch sm_80,sm_90a\n"
       "  warptune inspect --defaults --arch sm_80\n"
@@ -30,8 +29,9 @@ void add_inspect(CLI::App& app, int&) {
   };
   const auto given = std::make_shared<Given>();
   auto* config = command->add_option("CONFIG", given->config, "The sweep, a YAML file");
-  auto* defaults = command->add_flag("--defaults", given->defaults,
-                                     "The tile table, which devices without wisdom begin with, by examples");
+  auto* defaults =
+      command->add_flag("--defaults", given->defaults,
+                        "The tile table, the defaults of devices without wisdom, on example problems");
   command
       ->add_option("--arch", given->options.archs,
                    "Architectures: sm_80, sm_90a, sm_100, sm_120; commas between them")
@@ -43,14 +43,16 @@ void add_inspect(CLI::App& app, int&) {
       command
           ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")
           ->check(CLI::Range(1, 1000000));
-  command->add_option("--lanes", given->options.lanes, "Compile threads; by default all but one")
+  command
+      ->add_option("--jobs", given->options.compile_jobs,
+                   "Compile jobs (threads); by default all hardware threads but one")
       ->check(CLI::Range(1, 1024));
   auto* csv = command->add_option("--csv", given->csv, "Append a row per configuration to this file");
   for (auto* other : {config, filter, sample, csv}) defaults->excludes(other);
   command->callback([given] {
     if (given->defaults) {
-      if (const std::size_t bad =
-              inspect_defaults(ops(), tile_examples(ops()), given->options.archs, given->options.lanes))
+      if (const std::size_t bad = inspect_defaults(ops(), tile_examples(ops()), given->options.archs,
+                                                   given->options.compile_jobs))
         throw CheckError(fmt::format("{} defaults do not compile or fit the device", bad));
       return;
     }

@@ -13,10 +13,9 @@ void wait_passively(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "profile") return;
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (program.filename().string().starts_with("ld-"))
-    return;  // the dynamic loader, told to load this program
+  if (program.filename().string().starts_with("ld-")) return;  // started through the dynamic loader
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
-  ::execv(program.c_str(), argv);  // returns where it cannot: then they spin
+  ::execv(program.c_str(), argv);  // returns only if it fails; then threads spin
 }
 
 }  // namespace warptune

@@ -1,4 +1,4 @@
-// warptune profile OP/VARIANT: a profiler session on exactly one launch.
+// warptune profile PROBLEM|OP/VARIANT: a profiler session on exactly one launch.
 #include "harness/tune/profile.h"
 
 #include <fmt/format.h>
@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "harness/cli/commands.h"
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"
@@ -24,36 +26,59 @@ struct Given {
   bool inside = false;
 };
 
-/// A sweep may try other values than a variant lists, so they are no error.
+/// A sweep may try values that the variant does not list, so this is no error.
 void note_unlisted(const Variant& variant, const Config& config) {
   for (const Parameter& p : variant.parameters)
     if (std::ranges::find(p.values, config[p.name]) == p.values.end())
-      fmt::print(stderr, "warptune: {}={} is none of the values that {} lists ({})\n", p.name, config[p.name],
-                 variant.name, fmt::join(p.values, ", "));
+      fmt::print(stderr, "warptune: {}={} is not among the values that {} lists ({})\n", p.name,
+                 config[p.name], variant.name, fmt::join(p.values, ", "));
+}
+
+/// "rms_norm[tokens=1,hidden=4096]" with or without a dtype; else --dtype counts.
+Problem problem_of(const std::string& text, const std::string& dtype) {
+  const auto open = text.find('[');
+  if (!text.ends_with(']'))
+    throw InputError(fmt::format("'{}' is not of the form OP[DIM=N,...]", brief(text)));
+  auto pairs = parse_pairs(text.substr(open + 1, text.size() - open - 2));
+  const auto own = std::ranges::find(pairs, "dtype", &std::pair<std::string, std::string>::first);
+  const DType type = parse_dtype(own == pairs.end() ? dtype : own->second);
+  if (own != pairs.end()) pairs.erase(own);
+  return find_op(text.substr(0, open)).op.problem(pairs, type);
+}
+
+/// The winner of the problem; OP/VARIANT restricts it to that variant's.
+ProfileTarget winner_of(const Given& given, const Problem& problem, const std::string& variant) {
+  const Wisdom wisdom = Wisdom::load(given.wisdom);
+  const Winner* winner = wisdom.exact(problem);
+  if (!winner) throw InputError(fmt::format("'{}' holds no winner of {}", given.wisdom, problem.key()));
+  if (!variant.empty() && winner->variant != variant)
+    throw InputError(fmt::format("'{}' holds no winner of {} for {}; its winner is {} {}", given.wisdom,
+                                 variant, problem.key(), winner->variant, winner->config.str()));
+  const Variant& known = find_op(problem.op).variant(winner->variant);
+  return {.problem = problem,
+          .variant = known.name,
+          .config = parse_config(known, winner->config.str()),
+          .device = given.device};
 }
 
 ProfileTarget target_of(const Given& given) {
+  if (given.target.find('[') != std::string::npos) {
+    if (given.wisdom.empty() || !given.problem.empty())
+      throw InputError("a problem is profiled with --wisdom, which holds its winner, and without --problem");
+    return winner_of(given, problem_of(given.target, given.dtype), "");
+  }
   const auto slash = given.target.find('/');
   if (slash == std::string::npos)
-    throw InputError(fmt::format("'{}' is not of the form OP/VARIANT", given.target));
+    throw InputError(
+        fmt::format("'{}' is neither a problem, OP[DIM=N,...], nor OP/VARIANT", brief(given.target)));
   const OpEntry& entry = find_op(given.target.substr(0, slash));
   const Variant& variant = entry.variant(given.target.substr(slash + 1));
-  ProfileTarget target{.problem = entry.op.problem(parse_pairs(given.problem), parse_dtype(given.dtype)),
-                       .variant = variant.name,
-                       .device = given.device};
-  if (!given.wisdom.empty()) {
-    const Wisdom wisdom = Wisdom::load(given.wisdom);
-    const Winner* winner = wisdom.exact(target.problem);
-    if (!winner || winner->variant != variant.name)
-      throw InputError(fmt::format(
-          "'{}' holds no winner of {} for {}{}", given.wisdom, variant.name, target.problem.key(),
-          winner ? fmt::format("; its winner is {} {}", winner->variant, winner->config.str()) : ""));
-    target.config = parse_config(variant, winner->config.str());
-  } else {
-    target.config = parse_config(variant, given.config);
-    if (!given.inside) note_unlisted(variant, target.config);
-  }
-  return target;
+  if (given.problem.empty()) throw InputError("OP/VARIANT needs --problem with the dims");
+  const Problem problem = entry.op.problem(parse_pairs(given.problem), parse_dtype(given.dtype));
+  if (!given.wisdom.empty()) return winner_of(given, problem, variant.name);
+  const Config config = parse_config(variant, given.config);
+  if (!given.inside) note_unlisted(variant, config);
+  return {.problem = problem, .variant = variant.name, .config = config, .device = given.device};
 }
 
 void replace_process(std::vector<std::string> command) {
@@ -75,25 +100,28 @@ void add_profile(CLI::App& app, int&) {
   auto* command = app.add_subcommand("profile", "Prints or runs a profiler session on one verified launch");
   command->footer(
       "Examples:\n"
-      "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 --config "
-      "block=256,rows=1,vec=8,store=plain,pdl=0\n"
-      "  warptune profile linear/gemv_split_k --problem tokens=1,in=4096,out=4096 --from-wisdom wisdom.json "
-      "--run "
-      "ncu");
+      "  warptune profile 'rms_norm[tokens=1,hidden=4096]' --wisdom results/h200/wisdom.json --run ncu\n"
+      "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 \\\n"
+      "    --config block=256,rows=1,vec=8,store=plain,pdl=0");
   const auto given = std::make_shared<Given>();
-  command->add_option("OP/VARIANT", given->target, "What to launch")->required();
-  command->add_option("--problem", given->problem, "Its dims: \"tokens=1,hidden=4096\"")->required();
-  command->add_option("--dtype", given->dtype, "fp32, fp16, bf16 or int32")->capture_default_str();
-  auto* config = command->add_option("--config", given->config, "Its parameters: \"block=256,vec=8\"");
-  command->add_option("--from-wisdom", given->wisdom, "Take the parameters from this file's winner")
-      ->excludes(config);
+  command
+      ->add_option("TARGET", given->target,
+                   "A problem, whose winner is launched: \"rms_norm[tokens=1,hidden=4096]\"; or OP/VARIANT")
+      ->required();
+  command->add_option("--problem", given->problem, "Of OP/VARIANT, the dims: \"tokens=1,hidden=4096\"");
+  command->add_option("--dtype", given->dtype, "fp32, fp16, bf16 or int32, where the problem does not say it")
+      ->capture_default_str();
+  auto* config =
+      command->add_option("--config", given->config, "Of OP/VARIANT, the parameters: \"block=256,vec=8\"");
+  command->add_option("--wisdom", given->wisdom, "The file that holds the winner")->excludes(config);
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   command->add_option("--run", given->tool, "Run this profiler instead of printing the commands")
       ->check(CLI::IsMember({"ncu", "nsys"}));
-  command->add_option("-o,--output", given->output, "The report, without extension; sources go beside it")
+  command
+      ->add_option("-o,--output", given->output, "The report, without extension; the sources go next to it")
       ->capture_default_str();
-  command->add_flag("--inside", given->inside, "Launch: what the profiler starts");
+  command->add_flag("--inside", given->inside, "Launch the target: the profiler starts the program so");
   command->callback([given] {
     const ProfileTarget target = target_of(*given);
     if (given->inside) {

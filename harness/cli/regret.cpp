@@ -30,7 +30,7 @@ const char* name_of(PlanSource source) {
   return "";
 }
 
-/// Prints a line per problem and what they come to; whether both limits (percent) hold.
+/// Prints the regret of each problem and a summary. Returns whether both limits (percent) hold.
 bool print(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
   double sum = 0, worst = 0;
   std::size_t untimed = 0;
@@ -61,8 +61,8 @@ void add_regret(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
       "regret", "Says how far the choice from wisdom is from the best of an exhaustive search");
   command->footer(
-      "Each problem of the CSV is chosen for as decode does, with a wisdom that does not know the problem.\n"
-      "Exits with 1 where a limit is passed, or where the search did not time what was chosen.\n"
+      "Chooses for each problem of the CSV as decode does, with a wisdom that does not know the problem.\n"
+      "Exits with 1 if a limit is exceeded, or if the search did not time the choice.\n"
       "Needs no device.\nExample:\n"
       "  warptune regret out/h200/regret.csv --wisdom results/h200/wisdom.json");
   struct Given {

@@ -16,7 +16,7 @@ void add_report(CLI::App& app, int&) {
   auto* command = app.add_subcommand("report", "Makes one self-contained HTML page of results");
   command->footer(
       "Takes CSV files of tune and decode, or folders of them; device.json, wisdom.json, decode.csv and\n"
-      "torch_peers.csv beside a CSV are used too. The page needs no network (docs/report.md).\n"
+      "torch_peers.csv next to a CSV are used too. The page needs no network (docs/report.md).\n"
       "Examples:\n"
       "  warptune report results -o report.html\n"
       "  warptune report results/h200/llama2-7b.csv --title 'LLaMA-2 7B on H200'");

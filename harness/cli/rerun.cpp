@@ -1,4 +1,4 @@
-// warptune rerun WISDOM: proves and times the winners alone, for a comparison with the run before.
+// warptune rerun WISDOM: verifies and times the winners alone, to compare with an earlier run.
 #include <fmt/format.h>
 
 #include <memory>
@@ -21,10 +21,11 @@ std::string names_a_file(const std::string& name) {
 }  // namespace
 
 void add_rerun(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("rerun", "Proves and times the winners of a wisdom file, and only them");
+  auto* command =
+      app.add_subcommand("rerun", "Verifies and times the winners of a wisdom file, and only them");
   command->footer(
-      "Writes OUT/<device>/<name>.csv as tune does; winners that the wisdom of OUT has stay as they are.\n"
-      "Exits with 1 where a winner is not right any more.\n"
+      "Writes OUT/<device>/<name>.csv as tune does. Replaces no winner in the wisdom of OUT.\n"
+      "Exits with 1 if a winner is not correct any more.\n"
       "Example:\n"
       "  warptune rerun results/h200/wisdom.json --name regress --out out");
   struct Given {
@@ -33,7 +34,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
   };
   const auto given = std::make_shared<Given>();
   command->add_option("WISDOM", given->wisdom, "The winners, a wisdom.json")->required();
-  command->add_option("--problem", given->problem, "Only problems that hold this regular expression");
+  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
@@ -47,11 +48,11 @@ void add_rerun(CLI::App& app, int& exit_code) {
     std::vector<std::string> left_out;
     Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
                                 given->bench, left_out);
-    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: left out {}\n", sentence);
+    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
     sweep.device = given->device;
     sweep.output = given->output;
     TuneOptions options;
-    options.add_winners_only = true;  // they met no rivals
+    options.add_winners_only = true;  // they were not compared with other configurations
     exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
   });
 }

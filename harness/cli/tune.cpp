@@ -8,7 +8,6 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
-#include "harness/tune/dry_run.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -30,15 +29,16 @@ Status retry_status(const std::string& word) {
 
 void add_tune(CLI::App& app, int& exit_code) {
   auto* command =
-      app.add_subcommand("tune", "Proves and times every configuration of a sweep and keeps the winners");
+      app.add_subcommand("tune", "Verifies and times every configuration of a sweep and keeps the winners");
   command->footer(
       "Writes OUT/<device>/<sweep>.csv (one row per configuration, docs/csv-schema.md) and\n"
-      "OUT/<device>/wisdom.json (the winners). Exits with 1 where a problem has no right configuration.\n"
-      "A sweep that was stopped goes on where it was: what has a row is not measured again.\n"
+      "OUT/<device>/wisdom.json (the winners). Exits with 1 if a problem has no correct configuration.\n"
+      "A sweep that was stopped resumes: a configuration that has a row is not measured again.\n"
       "Examples:\n"
       "  warptune tune configs/quick.yaml\n"
       "  warptune tune configs/llama2-7b.yaml --device cuda:1 --out results --filter 'linear/'\n"
-      "  warptune tune configs/quick.yaml --device host --dry-run");
+      "  warptune tune configs/quick.yaml --device host --dry-run\n"
+      "  warptune tune configs/llama2-7b.yaml --dry-run --arch sm_90a");
   struct Given {
     std::string config, device, output, shard;
     std::vector<std::string> retry;
@@ -53,31 +53,41 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
   command->add_option("--filter", given->options.filter,
                       "Only variants whose op/variant holds this regular expression");
-  command->add_flag("--dry-run", given->dry_run, "Print the number of configurations and stop");
-  command->add_option("--lanes", given->options.lanes, "Compile threads; by default all but one")
+  auto* dry = command->add_flag("--dry-run", given->dry_run,
+                                "Print configurations, evaluations and an estimate of the time, and stop");
+  command
+      ->add_option("--arch", given->options.arch,
+                   "With --dry-run: a GPU that need not be present: sm_80, sm_90 or sm_90a")
+      ->needs(dry);
+  command
+      ->add_option("--jobs", given->options.compile_jobs,
+                   "Compile jobs (threads); by default all hardware threads but one")
       ->check(CLI::Range(1, 1024));
   command
-      ->add_option("--deadline", given->options.deadline.most_seconds,
-                   "Seconds after which any configuration counts as hung; the best so far lowers it")
+      ->add_option("--deadline", given->options.deadline.max_seconds,
+                   "Seconds after which a configuration counts as hung; the best so far lowers it")
       ->check(within(0.1, 86400))
       ->capture_default_str();
   command
       ->add_option("--first-deadline", given->options.first_job_seconds,
-                   "Seconds more for the first configuration of a problem, whose reference is computed then")
+                   "More seconds for the first configuration of a problem, which computes the reference")
       ->check(within(0, 86400))
       ->capture_default_str();
   command
       ->add_option("--compile-deadline", given->options.compile_seconds,
-                   "Seconds until a configuration that still compiles is given up")
+                   "Seconds after which a compilation times out")
       ->check(within(0.1, 86400))
       ->capture_default_str();
   command->add_flag("--fresh", given->options.fresh,
-                    "Begin a new CSV (SWEEP.2.csv, ...) instead of going on with the newest");
+                    "Start a new CSV (SWEEP.2.csv, ...) instead of resuming the newest");
   command
-      ->add_option("--retry", given->retry,
-                   "Measure rows with these statuses again, with commas: timeout, crash, resource, ...")
+      ->add_option(
+          "--retry", given->retry,
+          "Measure rows with these statuses again; a list with commas: timeout, crash, resource, ...")
       ->delimiter(',');
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
+  command->add_flag("-v,--verbose", given->options.verbose,
+                    "Also print the share of time that the workers measured");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
     if (!given->device.empty()) options.device = given->device;

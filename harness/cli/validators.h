@@ -7,7 +7,7 @@
 
 namespace warptune {
 
-/// A number of this range, which NaN is not (CLI::Range lets it pass).
+/// A number of this range. Unlike CLI::Range it refuses NaN.
 inline CLI::Validator within(double low, double high) {
   return {[=](std::string& text) {
             double value = 0;

@@ -1,29 +1,75 @@
-// warptune wisdom show|export: looks at the winners, or hands them to other programs.
+// warptune wisdom show|export: prints the winners, or exports them to other programs.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/recorded_speed.h"
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/wisdom_export.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/winners_sweep.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 
 struct Given {
-  std::string file, format = "json", output;
+  std::string file, op, problem, variant, format = "json", output;
 };
 
-void show_wisdom(const std::string& file) {
-  const Wisdom wisdom = Wisdom::load(file);
+TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners,
+                        const std::optional<DeviceFacts>& facts) {
+  std::vector<TextTable::Column> columns = {text_column("problem")};
+  for (auto& column : speed_columns()) columns.push_back(std::move(column));
+  TextTable table(std::move(columns));
+  for (const Winner& w : winners) {
+    const OpEntry* entry = ops().find_if_known(w.problem.op);
+    std::vector<Cell> cells = {entry ? label_of(entry->op, w.problem) : w.problem.key()};
+    const bool same_device = facts && facts->name == w.made_on.device;
+    const Speed speed =
+        entry ? recorded_speed(*entry, w.problem, w.time_us, &w, same_device ? facts : std::nullopt)
+              : Speed{.time_us = w.time_us};
+    for (Cell& cell : speed_cells(speed)) cells.push_back(std::move(cell));
+    std::string plan = w.variant + (w.config.empty() ? "" : " ") + w.config.str();
+    if (w.made_on != wisdom.provenance())
+      plan += fmt::format("  (tuned on {}, driver {}, toolkit {}, sources {})", w.made_on.device,
+                          w.made_on.driver, w.made_on.toolkit, w.made_on.git_commit);
+    table.add(std::move(cells), std::move(plan));
+  }
+  return table;
+}
+
+void show_wisdom(const Given& given) {
+  const Wisdom wisdom = Wisdom::load(given.file);
   for (const std::string& sentence : unknown_winners(ops(), wisdom))
     fmt::print(stderr, "warptune: {}\n", sentence);
-  fmt::print("{}", to_table(wisdom));
+  auto winners = wisdom.winners().empty() ? wisdom.winners() : winners_of(wisdom, given.problem);
+  const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
+    if (wanted.empty()) return;
+    std::vector<std::string> names;
+    for (const Winner& w : winners)
+      if (std::ranges::find(names, name_of(w)) == names.end()) names.push_back(name_of(w));
+    if (std::ranges::find(names, wanted) == names.end())
+      throw InputError(
+          fmt::format("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names)));
+    std::erase_if(winners, [&](const Winner& w) { return name_of(w) != wanted; });
+  };
+  keep("op", given.op, [](const Winner& w) { return w.problem.op; });
+  keep("variant", given.variant, [](const Winner& w) { return w.variant; });
+  const Provenance& p = wisdom.provenance();
+  const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
+  fmt::print("{} ({}), driver {}, toolkit {}, sources {}: {} of {} winners\n\n", p.device, p.arch,
+             or_dash(p.driver), or_dash(p.toolkit), or_dash(p.git_commit), winners.size(),
+             wisdom.winners().size());
+  const auto facts = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
+  print(stdout, winners_table(wisdom, winners, facts));
 }
 
 void export_wisdom(const Given& given) {
@@ -55,12 +101,15 @@ void add_wisdom(CLI::App& app, int&) {
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
-      "  warptune wisdom show results/h200/wisdom.json\n"
+      "  warptune wisdom show results/h200/wisdom.json --op linear --problem 'tokens=1,'\n"
       "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h");
   const auto given = std::make_shared<Given>();
-  auto* show = command->add_subcommand("show", "Prints a table of the winners");
+  auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
-  show->callback([given] { show_wisdom(given->file); });
+  show->add_option("--op", given->op, "Only winners of this op");
+  show->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  show->add_option("--variant", given->variant, "Only winners that use this variant");
+  show->callback([given] { show_wisdom(*given); });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");
   save->add_option("WISDOM", given->file, "wisdom.json")->required();
   save->add_option("--format", given->format, "json, or header: a C++17 header without dependencies")

@@ -16,7 +16,7 @@ void add_worker(CLI::App& app, int& exit_code) {
   const auto device = std::make_shared<std::string>("auto");
   command->add_option("--device", *device);
   command->callback([device, &exit_code] {
-    // What a library prints must not stand between the answers.
+    // Output of libraries must not mix with the answers.
     const int answers = ::dup(STDOUT_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     exit_code = run_worker(ops(), *device, STDIN_FILENO, answers);

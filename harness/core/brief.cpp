@@ -1,6 +1,7 @@
 #include "harness/core/brief.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +11,7 @@ namespace warptune {
 
 namespace {
 
-constexpr std::size_t kMost = 120, kBeginning = 80;  // bytes
+constexpr std::size_t kLongest = 120, kBeginning = 80;  // bytes
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }  // UTF-8
 
@@ -33,7 +34,7 @@ std::size_t edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string brief(std::string_view text) {
-  if (text.size() <= kMost) return std::string(text);
+  if (text.size() <= kLongest) return std::string(text);
   std::size_t end = kBeginning;
   while (end > 0 && continues_character(text[end])) --end;
   return fmt::format("{}... ({} bytes)", text.substr(0, end), text.size());
@@ -48,6 +49,16 @@ std::string near_miss(std::string_view given, std::span<const std::string> known
       best = &name;
     }
   return best ? fmt::format("; did you mean '{}'?", *best) : "";
+}
+
+std::string listed(std::span<const std::string> names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string did_you_mean(std::string_view given, std::span<const std::string> known,
+                         std::string_view otherwise) {
+  const std::string near = near_miss(given, known);
+  return near.empty() ? fmt::format("; {} {}", otherwise, listed(known)) : near;
 }
 
 }  // namespace warptune

@@ -1,5 +1,5 @@
 #pragma once
-// Texts of the user in sentences about them.
+// Words of the user in error messages: quoted briefly, and with the known word that they are close to.
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,7 +10,15 @@ namespace warptune {
 /// not bury it.
 std::string brief(std::string_view text);
 
-/// "; did you mean 'vec'?" where a known name is close to the given one, else "".
+/// "a, b, c", or "none".
+std::string listed(std::span<const std::string> names);
+
+/// "; did you mean 'vec'?" where a known name is at most two edits from the given one, else "".
 std::string near_miss(std::string_view given, std::span<const std::string> known);
+
+/// The end of a sentence about an unknown name: "; did you mean 'bf16'?", or "; known are fp32, fp16" with
+/// `otherwise` ("known are") before the list.
+std::string did_you_mean(std::string_view given, std::span<const std::string> known,
+                         std::string_view otherwise = "known are");
 
 }  // namespace warptune

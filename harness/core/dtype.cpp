@@ -1,8 +1,12 @@
 #include "harness/core/dtype.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -30,9 +34,12 @@ bool is_float(DType dtype) { return dtype != DType::int32 && dtype != DType::int
 double epsilon_of(DType dtype) { return row(dtype).epsilon; }
 
 DType parse_dtype(std::string_view name) {
-  for (const Row& r : std::span(kTable).first(4))
+  std::vector<std::string> known;
+  for (const Row& r : std::span(kTable).first(4)) {
     if (r.name == name) return r.dtype;
-  throw InputError("unknown dtype '" + brief(name) + "'; known are fp32, fp16, bf16, int32");
+    known.emplace_back(r.name);
+  }
+  throw InputError(fmt::format("unknown dtype '{}'{}", brief(name), did_you_mean(name, known)));
 }
 
 double load(DType dtype, const void* data, std::int64_t i) {

@@ -28,8 +28,8 @@ Problem Op::problem(const Assignment& given, DType dtype) const {
     if (!find_dim(entry.name)) {
       std::vector<std::string> known;
       for (const Dim& dim : dims) known.push_back(dim.name);
-      throw InputError(fmt::format("op '{}' has no dim '{}'; its dims are {}", name, brief(entry.name),
-                                   fmt::join(known, ", ")));
+      throw InputError(fmt::format("op '{}' has no dim '{}'{}", name, brief(entry.name),
+                                   did_you_mean(entry.name, known, "its dims are")));
     }
   if (std::ranges::find(dtypes, dtype) == dtypes.end())
     throw InputError(fmt::format("op '{}' does not take dtype {}", name, name_of(dtype)));

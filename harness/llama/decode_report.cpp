@@ -88,7 +88,8 @@ std::vector<OpTime> time_ops(Model& model, int context) {
     });
     const auto times = sample(device, *replay, [&] { model.pin(context); });
     ops.push_back({.op = call.entry->problem.op,
-                   .problem = call.entry->problem.key(),
+                   .problem = call.entry->problem,
+                   .label = {},
                    .variant = call.entry->variant,
                    .config = call.entry->config.str(),
                    .count = count,
@@ -115,36 +116,62 @@ double DecodeReport::sum_of_ops_us() const {
   return sum;
 }
 
-std::string to_text(const DecodeReport& r) {
-  std::string text;
+namespace {
+
+TextTable table_of(const DecodeReport& r) {
+  std::vector<TextTable::Column> columns = {text_column("problem"), {"count"}, {"total us"}, {"share %"}};
+  for (auto& column : speed_columns()) columns.push_back(std::move(column));
+  columns[4].heading = "us each";
+  TextTable table(std::move(columns));
   const double sum = r.sum_of_ops_us();
-  text += fmt::format("{:>6}  {:>9}  {:>10}  {:>6}  {}\n", "count", "us each", "us in all", "share", "plan");
-  for (const OpTime& op : r.ops)
-    text += fmt::format("{:6}  {:9.2f}  {:10.2f}  {:5.1f}%  {} {} {}\n", op.count, op.us, op.total(),
-                        100 * op.total() / sum, op.problem, op.variant, op.config);
+  for (const OpTime& op : r.ops) {
+    std::vector<Cell> cells = {op.label.empty() ? op.problem.key() : op.label, std::to_string(op.count),
+                               fmt::format("{:.1f}", op.total()),
+                               fmt::format("{:.1f}", 100 * op.total() / sum)};
+    Speed speed = op.speed;
+    speed.time_us = op.us;
+    for (Cell& cell : speed_cells(speed)) cells.push_back(std::move(cell));
+    table.add(std::move(cells), op.variant + " " + op.config);
+  }
+  return table;
+}
+
+std::string shares_of(const DecodeReport& r) {
   std::map<std::string, double> shares;
   for (const OpTime& op : r.ops) shares[op.op] += op.total();
   std::vector<std::pair<double, std::string>> order;
   for (const auto& [op, us] : shares) order.emplace_back(us, op);
   std::ranges::sort(order, std::greater<>());
-  text += "share of each op:";
-  for (const auto& [us, op] : order) text += fmt::format(" {} {:.1f}%", op, 100 * us / sum);
-  text += fmt::format(
-      "\n\n{} {} batch {} context {}, plans: {}{}, graph {}\n", r.model, r.dtype, r.batch, r.step.context,
-      r.plan_set, r.plan_sources.empty() ? "" : fmt::format(" ({})", r.plan_sources), r.graph ? "on" : "off");
+  std::string text = "share of each op:";
+  for (const auto& [us, op] : order) text += fmt::format(" {} {:.1f} %,", op, 100 * us / r.sum_of_ops_us());
+  if (text.back() == ',') text.pop_back();
+  std::string lines;
+  for (const std::string& line : wrapped(text, TextTable::kWidth)) lines += line + '\n';
+  return lines;
+}
+
+}  // namespace
+
+std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
+  std::string text = table_of(r).text(colored) + shares_of(r);
+  text += fmt::format("\n{} {} batch {} context {}, plans: {}, graph {}\n", r.model, r.dtype, r.batch,
+                      r.step.context, r.plan_set, r.graph ? "on" : "off");
+  if (!r.plan_sources.empty()) text += r.plan_sources + '\n';
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);
-  for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", plan);
+  if (verbose)
+    for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", plan);
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
                       r.step.us_p10, r.step.us_p90, r.step.samples);
   text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());
-  text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f}% of it\n", sum,
-                      100 * r.step.us / sum);
+  if (verbose)
+    text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f} % of it\n", r.sum_of_ops_us(),
+                        100 * r.step.us / r.sum_of_ops_us());
   if (r.floor_us > 0)
-    text += fmt::format(
-        "byte floor          {:12.1f} us, {:.1f}% reached{}{}\n", r.floor_us, r.pct_floor(),
-        r.pct_floor() > 100 ? " (above the measured ceiling: the working set fits the cache)" : "",
-        r.ceiling_from.empty() ? "" : fmt::format("; {}", r.ceiling_from));
+    text +=
+        fmt::format("byte floor          {:12.1f} us, {:.1f} % reached{}\n{}", r.floor_us, r.pct_floor(),
+                    r.pct_floor() > 100 ? " (above the measured peak: the working set fits the cache)" : "",
+                    r.ceiling_from.empty() ? "" : fmt::format("  read bandwidth: {}\n", r.ceiling_from));
   else
     text += "byte floor                   n/a (the read bandwidth is not measured)\n";
   text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);

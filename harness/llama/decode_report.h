@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "harness/llama/model.h"
+#include "harness/measure/speed_table.h"
 
 namespace warptune {
 
@@ -17,9 +18,13 @@ StepTime time_step(Model& model, int context);
 
 /// One distinct plan of the step.
 struct OpTime {
-  std::string op, problem, variant, config;
-  int count = 0;  // launches per step
-  double us = 0;  // per launch, among its own kind: the weights of all layers rotate
+  std::string op;
+  Problem problem;
+  std::string label;  // the problem, for people; empty: its key
+  std::string variant, config;
+  int count = 0;     // launches per step
+  double us = 0;     // per launch, among its own kind: the weights of all layers rotate
+  Speed speed = {};  // of a launch; its time is `us`
   double total() const { return us * count; }
 };
 /// In the order of the step.
@@ -30,7 +35,7 @@ double step_bytes(const ModelConfig& config, DType dtype, int batch, int context
 
 struct DecodeReport {
   std::string model, dtype, plan_set, check;
-  std::string plan_sources;  // how many plans are tuned and how many not, in words; may be empty
+  std::string plan_sources;  // a line: how many plans come from where; may be empty
   std::string ceiling_from;  // where the read bandwidth of the floor comes from, in words
   int batch = 0, prompt_len = 0, steps = 0;
   bool graph = true;
@@ -46,8 +51,8 @@ struct DecodeReport {
   double pct_floor() const { return 100 * floor_us / step.us; }
 };
 
-/// The lines that decode prints.
-std::string to_text(const DecodeReport& report);
+/// The lines that decode prints. `verbose`: also the sum of the kernels and the plans of the prefill.
+std::string to_text(const DecodeReport& report, bool colored = false, bool verbose = false);
 /// The columns of the decode CSV, and the fields of a row between `host` and `check`.
 const std::vector<std::string>& decode_columns();
 std::vector<std::string> to_row(const DecodeReport& report, const DeviceFacts& facts,

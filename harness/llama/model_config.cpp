@@ -198,8 +198,8 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
 const ModelConfig& preset(std::string_view name) {
   const auto it = std::ranges::find(presets(), name, &ModelConfig::name);
   if (it != presets().end()) return *it;
-  throw InputError(
-      fmt::format("unknown model '{}'; the presets are {}", brief(name), fmt::join(preset_names(), ", ")));
+  throw InputError(fmt::format("unknown model '{}'{}", brief(name),
+                               did_you_mean(name, preset_names(), "the presets are")));
 }
 
 std::vector<std::string> preset_names() {

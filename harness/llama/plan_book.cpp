@@ -84,7 +84,7 @@ std::string PlanBook::plan_sources() const {
   const auto add = [&](PlanSource source, const char* what) {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{} {}", n, what));
   };
-  add(PlanSource::overridden, "by override");
+  add(PlanSource::overridden, "overrides");
   add(PlanSource::exact, "exact");
   add(PlanSource::predicted, "predicted");
   add(PlanSource::nearest, "nearest");

@@ -48,6 +48,7 @@ class PlanBook {
   std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan comes neither from the wisdom nor from an override.
   std::vector<std::string> untuned() const;
+  const Wisdom& wisdom() const { return chooser_.options().wisdom; }
   /// Throws InputError where no plan made so far took one of the overrides.
   void require_overrides() const;
 

@@ -110,25 +110,6 @@ std::string to_header(const Wisdom& wisdom) {
   return fmt::format("{}{}}};\n{}", kHead, table, kTail);
 }
 
-std::string to_table(const Wisdom& wisdom) {
-  const Provenance& p = wisdom.provenance();
-  std::string text = fmt::format("{} ({}), driver {}, toolkit {}, sources {}\n\n", p.device, p.arch,
-                                 p.driver.empty() ? "-" : p.driver, p.toolkit.empty() ? "-" : p.toolkit,
-                                 p.git_commit.empty() ? "-" : p.git_commit);
-  std::size_t widest = 7;
-  for (const Winner& w : wisdom.winners()) widest = std::max(widest, w.problem.key().size());
-  text += fmt::format("{:<{}}  {:>10}  winner\n", "problem", widest, "time us");
-  for (const Winner& w : wisdom.winners()) {
-    text += fmt::format("{:<{}}  {:>10.3f}  {}{}{}", w.problem.key(), widest, w.time_us, w.variant,
-                        w.config.empty() ? "" : " ", w.config.str());
-    if (w.made_on != p)
-      text += fmt::format("  (tuned on {}, driver {}, toolkit {}, sources {})", w.made_on.device,
-                          w.made_on.driver, w.made_on.toolkit, w.made_on.git_commit);
-    text += '\n';
-  }
-  return text;
-}
-
 std::vector<std::string> unknown_winners(const OpTable& ops, const Wisdom& wisdom) {
   std::vector<std::string> sentences;
   for (const Winner& winner : wisdom.winners()) try {

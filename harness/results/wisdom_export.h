@@ -1,5 +1,5 @@
 #pragma once
-// Wisdom for other programs: a C++17 header without dependencies; and a table for people.
+// Wisdom for other programs: a C++17 header without dependencies.
 #include <string>
 #include <vector>
 
@@ -10,8 +10,6 @@ namespace warptune {
 
 /// namespace warptune_wisdom: a constexpr table and find(problem key, device), value(winner, parameter).
 std::string to_header(const Wisdom& wisdom);
-/// One line per winner, widths aligned; provenance above.
-std::string to_table(const Wisdom& wisdom);
 
 /// One sentence per winner whose op is none of this program's, whose dims are not those of its op, or whose
 /// variant its op does not have.

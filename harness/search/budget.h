@@ -1,5 +1,5 @@
 #pragma once
-// How a sweep searches: the strategy, its seed, and how much it may try per problem.
+// How a sweep searches: the strategy, its seed and its budget per problem.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@ namespace warptune {
 struct Budget {
   enum class Unit { all, evaluations, percent, seconds } unit = Unit::all;
   double amount = 0;
-  /// Candidates that may be tried of so many; seconds do not limit them.
+  /// The number of candidates that may be tried; a budget in seconds does not limit it.
   std::size_t evaluations(std::size_t candidates) const;
 };
 
@@ -21,8 +21,8 @@ struct SearchChoice {
   std::string strategy = "exhaustive";
   Budget budget;
   std::uint64_t seed = 1;
-  bool resources = false;  // all configurations are compiled first, so that the strategy knows what they take
-  /// Whether a strategy says what is tried; else everything is, in canonical order.
+  bool resources = false;  // compile all configurations first, so that the strategy knows their resources
+  /// Whether a strategy selects configurations; else all are tried in canonical order.
   bool searching() const { return strategy != "exhaustive" || budget.amount > 0; }
 };
 

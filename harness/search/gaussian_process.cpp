@@ -7,7 +7,7 @@
 namespace warptune {
 namespace {
 
-constexpr double kNoise = 1e-3;  // of the variance: times repeat within a percent or so
+constexpr double kNoise = 1e-3;  // of the variance: times repeat within about 1 %
 constexpr double kLengths[] = {0.15, 0.3, 0.6, 1.2, 2.4, 8};
 
 }  // namespace
@@ -22,7 +22,7 @@ double GaussianProcess::kernel(const std::vector<double>& a, const std::vector<d
   return (1 + r + r * r / 3) * std::exp(-r);
 }
 
-/// Factors the covariance and gives the log likelihood, with a mild preference for moderate lengths.
+/// Factors the covariance and returns the log likelihood, with a weak prior on the length scales.
 double GaussianProcess::factor(std::span<const double> values) {
   const std::size_t n = points_.size();
   lower_.assign(n * n, 0);

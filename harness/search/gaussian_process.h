@@ -1,5 +1,5 @@
 #pragma once
-// A Gaussian process with a Matern 5/2 kernel and a length per axis, for up to some 200 observations.
+// Gaussian process with a Matern 5/2 kernel and a length scale per axis, for up to about 200 observations.
 #include <span>
 #include <vector>
 
@@ -13,7 +13,7 @@ class GaussianProcess {
  public:
   explicit GaussianProcess(std::size_t axes) : lengths_(axes, 0.8) {}
 
-  /// Sets the observations. `lengths_too`: also the lengths, by the likelihood of the observations.
+  /// Sets the observations. `lengths_too`: also fits the length scales, by maximum likelihood.
   void fit(std::vector<std::vector<double>> points, std::span<const double> values, bool lengths_too);
   std::vector<Prediction> predict(std::span<const std::vector<double>* const> points) const;
 

@@ -1,5 +1,5 @@
-// Steps to the first better neighbour, one parameter at a time; from a place without one it starts again
-// elsewhere.
+// Strategy local_search: moves to the first better neighbor, one parameter at a time; at a local minimum it
+// restarts from a random configuration.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -30,7 +30,7 @@ class LocalSearch final : public Strategy {
     }
     while (start_ < starts_.size() && proposed_[starts_[start_]]) ++start_;
     if (start_ == starts_.size()) return std::nullopt;
-    here_ = INFINITY;  // whatever comes is better than where we were
+    here_ = INFINITY;  // so that the next result is accepted
     return propose(starts_[start_]);
   }
 
@@ -38,7 +38,7 @@ class LocalSearch final : public Strategy {
     if (!time_us || *time_us >= here_) return;
     here_ = *time_us;
     const auto [grid, member] = place_[candidate];
-    const auto near = grids_[grid].neighbours(member);
+    const auto near = grids_[grid].neighbors(member);
     around_.clear();
     for (const std::size_t i : shuffled(near.size(), random_))
       around_.push_back(grids_[grid].members()[near[i]]);

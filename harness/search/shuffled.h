@@ -1,5 +1,5 @@
 #pragma once
-// Random orders that are the same with every standard library.
+// Random orders that do not depend on the standard library.
 #include <cstddef>
 #include <numeric>
 #include <random>

@@ -46,7 +46,7 @@ void VariantGrid::add_feature(const std::vector<double>& values) {
   for (std::size_t m = 0; m < members_.size(); ++m) points_[m].push_back((values[m] - low) / (high - low));
 }
 
-std::vector<std::size_t> VariantGrid::neighbours(std::size_t member) const {
+std::vector<std::size_t> VariantGrid::neighbors(std::size_t member) const {
   std::vector<std::size_t> found;
   for (std::size_t axis = 0; axis < axes(); ++axis)
     for (const int step : {-1, 1}) {

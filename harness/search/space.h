@@ -10,7 +10,7 @@
 
 namespace warptune {
 
-/// A configuration that may be tried. The resources are there where all was compiled first.
+/// A configuration that may be tried. Resources are known if all were compiled first.
 struct SearchCandidate {
   std::string variant;
   Assignment config;
@@ -22,21 +22,21 @@ struct SearchSpace {
   double floor_us = 0;  // no time is below it; 0: unknown
 };
 
-/// The configurations of one variant as points: every parameter with more than one value is an axis, on which
-/// the values lie in their order, evenly from 0 to 1.
+/// The configurations of one variant as points. Every parameter with more than one value is an axis; its
+/// values are evenly spaced from 0 to 1, in order.
 class VariantGrid {
  public:
   VariantGrid(const SearchSpace& space, std::vector<std::size_t> members);
 
   const std::vector<std::size_t>& members() const { return members_; }  // indices into the candidates
   std::size_t axes() const { return levels_.size(); }
-  /// Ranks of a member's values, one per axis.
+  /// The ranks of a member's values, one per axis.
   const std::vector<int>& ranks(std::size_t member) const { return ranks_[member]; }
-  /// The member's point, followed by the product of its values on a logarithmic scale (how much a block has
-  /// in hand) and, where known, its occupancy and registers; all from 0 to 1.
+  /// The member's point, then the logarithm of the product of its values (the work of a block) and, if known,
+  /// occupancy and registers; all scaled to 0 to 1.
   const std::vector<double>& point(std::size_t member) const { return points_[member]; }
-  /// Members that differ in one axis alone and are the next ones there that exist.
-  std::vector<std::size_t> neighbours(std::size_t member) const;
+  /// The nearest members on each axis that differ in that axis only.
+  std::vector<std::size_t> neighbors(std::size_t member) const;
 
  private:
   void add_axes(const SearchSpace& space);

@@ -1,5 +1,6 @@
 #pragma once
-// Which configuration to try next. A strategy is a pure function of the space, the seed and what it was told.
+// Search strategies: which configuration to try next. A strategy is a pure function of the space, the seed
+// and the results so far.
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,10 +14,10 @@ namespace warptune {
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// A candidate that was not proposed before; nothing where all were. Several may be asked for before the
-  /// first of them is told.
+  /// Proposes a new candidate; nothing where all were proposed. Several proposals may be in flight before the
+  /// first result.
   virtual std::optional<std::size_t> next() = 0;
-  /// The time of a proposed candidate; nothing where it failed.
+  /// Reports the time of a proposed candidate; nothing if it failed.
   virtual void tell(std::size_t candidate, std::optional<double> time_us) = 0;
 };
 

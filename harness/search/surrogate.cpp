@@ -1,7 +1,7 @@
-// Strategies that model the logarithm of the time by Gaussian processes and try what promises the largest
-// improvement. `bayesian`: one model, random starts. `guided`: a model per variant and starts spread over
-// each variant, so that a variant far behind is left as soon as its model says so; now and then the variant
-// tried least has a turn of its own, since a few bad starts say little of a narrow valley.
+// Strategies `bayesian` and `guided`: Gaussian processes model the logarithm of the time, and the candidate
+// with the largest expected improvement is next. `bayesian` has one model and random starts. `guided` has a
+// model per variant and starts spread over each variant; it drops a variant that is far behind, and every few
+// proposals it tries the least tried variant, because a few bad starts say little about a narrow minimum.
 #include <algorithm>
 #include <cmath>
 
@@ -12,17 +12,17 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kMostObservations = 160;  // of a model; the fastest are kept
-constexpr std::size_t kMostPredicted = 2048;    // candidates looked at per step and model
-constexpr double kSlowest = 1.4;                // log: times beyond 4 times the best teach no more than that
-constexpr double kHopeless = 0.4;               // log: a variant 1.5 times behind has no turns of its own
-constexpr int kTurn = 4;                        // so many proposals from one such turn to the next
+constexpr std::size_t kMaxObservations = 160;  // of a model; the fastest are kept
+constexpr std::size_t kMaxPredicted = 2048;    // candidates evaluated per step and model
+constexpr double kSlowest = 1.4;               // log: times beyond 4 times the best teach no more than that
+constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower gets no turns
+constexpr int kTurn = 4;                       // proposals between two turns of the least tried variant
 
 /// Candidates that one model describes.
 struct Region {
   std::vector<std::size_t> members;         // candidates
   std::vector<std::vector<double>> points;  // of the members
-  std::vector<std::size_t> starts;          // members to begin with
+  std::vector<std::size_t> starts;          // members to try first
   GaussianProcess model;
   std::size_t fitted = 0;  // observations when the lengths were last set
   std::vector<std::size_t> open;
@@ -30,7 +30,7 @@ struct Region {
   bool stale = true;
 };
 
-/// Members far from each other: the next is always the one farthest from those chosen.
+/// Farthest-point sampling: the next member is the one farthest from those chosen.
 std::vector<std::size_t> far_apart(const std::vector<std::vector<double>>& points, std::size_t want,
                                    std::mt19937_64& random) {
   std::vector<std::size_t> chosen = {random() % points.size()};
@@ -94,7 +94,7 @@ class Surrogate final : public Strategy {
     state.log_time = time_us ? std::log(*time_us) : INFINITY;
     if (time_us && state.log_time < best_) {
       best_ = state.log_time;
-      for (Region& region : regions_) region.stale = true;  // slow times are cut relative to the best
+      for (Region& region : regions_) region.stale = true;  // slow times are clipped relative to the best
     }
     regions_[static_cast<std::size_t>(state.region)].stale = true;
   }
@@ -117,7 +117,7 @@ class Surrogate final : public Strategy {
     double gain = 0;
   };
 
-  /// The open member that promises the largest improvement on `target`, the logarithm of a time.
+  /// The open member with the largest expected improvement on `target`, the logarithm of a time.
   std::optional<Promise> most_promising(Region& region, double target) {
     refresh(region);
     std::optional<Promise> best;
@@ -156,7 +156,7 @@ class Surrogate final : public Strategy {
     return candidate;
   }
 
-  /// What is not told yet counts as the cut of slow times, so that it is not proposed beside itself.
+  /// A candidate in flight counts as slow, so that its surroundings are not proposed too.
   double value(const State& state) const {
     const double cut = (std::isfinite(best_) ? best_ : 0) + kSlowest;
     return state.told ? std::min(state.log_time, cut) : pending_;
@@ -169,10 +169,10 @@ class Surrogate final : public Strategy {
     region.open.clear();
     for (std::size_t m = 0; m < region.members.size(); ++m)
       (state_[region.members[m]].proposed ? seen : region.open).push_back(m);
-    if (region.open.size() > kMostPredicted) {
-      for (std::size_t i = 0; i < kMostPredicted; ++i)
+    if (region.open.size() > kMaxPredicted) {
+      for (std::size_t i = 0; i < kMaxPredicted; ++i)
         std::swap(region.open[i], region.open[i + random_() % (region.open.size() - i)]);
-      region.open.resize(kMostPredicted);
+      region.open.resize(kMaxPredicted);
     }
     // A candidate still being measured counts as the mean of its model's known ones.
     double sum = 0;
@@ -184,7 +184,7 @@ class Surrogate final : public Strategy {
       }
     pending_ = told > 0 ? sum / static_cast<double>(told) : (std::isfinite(best_) ? best_ : 0) + kSlowest;
     std::ranges::sort(seen, {}, [&](std::size_t m) { return value(state_[region.members[m]]); });
-    if (seen.size() > kMostObservations) seen.resize(kMostObservations);
+    if (seen.size() > kMaxObservations) seen.resize(kMaxObservations);
     std::vector<std::vector<double>> points;
     std::vector<double> values;
     for (const std::size_t m : seen) {
@@ -238,7 +238,8 @@ std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t se
   return strategy_of(space, std::move(regions), seed);
 }
 
-/// One model: an axis per variant, then the axes of each variant, at the middle for members of others.
+/// One model of all variants: an axis per variant, then the axes of each variant; members of other variants
+/// are in the middle of these.
 std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t seed) {
   const auto grids = grids_of(space);
   std::size_t axes = grids.size();

@@ -1,18 +1,32 @@
-#include "harness/tune/default_inspection.h"
-
+// `inspect --defaults`: the tile table on architectures that need not be present.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "harness/tune/compile_lanes.h"
+#include "harness/core/text_table.h"
+#include "harness/tune/compile_pool.h"
+#include "harness/tune/inspection.h"
 
 namespace warptune {
 namespace {
 
 constexpr double kCompileSeconds = 3600;  // of one configuration
 
+struct Totals {
+  std::size_t bad = 0, spilling = 0;
+  int registers = 0;
+  std::int64_t shared = 0;
+
+  void add(const Resources& r) {
+    spilling += r.spill_bytes > 0;
+    bad += r.occupancy_pct == 0;
+    registers = std::max(registers, r.registers);
+    shared = std::max(shared, r.shared_bytes);
+  }
+};
+
 std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problems, const Compiler& compiler,
-                         const DeviceFacts& facts, int lanes, std::FILE* log) {
+                         const DeviceFacts& facts, int jobs, std::FILE* log) {
   struct Example {
     Problem problem;
     std::vector<DefaultTile> tiles;
@@ -20,57 +34,58 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
   std::vector<Example> examples;
   for (const Problem& problem : problems) examples.push_back({problem, ops.default_tiles(problem, facts)});
 
-  CompileLanes compiling(compile_with(compiler, facts), lanes > 0 ? lanes : default_lanes(), examples.size());
+  CompilePool pool(compile_with(compiler, facts), jobs > 0 ? jobs : default_compile_jobs(), examples.size());
   for (const Example& e : examples)
-    if (!e.tiles.empty()) compiling.add({e.tiles[0].variant, &e.problem, &e.tiles[0].config});
+    if (!e.tiles.empty()) pool.add({e.tiles[0].variant, &e.problem, &e.tiles[0].config});
 
-  std::size_t bad = 0, spilling = 0, task = 0;
-  int registers = 0;
-  std::int64_t shared = 0;
-  fmt::print(log, "{} ({})\n", facts.arch, facts.name);
-  if (const std::string note = facts.family_note(); !note.empty()) fmt::print(log, "note: {}\n", note);
+  Totals totals;
+  std::size_t task = 0;
+  TextTable table({text_column("problem"), {"registers"}, {"shared B/block"}, {"spill B"}, {"occupancy %"}});
   for (const Example& e : examples) {
-    fmt::print(log, "{}\n", e.problem.key());
     if (e.tiles.empty()) {
-      fmt::print(log, "  no row of the table fits\n");
-      ++bad;
+      table.add({e.problem.key()}, "no row of the table fits");
+      ++totals.bad;
       continue;
     }
     const DefaultTile& tile = e.tiles[0];
-    fmt::print(log, "  {} {}\n  {}\n", tile.variant->name, tile.config.str(), tile.origin());
-    const CompileResult result = compiling.take(task++, kCompileSeconds);
+    const std::string name = fmt::format("{} {} ({})", tile.variant->name, tile.config.str(), tile.origin());
+    const CompileResult result = pool.take(task++, kCompileSeconds);
     if (result.kind != CompileResult::Kind::ok) {
-      fmt::print(log, "  does not compile: {}\n", result.detail.substr(0, 1500));
-      ++bad;
+      table.add({e.problem.key()},
+                fmt::format("{} does not compile: {}", name, result.detail.substr(0, 1500)));
+      ++totals.bad;
       continue;
     }
     const Resources& r = result.resources;
-    fmt::print(log,
-               "  {} registers, {} bytes of shared memory per block, {} bytes spilled, {:.0f} % occupancy\n",
-               r.registers, r.shared_bytes, r.spill_bytes, r.occupancy_pct);
-    spilling += r.spill_bytes > 0 ? 1 : 0;
-    bad += r.occupancy_pct == 0 ? 1 : 0;
-    registers = std::max(registers, r.registers);
-    shared = std::max(shared, r.shared_bytes);
+    table.add({e.problem.key(), std::to_string(r.registers), std::to_string(r.shared_bytes),
+               Cell{std::to_string(r.spill_bytes), r.spill_bytes > 0 ? Color::yellow : Color::none},
+               fmt::format("{:.0f}", r.occupancy_pct)},
+              name);
+    totals.add(r);
   }
+  fmt::print(log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty()) fmt::print(log, "note: {}\n", note);
+  print(log, table);
   fmt::print(
       log,
       "{} defaults for {}: at most {} registers and {} of {} bytes of shared memory per block; {} spill, "
       "{} do not compile or fit\n\n",
-      examples.size(), facts.arch, registers, shared, facts.shared_per_block, spilling, bad);
+      examples.size(), facts.arch, totals.registers, totals.shared, facts.shared_per_block, totals.spilling,
+      totals.bad);
   std::fflush(log);
-  return bad;
+  return totals.bad;
 }
 
 }  // namespace
 
 std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& examples,
-                             const std::vector<std::string>& archs, int lanes, std::FILE* log) {
+                             const std::vector<std::string>& archs, int compile_jobs, std::FILE* log) {
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : archs) devices.push_back(known_device(arch));
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::size_t bad = 0;
-  for (const DeviceFacts& facts : devices) bad += inspect_arch(ops, examples, compiler, facts, lanes, log);
+  for (const DeviceFacts& facts : devices)
+    bad += inspect_arch(ops, examples, compiler, facts, compile_jobs, log);
   return bad;
 }
 

@@ -7,18 +7,23 @@
 
 namespace warptune {
 
-std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device) {
+std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path) {
   std::ifstream in(path);
   const auto json = nlohmann::json::parse(in, nullptr, false);
   if (!in || json.is_discarded()) return std::nullopt;
   try {
-    DeviceFacts facts = facts_of(json);
-    const bool same = facts.name == device.name && facts.arch == device.arch && facts.sms == device.sms &&
-                      facts.driver == device.driver && facts.toolkit == device.toolkit;
-    return same && facts.read_gb_per_s > 0 ? std::optional(facts) : std::nullopt;
+    return facts_of(json);
   } catch (const std::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device) {
+  const auto facts = read_device_file(path);
+  if (!facts || facts->read_gb_per_s <= 0) return std::nullopt;
+  const bool same = facts->name == device.name && facts->arch == device.arch && facts->sms == device.sms &&
+                    facts->driver == device.driver && facts->toolkit == device.toolkit;
+  return same ? facts : std::nullopt;
 }
 
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {

@@ -1,5 +1,5 @@
 #pragma once
-// The facts and measured ceilings of a device, in OUT/<device>/device.json.
+// The facts and measured peaks of a device, in OUT/<device>/device.json.
 #include <filesystem>
 #include <optional>
 
@@ -7,12 +7,13 @@
 
 namespace warptune {
 
-/// The stored facts, where they are those of this device, driver and toolkit; nothing where they are not, or
-/// where the file is missing or broken.
+/// The stored facts of whatever device; nothing where the file is missing or broken.
+std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path);
+/// The stored facts, if they are of this device, driver and toolkit and the peaks are measured.
 std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device);
-/// Keeps what `calibrate` stored besides for the same device.
+/// Keeps what `calibrate` also stored for the same device.
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts);
-/// The facts, as above, and under "calibration" what else was measured.
+/// The facts, and under "calibration" the other measurements.
 void save_calibration(const std::filesystem::path& path, const Calibration& calibration);
 
 }  // namespace warptune

@@ -12,8 +12,8 @@
 namespace warptune {
 namespace {
 
-/// Others may read it, which is all that a lock needs. A file of another user is opened without O_CREAT,
-/// which sticky folders refuse.
+/// The file is readable by all, which a lock needs. A file of another user is opened without O_CREAT: sticky
+/// folders refuse that.
 int open_shared(const std::filesystem::path& path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
   for (;;) {

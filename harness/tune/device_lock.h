@@ -1,5 +1,5 @@
 #pragma once
-// One program at a time on a GPU: two that time there disturb each other.
+// One program at a time on a GPU: two programs that time on it disturb each other.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace warptune {
 
-/// Holds a lock file of the machine's folder for temporary files, which every user of the machine can take.
-/// The kernel releases it however the program ends.
+/// Holds a lock file in the machine's folder for temporary files, which every user can lock. The kernel
+/// releases it however the program ends.
 class DeviceLock {
  public:
-  /// Waits, with a line on `log`, while another program holds it. `id`: DeviceFacts::id. The host is never
-  /// locked, since everything runs there; nor is a device whose lock file cannot be opened, with a line.
+  /// Waits while another program holds the lock, with a line on `log`. `id`: DeviceFacts::id. The host is
+  /// never locked: everything runs there. If the lock file cannot be opened, the device is not locked and
+  /// `log` gets a line.
   explicit DeviceLock(const std::string& id, std::FILE* log = stderr);
   ~DeviceLock();
   DeviceLock(DeviceLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}

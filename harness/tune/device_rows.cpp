@@ -7,7 +7,7 @@
 #include "harness/core/parallel.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/source_hash.h"
-#include "harness/tune/compile_lanes.h"
+#include "harness/tune/compile_pool.h"
 
 namespace warptune {
 namespace {
@@ -22,14 +22,14 @@ std::string launch_stamp() { return stamp_of("launch floor", {}); }
 }  // namespace
 
 DeviceRows::DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store,
-                       const std::vector<PlannedProblem>& problems, std::set<Status> retry)
+                       const Schedule& schedule, std::set<Status> retry)
     : compiler_(compiler), facts_(facts), store_(store), retry_(std::move(retry)) {
-  recognize_code(problems);
+  recognize_code(schedule);
 }
 
-void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
+void DeviceRows::begin(const Schedule& schedule) {
   Stamps stamps;
-  for (const PlannedProblem& p : problems) {
+  for (const ScheduledProblem& p : schedule) {
     const auto add = [&](const Candidate& c) {
       stamps.try_emplace(stamp_name(p.item->problem.key(), cache_name(*p.item), c.variant->name),
                          stamp(*p.item, *c.variant));
@@ -43,7 +43,7 @@ void DeviceRows::begin(const std::vector<PlannedProblem>& problems) {
   store_.begin(run_.run_id, stamps);
 }
 
-/// What a row of an earlier run depends on besides what it says itself.
+/// The inputs of a row that are not columns.
 std::string DeviceRows::stamp(const SweepItem& item, const Variant& variant) const {
   auto& source = sources_[&variant];
   if (source.empty()) source = source_hash(compiler_, *item.entry, variant);
@@ -73,13 +73,13 @@ std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
 
 /// Where the sources of a variant have changed since rows of it were written, its configurations are
 /// compiled: one whose machine code is that of its row need not be measured again.
-void DeviceRows::recognize_code(const std::vector<PlannedProblem>& problems) {
+void DeviceRows::recognize_code(const Schedule& schedule) {
   struct Unknown {
     const SweepItem* item;
     const Candidate* candidate;
   };
   std::vector<Unknown> unknown;
-  for (const PlannedProblem& p : problems)
+  for (const ScheduledProblem& p : schedule)
     for (const Candidate& c : p.candidates)
       if (has_machine_code(*c.variant) && store_.has_code(p.item->problem.key(), c.variant->name) &&
           !store_.known(key(*p.item, c)))

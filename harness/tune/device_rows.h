@@ -1,5 +1,5 @@
 #pragma once
-// The rows that one run writes for one device: their keys, and what earlier runs have of them.
+// The rows that one run writes for one device: their keys, and the rows of earlier runs with the same keys.
 #include <map>
 #include <set>
 #include <string>
@@ -11,33 +11,32 @@
 #include "harness/measure/launch_floor.h"
 #include "harness/results/row_store.h"
 #include "harness/results/wisdom.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/schedule.h"
 
 namespace warptune {
 
 class DeviceRows {
  public:
-  /// All but `retry` must outlive it. Nothing is written yet. A row with a status of `retry` is as if it were
-  /// not there.
-  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store,
-             const std::vector<PlannedProblem>& problems, std::set<Status> retry = {});
+  /// All but `retry` must outlive it. Nothing is written yet. Rows with a status of `retry` are ignored.
+  DeviceRows(const Compiler& compiler, const DeviceFacts& facts, RowStore& store, const Schedule& schedule,
+             std::set<Status> retry = {});
 
-  /// Must come before the first row.
-  void begin(const std::vector<PlannedProblem>& problems);
-  /// The row of an earlier run that tried it or says that it is excluded, or nullptr.
+  /// Call it before the first row.
+  void begin(const Schedule& schedule);
+  /// The row of an earlier run that tried or excluded the candidate, or nullptr.
   const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
-  /// The newest row of its time as a finalist, or nullptr.
+  /// The newest row of the candidate as a finalist, or nullptr.
   const KnownRow* finalist(const SweepItem& item, const Candidate& candidate) const;
-  /// `cache`: what the column says, where it is not the item's.
+  /// `cache`: the value of the column `cache`, if it is not the item's.
   void write(const SweepItem& item, const Candidate& candidate, const Measurement& measurement,
              const char* cache = nullptr);
 
   /// Whether an earlier run has the rows of the launch floors.
   bool has_launch_floors() const;
-  /// A row each of what was measured.
+  /// Writes a row of each launch floor that was measured.
   void write(const LaunchFloors& floors);
 
-  /// Waits until all rows are on the disk; throws what went wrong with one of them.
+  /// Waits until all rows are on the disk. Throws the error of a row that failed.
   void flush() { store_.flush(); }
 
   const std::string& run_id() const { return run_.run_id; }
@@ -46,7 +45,7 @@ class DeviceRows {
  private:
   using CodeKey = std::tuple<const SweepItem*, const Variant*, std::string>;
 
-  void recognize_code(const std::vector<PlannedProblem>& problems);
+  void recognize_code(const Schedule& schedule);
   void append(const Problem& problem, const std::string& variant, const Config& config,
               const std::string& cache, const Cost& cost, const Measurement& measurement);
   std::string key(const Problem& problem, const std::string& variant, const Config& config,

@@ -7,28 +7,46 @@
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/finalists.h"
-#include "harness/tune/time_finalists.h"
 
 namespace warptune {
 namespace {
 
-/// A failure that another time may not bring: it says nothing against a winner of before.
+/// A failure that may not happen again: it says nothing against an old winner.
 bool of_the_moment(Status status) {
   return status == Status::crash || status == Status::timeout || status == Status::resource ||
          status == Status::launch_error;
 }
 
+/// "vectorized block=256,vec=8"
+std::string plan_name(const Candidate& c) {
+  return c.variant->name + (c.config.empty() ? "" : " ") + c.config.str();
+}
+
+/// The winner's speed, with the best times of naive and library variants.
+Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& m) {
+  Speed speed{.time_us = m.time_us, .cost = item.entry->op.cost(item.problem)};
+  if (m.floor_us > 0) speed.floor_us = m.floor_us;
+  const auto keep_best = [](double& best, double us) { best = best > 0 ? std::min(best, us) : us; };
+  for (std::size_t i = 0; i < trials.candidates.size(); ++i) {
+    const double us = trials.measurements[i].time_us;
+    if (trials.measurements[i].status != Status::ok || !(us > 0)) continue;
+    if (is_naive(trials.candidates[i].variant->name)) keep_best(speed.naive_us, us);
+    if (calls_library(*trials.candidates[i].variant)) keep_best(speed.vendor_us, us);
+  }
+  return speed;
+}
+
 }  // namespace
 
 DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
-                         std::vector<PlannedProblem> problems, RowStore& store, int lanes)
+                         Schedule schedule, RowStore& store, int compile_jobs)
     : sweep_(sweep),
       options_(options),
       worker_(worker),
-      problems_(std::move(problems)),
+      schedule_(std::move(schedule)),
       compiler_(KernelSources(), default_cache_folder()),
-      rows_(compiler_, worker.facts(), store, problems_, options.retry),
-      screening_(sweep_, options_, problems_, compile_with(compiler_, worker.facts()), lanes, worker_,
+      rows_(compiler_, worker.facts(), store, schedule_, options.retry),
+      screening_(sweep_, options_, schedule_, compile_with(compiler_, worker.facts()), compile_jobs, worker_,
                  rows_) {
   summary_.csv = store.csv();
   summary_.wisdom = store.csv().parent_path() / "wisdom.json";
@@ -37,7 +55,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
 
 void DeviceTuner::prepare(const std::filesystem::path& device_file) {
   worker_.know_ceilings(device_file);
-  rows_.begin(problems_);
+  rows_.begin(schedule_);
 }
 
 void DeviceTuner::record_launch_floors() {
@@ -46,29 +64,29 @@ void DeviceTuner::record_launch_floors() {
 }
 
 TuneSummary DeviceTuner::run(Progress& progress) {
-  for (const PlannedProblem& p : problems_) solve(p, progress);
+  for (const ScheduledProblem& p : schedule_) solve(p, progress);
   rows_.flush();
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();
   return std::move(summary_);
 }
 
-void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
-  const SweepItem& item = *planned.item;
-  const std::string key = item.problem.key();
-  for (const Excluded& e : planned.excluded)
+void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
+  const SweepItem& item = *problem.item;
+  const std::string name = label_of(item.entry->op, item.problem);
+  for (const Excluded& e : problem.excluded)
     if (!rows_.known(item, e.candidate))
       rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
-  Trials trials = screening_.run(planned, progress, summary_);
+  Trials trials = screening_.run(problem, progress, summary_);
   for (const Measurement& m : trials.measurements) trials.first_us.push_back(m.time_us);
-  // One configuration alone has no rival.
+  // A single configuration needs no comparison.
   const auto finalists =
-      choose_finalists(trials.measurements, planned.candidates.size() > 1 ? item.finalists : 0);
+      choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0);
   time_finalists(item, finalists, trials, worker_, rows_, options_.log);
   const auto choice = choose_winner(trials.measurements);
   if (!choice) {
     summary_.unsolved.push_back(item.problem);
-    if (!trials.candidates.empty()) progress.finish(fmt::format("{}: {}", key, trials.why_none()));
+    if (!trials.candidates.empty()) progress.finish(fmt::format("{}: {}", name, trials.why_none()));
     return;
   }
   const Candidate& c = trials.candidates[choice->winner];
@@ -87,13 +105,13 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
                                                : options_.add_winners_only ? ""
                                                                            : ", which was not timed here")
                                  : "";
-  progress.finish(fmt::format("{}: {:.2f} us{}, {} {}{}{}{}", key, m.time_us, floor, c.variant->name,
-                              c.config.str(), tied, slowed, note));
-  summary_.winners.push_back({item.problem, c.variant->name, c.config, m});
+  progress.finish(
+      fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
+  summary_.winners.push_back({item.problem, name, c.variant->name, c.config, m, speed_of(item, trials, m)});
 }
 
-/// Of all that is at most kSlowest times as slow as the winner, the first times: finalists are timed again on
-/// a card that is hotter by then, and would seem slower than what is not.
+/// The times of the screening, of configurations up to kSlowest times slower than the winner. The later times
+/// of finalists do not compare: the card is hotter by then.
 std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
@@ -114,7 +132,7 @@ std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEn
   return times;
 }
 
-/// Where a sweep times a problem cold and hot, the cold winner is the one to keep: a model runs cold.
+/// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold.
 bool DeviceTuner::kept(const SweepItem& item) const {
   return item.options.cache == CacheMode::cold ||
          std::ranges::none_of(sweep_.items, [&](const SweepItem& other) {
@@ -141,7 +159,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
   winner.times = times_of(trials, *item.entry, m.time_us);
-  rows_.flush();  // a winner's row is there before it
+  rows_.flush();  // the row of a winner is written before the winner
   if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {
     for (std::size_t i = 0; i < trials.candidates.size(); ++i)

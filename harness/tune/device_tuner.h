@@ -1,5 +1,5 @@
 #pragma once
-// Solves problems on one device: screening, finalists, choice, wisdom.
+// Solves the problems of a schedule on one device: screening, finalists, winner, wisdom.
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -9,7 +9,6 @@
 #include "harness/tune/progress.h"
 #include "harness/tune/screening.h"
 #include "harness/tune/summary.h"
-#include "harness/tune/trials.h"
 
 namespace warptune {
 
@@ -17,29 +16,29 @@ struct Choice;
 
 class DeviceTuner {
  public:
-  /// What it is to do and where its rows go; the wisdom lies beside them. Nothing is measured; `lanes`
-  /// threads compile from then on. All references must outlive it.
-  DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker,
-              std::vector<PlannedProblem> problems, RowStore& store, int lanes);
+  /// Measures nothing yet, but `compile_jobs` threads compile from then on. The wisdom is next to the CSV of
+  /// `store`. All references must outlive it.
+  DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceWorker& worker, Schedule schedule,
+              RowStore& store, int compile_jobs);
 
-  /// Takes the ceilings from the file of its device's facts, or measures them and writes it.
+  /// Takes the measured peaks from device.json, or measures them and writes it.
   void prepare(const std::filesystem::path& device_file);
 
-  /// Measures what launching costs, for rows of its own, unless the CSV has them; nothing on the host.
+  /// Measures the cost of a launch and writes its rows, unless the CSV has them; nothing on the host.
   void record_launch_floors();
   TuneSummary run(Progress& progress);
 
  private:
-  void solve(const PlannedProblem& planned, Progress& progress);
+  void solve(const ScheduledProblem& problem, Progress& progress);
   bool kept(const SweepItem& item) const;
   std::vector<VariantTimes> times_of(const Trials& trials, const OpEntry& op, double best_us) const;
-  /// Puts the choice into the wisdom; returns the winner that stays there instead, if any.
+  /// Puts the choice into the wisdom. Returns the old winner where it stays instead.
   std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 
   const Sweep& sweep_;
   const TuneOptions& options_;
   DeviceWorker& worker_;
-  const std::vector<PlannedProblem> problems_;
+  const Schedule schedule_;
   const Compiler compiler_;
   DeviceRows rows_;
   Screening screening_;

@@ -9,9 +9,25 @@
 
 namespace warptune {
 namespace {
+constexpr double kMargin = 3;      // over the longest verified one: verification takes equally long for all
+constexpr double kMinSamples = 3;  // one timed sample and the two before timing starts
 constexpr double kStartSeconds = 120;     // for a worker to open its device
-constexpr double kCeilingsSeconds = 300;  // for it to measure the ceilings
+constexpr double kCeilingsSeconds = 300;  // for it to measure the peaks
 }  // namespace
+
+void Deadline::learn(const Measurement& m, double seconds) {
+  if (m.status != Status::ok) return;
+  longest_ = std::max(longest_, seconds);
+  if (best_us_ > 0 && m.time_us >= best_us_) return;
+  best_us_ = m.time_us;
+  best_launches_ = kMinSamples * m.launches_per_sample;
+}
+
+double Deadline::seconds() const {
+  if (best_us_ == 0) return rule_.max_seconds;
+  const double sampling = rule_.slowdown * best_us_ * 1e-6 * best_launches_;
+  return std::min(rule_.max_seconds, std::max(rule_.floor_seconds, kMargin * longest_ + sampling));
+}
 
 /// Counts its lifetime as busy.
 class DeviceWorker::Busy {
@@ -72,7 +88,7 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
 std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
   const bool slow = first_ || process_.fresh();
   const Busy busy(*this);
-  auto times = process_.run(job, options_.deadline.most_seconds * static_cast<double>(job.finalists.size()) +
+  auto times = process_.run(job, options_.deadline.max_seconds * static_cast<double>(job.finalists.size()) +
                                      (slow ? options_.first_job_seconds : 0));
   keep_raised_ceilings();
   return times;

@@ -1,41 +1,58 @@
 #pragma once
-// The worker of one device under a sweep's deadlines, with the device's facts, and how long it was busy.
+// One device of a sweep: its worker process under deadlines, its facts, and how long it was busy.
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "harness/tune/deadline.h"
+#include "harness/measure/measurement.h"
 #include "harness/tune/device_lock.h"
-#include "harness/tune/stopwatch.h"
+#include "harness/tune/progress.h"
 #include "harness/tune/sweep.h"
-#include "harness/tune/tune_options.h"
+#include "harness/tune/tune.h"
 #include "harness/tune/worker_process.h"
 
 namespace warptune {
 
+/// How long a configuration of one problem may take before it counts as hung. It adapts to the configurations
+/// that were verified.
+class Deadline {
+ public:
+  explicit Deadline(DeadlineRule rule) : rule_(rule) {}
+  /// A configuration was verified and timed in so many seconds.
+  void learn(const Measurement& measurement, double seconds);
+  double seconds() const;
+
+ private:
+  DeadlineRule rule_;
+  double longest_ = 0;        // seconds of the longest verified configuration
+  double best_us_ = 0;        // 0: none yet
+  double best_launches_ = 0;  // timed launches of the best
+};
+
 class DeviceWorker {
  public:
-  /// Starts it. Throws InputError where there is no such device. The options must outlive it.
+  /// Starts the process. Throws InputError where there is no such device. The options must outlive it.
   DeviceWorker(const TuneOptions& options, const std::string& device);
 
   const DeviceFacts& facts() const { return facts_; }
   /// Waits until no other program times on the device. Nothing may be timed before.
   void lock() { lock_.emplace(facts_.id); }
-  /// Takes the ceilings from a file, or measures them and writes it.
+  /// Takes the measured peaks from a file, or measures them and writes it.
   void know_ceilings(const std::filesystem::path& file);
-  /// What launching costs; without samples on the host.
+  /// The cost of a launch; without samples on the host.
   LaunchFloors launch_floors();
-  /// The next job is the first of a problem, and has more time.
+  /// The next job is the first of a problem: it has more time.
   void begin_problem() { first_ = true; }
-  /// A worker that cannot be replaced is the job's crash. Throws InputError where the device is gone.
+  /// A worker that cannot be replaced counts as a crash of the job. Throws InputError where the device is
+  /// gone.
   Measurement measure(const Job& job, Deadline& deadline);
   /// Throws as WorkerProcess does.
   std::vector<FinalistTimes> time(const FinalistsJob& job);
 
   double busy_seconds() const { return busy_seconds_; }
-  /// Since its first job; 0 where it had none.
+  /// Since its first job; 0 before it.
   double working_seconds() const { return first_job_ ? first_job_->seconds() : 0; }
 
  private:
@@ -46,7 +63,7 @@ class DeviceWorker {
   WorkerProcess process_;
   DeviceFacts facts_;
   std::optional<DeviceLock> lock_;
-  std::filesystem::path file_;  // of the ceilings
+  std::filesystem::path file_;  // of the measured peaks
   bool first_ = true;
   double busy_seconds_ = 0;
   std::optional<Stopwatch> first_job_;
@@ -55,7 +72,7 @@ class DeviceWorker {
 /// A worker for each device that the options name, or else the sweep. `all`: every GPU. Throws InputError
 /// where there is none, and where a device is named twice.
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options);
-/// Locks them all for this program, in an order that lets no two programs wait for each other.
+/// Locks all devices for this program, in one global order, so that two programs cannot deadlock.
 void lock_devices(const std::vector<std::unique_ptr<DeviceWorker>>& workers);
 
 }  // namespace warptune

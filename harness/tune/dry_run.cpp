@@ -1,49 +1,138 @@
-#include "harness/tune/dry_run.h"
-
+// `tune --dry-run`: the size of a sweep and an estimate of its time, without a measurement.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
 #include <map>
 
+#include "harness/core/error.h"
+#include "harness/core/text_table.h"
+#include "harness/results/sweep_file.h"
+#include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/tune.h"
 
 namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+// Without recorded rows the estimate assumes these seconds per configuration.
+constexpr double kCompileSeconds = 0.8;      // NVRTC, one thread
+constexpr double kMeasureSeconds = 0.05;     // verification and timing on a GPU
+constexpr double kHostMeasureSeconds = 0.5;  // the same on the host
+constexpr std::size_t kFewestForRate = 20;   // rows that a recorded rate needs
+constexpr double kLongestPause = 10 * 60;    // seconds between rows that belong to one session
+
+struct Counts {
+  std::int64_t all = 0, legal = 0, planned = 0;
+  void add(const SpaceCount& c) {
+    all += c.all;
+    legal += c.legal;
+    planned += c.planned;
+  }
+};
+
+std::vector<Cell> cells_of(const auto& counts, const std::string& variant, const std::string& problem) {
+  return {std::to_string(counts.all), std::to_string(counts.legal), std::to_string(counts.planned), variant,
+          problem};
+}
+
+/// Seconds since 1970 of "2026-01-02T03:04:05Z", or -1.
+double seconds_of(const std::string& timestamp) {
+  std::tm time{};
+  return ::strptime(timestamp.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time) ? static_cast<double>(::timegm(&time))
+                                                                    : -1;
+}
+
+/// Wall-clock seconds per configuration of the recorded rows of a sweep; 0 where they are too few.
+double recorded_rate(const fs::path& csv) {
+  if (!fs::exists(csv)) return 0;
+  double spent = 0, last = -1;
+  std::size_t rows = 0;
+  std::string run;
+  for (const CsvRow& row : read_sweep(csv)) {
+    const double now = seconds_of(row.at("timestamp_utc"));
+    if (row.at("run_id") == run && now >= last && now - last < kLongestPause) {
+      spent += now - last;
+      ++rows;
+    }
+    run = row.at("run_id");
+    last = now;
+  }
+  return rows >= kFewestForRate ? spent / static_cast<double>(rows) : 0;
+}
+
+/// "about 02:30 (...)", with the rate that it assumes.
+std::string estimate(std::size_t evaluations, const Schedule& schedule, const DeviceFacts& facts,
+                     const TuneOptions& options, const fs::path& csv) {
+  const double count = static_cast<double>(evaluations);
+  if (const double rate = recorded_rate(csv); rate > 0)
+    return fmt::format("about {} (at {:.3g} s per configuration, as recorded in {})",
+                       clock_text(count * rate), rate, csv.string());
+  if (facts.backend == Backend::host)
+    return fmt::format("about {} (assumes {:g} s to verify and time a configuration)",
+                       clock_text(count * kHostMeasureSeconds), kHostMeasureSeconds);
+  std::size_t compiled = 0, all = 0;
+  for (const ScheduledProblem& p : schedule)
+    for (const Candidate& c : p.candidates) {
+      ++all;
+      compiled += is_compiled(*c.variant);
+    }
+  const int jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();
+  const double share = all > 0 ? static_cast<double>(compiled) / static_cast<double>(all) : 0;
+  const double compile = count * share * kCompileSeconds / jobs, measure = count * kMeasureSeconds;
+  return fmt::format(
+      "about {} (assumes {:g} s to compile a configuration, {} compile job{} (--jobs), and at the same time "
+      "{:g} s to "
+      "verify and time one)",
+      clock_text(std::max(compile, measure)), kCompileSeconds, jobs, jobs > 1 ? "s" : "", kMeasureSeconds);
+}
+
+DeviceFacts facts_for(const Sweep& sweep, const TuneOptions& options) {
+  if (!options.arch.empty()) return known_device(options.arch);
+  return start_workers(sweep, options).front()->facts();
+}
+
+TextTable table_of(const std::string& problem_heading) {
+  return TextTable(
+      {{"all"}, {"legal"}, {"planned"}, text_column("op/variant"), text_column(problem_heading)});
+}
+
+}  // namespace
 
 void dry_run(const Sweep& sweep, const TuneOptions& options) {
-  const auto workers = start_workers(sweep, options);
-  const DeviceFacts& facts = workers.front()->facts();
-  const auto problems = keep_shard(plan_sweep(sweep, facts, options.filter), options.shard);
-  struct Counts {
-    std::int64_t before = 0, after = 0, tried = 0;
-    void add(const SpaceCount& c) {
-      before += c.before;
-      after += c.after;
-      tried += c.tried;
-    }
-  };
-  const auto line = [&](const auto& c, const std::string& text) {
-    fmt::print(options.log, "{:>10}  {:>10}  {:>10}  {}\n", c.before, c.after, c.tried, text);
-  };
-  fmt::print(options.log, "{:>10}  {:>10}  {:>10}  op/variant, problem\n", "before", "after", "tried");
+  const DeviceFacts facts = facts_for(sweep, options);
+  const Schedule schedule = keep_shard(make_schedule(sweep, facts, options.filter), options.shard);
+  TextTable spaces = table_of("problem"), variants = table_of("");
   std::vector<std::string> order;
-  std::map<std::string, Counts> variants;
+  std::map<std::string, Counts> by_variant;
   Counts total;
-  for (const PlannedProblem& p : problems)
+  std::size_t evaluations = 0;
+  for (const ScheduledProblem& p : schedule) {
+    evaluations += sweep.search.budget.evaluations(p.candidates.size());
     for (const SpaceCount& count : p.counts) {
       const std::string name = p.item->entry->op.name + "/" + count.variant->name;
-      line(count, name + " " + p.item->problem.key());
-      if (!variants.contains(name)) order.push_back(name);
-      variants[name].add(count);
+      spaces.add(cells_of(count, name, label_of(p.item->entry->op, p.item->problem)));
+      if (!by_variant.contains(name)) order.push_back(name);
+      by_variant[name].add(count);
       total.add(count);
     }
-  fmt::print(options.log, "\n{:>10}  {:>10}  {:>10}  op/variant, all problems\n", "before", "after", "tried");
-  for (const std::string& name : order) line(variants[name], name);
-  std::size_t budget = 0;
-  for (const PlannedProblem& p : problems) budget += sweep.search.budget.evaluations(p.candidates.size());
-  line(total, fmt::format("total of {} problems on {} ({})", problems.size(), facts.name, facts.arch));
+  }
+  for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
+  variants.add(cells_of(
+      total, fmt::format("total of {} problems on {} ({})", schedule.size(), facts.name, facts.arch), ""));
+  fmt::print(options.log, "configurations (all; legal: within the constraints; planned: tried at most)\n");
+  print(options.log, spaces);
+  fmt::print(options.log, "\n");
+  print(options.log, variants);
+
   const bool timed = sweep.search.budget.unit == Budget::Unit::seconds;
-  fmt::print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, budget,
+  fmt::print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, evaluations,
              timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
+  const fs::path csv = options.output.value_or(sweep.output) / facts.slug() / (sweep.name + ".csv");
+  const std::string time = "estimated time: " + estimate(evaluations, schedule, facts, options, csv);
+  for (const std::string& line : wrapped(time, TextTable::kWidth)) fmt::print(options.log, "{}\n", line);
 }
 
 }  // namespace warptune

@@ -1,9 +1,12 @@
 #include "harness/tune/finalists.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
+#include "harness/core/error.h"
 #include "harness/measure/clock_watch.h"
 
 namespace warptune {
@@ -11,7 +14,7 @@ namespace {
 
 bool timed(const Measurement& m) { return m.status == Status::ok && std::isfinite(m.time_us); }
 
-/// Whether m, which is not faster than `fastest`, cannot be told from it.
+/// Whether m ties with `fastest`, the fastest of all.
 bool is_tied(const Measurement& m, const Measurement& fastest) {
   const double high = std::isfinite(fastest.ci_high_us) ? fastest.ci_high_us : fastest.time_us;
   const double low = std::isfinite(m.ci_low_us) ? m.ci_low_us : m.time_us;
@@ -20,13 +23,13 @@ bool is_tied(const Measurement& m, const Measurement& fastest) {
 
 }  // namespace
 
-std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int most) {
+std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count) {
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < measurements.size(); ++i)
     if (timed(measurements[i]) && !measurements[i].abandoned) chosen.push_back(i);
   std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
-  if (chosen.size() > static_cast<std::size_t>(std::max(most, 0)))
-    chosen.resize(static_cast<std::size_t>(std::max(most, 0)));
+  const auto limit = static_cast<std::size_t>(std::max(count, 0));
+  if (chosen.size() > limit) chosen.resize(limit);
   return chosen;
 }
 
@@ -41,7 +44,7 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
       tied.push_back(i);
   const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
     const Resources& r = measurements[i].resources;
-    const bool library = r.registers == 0;  // which does not say what it needs
+    const bool library = r.registers == 0;  // its needs are unknown
     return std::tuple(library, r.shared_bytes, r.registers, i);
   });
   Choice choice{.winner = *winner, .tied = {}, .throttled = false};
@@ -49,6 +52,67 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
   for (const std::size_t i : tied)
     if (i != choice.winner) choice.tied.push_back(i);
   return choice;
+}
+
+namespace {
+
+constexpr int kRounds = 21;
+
+using Indices = std::vector<std::size_t>;
+
+void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurements) {
+  for (std::size_t i = 0; i < measurements.size(); ++i)
+    if (measurements[i].status == Status::ok && std::ranges::find(finalists, i) == finalists.end())
+      measurements[i].abandoned = true;
+}
+
+/// Takes the times from rows of earlier runs. False where a finalist has none.
+bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, const DeviceRows& rows) {
+  std::vector<const KnownRow*> known;
+  for (const std::size_t i : finalists) {
+    known.push_back(rows.finalist(item, trials.candidates[i]));
+    if (!known.back()) return false;
+  }
+  keep_finalists(finalists, trials.measurements);
+  for (std::size_t f = 0; f < finalists.size(); ++f) {
+    trials.measurements[finalists[f]] = known[f]->measurement;
+    trials.runs[finalists[f]] = known[f]->run_id;
+  }
+  return true;
+}
+
+}  // namespace
+
+void time_finalists(const SweepItem& item, const Indices& finalists, Trials& trials, DeviceWorker& worker,
+                    DeviceRows& rows, std::FILE* log) {
+  if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows))) return;
+  FinalistsJob job{.problem = item.problem, .options = item.options, .rounds = kRounds, .finalists = {}};
+  for (const std::size_t i : finalists)
+    job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config});
+  std::vector<FinalistTimes> times;
+  try {
+    times = worker.time(job);
+  } catch (const InputError&) {
+    throw;
+  } catch (const std::exception& e) {
+    fmt::print(log, "{}: the finalists could not be timed again ({})\n", item.problem.key(), e.what());
+    return;
+  }
+  keep_finalists(finalists, trials.measurements);
+  for (std::size_t f = 0; f < finalists.size(); ++f) {
+    const Candidate& candidate = trials.candidates[finalists[f]];
+    Measurement& measurement = trials.measurements[finalists[f]];
+    FinalistTimes& t = times[f];
+    for (Measurement* m : {&t.main, &t.hot, &t.isolated}) {
+      m->resources = measurement.resources;
+      m->detail = m->detail.empty() ? "finalist" : "finalist; " + m->detail;
+    }
+    rows.write(item, candidate, t.main);
+    if (item.options.cache == CacheMode::cold) rows.write(item, candidate, t.hot, "hot");
+    rows.write(item, candidate, t.isolated, "isolated");
+    measurement = t.main;
+    trials.runs[finalists[f]] = rows.run_id();
+  }
 }
 
 }  // namespace warptune

@@ -1,28 +1,40 @@
 #pragma once
-// Who is timed again after screening, and who wins. Pure functions of measurements.
+// The finalists of a problem: the fastest configurations of the screening, timed again in turn, and the
+// winner among them.
+#include <cstdio>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "harness/measure/measurement.h"
+#include "harness/tune/screening.h"
 
 namespace warptune {
 
-/// Two medians closer than this are the same: what one run differs from the next by, whatever the intervals.
+/// Two medians closer than this count as equal: two runs of the same code differ by so much, whatever their
+/// intervals say.
 inline constexpr double kSameTime = 0.005;
 
-/// The indices of the fastest right configurations that were not abandoned, at most `most`, fastest first.
-std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int most);
+/// The indices of the fastest verified configurations that were not abandoned, at most `count`, fastest
+/// first.
+std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count);
+
+/// Times the finalists (indices into the trials) in turn, A B C A B C, so that drift is equal for all. Their
+/// times replace those of the screening; all other configurations leave the choice. Without new trials the
+/// times come from the rows of earlier runs, else rows are written. If the timing fails, the screening
+/// decides and the log has one line with the reason.
+void time_finalists(const SweepItem& item, const std::vector<std::size_t>& finalists, Trials& trials,
+                    DeviceWorker& worker, DeviceRows& rows, std::FILE* log);
 
 struct Choice {
   std::size_t winner = 0;
-  std::vector<std::size_t> tied;  // the others whose time cannot be told from the fastest, in canonical order
-  bool throttled = false;         // the winner's time is of a device that held its clocks down
+  std::vector<std::size_t> tied;  // the others that cannot be told from the fastest, in canonical order
+  bool throttled = false;         // the device held its clocks down while the winner was timed
 };
 
-/// Measurements stand in canonical order. Tied with the fastest are those whose interval of the median
-/// overlaps its own, or whose median is within kSameTime of it. Of all these the simplest wins: least shared
-/// memory, then fewest registers, then canonical order. Nothing where none is ok.
+/// Measurements are in canonical order. A configuration ties with the fastest if their intervals of the
+/// median overlap or their medians differ by less than kSameTime. The simplest of these wins: least shared
+/// memory, then fewest registers, then canonical order. Nothing where no configuration is ok.
 std::optional<Choice> choose_winner(std::span<const Measurement> measurements);
 
 }  // namespace warptune

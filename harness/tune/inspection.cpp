@@ -6,12 +6,13 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <regex>
 #include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/text_table.h"
 #include "harness/results/csv.h"
-#include "harness/tune/compile_lanes.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/compile_pool.h"
 #include "harness/tune/progress.h"
 
 namespace warptune {
@@ -20,22 +21,57 @@ namespace {
 constexpr double kCompileSeconds = 3600;  // of one configuration
 
 struct Row {
-  std::size_t configurations = 0, errors = 0, resource = 0, kernels = 0;
+  std::size_t configurations = 0, errors = 0, resource = 0, spilling = 0;
+  std::set<std::string> kernels;
   int registers_min = 1 << 30, registers_max = 0;
   std::int64_t shared_max = 0, spill_max = 0;
-  std::size_t spilling = 0;
   double occupancy_min = 101, occupancy_max = 0;
-  std::vector<std::string> messages;
 };
 
-/// At most `most` of the candidates of each variant, evenly spread, the first and the last among them.
-std::vector<Candidate> sampled(const std::vector<Candidate>& candidates, int most) {
-  if (most <= 0) return candidates;
+/// Compile errors by what they say. Equal ones are counted.
+class ErrorList {
+ public:
+  void add(const std::string& variant, const std::string& message) {
+    const auto [it, is_new] = at_.try_emplace(essence(message), errors_.size());
+    if (is_new) errors_.push_back({variant, message});
+    ++errors_[it->second].count;
+  }
+  void print(std::FILE* log) const {
+    for (const Error& e : errors_) {
+      std::string message = e.message;
+      if (message.size() > kLongestMessage) message = message.substr(0, kLongestMessage) + " ...";
+      fmt::print(log, "\n{} configuration{} not compile{}, the first of {}:\n{}\n", e.count,
+                 e.count > 1 ? "s do" : " does", e.count > 1 ? " for the same reason" : "", e.variant,
+                 message);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kLongestMessage = 1500;
+  struct Error {
+    std::string variant, message;
+    std::size_t count = 0;
+  };
+  /// The first line that names an error, without line numbers and template arguments; else the whole message.
+  static std::string essence(const std::string& message) {
+    const auto at = message.find("error");
+    if (at == std::string::npos) return message;
+    const auto begin = message.rfind('\n', at) + 1;  // npos + 1 is 0
+    static const std::regex digits("[0-9]+");
+    return std::regex_replace(message.substr(begin, message.find('\n', at) - begin), digits, "#");
+  }
+  std::vector<Error> errors_;
+  std::map<std::string, std::size_t> at_;
+};
+
+/// At most `limit` candidates of each variant, evenly spread, with the first and the last.
+std::vector<Candidate> sampled(const std::vector<Candidate>& candidates, int limit) {
+  if (limit <= 0) return candidates;
   std::vector<Candidate> chosen;
   for (std::size_t begin = 0; begin < candidates.size();) {
     std::size_t end = begin;
     while (end < candidates.size() && candidates[end].variant == candidates[begin].variant) ++end;
-    const std::size_t count = end - begin, want = std::min(count, static_cast<std::size_t>(most));
+    const std::size_t count = end - begin, want = std::min(count, static_cast<std::size_t>(limit));
     for (std::size_t i = 0; i < want; ++i)
       chosen.push_back(candidates[begin + (want == 1 ? 0 : i * (count - 1) / (want - 1))]);
     begin = end;
@@ -45,36 +81,46 @@ std::vector<Candidate> sampled(const std::vector<Candidate>& candidates, int mos
 
 void count(Row& row, const CompileResult& result) {
   ++row.configurations;
-  if (result.kind == CompileResult::Kind::resource) {
-    ++row.resource;
-    return;
-  }
-  if (result.kind == CompileResult::Kind::compile_error) {
-    ++row.errors;
-    if (row.messages.size() < 3) row.messages.push_back(result.detail);
-    return;
-  }
+  row.resource += result.kind == CompileResult::Kind::resource;
+  row.errors += result.kind == CompileResult::Kind::compile_error;
+  if (result.kind != CompileResult::Kind::ok) return;
   const Resources& r = result.resources;
   row.registers_min = std::min(row.registers_min, r.registers);
   row.registers_max = std::max(row.registers_max, r.registers);
   row.shared_max = std::max(row.shared_max, r.shared_bytes);
   row.spill_max = std::max(row.spill_max, r.spill_bytes);
-  row.spilling += r.spill_bytes > 0 ? 1 : 0;
+  row.spilling += r.spill_bytes > 0;
   row.occupancy_min = std::min(row.occupancy_min, r.occupancy_pct);
   row.occupancy_max = std::max(row.occupancy_max, r.occupancy_pct);
 }
 
-void print_row(std::FILE* log, const std::string& name, const Row& row) {
+TextTable table_of_resources() {
+  return TextTable({text_column("op/variant"),
+                    {"configs"},
+                    {"kernels"},
+                    {"registers"},
+                    {"max shared B"},
+                    {"configs that spill"},
+                    {"max spill B"},
+                    {"occupancy %"},
+                    {"too large"},
+                    {"errors"}});
+}
+
+std::string range_of(double low, double high) {
+  return low == high ? fmt::format("{:.0f}", low) : fmt::format("{:.0f}-{:.0f}", low, high);
+}
+
+void add_row(TextTable& table, const std::string& name, const Row& row) {
   const bool any = row.registers_max > 0;
-  fmt::print(log, "{:<34} {:>7} {:>7} {:>9} {:>10} {:>8} {:>8} {:>9} {:>8} {:>6}\n", name, row.configurations,
-             row.kernels, any ? fmt::format("{}-{}", row.registers_min, row.registers_max) : "",
-             row.shared_max, row.spilling, row.spill_max,
-             any ? fmt::format("{:.0f}-{:.0f}", row.occupancy_min, row.occupancy_max) : "", row.resource,
-             row.errors);
-  for (std::string message : row.messages) {
-    if (message.size() > 1500) message = message.substr(0, 1500) + " ...";
-    fmt::print(log, "    {}\n", message);
-  }
+  const auto number = [](std::size_t value, Color color) {
+    return Cell{std::to_string(value), value > 0 ? color : Color::none};
+  };
+  table.add({name, std::to_string(row.configurations), std::to_string(row.kernels.size()),
+             any ? range_of(row.registers_min, row.registers_max) : "", std::to_string(row.shared_max),
+             number(row.spilling, Color::yellow), std::to_string(row.spill_max),
+             any ? range_of(row.occupancy_min, row.occupancy_max) : "", std::to_string(row.resource),
+             number(row.errors, Color::red)});
 }
 
 const std::vector<std::string> kColumns = {"arch",         "op",          "problem",       "variant",
@@ -103,6 +149,87 @@ std::vector<std::string> fields_of(const std::string& arch, const CompileTask& t
 
 }  // namespace
 
+namespace {
+
+/// The compiled configurations of a sweep on one architecture, with the op/variant of each.
+struct CompileList {
+  Schedule schedule;                               // what the tasks point to
+  std::vector<std::vector<Candidate>> candidates;  // per problem
+  std::vector<CompileTask> tasks;
+  std::vector<std::string> names;
+};
+
+/// Libraries have no kernels to compile.
+CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const InspectOptions& options) {
+  CompileList list{.schedule = make_schedule(sweep, facts, options.filter)};
+  for (const ScheduledProblem& p : list.schedule)
+    list.candidates.push_back(sampled(p.candidates, options.sample));
+  for (std::size_t i = 0; i < list.schedule.size(); ++i)
+    for (const Candidate& c : list.candidates[i])
+      if (!c.variant->stages.empty()) {
+        const SweepItem& item = *list.schedule[i].item;
+        list.tasks.push_back({c.variant, &item.problem, &c.config});
+        list.names.push_back(item.entry->op.name + "/" + c.variant->name);
+      }
+  if (list.tasks.empty())
+    throw InputError(fmt::format(
+        "nothing of this sweep{} is compiled for {}: library calls, host variants and configurations that "
+        "break "
+        "a constraint are not",
+        options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), facts.arch));
+  return list;
+}
+
+/// Compiles one architecture and prints its table. Returns the number of compile errors.
+std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const DeviceFacts& facts,
+                         const InspectOptions& options, CsvFile* csv) {
+  const CompileList list = compile_list(sweep, facts, options);
+  std::vector<std::string> order;
+  std::map<std::string, Row> rows;
+  ErrorList errors;
+  CompilePool pool(compile_with(compiler, facts),
+                   options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs(),
+                   list.tasks.size());
+  for (const CompileTask& task : list.tasks) pool.add(task);
+  Progress progress(stderr, list.tasks.size());
+  for (std::size_t i = 0; i < list.tasks.size(); ++i) {
+    const CompileTask& task = list.tasks[i];
+    if (!rows.contains(list.names[i])) order.push_back(list.names[i]);
+    Row& row = rows[list.names[i]];
+    for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
+      row.kernels.insert(expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
+    const CompileResult result = pool.take(i, kCompileSeconds);
+    count(row, result);
+    if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);
+    if (csv) csv->append(fields_of(facts.arch, task, result));
+    progress.step(list.names[i], NAN);
+  }
+  progress.clear();
+
+  TextTable table = table_of_resources();
+  Row total;
+  std::size_t kernels = 0;
+  for (const std::string& name : order) {
+    const Row& row = rows[name];
+    add_row(table, name, row);
+    total.configurations += row.configurations;
+    total.errors += row.errors;
+    total.resource += row.resource;
+    kernels += row.kernels.size();
+  }
+  fmt::print(options.log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty())
+    fmt::print(options.log, "note: {}\n", note);
+  print(options.log, table);
+  errors.print(options.log);
+  fmt::print(options.log, "{} configurations, {} kernels, {} too large for the device, {} do not compile\n\n",
+             total.configurations, kernels, total.resource, total.errors);
+  std::fflush(options.log);
+  return total.errors;
+}
+
+}  // namespace
+
 std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : options.archs) devices.push_back(known_device(arch));
@@ -118,69 +245,7 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
     }
   }
   std::size_t errors = 0;
-  for (const DeviceFacts& facts : devices) {
-    const auto problems = plan_sweep(sweep, facts, options.filter);
-    std::vector<std::pair<const PlannedProblem*, std::vector<Candidate>>> chosen;
-    for (const PlannedProblem& p : problems) chosen.emplace_back(&p, sampled(p.candidates, options.sample));
-    // A kernel that configurations share is compiled once, then found in the cache. A library has none.
-    std::vector<CompileTask> tasks;
-    std::vector<std::string> names;
-    for (const auto& [problem, candidates] : chosen)
-      for (const Candidate& c : candidates)
-        if (!c.variant->stages.empty()) {
-          tasks.push_back({c.variant, &problem->item->problem, &c.config});
-          names.push_back(problem->item->entry->op.name + "/" + c.variant->name);
-        }
-    if (tasks.empty())
-      throw InputError(fmt::format(
-          "nothing of this sweep{} is compiled for {}: neither library calls nor host "
-          "variants are, nor what the constraints exclude",
-          options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), facts.arch));
-    std::vector<std::string> order;
-    std::map<std::string, Row> rows;
-    std::map<std::string, std::set<std::string>> kernels;
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-      if (!rows.contains(names[i])) order.push_back(names[i]);
-      rows[names[i]];
-      for (const Stage* stage : active_kernels(*tasks[i].variant, *tasks[i].problem, *tasks[i].config))
-        kernels[names[i]].insert(
-            expand_kernel_name(*tasks[i].variant, *stage, *tasks[i].problem, *tasks[i].config));
-    }
-    {
-      CompileLanes lanes(compile_with(compiler, facts), options.lanes > 0 ? options.lanes : default_lanes(),
-                         tasks.size());
-      for (const CompileTask& task : tasks) lanes.add(task);
-      Progress progress(stderr, std::max<std::size_t>(tasks.size(), 1));
-      for (std::size_t i = 0; i < tasks.size(); ++i) {
-        const CompileResult result = lanes.take(i, kCompileSeconds);
-        count(rows[names[i]], result);
-        if (csv) csv->append(fields_of(facts.arch, tasks[i], result));
-        progress.step(names[i], NAN);
-      }
-      progress.clear();
-    }
-    fmt::print(options.log, "{} ({})\n", facts.arch, facts.name);
-    if (const std::string note = facts.family_note(); !note.empty())
-      fmt::print(options.log, "note: {}\n", note);
-    fmt::print(options.log, "{:<34} {:>7} {:>7} {:>9} {:>10} {:>8} {:>8} {:>9} {:>8} {:>6}\n", "op/variant",
-               "configs", "kernels", "registers", "shared max", "spilling", "most B", "occupancy", "resource",
-               "errors");
-    Row total;
-    for (const std::string& name : order) {
-      Row& row = rows[name];
-      row.kernels = kernels[name].size();
-      print_row(options.log, name, row);
-      total.configurations += row.configurations;
-      total.kernels += row.kernels;
-      total.errors += row.errors;
-      total.resource += row.resource;
-    }
-    fmt::print(options.log,
-               "{} configurations, {} kernels, {} ask for more than the device has, {} do not compile\n\n",
-               total.configurations, total.kernels, total.resource, total.errors);
-    std::fflush(options.log);
-    errors += total.errors;
-  }
+  for (const DeviceFacts& facts : devices) errors += inspect_arch(sweep, compiler, facts, options, csv.get());
   return errors;
 }
 

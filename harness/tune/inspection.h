@@ -1,10 +1,12 @@
 #pragma once
-// Compiles every configuration of a sweep for architectures that need not be here.
+// Compiles the configurations of a sweep, or the defaults of the tile table, for architectures that need not
+// be present.
 #include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/tune/sweep.h"
 
 namespace warptune {
@@ -13,13 +15,19 @@ struct InspectOptions {
   std::vector<std::string> archs;  // "sm_80", "sm_90a"
   std::string filter;              // regular expression over op/variant
   int sample = 0;                  // at most so many configurations per problem and variant; 0: all
-  int lanes = 0;                   // compile threads; 0: all but one of the machine
+  int compile_jobs = 0;            // compile threads; 0: all hardware threads but one
   std::filesystem::path csv;       // a row per configuration; empty: none
   std::FILE* log = stdout;
 };
 
-/// Prints a table of registers, shared memory, spills and occupancy per variant. Returns how many
-/// configurations do not compile. Those that ask for more than the device has are counted, not failures.
+/// Prints a table of registers, shared memory, spills and occupancy per variant. Returns the number of
+/// configurations that do not compile. Those that need more than the device has are counted, not failures.
 std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options);
+
+/// Prints the default of each example problem of the tile table, with registers, shared memory, spills and
+/// occupancy. Returns the number of defaults that are missing, do not compile or do not fit the device.
+std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& examples,
+                             const std::vector<std::string>& archs, int compile_jobs,
+                             std::FILE* log = stdout);
 
 }  // namespace warptune

@@ -191,7 +191,7 @@ std::map<std::string, double> parse_ncu_csv(const std::string& text,
       continue;
     }
     const auto fields = fields_of(line);
-    if (fields.size() != columns.size() || fields.front().empty()) continue;  // the line of units
+    if (fields.size() != columns.size() || fields.front().empty()) continue;  // the row of units
     std::map<std::string, double> row;
     for (std::size_t i = 0; i < columns.size(); ++i)
       if (const auto value = number_of(fields[i])) row[columns[i]] = *value;

@@ -25,10 +25,7 @@ std::string clock_text(double seconds) {
 }
 
 Progress::Progress(std::FILE* stream, std::size_t total)
-    : stream_(stream),
-      terminal_(isatty(fileno(stream)) == 1),
-      total_(total),
-      start_(std::chrono::steady_clock::now()) {}
+    : stream_(stream), terminal_(isatty(fileno(stream)) == 1), total_(total) {}
 
 void Progress::step(const std::string& problem, double best_us) {
   const std::lock_guard lock(mutex_);
@@ -42,7 +39,7 @@ void Progress::step(const std::string& problem, double best_us) {
 }
 
 void Progress::draw(const std::string& problem, double best_us) {
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double elapsed = watch_.seconds();
   const double share = static_cast<double>(done_) / static_cast<double>(total_);
   const int filled = static_cast<int>(share * kBar);
   std::string line = fmt::format(

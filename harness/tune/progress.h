@@ -7,16 +7,30 @@
 
 namespace warptune {
 
-/// May be told by several threads.
+/// Seconds since its construction.
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// "1:02:03" or "02:03".
+std::string clock_text(double seconds);
+
+/// Thread-safe.
 class Progress {
  public:
-  /// A bar where the stream is a terminal.
+  /// Draws a bar where the stream is a terminal.
   Progress(std::FILE* stream, std::size_t total);
-  /// A configuration of a problem is done; `best_us`: the best of the problem so far, NaN for none.
+  /// A configuration of a problem is done. `best_us`: the best of the problem so far, NaN for none.
   void step(const std::string& problem, double best_us);
-  /// A problem is done, with one line to say about it.
+  /// A problem is done; prints one line about it.
   void finish(const std::string& line);
-  /// Takes the bar away.
+  /// Removes the bar.
   void clear();
 
  private:
@@ -26,10 +40,8 @@ class Progress {
   std::FILE* stream_;
   bool terminal_;
   std::size_t done_ = 0, total_;
-  std::chrono::steady_clock::time_point start_, drawn_{};
+  Stopwatch watch_;
+  std::chrono::steady_clock::time_point drawn_{};
 };
-
-/// "1:02:03" or "02:03".
-std::string clock_text(double seconds);
 
 }  // namespace warptune

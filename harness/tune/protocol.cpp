@@ -109,7 +109,7 @@ Measurement measurement_of(const Json& json) {
 
 namespace {
 
-/// The fields that say which bench a job is for.
+/// The fields that select the bench of a job.
 Json bench_json(const char* type, const Problem& problem, const BenchOptions& options) {
   return {{"type", type},
           {"op", problem.op},

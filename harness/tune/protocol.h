@@ -1,9 +1,9 @@
 #pragma once
-// What the tuning program and its worker say to each other: one JSON object per line.
+// The protocol between the tuning program and its worker: one JSON object per line.
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
-//           {"type":"result", measurement, "lost":true where the worker ends because its device is lost}
+//           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
-//           both with "ceilings":{facts} where the job had them measured again
+//           both with "ceilings":{facts} if the job measured the peaks again
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}  {"type":"measure_launch_floors"}
@@ -22,10 +22,10 @@ struct Job {
   BenchOptions options;
   std::string variant;
   Config config;
-  double best_us = Measurement::NAN_VALUE;  // the upper end of the interval of the best so far
+  double best_us = Measurement::NAN_VALUE;  // upper end of the confidence interval of the best so far
 };
 
-/// Configurations of one problem to be timed in turn.
+/// Configurations of one problem that are timed in turn.
 struct FinalistsJob {
   struct Entry {
     std::string variant;

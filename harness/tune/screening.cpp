@@ -1,15 +1,51 @@
 #include "harness/tune/screening.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include "harness/tune/search_order.h"
+#include <map>
 
 namespace warptune {
+
+std::string Trials::why_none() const {
+  std::map<std::string, int> counts;
+  for (const Measurement& m : measurements) ++counts[std::string(name_of(m.status))];
+  std::vector<std::string> parts;
+  for (const auto& [status, n] : counts) parts.push_back(fmt::format("{} {}", n, status));
+  std::string first = measurements.front().detail.substr(0, 200);
+  std::ranges::replace(first, '\n', ' ');
+  return fmt::format("no configuration is right: {} (first: {})", fmt::join(parts, ", "), first);
+}
+
+SearchOrder::SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
+                         std::function<void(std::size_t)> begin)
+    : begin_(std::move(begin)),
+      ahead_(static_cast<std::size_t>(std::max(ahead, 1))),
+      left_(choice.budget.evaluations(space.candidates.size())),
+      seconds_(choice.budget.unit == Budget::Unit::seconds ? choice.budget.amount : INFINITY),
+      strategy_(make_strategy(choice.strategy, std::move(space), choice.seed)) {}
+
+std::optional<std::size_t> SearchOrder::next() {
+  if (watch_.seconds() >= seconds_) return std::nullopt;
+  while (left_ > 0 && pending_.size() < ahead_) {
+    const auto candidate = strategy_->next();
+    if (!candidate) break;
+    --left_;
+    begin_(*candidate);
+    pending_.push_back(*candidate);
+  }
+  if (pending_.empty()) return std::nullopt;
+  const std::size_t first = pending_.front();
+  pending_.pop_front();
+  return first;
+}
+
 namespace {
 
-constexpr std::size_t kAhead = 256;  // configurations compiled before the worker asks for them
-constexpr int kProposals = 4;        // asked of a strategy before the first is measured
+constexpr std::size_t kAhead = 256;  // configurations compiled before the worker needs them
+constexpr int kProposals = 4;  // proposals in flight: a strategy proposes so many before the first result
 
 Status status_of(CompileResult::Kind kind) {
   switch (kind) {
@@ -22,7 +58,7 @@ Status status_of(CompileResult::Kind kind) {
   }
 }
 
-/// What a strategy may know of a candidate; without registers its resources are not known.
+/// The candidate as a strategy sees it. Zero registers mean that its resources are unknown.
 SearchCandidate search_candidate(const Candidate& c, const Resources& resources) {
   SearchCandidate candidate{.variant = c.variant->name, .config = c.config};
   if (resources.registers == 0) return candidate;
@@ -35,20 +71,20 @@ SearchCandidate search_candidate(const Candidate& c, const Resources& resources)
 
 }  // namespace
 
-/// Tries the candidates of one problem and keeps what comes out.
+/// Tries the candidates of one problem and keeps the results.
 class Screening::Attempts {
  public:
-  Attempts(Screening& screening, const PlannedProblem& planned, Progress& progress, TuneSummary& summary)
+  Attempts(Screening& screening, const ScheduledProblem& problem, Progress& progress, TuneSummary& summary)
       : screening_(screening),
-        planned_(planned),
+        problem_(problem),
         progress_(progress),
         summary_(summary),
         deadline_(screening.options_.deadline) {}
 
-  /// Takes its row of an earlier run, or measures it and writes its row.
+  /// Takes the row of an earlier run, or measures the candidate and writes its row.
   const Measurement& attempt(std::size_t index, Builds& builds) {
-    const SweepItem& item = *planned_.item;
-    const Candidate& c = planned_.candidates[index];
+    const SweepItem& item = *problem_.item;
+    const Candidate& c = problem_.candidates[index];
     const KnownRow* row = screening_.known(item, c);
     Tried now = row ? Tried{row->measurement, row->run_id}
                     : Tried{screening_.try_one(item, c, builds.take(index), best_high_, deadline_),
@@ -72,7 +108,7 @@ class Screening::Attempts {
   Trials take() {
     Trials trials{.any_new = any_new_};
     for (auto& [index, t] : tried_) {
-      trials.candidates.push_back(planned_.candidates[index]);
+      trials.candidates.push_back(problem_.candidates[index]);
       trials.measurements.push_back(std::move(t.measurement));
       trials.runs.push_back(std::move(t.run));
     }
@@ -86,7 +122,7 @@ class Screening::Attempts {
   };
 
   Screening& screening_;
-  const PlannedProblem& planned_;
+  const ScheduledProblem& problem_;
   Progress& progress_;
   TuneSummary& summary_;
   Deadline deadline_;
@@ -95,56 +131,55 @@ class Screening::Attempts {
   double best_ = NAN, best_high_ = NAN;
 };
 
-Screening::Screening(const Sweep& sweep, const TuneOptions& options,
-                     const std::vector<PlannedProblem>& problems, CompileLanes::Compile compile, int lanes,
-                     DeviceWorker& worker, DeviceRows& rows)
+Screening::Screening(const Sweep& sweep, const TuneOptions& options, const Schedule& schedule,
+                     CompilePool::Compile compile, int compile_jobs, DeviceWorker& worker, DeviceRows& rows)
     : sweep_(sweep),
       options_(options),
       prune_(sweep.prune),
       worker_(worker),
       rows_(rows),
-      lanes_(std::move(compile), lanes, kAhead) {
+      pool_(std::move(compile), compile_jobs, kAhead) {
   const bool all = !sweep.search.searching() || sweep.search.resources;
-  for (const PlannedProblem& p : problems) {
-    Builds& builds = builds_.try_emplace(&p, p, lanes_, options.compile_seconds).first->second;
+  for (const ScheduledProblem& p : schedule) {
+    Builds& builds = builds_.try_emplace(&p, p, pool_, options.compile_seconds).first->second;
     for (std::size_t i = 0; all && i < p.candidates.size(); ++i)
       if (!known(*p.item, p.candidates[i])) builds.begin(i);
   }
 }
 
-Trials Screening::run(const PlannedProblem& planned, Progress& progress, TuneSummary& summary) {
-  Attempts attempts(*this, planned, progress, summary);
+Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneSummary& summary) {
+  Attempts attempts(*this, problem, progress, summary);
   worker_.begin_problem();
   if (sweep_.search.searching()) {
-    search(planned, attempts);
+    search(problem, attempts);
   } else {
-    Builds& builds = builds_.at(&planned);
-    for (std::size_t i = 0; i < planned.candidates.size(); ++i) attempts.attempt(i, builds);
+    Builds& builds = builds_.at(&problem);
+    for (std::size_t i = 0; i < problem.candidates.size(); ++i) attempts.attempt(i, builds);
   }
   return attempts.take();
 }
 
-/// Where resources are wanted, those that do not compile or are pruned have their rows before the search,
-/// which does not spend its budget on them.
-void Screening::search(const PlannedProblem& planned, Attempts& attempts) {
-  const SweepItem& item = *planned.item;
-  Builds& builds = builds_.at(&planned);
+/// Where the strategy knows resources, candidates that do not compile or are pruned get their rows before the
+/// search, which spends no budget on them.
+void Screening::search(const ScheduledProblem& problem, Attempts& attempts) {
+  const SweepItem& item = *problem.item;
+  Builds& builds = builds_.at(&problem);
   SearchSpace space{.floor_us =
                         floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem.dtype)};
   std::vector<std::size_t> searched;  // candidates in the space
-  for (std::size_t i = 0; i < planned.candidates.size(); ++i) {
-    const auto resources = sweep_.search.resources ? resources_to_run(item, planned.candidates[i], i, builds)
+  for (std::size_t i = 0; i < problem.candidates.size(); ++i) {
+    const auto resources = sweep_.search.resources ? resources_to_run(item, problem.candidates[i], i, builds)
                                                    : std::optional(Resources{});
     if (!resources) {
       attempts.attempt(i, builds);
       continue;
     }
-    space.candidates.push_back(search_candidate(planned.candidates[i], *resources));
+    space.candidates.push_back(search_candidate(problem.candidates[i], *resources));
     searched.push_back(i);
   }
   SearchOrder order(std::move(space), sweep_.search, kProposals, [&](std::size_t candidate) {
     const std::size_t i = searched[candidate];
-    if (!known(item, planned.candidates[i])) builds.begin(i);
+    if (!known(item, problem.candidates[i])) builds.begin(i);
   });
   while (const auto candidate = order.next()) {
     const Measurement& m = attempts.attempt(searched[*candidate], builds);
@@ -152,7 +187,7 @@ void Screening::search(const PlannedProblem& planned, Attempts& attempts) {
   }
 }
 
-/// The row of an earlier run that tried it, or by which it is pruned as it would be today; else nullptr.
+/// The row of an earlier run that tried the candidate or pruned it by a rule that still holds; else nullptr.
 const KnownRow* Screening::known(const SweepItem& item, const Candidate& candidate) const {
   const KnownRow* row = rows_.known(item, candidate);
   if (!row || row->measurement.status != Status::constraint) return row;
@@ -160,12 +195,12 @@ const KnownRow* Screening::known(const SweepItem& item, const Candidate& candida
                                                                                                    : nullptr;
 }
 
-/// Why a candidate is not to be run, though it compiles; nothing where it is, or has no kernels of its own.
+/// The prune rule that a compiled candidate meets. Candidates without kernels of their own meet none.
 std::optional<std::string> Screening::pruned(const Candidate& candidate, const Resources& resources) const {
   return is_compiled(*candidate.variant) ? prune_.broken(resources) : std::nullopt;
 }
 
-/// What a candidate takes, from its row or its code; nothing where it does not compile or is pruned.
+/// The resources of a candidate, from its row or its code; nothing where it does not compile or is pruned.
 std::optional<Resources> Screening::resources_to_run(const SweepItem& item, const Candidate& candidate,
                                                      std::size_t index, Builds& builds) const {
   if (const KnownRow* row = known(item, candidate))

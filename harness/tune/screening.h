@@ -1,28 +1,68 @@
 #pragma once
-// The first, quick measurement of a problem's configurations: all of them, or those that a strategy asks for.
+// Screening: the first, short measurement of a problem's configurations, of all of them or of those that a
+// search strategy proposes.
+#include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "harness/tune/builds.h"
+#include "harness/measure/measurement.h"
+#include "harness/search/budget.h"
+#include "harness/search/strategy.h"
+#include "harness/tune/compile_pool.h"
 #include "harness/tune/device_rows.h"
 #include "harness/tune/device_worker.h"
 #include "harness/tune/progress.h"
-#include "harness/tune/prune.h"
 #include "harness/tune/summary.h"
-#include "harness/tune/trials.h"
 
 namespace warptune {
 
+/// The configurations of a problem that were tried, in canonical order. The lists are parallel.
+struct Trials {
+  std::vector<Candidate> candidates;
+  std::vector<Measurement> measurements;
+  std::vector<std::string> runs;  // ids of the runs that hold their rows
+  bool any_new = false;           // at least one was measured in this run
+  std::vector<double> first_us;   // times of the screening, before finalists are timed again
+
+  /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
+  std::string why_none() const;
+};
+
+/// The order in which a strategy visits a problem's candidates. A few of them are compiled ahead.
+class SearchOrder {
+ public:
+  /// `begin` is called for each candidate that the strategy proposes. At most `ahead` candidates are proposed
+  /// before the result of the first is known.
+  SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
+              std::function<void(std::size_t candidate)> begin);
+  /// An index into the space; nothing where the budget is spent.
+  std::optional<std::size_t> next();
+  void tell(std::size_t candidate, std::optional<double> time_us) { strategy_->tell(candidate, time_us); }
+
+ private:
+  const std::function<void(std::size_t)> begin_;
+  const std::size_t ahead_;
+  std::size_t left_;
+  double seconds_;
+  std::unique_ptr<Strategy> strategy_;
+  Stopwatch watch_;
+  std::deque<std::size_t> pending_;
+};
+
 class Screening {
  public:
-  /// All must outlive it. Up to `lanes` threads begin at once to compile what surely is needed.
-  Screening(const Sweep& sweep, const TuneOptions& options, const std::vector<PlannedProblem>& problems,
-            CompileLanes::Compile compile, int lanes, DeviceWorker& worker, DeviceRows& rows);
+  /// All arguments must outlive it. Up to `compile_jobs` threads start at once to compile every candidate
+  /// that will be tried for certain.
+  Screening(const Sweep& sweep, const TuneOptions& options, const Schedule& schedule,
+            CompilePool::Compile compile, int compile_jobs, DeviceWorker& worker, DeviceRows& rows);
 
-  /// Every problem once, in the order given. Rows are written as soon as they are known; the summary's counts
-  /// go on.
-  Trials run(const PlannedProblem& planned, Progress& progress, TuneSummary& summary);
+  /// Call it once per problem, in the order of the schedule. Rows are written as soon as they are known; the
+  /// counts of the summary are updated.
+  Trials run(const ScheduledProblem& problem, Progress& progress, TuneSummary& summary);
 
  private:
   class Attempts;
@@ -33,15 +73,15 @@ class Screening {
                                             std::size_t index, Builds& builds) const;
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
-  void search(const PlannedProblem& planned, Attempts& attempts);
+  void search(const ScheduledProblem& problem, Attempts& attempts);
 
   const Sweep& sweep_;
   const TuneOptions& options_;
   const PruneRules prune_;
   DeviceWorker& worker_;
   DeviceRows& rows_;
-  CompileLanes lanes_;
-  std::map<const PlannedProblem*, Builds> builds_;
+  CompilePool pool_;
+  std::map<const ScheduledProblem*, Builds> builds_;
 };
 
 }  // namespace warptune

@@ -24,29 +24,41 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
   return sum;
 }
 
-void print_summary(std::FILE* log, const TuneSummary& summary) {
-  std::size_t widest = 7;
-  for (const ProblemWinner& w : summary.winners) widest = std::max(widest, w.problem.key().size());
-  fmt::print(log, "\n{:<{}}  {:>10}  {:>7}  winner\n", "problem", widest, "time us", "% floor");
+namespace {
+
+void print_winners(std::FILE* log, const TuneSummary& summary) {
+  std::vector<TextTable::Column> columns = {text_column("problem")};
+  for (auto& column : speed_columns()) columns.push_back(std::move(column));
+  TextTable table(std::move(columns));
   for (const ProblemWinner& w : summary.winners) {
-    const Measurement& m = w.measurement;
-    const bool slowed = !m.clocks.throttled.empty() && m.clocks.throttled != "none";
-    fmt::print(log, "{:<{}}  {:>10.3f}  {:>7}  {} {}{}\n", w.problem.key(), widest, m.time_us,
-               m.floor_us > 0 ? fmt::format("{:.1f}", 100 * m.floor_us / m.time_us) : "", w.variant,
-               w.config.str(), slowed ? fmt::format("  (clocks held down: {})", m.clocks.throttled) : "");
+    std::vector<Cell> cells = {w.label};
+    for (Cell& cell : speed_cells(w.speed)) cells.push_back(std::move(cell));
+    const std::string& throttled = w.measurement.clocks.throttled;
+    const bool slowed = !throttled.empty() && throttled != "none";
+    table.add(std::move(cells),
+              fmt::format("{} {}{}", w.variant, w.config.str(),
+                          slowed ? fmt::format("  (clocks held down: {})", throttled) : ""));
   }
-  for (const Problem& p : summary.unsolved) fmt::print(log, "{:<{}}  no winner\n", p.key(), widest);
+  for (const Problem& p : summary.unsolved) table.add({p.key()}, "no winner");
+  fmt::print(log, "\n");
+  print(log, table);
+}
+
+}  // namespace
+
+void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
+  print_winners(log, summary);
   const std::string pruned = summary.pruned > 0 ? fmt::format(", {} pruned", summary.pruned) : "";
-  fmt::print(log, "\n{} configurations, {} ok, {} failed{}, {} ({:.1f} a second)\n", summary.configurations,
+  fmt::print(log, "\n{} configurations, {} ok, {} failed{}, {} ({:.1f} per second)\n", summary.configurations,
              summary.ok, summary.configurations - summary.ok - summary.pruned, pruned,
              clock_text(summary.seconds),
              static_cast<double>(summary.configurations - summary.known) / summary.seconds);
   if (summary.known > 0)
-    fmt::print(
-        log, "{} of them were known from an earlier run (--fresh measures them again, --retry failed ones)\n",
-        summary.known);
-  if (summary.worker_seconds > 0)
-    fmt::print(log, "the workers were measuring {:.0f} % of the time since their first jobs\n",
+    fmt::print(log,
+               "{} of them are from an earlier run (--fresh measures them again, --retry only failed ones)\n",
+               summary.known);
+  if (verbose && summary.worker_seconds > 0)
+    fmt::print(log, "the workers measured {:.0f} % of the time since their first jobs\n",
                100 * summary.busy_seconds / summary.worker_seconds);
   if (summary.kept_cold > 0)
     fmt::print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",

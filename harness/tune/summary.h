@@ -1,5 +1,5 @@
 #pragma once
-// What a sweep came to, and how it is printed.
+// The result of a sweep, and how it is printed.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -7,15 +7,18 @@
 
 #include "harness/core/problem.h"
 #include "harness/measure/measurement.h"
+#include "harness/measure/speed_table.h"
 
 namespace warptune {
 
 /// The winner of a problem; `measurement` holds its numbers.
 struct ProblemWinner {
   Problem problem;
+  std::string label;  // the problem, for people
   std::string variant;
   Config config;
   Measurement measurement;
+  Speed speed;
 };
 
 struct TuneSummary {
@@ -32,7 +35,8 @@ struct TuneSummary {
 
 /// The sum over devices, with the files of the first.
 TuneSummary added_up(std::vector<TuneSummary> parts);
-/// A table of the winners, the counts, the share of the time that was measuring, and the files.
-void print_summary(std::FILE* log, const TuneSummary& summary);
+/// A table of the winners, the counts and the files. `verbose`: also the share of time that the workers
+/// measured.
+void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose);
 
 }  // namespace warptune

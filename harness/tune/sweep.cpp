@@ -10,11 +10,9 @@
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
 #include "harness/core/limits.h"
-#include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
-#include "harness/search/strategy.h"
-#include "harness/tune/prune.h"
 #include "harness/tune/sweep_models.h"
+#include "harness/tune/sweep_settings.h"
 #include "harness/tune/yaml_reader.h"
 
 namespace warptune {
@@ -22,8 +20,8 @@ namespace {
 
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::size_t kMostProblems = 10000;
-constexpr double kMostBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
+constexpr std::size_t kMaxProblems = 10000;
+constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
 
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
@@ -32,10 +30,10 @@ std::vector<std::string> names_of(const Range& range, Name name) {
   return names;
 }
 
-/// Throws InputError for sizes that no memory holds, before they overflow.
+/// Throws InputError for sizes beyond any memory, before they overflow.
 void check_size(const Op& op, const Problem& problem) {
   const auto too_large = [&](const std::string& what, double bytes) {
-    if (bytes > kMostBytes)
+    if (bytes > kMaxBytes)
       throw InputError(
           fmt::format("{} of {} takes {:.3g} bytes, more than any memory", what, problem.key(), bytes));
   };
@@ -58,25 +56,21 @@ class Loader {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
     yaml_.expect_keys(root, "a sweep",
-                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "most",
-                       "constraint_rows", "prune", "strategy", "ops", "models"});
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists",
+                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models"});
     read_name(root);
-    if (root["device"]) read_device(root["device"]);
+    if (root["device"]) sweep_.device = device_of(yaml_, root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
-    if (root["seed"]) {
-      const std::int64_t seed = yaml_.whole(root["seed"], "'seed'");
-      if (seed < 0) yaml_.fail(root["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
-      options_.seed = static_cast<std::uint64_t>(seed);
-    }
-    if (root["sampling"]) read_sampling(root["sampling"]);
-    if (root["cache"]) options_.cache = cache_of(root["cache"]);
-    if (root["strategy"]) read_strategy(root["strategy"]);
-    if (root["most"]) most_ = most_of(root["most"]);
-    if (root["finalists"]) finalists_ = finalists_of(root["finalists"]);
+    if (root["seed"]) options_.seed = seed_of(yaml_, root["seed"]);
+    if (root["sampling"]) read_sampling(yaml_, root["sampling"], options_);
+    if (root["cache"]) options_.cache = cache_of(yaml_, root["cache"]);
+    if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
+    if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
+    if (root["finalists"]) finalists_ = finalists_of(yaml_, root["finalists"]);
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
-    if (root["prune"]) read_prune(root["prune"]);
-    if (root["dtypes"]) dtypes_ = dtypes_of(root["dtypes"]);
+    if (root["prune"]) sweep_.prune = prune_of(yaml_, root["prune"]);
+    if (root["dtypes"]) dtypes_ = dtypes_of(yaml_, root["dtypes"]);
     if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
     if (root["ops"]) {
       yaml_.expect_list(root["ops"], "'ops'");
@@ -97,93 +91,8 @@ class Loader {
       yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
   }
 
-  void read_device(const YAML::Node& node) {
-    sweep_.device = yaml_.text(node, "'device'");
-    static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
-    constexpr std::size_t kMost = 1000;  // std::regex recurses
-    if (sweep_.device.size() > kMost || !std::regex_match(sweep_.device, good))
-      yaml_.fail(node,
-                 fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
-                             brief(sweep_.device)));
-  }
-
-  void read_sampling(const YAML::Node& node) {
-    yaml_.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time"});
-    if (node["max_rel_ci"]) options_.max_rel_ci = yaml_.positive(node["max_rel_ci"], "'max_rel_ci'");
-    if (node["max_time"]) options_.max_time = yaml_.positive(node["max_time"], "'max_time'");
-    if (node["min_samples"]) {
-      const std::int64_t n = yaml_.whole(node["min_samples"], "'min_samples'");
-      if (n < kFewestForInterval || n > 100000)
-        yaml_.fail(node["min_samples"],
-                   fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)",
-                               n, kFewestForInterval));
-      options_.min_samples = static_cast<int>(n);
-    }
-  }
-
-  /// A name, or {name: ..., budget: ..., seed: ..., resources: ...}.
-  void read_strategy(const YAML::Node& node) {
-    SearchChoice& search = sweep_.search;
-    if (node.IsMap()) yaml_.expect_keys(node, "'strategy'", {"name", "budget", "seed", "resources"});
-    const YAML::Node name = node.IsMap() ? node["name"] : node;
-    if (!name) yaml_.fail(node, "'strategy' needs 'name'");
-    search.strategy = yaml_.text(name, "'strategy'");
-    const auto& known = strategy_names();
-    if (std::ranges::find(known, search.strategy) == known.end())
-      yaml_.fail(name,
-                 fmt::format("unknown strategy '{}'; known are {}", brief(search.strategy), listed(known)));
-    if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
-    if (!node.IsMap()) return;
-    if (const YAML::Node budget = node["budget"])
-      search.budget = yaml_.at(budget, [&] { return parse_budget(yaml_.text(budget, "'budget'")); });
-    if (node["resources"]) search.resources = yaml_.yes(node["resources"], "'resources'");
-    if (node["seed"]) {
-      const std::int64_t seed = yaml_.whole(node["seed"], "'seed'");
-      if (seed < 0) yaml_.fail(node["seed"], fmt::format("'seed' is {}; it must be 0 or more", seed));
-      search.seed = static_cast<std::uint64_t>(seed);
-    }
-  }
-
-  void read_prune(const YAML::Node& node) {
-    for (const YAML::Node& item : yaml_.items(node, "'prune'")) {
-      sweep_.prune.push_back(yaml_.text(item, "a condition of 'prune'"));
-      yaml_.at(item, [&] { PruneRules({sweep_.prune.back()}); });
-    }
-  }
-
-  CacheMode cache_of(const YAML::Node& node) const {
-    const std::string text = yaml_.text(node, "'cache'");
-    const auto cache = cache_mode_of(text);
-    if (!cache) yaml_.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", brief(text)));
-    return *cache;
-  }
-
-  int most_of(const YAML::Node& node) const {
-    const std::int64_t most = yaml_.whole(node, "'most'");
-    if (most < 1 || most > 1000000)
-      yaml_.fail(node, fmt::format("'most' is {}; it must be 1 to 1000000", most));
-    return static_cast<int>(most);
-  }
-
-  int finalists_of(const YAML::Node& node) const {
-    const std::int64_t n = yaml_.whole(node, "'finalists'");
-    if (n < 1 || n > 64) yaml_.fail(node, fmt::format("'finalists' is {}; it must be 1 to 64", n));
-    return static_cast<int>(n);
-  }
-
-  std::vector<DType> dtypes_of(const YAML::Node& node) const {
-    std::vector<DType> dtypes;
-    for (const YAML::Node& item : yaml_.items(node, "'dtypes'")) {
-      const std::string name = yaml_.text(item, "a dtype");
-      static const std::vector<std::string> known = {"fp32", "fp16", "bf16", "int32"};
-      if (std::ranges::find(known, name) == known.end())
-        yaml_.fail(item, fmt::format("unknown dtype '{}'; known are {}", brief(name), listed(known)));
-      dtypes.push_back(parse_dtype(name));
-    }
-    return dtypes;
-  }
-
-  /// Adds the constraints to the choices whose names they use; a constraint that fits none is wrong.
+  /// Adds each constraint to the variants that have all its names; a constraint that fits no variant is an
+  /// error.
   void add_constraints(const YAML::Node& node, const OpEntry& entry, std::span<VariantChoice> choices) const {
     for (const YAML::Node& item : yaml_.items(node, "'constraints'")) {
       const std::string text = yaml_.text(item, "a constraint");
@@ -237,9 +146,8 @@ class Loader {
           yaml_.fail(node, fmt::format("op '{}' has no variant '{}' here: {}", entry.op.name, name,
                                        optional.why_missing));
       const auto known = names_of(entry.variants, &Variant::name);
-      const std::string hint = near_miss(name, known);
       yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),
-                                   hint.empty() ? "; it has " + listed(known) : hint));
+                                   did_you_mean(name, known, "it has")));
     }
     return {.variant = variant, .overrides = {}, .constraints = {}};
   }
@@ -262,10 +170,8 @@ class Loader {
         const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
         if (it == variant.parameters.end()) {
           const auto known = names_of(variant.parameters, &Parameter::name);
-          const std::string hint = near_miss(name, known);
-          yaml_.fail(pair.first,
-                     fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name, variant.name,
-                                 brief(name), hint.empty() ? "; it has " + listed(known) : hint));
+          yaml_.fail(pair.first, fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name,
+                                             variant.name, brief(name), did_you_mean(name, known, "it has")));
         }
         Override values{.parameter = name, .values = {}};
         for (const std::string& text : yaml_.values(pair.second, fmt::format("parameter '{}'", name)))
@@ -294,7 +200,7 @@ class Loader {
     return choices;
   }
 
-  /// Crosses the values of a map of dims, the last dim varying fastest.
+  /// The cross product of a map of dims; the last dim varies fastest.
   std::vector<Dims> crossed(const YAML::Node& node, const Op& op) const {
     yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
     std::vector<Dims> problems{{}};
@@ -303,12 +209,11 @@ class Loader {
       if (!op.find_dim(name)) {
         const auto known = names_of(op.dims, &Dim::name);
         yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
-                                           near_miss(name, known).empty() ? "; its dims are " + listed(known)
-                                                                          : near_miss(name, known)));
+                                           did_you_mean(name, known, "its dims are")));
       }
       const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
-      if (problems.size() * values.size() > kMostProblems) too_many(pair.second);
+      if (problems.size() * values.size() > kMaxProblems) too_many(pair.second);
       std::vector<Dims> more;
       for (const Dims& dims : problems)
         for (const std::string& value : values) {
@@ -321,7 +226,7 @@ class Loader {
   }
 
   [[noreturn]] void too_many(const YAML::Node& node) const {
-    yaml_.fail(node, fmt::format("more than {} problems; a sweep takes no more", kMostProblems));
+    yaml_.fail(node, fmt::format("more than {} problems; a sweep takes no more", kMaxProblems));
   }
 
   /// Of sizes that fit a memory.
@@ -331,7 +236,7 @@ class Loader {
     return problem;
   }
 
-  /// The value alone, so that its own line is in the message.
+  /// Checks a value on its own, so that the message has its line.
   static void check_value(const Op& op, const std::string& name, const std::string& text) {
     const Dim& dim = *op.find_dim(name);
     if (!dim.labels.empty()) {
@@ -344,15 +249,16 @@ class Loader {
   }
 
   void read_op(const YAML::Node& node) {
-    yaml_.expect_keys(node, "an item of 'ops'",
-                      {"op", "problems", "variants", "skip", "constraints", "dtypes", "cache", "most"});
+    yaml_.expect_keys(
+        node, "an item of 'ops'",
+        {"op", "problems", "variants", "skip", "constraints", "dtypes", "cache", "max_configs"});
     if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
     const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
-    auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
     if (!node["dtypes"] && entry.op.dtypes == std::vector{DType::int32}) dtypes = entry.op.dtypes;
     SweepItem item{.entry = &entry, .options = options_};
-    item.most = node["most"] ? most_of(node["most"]) : most_;
-    if (node["cache"]) item.options.cache = cache_of(node["cache"]);
+    item.max_configs = node["max_configs"] ? max_configs_of(yaml_, node["max_configs"]) : max_configs_;
+    if (node["cache"]) item.options.cache = cache_of(yaml_, node["cache"]);
     item.named = bool(node["variants"]);
     item.where = yaml_.where(item.named ? node["variants"] : node);
     item.choices = item.named ? read_variants(node["variants"], entry) : all_variants(entry);
@@ -371,12 +277,12 @@ class Loader {
   void read_model(const YAML::Node& node) {
     yaml_.expect_keys(node, "an item of 'models'",
                       {"model", "batch", "context", "prompt_len", "kv_dtype", "page_size", "window", "dtypes",
-                       "cache", "ops", "variants", "skip", "most"});
+                       "cache", "ops", "variants", "skip", "max_configs"});
     const ModelItem model = read_model_item(yaml_, node, folder_);
-    const auto dtypes = node["dtypes"] ? dtypes_of(node["dtypes"]) : dtypes_;
+    const auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
 
     BenchOptions options = options_;
-    if (node["cache"]) options.cache = cache_of(node["cache"]);
+    if (node["cache"]) options.cache = cache_of(yaml_, node["cache"]);
     std::vector<const OpEntry*> ops;
     if (node["ops"])
       for (const YAML::Node& item : yaml_.items(node["ops"], "'ops'"))
@@ -399,7 +305,7 @@ class Loader {
           yaml_.at(node, [&] { check_size(entry.op, problem); });
           SweepItem item{.entry = &entry, .problem = std::move(problem), .options = options};
           const auto it = std::ranges::find(named, &entry, [](const auto& pair) { return pair.first; });
-          item.most = node["most"] ? most_of(node["most"]) : most_;
+          item.max_configs = node["max_configs"] ? max_configs_of(yaml_, node["max_configs"]) : max_configs_;
           item.named = it != named.end();
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
@@ -416,13 +322,13 @@ class Loader {
     });
   }
 
-  /// The same problem from two places is solved once, by the variants of both.
+  /// A problem that comes up twice is solved once, by the variants of both.
   void add(SweepItem item, const YAML::Node& from) {
     item.finalists = finalists_;
     const auto [at, is_new] =
-        places_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
+        index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
-      if (sweep_.items.size() == kMostProblems) too_many(from);
+      if (sweep_.items.size() == kMaxProblems) too_many(from);
       sweep_.items.push_back(std::move(item));
       return;
     }
@@ -436,10 +342,10 @@ class Loader {
   YamlReader yaml_;
   std::filesystem::path folder_;
   Sweep sweep_;
-  std::map<std::pair<std::string, CacheMode>, std::size_t> places_;  // of the items
+  std::map<std::pair<std::string, CacheMode>, std::size_t> index_of_item_;
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
-  int most_ = 0, finalists_ = 8;
+  int max_configs_ = 0, finalists_ = 8;
 };
 
 }  // namespace

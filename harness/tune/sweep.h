@@ -1,6 +1,6 @@
 #pragma once
-// A sweep as its YAML file says it: problems, and for each the variants with their spaces. docs/cli.md shows
-// the file's form.
+// A sweep as read from its YAML file: problems, and for each the variants with their spaces. docs/cli.md
+// shows the format.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,31 +12,31 @@
 
 namespace warptune {
 
-/// A variant to try, with what the file says of its parameters.
+/// A variant to try, with the parameter values and constraints that the file adds.
 struct VariantChoice {
   const Variant* variant = nullptr;
   std::vector<Override> overrides;
   std::vector<std::string> constraints;
 };
 
-/// A problem to solve in all these ways.
+/// A problem and the variants to try on it.
 struct SweepItem {
   const OpEntry* entry = nullptr;
   Problem problem;
   BenchOptions options;
   std::vector<VariantChoice> choices;
-  int finalists = 8;   // so many of the fastest are timed again in turn
-  int most = 0;        // at most so many configurations of each variant, evenly spread; 0: all
-  bool named = false;  // the file names the variants, so none that fits the device is an error
-  std::string where;   // "FILE:LINE", for such an error
+  int finalists = 8;    // so many of the fastest are timed again in turn
+  int max_configs = 0;  // at most so many configurations of each variant, evenly spread; 0: all
+  bool named = false;   // the file names the variants: it is an error if none of them fits the device
+  std::string where;    // "FILE:LINE", for that error
 };
 
 struct Sweep {
   std::string name;
   std::string device = "auto";
   std::filesystem::path output = "results";
-  bool constraint_rows = false;    // a row for each configuration that the constraints exclude
-  std::vector<std::string> prune;  // conditions on what a compiled configuration takes: it is not run
+  bool constraint_rows = false;    // write a row for each configuration that the constraints exclude
+  std::vector<std::string> prune;  // conditions on compiled resources: such a configuration is not run
   SearchChoice search;
   std::vector<SweepItem> items;
 };

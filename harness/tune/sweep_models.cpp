@@ -12,7 +12,7 @@
 namespace warptune {
 namespace {
 
-/// The whole numbers of a key, or `otherwise` where it is not given.
+/// The whole numbers of a key, or `otherwise` without it.
 std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node, const char* key,
                                  std::vector<std::int64_t> otherwise = {}) {
   if (!node[key]) return otherwise;

@@ -1,5 +1,5 @@
 #pragma once
-// The items of a sweep's 'models': each stands for the problems that a model solves.
+// The items of a sweep's 'models': the problems that a model solves.
 #include <filesystem>
 #include <regex>
 #include <vector>
@@ -16,12 +16,12 @@ struct ModelItem {
   std::vector<std::int64_t> batches, contexts, prompt_lens;
   KvFormat kv;
 
-  /// Of the decode step at each context and the prefill of each length.
+  /// The problems of the decode step at each context and of the prefill of each length.
   std::vector<Problem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;
 };
 
-/// A model that is no preset is a checkpoint below `folder`, that of the sweep's file. Throws InputError with
-/// file and line.
+/// A model that is no preset is a checkpoint below `folder`, the folder of the sweep's file. Throws
+/// InputError with file and line.
 ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
                           const std::filesystem::path& folder);
 

@@ -15,7 +15,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-/// Opens what will be written before anything is measured, so that a full or read-only disk is told at once.
+/// Turns failures to open an output into bad input: a read-only disk is reported before anything is measured.
 template <class F>
 auto writable(F&& body) {
   try {
@@ -27,39 +27,40 @@ auto writable(F&& body) {
   }
 }
 
-/// The tuners of all devices with the rows of each kind of them.
+/// The tuners of all devices. Devices of one kind share a row store.
 struct Fleet {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   std::vector<std::unique_ptr<RowStore>> stores;
   std::vector<std::unique_ptr<DeviceTuner>> tuners;
-  std::size_t most = 0;  // configurations that are tried at most
+  std::size_t max_evaluations = 0;
 };
 
-/// Deals the sweep to the devices of one kind, which are those workers.
+/// Distributes the sweep over the devices of one kind.
 void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
-              const std::vector<DeviceWorker*>& workers, int lanes) {
+              const std::vector<DeviceWorker*>& workers, int compile_jobs) {
   const DeviceFacts& kind = workers.front()->facts();
-  auto problems = keep_shard(plan_sweep(sweep, kind, options.filter), options.shard);
+  Schedule schedule = keep_shard(make_schedule(sweep, kind, options.filter), options.shard);
   std::size_t count = 0;
-  for (const PlannedProblem& p : problems) {
+  for (const ScheduledProblem& p : schedule) {
     count += p.candidates.size();
-    fleet.most += sweep.search.budget.evaluations(p.candidates.size());
+    fleet.max_evaluations += sweep.search.budget.evaluations(p.candidates.size());
   }
   if (count == 0 && options.shard.count == 1) {
     const auto excluded =
-        std::ranges::find_if(problems, [](const PlannedProblem& p) { return !p.why_none.empty(); });
+        std::ranges::find_if(schedule, [](const ScheduledProblem& p) { return !p.why_none.empty(); });
     throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, kind.name,
-                                 excluded == problems.end() ? "" : "; " + excluded->why_none));
+                                 excluded == schedule.end() ? "" : "; " + excluded->why_none));
   }
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
-  const std::size_t problem_count = problems.size();
+  const std::size_t problem_count = schedule.size();
   RowStore& store = *fleet.stores.emplace_back(
       writable([&] { return std::make_unique<RowStore>(folder, sweep.name, options.fresh); }));
   const std::size_t first = fleet.tuners.size();
-  auto shares = deal(std::move(problems), static_cast<int>(workers.size()));
+  auto parts = distribute(std::move(schedule), static_cast<int>(workers.size()));
   for (std::size_t i = 0; i < workers.size(); ++i) {
     fleet.tuners.push_back(writable([&] {
-      return std::make_unique<DeviceTuner>(sweep, options, *workers[i], std::move(shares[i]), store, lanes);
+      return std::make_unique<DeviceTuner>(sweep, options, *workers[i], std::move(parts[i]), store,
+                                           compile_jobs);
     }));
     fleet.tuners.back()->prepare(folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)));
   }
@@ -77,9 +78,9 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   lock_devices(fleet.workers);
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
-  const int all_lanes = options.lanes > 0 ? options.lanes : default_lanes();
-  const int lanes = std::max(1, all_lanes / static_cast<int>(fleet.workers.size()));
-  for (const auto& [slug, members] : kinds) add_kind(fleet, sweep, options, members, lanes);
+  const int all_jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();
+  const int jobs = std::max(1, all_jobs / static_cast<int>(fleet.workers.size()));
+  for (const auto& [slug, members] : kinds) add_kind(fleet, sweep, options, members, jobs);
   return fleet;
 }
 
@@ -109,12 +110,13 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   const Stopwatch watch;
   const Fleet fleet = start_fleet(sweep, options);
   if (sweep.search.searching())
-    fmt::print(options.log, "strategy {}: at most {} of them\n", sweep.search.strategy, fleet.most);
+    fmt::print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy,
+               fleet.max_evaluations);
   std::fflush(options.log);
-  Progress progress(options.log, std::max<std::size_t>(fleet.most, 1));
+  Progress progress(options.log, std::max<std::size_t>(fleet.max_evaluations, 1));
   TuneSummary summary = added_up(run_all(fleet, progress));
   summary.seconds = watch.seconds();
-  print_summary(options.log, summary);
+  print_summary(options.log, summary, options.verbose);
   return summary;
 }
 

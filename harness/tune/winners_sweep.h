@@ -1,5 +1,5 @@
 #pragma once
-// The winners of a wisdom file as a sweep of their own: one configuration per problem.
+// The winners of a wisdom file as a sweep: one configuration per problem.
 #include <string>
 #include <vector>
 
@@ -8,12 +8,12 @@
 
 namespace warptune {
 
-/// Winners whose problem matches `problem` (a regular expression searched for in the key; empty: all). Throws
-/// InputError where it is none, or where nothing matches.
+/// The winners whose key matches `problem` (a regular expression; empty: all). Throws InputError for a wrong
+/// expression and where nothing matches.
 std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem);
 
-/// A winner whose op or variant is not in this program any more, or whose configuration does not fit its
-/// variant, is left out and named in `left_out` with the reason.
+/// Skips winners whose op, variant or configuration this program does not know, and adds each with the reason
+/// to `left_out`.
 Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
                     const BenchOptions& options, std::vector<std::string>& left_out);
 

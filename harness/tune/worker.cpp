@@ -22,7 +22,7 @@ namespace warptune {
 using Json = nlohmann::json;
 namespace {
 
-/// Lines from and to file descriptors.
+/// Reads and writes lines on file descriptors.
 class Lines {
  public:
   Lines(int in, int out) : in_(in), out_(out) {}
@@ -43,12 +43,12 @@ class Lines {
   }
 
   void write(const Json& json) {
-    // What a library says may not be UTF-8.
+    // Messages of libraries may not be UTF-8.
     const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t n = ::write(out_, line.data() + at, line.size() - at);
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) std::_Exit(1);  // nobody listens
+      if (n <= 0) std::_Exit(1);  // the parent is gone
       at += static_cast<std::size_t>(n);
     }
   }
@@ -58,7 +58,7 @@ class Lines {
   std::string text_;
 };
 
-/// Asks for memory until there is no more: the limit keeps the machine out of it.
+/// Allocates until the process fails; its memory limit protects the machine.
 [[noreturn]] void use_all_memory() {
   const rlimit limit{1ull << 30, 1ull << 30};
   ::setrlimit(RLIMIT_AS, &limit);
@@ -78,7 +78,7 @@ void misbehave(const std::string& kind) {
   for (volatile unsigned spin = 0; kind == "loop";) spin = spin + 1;
 }
 
-/// The faults that tests ask for.
+/// The faults that tests inject.
 void inject_fault(const std::string& config) {
   const char* given = std::getenv("WARPTUNE_WORKER_FAULT");
   if (!given) return;
@@ -94,7 +94,7 @@ bool same_options(const BenchOptions& a, const BenchOptions& b) {
          a.max_time == b.max_time && a.seed == b.seed;
 }
 
-/// The bench of the problem at hand; another one replaces it, since two may not fit the memory.
+/// The bench of the current problem. Another problem replaces it: two may not fit the memory.
 class Benches {
  public:
   Benches(const OpTable& ops, Device& device) : ops_(ops), device_(device) {}
@@ -150,7 +150,7 @@ Json tagged(const char* type, Json json) {
   return json;
 }
 
-/// An answer, with the ceilings where they were raised since the last one.
+/// Adds the measured peaks to an answer if they rose since the last one.
 class News {
  public:
   explicit News(const Device& device) : device_(device) {}
@@ -171,7 +171,7 @@ Json error_of(const std::exception& e, bool input) {
   return {{"type", "error"}, {"input", input}, {"message", e.what()}};
 }
 
-/// The device may be lost with its context: says why and makes room for a fresh process.
+/// The CUDA context may be lost: reports the reason and ends, so that a new process starts.
 [[noreturn]] void end_after(Lines& lines, const Measurement& measurement) {
   Json json = to_json(measurement);
   json["lost"] = true;

@@ -1,15 +1,14 @@
 #pragma once
-// The process that touches the device: it proves and times what it is told, until its input ends.
+// The process that touches the device: it verifies and times the jobs that it reads, until its input ends.
 #include <string>
 
 #include "harness/core/op_table.h"
 
 namespace warptune {
 
-/// Reads jobs from file descriptor `in` and answers on `out`, as protocol.h says. Returns the exit code.
-/// WARPTUNE_WORKER_FAULT="KIND:TEXT;KIND:TEXT" makes it misbehave on configurations that contain TEXT (for
-/// tests); segv, abort, exit0, throw, memory, stop,
-/// kill, loop.
+/// Reads jobs from file descriptor `in` and answers on `out`, in the format of protocol.h. Returns the exit
+/// code. For tests, WARPTUNE_WORKER_FAULT="KIND:TEXT;KIND:TEXT" makes it fail at configurations that contain
+/// TEXT; kinds: segv, abort, exit0, throw, memory, stop, kill, loop.
 int run_worker(const OpTable& ops, const std::string& device, int in, int out);
 
 }  // namespace warptune

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kStderrTail = 400;
 constexpr double kStartSeconds = 60;
-constexpr int kTries = 3;  // of a job whose worker was killed by someone else
+constexpr int kTries = 3;  // of a job whose worker someone else killed
 
 void close_fd(int& fd) {
   if (fd >= 0) ::close(fd);
@@ -56,7 +56,7 @@ int taken(int& fd) { return std::exchange(fd, -1); }
 
 WorkerProcess::WorkerProcess(std::filesystem::path program, std::string device)
     : program_(std::move(program)), device_(std::move(device)) {
-  ::signal(SIGPIPE, SIG_IGN);  // a dead worker is seen by its answers, not by our death
+  ::signal(SIGPIPE, SIG_IGN);  // writing to a dead worker must not end this process
 }
 
 WorkerProcess::~WorkerProcess() { stop(); }
@@ -116,7 +116,7 @@ WorkerProcess::Wait WorkerProcess::receive(Json& json, double seconds) {
     if (const auto end = text_.find('\n'); end != std::string::npos) {
       json = Json::parse(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
       text_.erase(0, end + 1);
-      if (json.is_discarded()) continue;  // a library that prints
+      if (json.is_discarded()) continue;  // printed by a library
       return Wait::message;
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -139,7 +139,7 @@ WorkerProcess::Wait WorkerProcess::receive(Json& json, double seconds) {
   }
 }
 
-/// Waits for the end of a worker that closed its answers, and says it in words.
+/// Waits until a worker that closed its output has ended, and describes how it ended.
 std::string WorkerProcess::how_it_ended() {
   int status = 0;
   bool ended = false;

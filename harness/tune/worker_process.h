@@ -1,5 +1,5 @@
 #pragma once
-// The parent's end of a worker: starts it, gives it jobs with a deadline, replaces it when it hangs or dies.
+// The parent's side of a worker: starts it, sends jobs with a deadline, replaces it when it hangs or dies.
 #include <sys/types.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace warptune {
 
 class WorkerProcess {
  public:
-  /// `program worker --device X` will be run. Nothing is started yet.
+  /// The worker is `program worker --device X`. Nothing is started yet.
   WorkerProcess(std::filesystem::path program, std::string device);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
@@ -22,22 +22,22 @@ class WorkerProcess {
 
   /// Starts it and returns the facts of its device. Throws InputError (no such device) or runtime_error.
   DeviceFacts start(double seconds);
-  /// Measures the ceilings; the facts with them.
+  /// Measures the peaks and returns the facts with them.
   DeviceFacts measure_ceilings(double seconds);
-  /// What launching costs. Throws runtime_error, as measure_ceilings() does.
+  /// Measures the cost of a launch. Throws runtime_error, as measure_ceilings() does.
   LaunchFloors measure_launch_floors(double seconds);
-  /// The ceilings that this worker, and any that replaces it, is to use.
+  /// Sets the peaks that this worker and its replacements use.
   void set_ceilings(const DeviceFacts& facts);
-  /// The result of a job. A worker that takes too long is killed (timeout), one that dies costs the job
-  /// (crash); either way the next job starts a new one. A worker that someone else killed (SIGKILL) is no
-  /// fault of the job, which is tried again, three times in all.
+  /// Returns the result of a job. A worker past the deadline is killed (timeout); a worker that dies makes
+  /// the job a crash. In both cases the next job starts a new worker. If someone else killed the worker
+  /// (SIGKILL), the job is tried again, three times in all.
   Measurement run(const Job& job, double seconds);
-  /// Times finalists. Throws runtime_error with the reason where there is no answer in time, or where the
-  /// worker dies or loses its device; the next job starts a new one.
+  /// Times finalists. Throws runtime_error with the reason if the answer is late, or if the worker dies or
+  /// loses its device; the next job starts a new worker.
   std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
-  /// The ceilings, where a job raised them since the last call.
+  /// The peaks, if a job raised them since the last call.
   std::optional<DeviceFacts> take_raised_ceilings() { return std::exchange(raised_, std::nullopt); }
-  /// Whether the next job meets a worker that has prepared nothing yet.
+  /// Whether the worker of the next job has not prepared a problem yet.
   bool fresh() const { return fresh_; }
 
  private:
@@ -55,9 +55,9 @@ class WorkerProcess {
   std::string device_;
   std::optional<DeviceFacts> ceilings_, raised_;
   pid_t pid_ = -1;
-  int in_ = -1, out_ = -1, err_ = -1;  // its input, its answers, its stderr
+  int in_ = -1, out_ = -1, err_ = -1;  // stdin, stdout and stderr of the worker
   bool fresh_ = true;
-  bool killed_ = false;  // by a SIGKILL that was not ours
+  bool killed_ = false;  // by a SIGKILL of someone else
   std::string text_, stderr_;
 };
 

@@ -1,7 +1,6 @@
 #include "harness/tune/yaml_reader.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,10 +17,6 @@ namespace {
 constexpr std::int64_t kLongestRange = 10000;
 
 }  // namespace
-
-std::string listed(std::span<const std::string> names) {
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
 
 YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_, std::ios::binary);
@@ -66,10 +61,7 @@ void YamlReader::expect_keys(const YAML::Node& map, const std::string& what,
   for (const auto& pair : map) {
     const std::string key = pair.first.Scalar();
     if (std::ranges::find(known, key) != known.end()) continue;
-    const std::string hint = near_miss(key, known);
-    fail(pair.first,
-         fmt::format("unknown key '{}' in {}{}", brief(key), what,
-                     hint.empty() ? fmt::format("; known are {}", fmt::join(known, ", ")) : hint));
+    fail(pair.first, fmt::format("unknown key '{}' in {}{}", brief(key), what, did_you_mean(key, known)));
   }
 }
 

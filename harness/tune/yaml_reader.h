@@ -1,10 +1,9 @@
 #pragma once
-// Typed access to YAML whose errors say file, line and what would be right.
+// Typed access to YAML. Errors have the file, the line and what would be right.
 #include <yaml-cpp/yaml.h>
 
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,6 @@
 #include "harness/core/error.h"
 
 namespace warptune {
-
-/// "a, b, c", or "none".
-std::string listed(std::span<const std::string> names);
 
 class YamlReader {
  public:
@@ -25,7 +21,7 @@ class YamlReader {
   /// "FILE:LINE" of a node.
   std::string where(const YAML::Node& node) const;
   [[noreturn]] void fail(const YAML::Node& node, const std::string& sentence) const;
-  /// What `body` returns; its InputError gets the place of the node.
+  /// Returns what `body` returns; its InputError gets file and line of the node.
   template <class F>
   auto at(const YAML::Node& node, F&& body) const {
     try {
@@ -35,20 +31,20 @@ class YamlReader {
     }
   }
 
-  /// Checks that a node is a map with only these keys, none twice. `what`: "an op", for the sentence.
+  /// Checks that a node is a map with only these keys, none twice. `what` names the node: "an op".
   void expect_keys(const YAML::Node& map, const std::string& what,
                    std::initializer_list<const char*> keys) const;
   void expect_map(const YAML::Node& node, const std::string& what) const;
-  /// A list that is not empty.
+  /// Checks that a node is a list with at least one item.
   void expect_list(const YAML::Node& node, const std::string& what) const;
   std::string text(const YAML::Node& node, const std::string& what) const;
   std::int64_t whole(const YAML::Node& node, const std::string& what) const;
   /// true or false.
   bool yes(const YAML::Node& node, const std::string& what) const;
   double positive(const YAML::Node& node, const std::string& what) const;
-  /// The items of a list, or a scalar alone.
+  /// The items of a list, or the scalar itself.
   std::vector<YAML::Node> items(const YAML::Node& node, const std::string& what) const;
-  /// Texts of a list or a scalar, or of a range: {from: 2, to: 8, times: 2} or {from: 2, to: 8, step: 2}.
+  /// The texts of a list, of a scalar or of a range: {from: 2, to: 8, times: 2} or {from: 2, to: 8, step: 2}.
   std::vector<std::string> values(const YAML::Node& node, const std::string& what) const;
 
  private:

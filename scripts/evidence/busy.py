@@ -3,8 +3,8 @@
 
     scripts/evidence/busy.py --out results/h200/evidence
 
-Runs configs/evidence_500.yaml with an empty cubin cache and all compile lanes, and reads the share of the time that
-the program says it was measuring since the first job. Then runs it again serially: every kernel cached, one lane.
+Runs configs/evidence_500.yaml with an empty cubin cache and all compile jobs, and reads the share of the time that
+the program says it was measuring since the first job. Then runs it again serially: every kernel cached, one job.
 Bars: at least 80 % busy, and at most 5 % of the rows SLOWER or FASTER in `warptune compare`. busy.csv has a line per
 sweep: sweep, configurations, ok, seconds, busy_pct, and of the comparison with the serial sweep rows, same, slower,
 faster, ambiguous, changed_pct.
@@ -21,11 +21,11 @@ import evidence
 def sweep(program, config, folder, cache, device, *more):
     """A line of the CSV, and the path of the sweep's."""
     start = time.monotonic()
-    said = evidence.run([program, "tune", config, "--device", device, "--out", folder, *more], (0, 1),
+    said = evidence.run([program, "tune", config, "--device", device, "--out", folder, "-v", *more], (0, 1),
                         WARPTUNE_CACHE=cache)
     seconds = time.monotonic() - start
     counts = re.search(r"(\d+) configurations, (\d+) ok", said)
-    busy = re.search(r"the workers were measuring (\d+) % of the time", said)
+    busy = re.search(r"the workers measured (\d+) % of the time", said)
     found = list(folder.glob(f"*/{pathlib.Path(config).stem}.csv"))
     if not (counts and busy and found):
         evidence.stop("the program said nothing of its configurations or busy share: " + said[-500:])
@@ -41,9 +41,9 @@ def main():
         work = pathlib.Path(temporary)
         cache = work / "cubins"
         cache.mkdir()
-        ahead, ahead_csv = sweep(given.program, given.config, work / "cold cache, all lanes", cache, given.device)
-        serial, serial_csv = sweep(given.program, given.config, work / "warm cache, one lane", cache, given.device,
-                                   "--lanes", "1")
+        ahead, ahead_csv = sweep(given.program, given.config, work / "cold cache, all jobs", cache, given.device)
+        serial, serial_csv = sweep(given.program, given.config, work / "warm cache, one job", cache, given.device,
+                                   "--jobs", "1")
         compared = evidence.compare(given.program, serial_csv, ahead_csv)
     counts, rows = compared["counts"], compared["matched"]
     changed = 100 * (counts["SLOWER"] + counts["FASTER"]) / max(rows, 1)

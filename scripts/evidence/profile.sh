@@ -26,14 +26,14 @@ targets=$(PYTHONPATH="$root/scripts/evidence" python3 - "$wisdom" << 'PYTHON'
 import sys
 import evidence
 for entry in evidence.winners(sys.argv[1], [r"^rms_norm tokens=1,hidden=4096", r"^linear tokens=1,in=4096,out=4096,"]):
-    print(f"{entry['op']}/{entry['variant']} {evidence.pairs(entry['dims'])} {entry['dtype']} {evidence.problem_key(entry)}")
+    print(f"{entry['op']}/{entry['variant']} {evidence.problem_key(entry)}")
 PYTHON
 )
 failed=0 number=0
 echo "target,kernels,kernel,range,source,nsys" > "$out/profile.csv"
-while read -r target dims dtype key; do
+while read -r target key; do
   report=$work/report$((++number))
-  session=("$program" profile "$target" --problem "$dims" --dtype "$dtype" --from-wisdom "$work/wisdom.json" --device "$device")
+  session=("$program" profile "$key" --wisdom "$work/wisdom.json" --device "$device")
   "${session[@]}" --run ncu -o "$report" > "$report.log" 2>&1
   ncu --import "$report.ncu-rep" --csv --page raw --print-units base > "$report.csv" 2>> "$report.log"
   kernels=$(grep -c '^"[0-9]' "$report.csv")

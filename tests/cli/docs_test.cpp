@@ -13,7 +13,7 @@
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/core/facts.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/schedule.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -144,7 +144,7 @@ TEST(Docs, TheSweepsOfDocumentsAndScriptsLoad) {
         const Sweep loaded = load_sweep(ops(), sweep);
         const DeviceFacts facts =
             loaded.device == "host" ? DeviceFacts{.name = "host", .sms = 2} : known_device("sm_90a");
-        EXPECT_FALSE(plan_sweep(loaded, facts).empty()) << file;
+        EXPECT_FALSE(make_schedule(loaded, facts).empty()) << file;
       } catch (const InputError& e) {
         ADD_FAILURE() << file << ": " << e.what();
       }

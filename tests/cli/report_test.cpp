@@ -82,7 +82,7 @@ TEST(Cli, ReportOfAHostSweep) {
   EXPECT_EQ(run(folder, "report nothing.csv"), 2);
   EXPECT_EQ(run(folder, "report results -o no/such/folder/page.html"), 2);
   EXPECT_EQ(run(folder, "report results -o /proc/no/page.html"), 2);
-  EXPECT_EQ(run(folder, "replay results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
+  EXPECT_EQ(run(folder, "simulate results/host/small.csv --seeds 2 --csv /proc/no/table.csv"), 2);
   EXPECT_EQ(text_of(folder / "said").find("configurations"), std::string::npos) << "said before the work";
   EXPECT_EQ(run(folder, "merge results -o /proc/no"), 2);
 }

@@ -55,7 +55,7 @@ TEST(Cli, TuneProvesTheFeaturesOfAttention) {
   fs::remove_all(out);
   std::ofstream(yaml) << R"(sampling: {min_samples: 6, max_time: 0.001}
 finalists: 1
-most: 2
+max_configs: 2
 dtypes: [fp32, bf16]
 ops:
   - op: attention_decode
@@ -198,7 +198,7 @@ TEST(Cli, WhatCannotBePrintedIsAnError) { EXPECT_EQ(run("list ops", "> /dev/full
 TEST(Cli, BadInputIsOneSentence) {
   const std::string sweep = sweep_file(), golden = std::string(TEST_DATA) + "/golden/gqa";
   const fs::path bad = fs::path(TEST_DATA) / "bad_yaml" / "unknown_key.yaml";
-  expect_bad_input("--no-such-flag", "subcommand");
+  expect_bad_input("--no-such-flag", "'warptune' has no option '--no-such-flag'");
   expect_bad_input("tune " + sweep + " --no-such-flag", "--no-such-flag");
   expect_bad_input("", "subcommand");
   expect_bad_input("tune " + bad.string() + " --device host", bad.string() + ":2: unknown key 'dtype'");

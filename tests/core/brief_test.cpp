@@ -21,5 +21,13 @@ TEST(Brief, CutsNoCharacterInTwo) {
   EXPECT_EQ(brief(text), std::string(79, 'x') + "... (181 bytes)");
 }
 
+TEST(DidYouMean, SuggestsTheNearestNameOrListsAll) {
+  const std::vector<std::string> known = {"fp32", "fp16", "bf16"};
+  EXPECT_EQ(did_you_mean("bf61", known), "; did you mean 'bf16'?");
+  EXPECT_EQ(did_you_mean("complex", known), "; known are fp32, fp16, bf16");
+  EXPECT_EQ(did_you_mean("x", {}, "it has"), "; it has none");
+  EXPECT_EQ(near_miss("complex", known), "");
+}
+
 }  // namespace
 }  // namespace warptune

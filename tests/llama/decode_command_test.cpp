@@ -39,7 +39,7 @@ class DecodeCommand : public ::testing::Test {
 };
 
 TEST_F(DecodeCommand, ChecksAGoldenAndAppendsARow) {
-  ASSERT_EQ(run("--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors"), 0)
+  ASSERT_EQ(run("--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors -v"), 0)
       << output_;
   for (const char* part :
        {"tokens/s", "share of each op", "sum of the kernels", "byte floor", "ok", "\n  attention_prefill["})
@@ -95,7 +95,7 @@ TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
   std::ofstream(sweep)
       << "device: host\ncache: hot\nfinalists: 1\nsampling: {min_samples: 6, max_time: 0.001}\nmodels:\n"
          "  - {model: "
-      << golden("gqa") << ", dtypes: fp32, batch: 3, context: [64, 128], prompt_len: 27, most: 1}\n";
+      << golden("gqa") << ", dtypes: fp32, batch: 3, context: [64, 128], prompt_len: 27, max_configs: 1}\n";
   const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
   EXPECT_EQ(run(check + " --require-tuned"), 1) << "no wisdom yet\n" << output_;
   EXPECT_NE(output_.find("plans are not of the wisdom: "), std::string::npos) << output_;

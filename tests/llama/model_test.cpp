@@ -212,9 +212,8 @@ TEST(DecodeReport, TimesTheStepAndItsOps) {
   EXPECT_EQ(to_row(report, rig.device->facts(), "r", "t", "c", "h").size(), decode_columns().size());
   EXPECT_NE(to_text(report).find("tokens/s"), std::string::npos);
   report.floor_us = 2 * report.step.us;
-  EXPECT_NE(
-      to_text(report).find("200.0% reached (above the measured ceiling: the working set fits the cache)"),
-      std::string::npos)
+  EXPECT_NE(to_text(report).find("200.0 % reached (above the measured peak: the working set fits the cache)"),
+            std::string::npos)
       << to_text(report);
 }
 

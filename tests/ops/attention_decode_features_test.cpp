@@ -9,7 +9,7 @@
 #include "harness/core/error.h"
 #include "harness/core/space.h"
 #include "harness/device/device.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/schedule.h"
 #include "harness/verify/tensor_set.h"
 #include "tests/attention_dims.h"
 #include "tests/support.h"

@@ -7,7 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/search/budget.h"
-#include "harness/search/replay.h"
+#include "harness/search/simulate.h"
 
 namespace warptune {
 namespace {

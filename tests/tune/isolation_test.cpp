@@ -8,8 +8,8 @@
 #include "harness/device/compile.h"
 #include "harness/device/device.h"
 #include "harness/results/wisdom.h"
-#include "harness/tune/compile_lanes.h"
-#include "harness/tune/deadline.h"
+#include "harness/tune/compile_pool.h"
+#include "harness/tune/device_worker.h"
 #include "harness/tune/worker_process.h"
 #include "tests/program.h"
 #include "variants/table.h"
@@ -85,24 +85,24 @@ TEST(IsolationCompile, ALongCompileIsGivenUpAndTheOthersGoOn) {
   std::vector<CompileTask> tasks;
   for (const Config& config : configs) tasks.push_back({&variant, &problem, &config});
   std::atomic<bool> let_go = false;
-  CompileLanes lanes(
+  CompilePool pool(
       [&](const CompileTask& task) {
         while ((*task.config)["block"] == 128 && !let_go) std::this_thread::yield();
         return Resources{.registers = static_cast<int>((*task.config)["block"])};
       },
       1, 8);
-  for (const CompileTask& task : tasks) lanes.add(task);
-  EXPECT_EQ(lanes.take(0, 10).resources.registers, 64);
-  const CompileResult late = lanes.take(1, 0.1);
+  for (const CompileTask& task : tasks) pool.add(task);
+  EXPECT_EQ(pool.take(0, 10).resources.registers, 64);
+  const CompileResult late = pool.take(1, 0.1);
   EXPECT_EQ(late.kind, CompileResult::Kind::timeout);
   EXPECT_EQ(late.detail, "did not compile within 0.1 seconds");
-  EXPECT_EQ(lanes.take(2, 10).resources.registers, 256);
-  EXPECT_EQ(lanes.take(3, 10).resources.registers, 512);
+  EXPECT_EQ(pool.take(2, 10).resources.registers, 256);
+  EXPECT_EQ(pool.take(3, 10).resources.registers, 512);
   let_go = true;
 }
 
 TEST(IsolationDeadline, FollowsTheBestWithAFloor) {
-  Deadline deadline({.floor_seconds = 5, .most_seconds = 30, .slowdown = 100});
+  Deadline deadline({.floor_seconds = 5, .max_seconds = 30, .slowdown = 100});
   EXPECT_EQ(deadline.seconds(), 30);
   Measurement m;
   m.time_us = 10;

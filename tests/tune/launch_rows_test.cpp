@@ -9,7 +9,7 @@
 #include "harness/device/device.h"
 #include "harness/report/results_set.h"
 #include "harness/results/compare.h"
-#include "harness/search/replay.h"
+#include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"
 #include "tests/program.h"
 
@@ -37,7 +37,7 @@ TEST(LaunchRows, AreWrittenOnceAndReadByNobodyElse) {
   const Compiler compiler(KernelSources(), {});
   DeviceFacts facts{.backend = Backend::cuda, .name = "NVIDIA X", .arch = "sm_90a", .driver = "580"};
   const auto begin = [&](RowStore& store) {
-    DeviceRows rows(compiler, facts, store);
+    DeviceRows rows(compiler, facts, store, {});
     rows.begin({});
     return rows;
   };

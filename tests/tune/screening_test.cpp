@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "harness/core/error.h"
-#include "harness/tune/search_order.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -58,7 +57,7 @@ struct TenCandidates {
     DeviceWorker worker(options, "host");
     worker.know_ceilings(folder / "device.json");
     const Compiler compiler(KernelSources(), {});
-    DeviceRows rows(compiler, worker.facts(), store);
+    DeviceRows rows(compiler, worker.facts(), store, problems);
     rows.begin(problems);
     Screening screening(
         sweep, options, problems,
@@ -89,7 +88,7 @@ struct TenCandidates {
   Sweep sweep;
   SweepItem item;
   TuneOptions options;
-  std::vector<PlannedProblem> problems;
+  std::vector<ScheduledProblem> problems;
   std::int64_t spills = 96, hangs_at = 0;
   std::atomic<int> compiled = 0;
   std::atomic<bool> let_go = false;

@@ -1,6 +1,4 @@
 // The work of a sweep divided among nodes and devices, and its results joined again.
-#include "harness/tune/shard.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -9,6 +7,7 @@
 #include "harness/device/device.h"
 #include "harness/results/journal.h"
 #include "harness/results/wisdom.h"
+#include "harness/tune/schedule.h"
 #include "harness/tune/tune.h"
 #include "tests/program.h"
 #include "variants/table.h"
@@ -34,18 +33,19 @@ TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
   for (int i = 0; i < 10; ++i)
     items.push_back({.problem = {"op", {{"n", i}}, DType::fp32}, .options = {}, .choices = {}, .where = {}});
   const Variant variant{.name = "v", .idea = ""};
-  std::vector<PlannedProblem> problems;
+  std::vector<ScheduledProblem> problems;
   for (const SweepItem& item : items) {
-    auto& p = problems.emplace_back(PlannedProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
+    auto& p =
+        problems.emplace_back(ScheduledProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
     for (int i = 0; i < 100; ++i) p.candidates.push_back({&variant, {{"block", i}}});
   }
   std::map<std::string, int> seen;
   for (int shard = 1; shard <= 4; ++shard) {
     std::size_t size = 0;
-    for (const PlannedProblem& p : keep_shard(problems, {shard, 4})) {
+    for (const ScheduledProblem& p : keep_shard(problems, {shard, 4})) {
       for (const Candidate& c : p.candidates) ++seen[p.item->problem.key() + c.config.str()];
       size += p.candidates.size();
-      EXPECT_EQ(p.counts[0].tried, static_cast<std::int64_t>(p.candidates.size()));
+      EXPECT_EQ(p.counts[0].planned, static_cast<std::int64_t>(p.candidates.size()));
     }
     EXPECT_NEAR(static_cast<double>(size), 250, 50);
   }
@@ -55,10 +55,10 @@ TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
 
 TEST(Shard, DealsWholeProblemsEvenly) {
   const SweepItem item{.problem = {}, .options = {}, .choices = {}, .where = {}};
-  std::vector<PlannedProblem> problems;
+  std::vector<ScheduledProblem> problems;
   for (const std::size_t size : {10u, 90u, 40u, 50u, 0u})
     problems.push_back({.item = &item, .counts = {}, .candidates = std::vector<Candidate>(size)});
-  const auto shares = deal(problems, 2);
+  const auto shares = distribute(problems, 2);
   ASSERT_EQ(shares.size(), 2u);
   std::size_t total = 0;
   for (const auto& share : shares) {
@@ -68,7 +68,7 @@ TEST(Shard, DealsWholeProblemsEvenly) {
     total += share.size();
   }
   EXPECT_EQ(total, 5u);
-  EXPECT_EQ(deal(problems, 8).size(), 8u);
+  EXPECT_EQ(distribute(problems, 8).size(), 8u);
 }
 
 TEST(Shard, TwoNodesMergeToTheWhole) {

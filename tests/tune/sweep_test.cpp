@@ -8,7 +8,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
-#include "harness/tune/plan.h"
+#include "harness/tune/schedule.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -283,27 +283,27 @@ TEST(Sweep, AModelMayBeAFolderBesideTheFile) {
   EXPECT_EQ(error_of("models: [{model: " + folder + ", context: 64}]\n").substr(0, 3), "1: ");
 }
 
-TEST(Plan, OverridesConstraintsAndFilter) {
+TEST(Schedule, OverridesConstraintsAndFilter) {
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 4096}]\n    dtypes: fp32\n    variants:\n"
                    "      - naive: {parameters: {block: [64, 96, 128]}, constraints: ['block % 64 == 0']}\n  "
                    "    - host_naive\n"));
-  const auto cuda = plan_sweep(sweep, known_device("sm_90a"));
+  const auto cuda = make_schedule(sweep, known_device("sm_90a"));
   ASSERT_EQ(cuda.size(), 1u);
   ASSERT_EQ(cuda[0].counts.size(), 1u);
-  EXPECT_EQ(cuda[0].counts[0].before, 3);
-  EXPECT_EQ(cuda[0].counts[0].after, 2);
+  EXPECT_EQ(cuda[0].counts[0].all, 3);
+  EXPECT_EQ(cuda[0].counts[0].legal, 2);
   EXPECT_EQ(cuda[0].candidates[1].config.str(), "block=128");
-  EXPECT_EQ(plan_sweep(sweep, DeviceFacts{.name = "host"})[0].candidates.size(), 1u);
-  EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "linear/"), InputError);
-  EXPECT_THROW(plan_sweep(sweep, known_device("sm_90a"), "("), InputError);
+  EXPECT_EQ(make_schedule(sweep, DeviceFacts{.name = "host"})[0].candidates.size(), 1u);
+  EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "linear/"), InputError);
+  EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "("), InputError);
 }
 
-TEST(Plan, SaysWhatExcludesAll) {
+TEST(Schedule, SaysWhatExcludesAll) {
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    dtypes: fp32\n"
                    "    variants: [host_naive]\n    constraints: ['hidden % (tokens - 1) == 0']\n"));
-  const auto plan = plan_sweep(sweep, DeviceFacts{.name = "host"});
+  const auto plan = make_schedule(sweep, DeviceFacts{.name = "host"});
   ASSERT_EQ(plan.size(), 1u);
   EXPECT_EQ(
       plan[0].why_none,
@@ -318,18 +318,18 @@ std::string numbers(int count) {
   for (int i = 2; i <= count; ++i) values += "," + std::to_string(i);
   return values + "]";
 }
-TEST(Plan, WhatConstraintsLeaveOfALargeSpaceIsPlanned) {
+TEST(Schedule, WhatConstraintsLeaveOfALargeSpaceIsPlanned) {
   const std::string values = numbers(1500);
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants:\n"
                    "      - vectorized: {parameters: {block: " +
                    values + ", rows: " + values + ", vec: " + values + ", store: plain, pdl: 0}}\n"));
-  const auto plan = plan_sweep(sweep, known_device("sm_90a"));
-  EXPECT_EQ(plan.at(0).counts.at(0).before, 1500LL * 1500 * 1500);
+  const auto plan = make_schedule(sweep, known_device("sm_90a"));
+  EXPECT_EQ(plan.at(0).counts.at(0).all, 1500LL * 1500 * 1500);
   EXPECT_LT(plan.at(0).candidates.size(), 100u);
 }
 
-TEST(Plan, SpacesTooLargeForAnyMemoryAreRefused) {
+TEST(Schedule, SpacesTooLargeForAnyMemoryAreRefused) {
   const std::string values = numbers(1010);
   const auto refusal = [&](const std::string& more) {
     const Sweep sweep =
@@ -337,7 +337,7 @@ TEST(Plan, SpacesTooLargeForAnyMemoryAreRefused) {
                      "      - vectorized: {parameters: {block: " +
                      values + ", pdl: " + values + ", rows: 1, vec: 1, store: plain}}\n" + more));
     try {
-      plan_sweep(sweep, known_device("sm_90a"));
+      make_schedule(sweep, known_device("sm_90a"));
     } catch (const InputError& e) {
       return std::string(e.what());
     }
@@ -350,12 +350,12 @@ TEST(Plan, SpacesTooLargeForAnyMemoryAreRefused) {
   EXPECT_EQ(refusal("constraint_rows: true\n"), sentence + " are possible with 'constraint_rows'");
 }
 
-TEST(Plan, NamedVariantsMustFitTheDevice) {
+TEST(Schedule, NamedVariantsMustFitTheDevice) {
   const Sweep sweep = load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants: [naive]\n"));
-  EXPECT_THROW(plan_sweep(sweep, DeviceFacts{.name = "host"}), InputError);
+  EXPECT_THROW(make_schedule(sweep, DeviceFacts{.name = "host"}), InputError);
 }
 
-TEST(Plan, SpreadKeepsBothEnds) {
+TEST(Schedule, SpreadKeepsBothEnds) {
   std::vector<Config> configs;
   for (int i = 0; i < 10; ++i) configs.push_back({{"i", i}});
   const auto few = spread(configs, 3);

@@ -1,4 +1,4 @@
-#include "harness/search/replay.h"
+#include "harness/search/simulate.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/core/pattern.h"
+#include "harness/core/text_table.h"
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/sweep_file.h"
@@ -30,7 +31,7 @@ std::optional<double> number(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// A configuration as the CSV has it. Labels get the place of their first appearance as value.
+/// Parses a configuration of the CSV. A label's value is the index of its first appearance.
 Assignment config_of(const std::string& text, std::map<std::string, std::vector<std::string>>& labels) {
   Assignment config;
   for (const auto& [name, value] : parse_pairs(text)) {
@@ -51,7 +52,7 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<std::size_t>(std::lround(q * static_cast<double>(sorted.size() - 1)))];
 }
 
-/// "1.02", or "-" where no right configuration was found by then.
+/// "1.02", or "-" if no correct configuration was found so far.
 std::string ratio(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "-"; }
 
 std::size_t evaluations_at(double percent, std::size_t space) {
@@ -129,7 +130,7 @@ std::vector<double> convergence(const RecordedSpace& recorded, const std::string
   return found;
 }
 
-void replay(std::vector<RecordedSpace> spaces, const ReplayOptions& options) {
+void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options) {
   std::unique_ptr<CsvFile> csv;
   if (!options.csv.empty())
     csv = std::make_unique<CsvFile>(
@@ -142,15 +143,19 @@ void replay(std::vector<RecordedSpace> spaces, const ReplayOptions& options) {
     const std::size_t size = recorded.times_us.size();
     fmt::print(options.log, "{}: {} configurations, best {:.3f} us\n", recorded.problem, size,
                recorded.best_us);
-    fmt::print(options.log, "  {:<14} {:>7} {:>6}  {:>8} {:>8} {:>8}\n", "strategy", "percent", "tried",
-               "median", "p10", "p90");
+    TextTable table({text_column("  strategy"),
+                     {"% of space"},
+                     {"evaluations"},
+                     {"median/best"},
+                     {"p10/best"},
+                     {"p90/best"}});
     for (const std::string& name : options.strategies) {
-      const std::size_t most = evaluations_at(options.budget_pct, size);
+      const std::size_t limit = evaluations_at(options.budget_pct, size);
       std::vector<std::vector<double>> runs(static_cast<std::size_t>(options.seeds));
       const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
       parallel_for(options.seeds, threads, [&](std::int64_t seed) {
         runs[static_cast<std::size_t>(seed)] =
-            convergence(recorded, name, static_cast<std::uint64_t>(seed), most, options.ahead);
+            convergence(recorded, name, static_cast<std::uint64_t>(seed), limit, options.ahead);
       });
       for (const double percent : kPercents) {
         const std::size_t at = evaluations_at(percent, size);
@@ -159,14 +164,15 @@ void replay(std::vector<RecordedSpace> spaces, const ReplayOptions& options) {
         for (const auto& run : runs) values.push_back(run[std::min(at, run.size()) - 1]);
         std::ranges::sort(values);
         const double median = quantile(values, 0.5), p10 = quantile(values, 0.1), p90 = quantile(values, 0.9);
-        fmt::print(options.log, "  {:<14} {:>7} {:>6}  {:>8} {:>8} {:>8}\n", name, percent, at, ratio(median),
-                   ratio(p10), ratio(p90));
+        table.add({"  " + name, fmt::format("{}", percent), std::to_string(at), ratio(median), ratio(p10),
+                   ratio(p90)});
         if (csv)
           csv->append({recorded.problem, fmt::format("{}", size), name, fmt::format("{}", options.seeds),
                        fmt::format("{}", options.ahead), fmt::format("{}", percent), fmt::format("{}", at),
                        ratio(median), ratio(p10), ratio(p90)});
       }
     }
+    print(options.log, table);
     std::fflush(options.log);
   }
 }

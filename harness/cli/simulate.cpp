@@ -1,5 +1,5 @@
-// warptune replay RESULTS.csv: how strategies would have done on a recorded space.
-#include "harness/search/replay.h"
+// warptune simulate RESULTS.csv: search strategies on recorded exhaustive spaces.
+#include "harness/search/simulate.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,15 +13,15 @@
 
 namespace warptune {
 
-void add_replay(CLI::App& app, int&) {
-  auto* command = app.add_subcommand("replay", "Replays recorded exhaustive spaces with search strategies");
+void add_simulate(CLI::App& app, int&) {
+  auto* command = app.add_subcommand("simulate", "Simulates search strategies on recorded exhaustive spaces");
   command->footer(
-      "Prints the best time found over the optimum, median and p10, p90 over seeds, against evaluations.\n"
+      "Prints the best time found over the optimum (median, p10, p90 over seeds) by number of evaluations.\n"
       "Needs no device.\nExample:\n"
-      "  warptune replay results/h200/spaces.csv --strategy guided,random --seeds 100");
+      "  warptune simulate results/h200/spaces.csv --strategy guided,random --seeds 100");
   struct Given {
     std::string file, problem;
-    ReplayOptions options;
+    SimulateOptions options;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("RESULTS", given->file, "The CSV of a sweep")->required();
@@ -41,15 +41,15 @@ void add_replay(CLI::App& app, int&) {
       ->check(within(0.1, 100.0))
       ->capture_default_str();
   command->add_option("--problem", given->problem, "Only problems whose key holds this regular expression");
-  command->add_option("--ahead", given->options.ahead, "Proposals asked for at once, as compile lanes do")
+  command->add_option("--ahead", given->options.ahead, "Proposals in flight, as with compile jobs")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_flag("--resources", given->options.resources,
-                    "Let strategies know registers and occupancy of all configurations beforehand");
+                    "Tell strategies registers and occupancy of all configurations beforehand");
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
   command->callback([given] {
     if (!given->options.csv.empty()) expect_writable(given->options.csv);
-    replay(recorded_spaces(given->file, given->problem), given->options);
+    simulate(recorded_spaces(given->file, given->problem), given->options);
   });
 }
 

@@ -1,4 +1,4 @@
-#include "harness/search/replay.h"
+#include "harness/search/simulate.h"
 
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ Fields row(const std::string& problem, const std::string& config, const std::str
       {{"problem", problem}, {"variant", "a"}, {"config", config}, {"time_us", us}, {"status", status}});
 }
 
-TEST(Replay, ReadsASweep) {
+TEST(Simulate, ReadsASweep) {
   const auto path = write_sweep(
-      "replay.csv", {row("p[n=1]", "block=64,mode=x", "4"), row("p[n=1]", "block=128,mode=y", "", "crash"),
-                     row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
+      "simulate.csv", {row("p[n=1]", "block=64,mode=x", "4"), row("p[n=1]", "block=128,mode=y", "", "crash"),
+                       row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
   const auto spaces = recorded_spaces(path, "");
   ASSERT_EQ(spaces.size(), 1u);
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));
@@ -31,7 +31,7 @@ TEST(Replay, ReadsASweep) {
   EXPECT_THROW(recorded_spaces(path, "nothing"), InputError);
 }
 
-TEST(Replay, TimesOfFinalistsAreNoPartOfTheSpace) {
+TEST(Simulate, TimesOfFinalistsAreNoPartOfTheSpace) {
   std::vector<Fields> rows = {row("p[n=1]", "block=64", "4"), row("p[n=1]", "block=128", "5")};
   for (const auto& [cache, us] : Fields{{"cold", "4.5"}, {"hot", "1"}, {"isolated", "9"}})
     rows.push_back(sweep_fields({{"problem", "p[n=1]"},
@@ -40,7 +40,7 @@ TEST(Replay, TimesOfFinalistsAreNoPartOfTheSpace) {
                                  {"time_us", us},
                                  {"cache", cache},
                                  {"detail", "finalist"}}));
-  const auto spaces = recorded_spaces(write_sweep("replay_finalists.csv", rows), "");
+  const auto spaces = recorded_spaces(write_sweep("simulate_finalists.csv", rows), "");
   ASSERT_EQ(spaces.size(), 1u) << "hot rows of finalists are no space of their own";
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{4, 5}));
 }

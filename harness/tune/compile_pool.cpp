@@ -1,4 +1,4 @@
-#include "harness/tune/compile_lanes.h"
+#include "harness/tune/compile_pool.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,10 @@
 #include "harness/core/error.h"
 
 namespace warptune {
-
-int default_lanes() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
+int default_compile_jobs() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
 
 namespace {
-/// What goes wrong is in the result.
+/// Turns exceptions into results.
 template <class F>
 CompileResult guarded(F&& compile) {
   try {
@@ -32,18 +31,18 @@ std::vector<std::string> kernels_of(const CompileTask& task) {
 }
 }  // namespace
 
-CompileLanes::Compile compile_with(const Compiler& compiler, DeviceFacts facts) {
+CompilePool::Compile compile_with(const Compiler& compiler, DeviceFacts facts) {
   return [&compiler, facts = std::move(facts)](const CompileTask& task) {
     return inspect(compiler, *task.variant, *task.problem, *task.config, facts);
   };
 }
 
-CompileLanes::CompileLanes(Compile compile, int lanes, std::size_t ahead)
+CompilePool::CompilePool(Compile compile, int jobs, std::size_t ahead)
     : compile_(std::move(compile)),
       ahead_(std::max<std::size_t>(ahead, 1)),
-      most_lanes_(static_cast<std::size_t>(std::max(lanes, 1))) {}
+      max_threads_(static_cast<std::size_t>(std::max(jobs, 1))) {}
 
-CompileLanes::~CompileLanes() {
+CompilePool::~CompilePool() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -51,17 +50,17 @@ CompileLanes::~CompileLanes() {
   work_.notify_all();
 }
 
-std::size_t CompileLanes::add(const CompileTask& task) {
+std::size_t CompilePool::add(const CompileTask& task) {
   Slot slot{.task = task, .kernels = kernels_of(task), .result = {}};
   const std::lock_guard lock(mutex_);
   slots_.push_back(std::move(slot));
-  if (lanes_.size() < most_lanes_) lanes_.emplace_back([this] { lane(); });
+  if (threads_.size() < max_threads_) threads_.emplace_back([this] { work(); });
   work_.notify_all();
   return slots_.size() - 1;
 }
 
-/// The first waiting task, not too far ahead, none of whose kernels is being compiled.
-std::optional<std::size_t> CompileLanes::next() const {
+/// The first waiting task within `ahead_` whose kernels no thread compiles.
+std::optional<std::size_t> CompilePool::next() const {
   const std::size_t end = std::min(taken_ + ahead_, slots_.size());
   for (std::size_t i = first_; i < end; ++i)
     if (slots_[i].state == State::waiting &&
@@ -70,7 +69,7 @@ std::optional<std::size_t> CompileLanes::next() const {
   return std::nullopt;
 }
 
-void CompileLanes::lane() {
+void CompilePool::work() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     while (first_ < slots_.size() && slots_[first_].state != State::waiting) ++first_;
@@ -87,18 +86,18 @@ void CompileLanes::lane() {
     lock.unlock();
     CompileResult result = guarded([&] { return compile_(slot.task); });
     lock.lock();
-    const bool given_up = slot.state == State::done;
-    if (!given_up) slot.result = std::move(result);
+    const bool timed_out = slot.state == State::done;
+    if (!timed_out) slot.result = std::move(result);
     slot.state = State::done;
     for (const std::string& kernel : slot.kernels) busy_.erase(kernel);
     work_.notify_all();
     ready_.notify_all();
-    if (given_up) return;  // another lane took its place
+    if (timed_out) return;  // another thread replaced this one
   }
 }
 
-/// A task, and those that wait for the same kernels.
-void CompileLanes::give_up(std::size_t task, const std::string& why) {
+/// Also the tasks that wait for the same kernels.
+void CompilePool::time_out(std::size_t task, const std::string& why) {
   for (std::size_t i = task; i < slots_.size(); ++i) {
     const bool same = std::ranges::any_of(slots_[i].kernels, [&](const std::string& k) {
       return std::ranges::count(slots_[task].kernels, k) > 0;
@@ -109,7 +108,7 @@ void CompileLanes::give_up(std::size_t task, const std::string& why) {
   }
 }
 
-CompileResult CompileLanes::take(std::size_t task, double seconds) {
+CompileResult CompilePool::take(std::size_t task, double seconds) {
   std::unique_lock lock(mutex_);
   taken_ = std::max(taken_, task);
   work_.notify_all();
@@ -118,12 +117,25 @@ CompileResult CompileLanes::take(std::size_t task, double seconds) {
   const auto limit =
       std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
   if (!ready_.wait_until(lock, slot.start + limit, [&] { return slot.state == State::done; })) {
-    give_up(task, fmt::format("did not compile within {:.4g} seconds", seconds));
-    ++most_lanes_;
-    lanes_.emplace_back([this] { lane(); });
+    time_out(task, fmt::format("did not compile within {:.4g} seconds", seconds));
+    ++max_threads_;
+    threads_.emplace_back([this] { work(); });
   }
   taken_ = std::max(taken_, task + 1);
   return std::move(slot.result);
+}
+
+void Builds::begin(std::size_t candidate) {
+  const Candidate& c = problem_->candidates[candidate];
+  if (is_compiled(*c.variant) && !tasks_.contains(candidate))
+    tasks_[candidate] = pool_->add({c.variant, &problem_->item->problem, &c.config});
+}
+
+const CompileResult& Builds::take(std::size_t candidate) {
+  const auto [result, is_new] = results_.try_emplace(candidate);
+  if (const auto task = tasks_.find(candidate); is_new && task != tasks_.end())
+    result->second = pool_->take(task->second, seconds_);
+  return result->second;
 }
 
 }  // namespace warptune

@@ -1,0 +1,137 @@
+#include "harness/core/text_table.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+
+namespace warptune {
+namespace {
+
+constexpr std::size_t kGap = 2;       // spaces between columns
+constexpr std::size_t kMinText = 24;  // a text column is never narrower, if its text needs so much
+
+}  // namespace
+
+bool takes_color(std::FILE* stream) {
+  const char* off = std::getenv("NO_COLOR");
+  return !(off && *off) && isatty(fileno(stream)) == 1;
+}
+
+std::string painted(const std::string& text, Color color, bool colored) {
+  static constexpr const char* kCodes[] = {"", "1", "2", "32", "33", "31"};
+  if (!colored || color == Color::none || text.empty()) return text;
+  return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<int>(color)], text);
+}
+
+std::string known_number(double value, int digits) {
+  return std::isfinite(value) && value != 0 ? fmt::format("{:.{}f}", value, digits) : "";
+}
+
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string rest = text;
+  while (rest.size() > width) {
+    const auto at = rest.find_last_of(", ", width - 1);
+    const std::size_t end = at == std::string::npos || at == 0 ? width : at + 1;
+    lines.push_back(rest.substr(0, end));
+    rest.erase(0, end);
+  }
+  lines.push_back(rest);
+  for (std::string& line : lines)
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+  return lines;
+}
+
+void TextTable::add(std::vector<Cell> cells, std::string detail) {
+  cells.resize(columns_.size());
+  rows_.push_back({std::move(cells), std::move(detail)});
+}
+
+/// The width of each column, 0 of one without content. Text columns share what numbers leave: the widest
+/// gives way first.
+std::vector<std::size_t> TextTable::widths() const {
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    for (const Row& row : rows_) widths[c] = std::max(widths[c], row.cells[c].text.size());
+    if (widths[c] > 0) widths[c] = std::max(widths[c], columns_[c].heading.size());
+  }
+  const auto shown = static_cast<std::size_t>(std::ranges::count_if(widths, [](auto w) { return w > 0; }));
+  const std::size_t gaps = shown > 0 ? kGap * (shown - 1) : 0;
+  while (std::accumulate(widths.begin(), widths.end(), gaps) > width_) {
+    std::size_t* widest = nullptr;
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      if (columns_[c].kind == Column::Kind::text && widths[c] > kMinText && (!widest || widths[c] > *widest))
+        widest = &widths[c];
+    if (!widest) break;
+    --*widest;
+  }
+  return widths;
+}
+
+std::string TextTable::line(const std::vector<Cell>& cells, const std::vector<std::size_t>& widths,
+                            bool colored) const {
+  std::vector<std::vector<std::string>> parts(cells.size());
+  std::size_t height = 1;
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    if (widths[c] == 0) continue;
+    parts[c] = wrapped(cells[c].text, widths[c]);
+    height = std::max(height, parts[c].size());
+  }
+  std::string text;
+  for (std::size_t i = 0; i < height; ++i) {
+    std::string line;
+    std::size_t pending = 0;  // spaces, not yet written: a line has none at its end
+    bool first = true;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      if (widths[c] == 0) continue;
+      const std::string part = i < parts[c].size() ? parts[c][i] : "";
+      const std::size_t fill = widths[c] - std::min(widths[c], part.size());
+      const bool left = columns_[c].kind == Column::Kind::text;
+      pending += (first ? 0 : kGap) + (left ? 0 : fill);
+      first = false;
+      if (!part.empty()) {
+        line += std::string(pending, ' ') + painted(part, cells[c].color, colored);
+        pending = 0;
+      }
+      pending += left ? fill : 0;
+    }
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::string TextTable::text(bool colored) const {
+  if (rows_.empty()) return {};
+  const auto size = widths();
+  std::vector<Cell> headings;
+  for (const Column& column : columns_) headings.emplace_back(column.heading, Color::bold);
+  std::string text = line(headings, size, colored);
+  for (const Row& row : rows_) {
+    text += line(row.cells, size, colored);
+    if (row.detail.empty()) continue;
+    for (const std::string& part : wrapped(row.detail, width_ - kGap))
+      text += std::string(kGap, ' ') + painted(part, Color::dim, colored) + '\n';
+  }
+  return text;
+}
+
+void print(std::FILE* stream, const TextTable& table) {
+  fmt::print(stream, "{}", table.text(takes_color(stream)));
+}
+
+std::string label_of(const Op& op, const Problem& problem) {
+  std::string text = op.name + "[";
+  for (const auto& entry : problem.dims) {
+    const Dim* dim = op.find_dim(entry.name);
+    if (dim && dim->fallback && *dim->fallback == entry.value) continue;
+    text +=
+        fmt::format("{}={},", entry.name, entry.label.empty() ? std::to_string(entry.value) : entry.label);
+  }
+  return text + fmt::format("dtype={}]", name_of(problem.dtype));
+}
+
+}  // namespace warptune

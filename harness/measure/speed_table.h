@@ -1,0 +1,24 @@
+#pragma once
+// The columns that tell how fast a plan is, the same in every table: time, rates, percent of floor, and how
+// many times faster than the naive variant and the vendor's library.
+#include <vector>
+
+#include "harness/core/op.h"
+#include "harness/core/text_table.h"
+
+namespace warptune {
+
+/// 0 where a value is not known.
+struct Speed {
+  double time_us = 0;
+  Cost cost = {};
+  double floor_us = 0;   // the roofline time of the device
+  double naive_us = 0;   // the naive variant's time
+  double vendor_us = 0;  // the best time of a variant that calls a library
+};
+
+/// "us", "GB/s", "TFLOP/s", "% floor", "x naive", "x vendor".
+std::vector<TextTable::Column> speed_columns();
+std::vector<Cell> speed_cells(const Speed& speed);
+
+}  // namespace warptune

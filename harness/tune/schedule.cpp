@@ -1,0 +1,177 @@
+#include "harness/tune/schedule.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <regex>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
+#include "harness/core/pattern.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::int64_t kMaxExcluded = 1'000'000;   // of a variant, where each gets a row
+constexpr std::size_t kMaxCandidates = 2'000'000;  // of a sweep
+
+bool takes(const Variant& variant, DType dtype) {
+  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
+
+/// Adds the configurations of a variant to a problem; returns how many rows they are at most.
+std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, const DeviceFacts& facts,
+                        bool constraint_rows) {
+  const SweepItem& item = *problem.item;
+  const Variant& variant = *choice.variant;
+  const Space space(variant, item.problem, facts, choice.overrides, choice.constraints);
+  const auto too_large = [&](std::string_view why) {
+    return InputError(fmt::format("{}: variant '{}/{}' has {} configurations before constraints; {}",
+                                  item.where, item.entry->op.name, variant.name, space.size(), why));
+  };
+  if (constraint_rows && space.size() > kMaxExcluded)
+    throw too_large(fmt::format("at most {} are possible with 'constraint_rows'", kMaxExcluded));
+  if (constraint_rows)
+    for (std::int64_t i = 0; i < space.size(); ++i)
+      if (const Config config = space.at(i); const auto broken = space.broken_constraint(config))
+        problem.excluded.push_back({{&variant, config}, *broken});
+  auto configs = [&] {
+    try {
+      return space.configs();
+    } catch (const InputError& e) {
+      throw too_large(e.what());
+    }
+  }();
+  const auto legal = static_cast<std::int64_t>(configs.size());
+  if (legal == 0 && space.size() > 0 && problem.why_none.empty())
+    problem.why_none = fmt::format("{}: {}/{}: {}", item.where, item.problem.key(), variant.name,
+                                   space.why_excluded(space.at(0)));
+  configs = spread(std::move(configs), item.max_configs);
+  const std::size_t planned = configs.size();
+  problem.counts.push_back({&variant, space.size(), legal, static_cast<std::int64_t>(planned)});
+  for (Config& config : configs) problem.candidates.push_back({&variant, std::move(config)});
+  return planned + (constraint_rows ? static_cast<std::size_t>(space.size() - legal) : 0);
+}
+
+}  // namespace
+
+std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
+  const std::size_t count = configs.size(), want = static_cast<std::size_t>(max_configs);
+  if (max_configs <= 0 || count <= want) return configs;
+  std::vector<Config> chosen;
+  for (std::size_t i = 0; i < want; ++i)
+    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
+  return chosen;
+}
+
+Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
+  const std::regex pattern = pattern_of(filter, "--filter");
+  Schedule schedule;
+  bool any_match = false;
+  std::size_t total = 0;
+  for (const SweepItem& item : sweep.items) {
+    ScheduledProblem problem{.item = &item, .counts = {}, .candidates = {}, .excluded = {}, .why_none = {}};
+    bool fits = false;
+    for (const VariantChoice& choice : item.choices) {
+      const Variant& variant = *choice.variant;
+      if (variant.backend != facts.backend || !takes(variant, item.problem.dtype)) continue;
+      fits = true;
+      if (!std::regex_search(item.entry->op.name + "/" + variant.name, pattern)) continue;
+      any_match = true;
+      total += add_variant(problem, choice, facts, sweep.constraint_rows);
+      if (total > kMaxCandidates)
+        throw InputError(fmt::format("{}: more than {} configurations up to here; a sweep takes no more",
+                                     item.where, kMaxCandidates));
+    }
+    if (!fits && item.named)
+      throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}",
+                                   item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype)));
+    if (!problem.counts.empty()) schedule.push_back(std::move(problem));
+  }
+  if (!any_match && !filter.empty())
+    throw InputError(fmt::format("--filter '{}' matches no op/variant of this sweep on device '{}'",
+                                 brief(filter), facts.name));
+  return schedule;
+}
+
+Shard parse_shard(const std::string& text) {
+  Shard shard;
+  const char *at = text.data(), *end = text.data() + text.size();
+  const auto index = std::from_chars(at, end, shard.index);
+  const bool slash = index.ec == std::errc() && index.ptr != end && *index.ptr == '/';
+  const auto count = slash ? std::from_chars(index.ptr + 1, end, shard.count) : index;
+  if (!slash || count.ec != std::errc() || count.ptr != end || shard.index < 1 || shard.index > shard.count)
+    throw InputError(
+        fmt::format("--shard '{}' must be I/N with I from 1 to N, for example 1/4", brief(text)));
+  return shard;
+}
+
+Schedule keep_shard(Schedule schedule, Shard shard) {
+  if (shard.count == 1) return schedule;
+  Schedule kept;
+  for (ScheduledProblem& p : schedule) {
+    const std::string problem = fmt::format("{} {} ", p.item->problem.key(), name_of(p.item->options.cache));
+    const auto elsewhere = [&](const Candidate& c) {
+      const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config.str());
+      return hash % static_cast<std::uint64_t>(shard.count) != static_cast<std::uint64_t>(shard.index - 1);
+    };
+    std::erase_if(p.candidates, elsewhere);
+    std::erase_if(p.excluded, [&](const Excluded& e) { return elsewhere(e.candidate); });
+    for (SpaceCount& count : p.counts)
+      count.planned = std::ranges::count(p.candidates, count.variant, &Candidate::variant);
+    if (!p.candidates.empty() || !p.excluded.empty()) kept.push_back(std::move(p));
+  }
+  return kept;
+}
+
+std::vector<Schedule> distribute(Schedule schedule, int devices) {
+  const auto count = static_cast<std::size_t>(devices);
+  std::vector<std::size_t> order(schedule.size()), work(count, 0), owner(schedule.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::size_t i) { return schedule[i].candidates.size(); });
+  for (const std::size_t i : order) {
+    const auto least = static_cast<std::size_t>(std::ranges::min_element(work) - work.begin());
+    owner[i] = least;
+    work[least] += std::max<std::size_t>(schedule[i].candidates.size(), 1);
+  }
+  std::vector<Schedule> parts(count);
+  for (std::size_t i = 0; i < schedule.size(); ++i) parts[owner[i]].push_back(std::move(schedule[i]));
+  return parts;
+}
+
+std::vector<std::string> split_devices(const std::string& devices) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= devices.size();) {
+    const auto comma = std::min(devices.find(',', at), devices.size());
+    if (comma > at) names.push_back(devices.substr(at, comma - at));
+    at = comma + 1;
+  }
+  if (names.empty()) throw InputError("--device is empty; it must be auto, host, cuda:N, all or a list");
+  return names;
+}
+
+PruneRules::PruneRules(const std::vector<std::string>& conditions) {
+  const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
+  for (const std::string& condition : conditions)
+    if (conditions_.emplace_back(condition, names, "prune condition").used_variables().empty())
+      throw InputError(
+          fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
+}
+
+std::optional<std::string> PruneRules::broken(const Resources& r) const {
+  const std::vector<double> values = {static_cast<double>(r.registers), static_cast<double>(r.shared_bytes),
+                                      static_cast<double>(r.spill_bytes), r.occupancy_pct};
+  for (const Expression& condition : conditions_)
+    if (condition.evaluate(values) != 0)
+      return fmt::format(
+          "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,
+          condition.text(), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct);
+  return std::nullopt;
+}
+
+}  // namespace warptune

@@ -1,0 +1,85 @@
+#pragma once
+// The schedule of a sweep on one device: the configurations to try of each problem, and how shards and
+// devices divide them.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/core/expression.h"
+#include "harness/device/device.h"
+#include "harness/tune/sweep.h"
+
+namespace warptune {
+
+struct Candidate {
+  const Variant* variant = nullptr;
+  Config config;
+};
+
+/// The size of a variant's space for a problem: all configurations, those that meet the constraints, and
+/// those that the sweep plans to try.
+struct SpaceCount {
+  const Variant* variant = nullptr;
+  std::int64_t all = 0, legal = 0, planned = 0;
+};
+
+/// At most `max_configs` of the configurations, evenly spread, with the first and the last; 0: all.
+std::vector<Config> spread(std::vector<Config> configs, int max_configs);
+
+/// A configuration that breaks a constraint.
+struct Excluded {
+  Candidate candidate;
+  std::string constraint;
+};
+
+struct ScheduledProblem {
+  const SweepItem* item = nullptr;
+  std::vector<SpaceCount> counts;
+  std::vector<Candidate> candidates;  // in canonical order: variants as listed, configurations as in Space
+  std::vector<Excluded> excluded;     // only where the sweep asks for rows of them
+  std::string why_none;               // without candidates: the constraint that excludes the first of them
+};
+
+using Schedule = std::vector<ScheduledProblem>;
+
+/// `filter`: a regular expression searched for in "op/variant"; empty for all. Throws InputError for a wrong
+/// filter, and where a file names variants but none of them runs on this device.
+Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter = {});
+
+/// Part `index` (from 1) of `count`.
+struct Shard {
+  int index = 1, count = 1;
+};
+/// "2/8". Throws InputError.
+Shard parse_shard(const std::string& text);
+
+/// Keeps the configurations of one shard. The shard of a configuration depends on the configuration alone,
+/// so the shards of all nodes cover a sweep without overlap.
+Schedule keep_shard(Schedule schedule, Shard shard);
+
+/// Distributes whole problems over devices, the largest first, each to the device with the least work.
+std::vector<Schedule> distribute(Schedule schedule, int devices);
+
+/// Splits "cuda:0,cuda:1" at its commas.
+std::vector<std::string> split_devices(const std::string& devices);
+
+/// The detail of a pruned configuration's row begins with these words.
+inline constexpr std::string_view kPruned = "pruned by";
+
+/// The sweep's `prune` conditions: compiled configurations that meet one are not run.
+class PruneRules {
+ public:
+  /// Conditions over `registers`, `shared_bytes`, `spill_bytes` and `occupancy_pct`, with the units of the
+  /// CSV. Throws InputError for a condition that does not parse or uses none of these names.
+  explicit PruneRules(const std::vector<std::string>& conditions = {});
+
+  /// One sentence where a condition holds: "pruned by 'spill_bytes > 0': 255 registers, 96 bytes of spills,
+  /// 1024 bytes of shared memory, occupancy 12.5 %".
+  std::optional<std::string> broken(const Resources& resources) const;
+
+ private:
+  std::vector<Expression> conditions_;
+};
+
+}  // namespace warptune

@@ -1,0 +1,102 @@
+#include "harness/tune/sweep_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "harness/core/brief.h"
+#include "harness/measure/statistics.h"
+#include "harness/search/strategy.h"
+#include "harness/tune/schedule.h"
+
+namespace warptune {
+
+std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::string device = yaml.text(node, "'device'");
+  static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
+  constexpr std::size_t kLongest = 1000;  // std::regex recurses
+  if (device.size() > kLongest || !std::regex_match(device, good))
+    yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
+                                brief(device)));
+  return device;
+}
+
+std::uint64_t seed_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::int64_t seed = yaml.whole(node, "'seed'");
+  if (seed < 0) yaml.fail(node, fmt::format("'seed' is {}; it must be 0 or more", seed));
+  return static_cast<std::uint64_t>(seed);
+}
+
+void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions& options) {
+  yaml.expect_keys(node, "'sampling'", {"max_rel_ci", "min_samples", "max_time"});
+  if (node["max_rel_ci"]) options.max_rel_ci = yaml.positive(node["max_rel_ci"], "'max_rel_ci'");
+  if (node["max_time"]) options.max_time = yaml.positive(node["max_time"], "'max_time'");
+  if (node["min_samples"]) {
+    const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");
+    if (n < kFewestForInterval || n > 100000)
+      yaml.fail(node["min_samples"],
+                fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)", n,
+                            kFewestForInterval));
+    options.min_samples = static_cast<int>(n);
+  }
+}
+
+SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node) {
+  SearchChoice search;
+  if (node.IsMap()) yaml.expect_keys(node, "'strategy'", {"name", "budget", "seed", "resources"});
+  const YAML::Node name = node.IsMap() ? node["name"] : node;
+  if (!name) yaml.fail(node, "'strategy' needs 'name'");
+  search.strategy = yaml.text(name, "'strategy'");
+  const auto& known = strategy_names();
+  if (std::ranges::find(known, search.strategy) == known.end())
+    yaml.fail(name, fmt::format("unknown strategy '{}'{}", brief(search.strategy),
+                                did_you_mean(search.strategy, known)));
+  if (search.strategy != "exhaustive") search.budget = parse_budget("15%");
+  if (!node.IsMap()) return search;
+  if (const YAML::Node budget = node["budget"])
+    search.budget = yaml.at(budget, [&] { return parse_budget(yaml.text(budget, "'budget'")); });
+  if (node["resources"]) search.resources = yaml.yes(node["resources"], "'resources'");
+  if (node["seed"]) search.seed = seed_of(yaml, node["seed"]);
+  return search;
+}
+
+std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node) {
+  std::vector<std::string> conditions;
+  for (const YAML::Node& item : yaml.items(node, "'prune'")) {
+    conditions.push_back(yaml.text(item, "a condition of 'prune'"));
+    yaml.at(item, [&] { PruneRules({conditions.back()}); });
+  }
+  return conditions;
+}
+
+CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::string text = yaml.text(node, "'cache'");
+  const auto cache = cache_mode_of(text);
+  if (!cache) yaml.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", brief(text)));
+  return *cache;
+}
+
+int max_configs_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::int64_t count = yaml.whole(node, "'max_configs'");
+  if (count < 1 || count > 1000000)
+    yaml.fail(node, fmt::format("'max_configs' is {}; it must be 1 to 1000000", count));
+  return static_cast<int>(count);
+}
+
+int finalists_of(const YamlReader& yaml, const YAML::Node& node) {
+  const std::int64_t n = yaml.whole(node, "'finalists'");
+  if (n < 1 || n > 64) yaml.fail(node, fmt::format("'finalists' is {}; it must be 1 to 64", n));
+  return static_cast<int>(n);
+}
+
+std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node) {
+  std::vector<DType> dtypes;
+  for (const YAML::Node& item : yaml.items(node, "'dtypes'")) {
+    const std::string name = yaml.text(item, "a dtype");
+    dtypes.push_back(yaml.at(item, [&] { return parse_dtype(name); }));
+  }
+  return dtypes;
+}
+
+}  // namespace warptune

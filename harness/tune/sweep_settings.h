@@ -1,0 +1,28 @@
+#pragma once
+// The settings of a sweep's file: everything but ops and models. Each function reads one key and throws
+// InputError with file and line.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/measure/bench.h"
+#include "harness/search/budget.h"
+#include "harness/tune/yaml_reader.h"
+
+namespace warptune {
+
+/// "auto", "all", or a list of devices with commas.
+std::string device_of(const YamlReader& yaml, const YAML::Node& node);
+std::uint64_t seed_of(const YamlReader& yaml, const YAML::Node& node);
+/// {max_rel_ci: ..., min_samples: ..., max_time: ...}, each optional.
+void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions& options);
+/// A name, or {name: ..., budget: ..., seed: ..., resources: ...}.
+SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node);
+/// Conditions that PruneRules accepts.
+std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node);
+CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node);
+int max_configs_of(const YamlReader& yaml, const YAML::Node& node);
+int finalists_of(const YamlReader& yaml, const YAML::Node& node);
+std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node);
+
+}  // namespace warptune
