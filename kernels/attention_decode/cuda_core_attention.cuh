@@ -126,67 +126,9 @@ struct CudaCoreAttention {
       }
 
       float score[kHeads][kUnroll] = {};
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-#pragma unroll
-        for (int j = 0; j < kKeyVectors; ++j)
-          if (has_key_vector(j)) {
-            const auto x = to_float(kv.vectors[u * kKeyVectors + j]);
-#pragma unroll
-            for (int h = 0; h < kHeads; ++h)
-#pragma unroll
-              for (int i = 0; i < kX; ++i) score[h][u] += q[h][j * kX + i] * x[i];
-          }
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) {
-          const float s =
-              warp_reduce<Sum, kThreadsPerKey>(score[h][u]) * (P::kRowScales ? kv.scales[u] : 1.0f);
-          const int key = key_of(tile, u);
-          score[h][u] = key < end ? bias(s, h, key) : -WARPTUNE_INFINITY;
-        }
-      }
-#pragma unroll
-      for (int h = 0; h < kHeads; ++h) {
-        float max = score[h][0];
-#pragma unroll
-        for (int u = 1; u < kUnroll; ++u) max = fmaxf(max, score[h][u]);
-        if constexpr (kSharedWeights) max = over_groups<Max, kThreadsPerKey>(max);
-        const float factor = state[h].raise(max);
-#pragma unroll
-        for (int i = 0; i < kValueVectors * kX; ++i) out[h][i] *= factor;
-#pragma unroll
-        for (int u = 0; u < kUnroll; ++u) state[h].sum += score[h][u] = state[h].weight(score[h][u]);
-      }
-      if constexpr (kSharedWeights) {
-        if (key_lane == 0) {
-#pragma unroll
-          for (int h = 0; h < kHeads; ++h)
-#pragma unroll
-            for (int u = 0; u < kUnroll; ++u) weight_at(rows, h, u * kKeyGroups + key_group) = score[h][u];
-        }
-        __syncwarp();
-      }
-#pragma unroll
-      for (int r = 0; r < kValueRows; ++r) {
-        float weight[kHeads];
-#pragma unroll
-        for (int h = 0; h < kHeads; ++h) {
-          if constexpr (kSharedWeights)
-            weight[h] = weight_at(rows, h, row_of(r));
-          else
-            weight[h] = score[h][r];
-          if constexpr (P::kRowScales) weight[h] *= kv.scales[kUnroll + r];
-        }
-#pragma unroll
-        for (int j = 0; j < kValueVectors; ++j)
-          if (has_value_vector(j)) {
-            const auto x = to_float(kv.vectors[kTileKeyVectors + r * kValueVectors + j]);
-#pragma unroll
-            for (int h = 0; h < kHeads; ++h)
-#pragma unroll
-              for (int i = 0; i < kX; ++i) out[h][j * kX + i] += weight[h] * x[i];
-          }
-      }
+      compute_scores(kv, bias, tile, end, score);
+      online_softmax(rows, score);
+      accumulate_pv(kv, rows, score);
       if constexpr (kSharedWeights) __syncwarp();  // all weights are read before they are overwritten
     }
   }
@@ -245,6 +187,76 @@ struct CudaCoreAttention {
   }
 
  private:
+  /// Q.K^T, bias and mask.
+  __device__ __forceinline__ void compute_scores(const Tile& kv, const ScoreBiasTerm<P, kHeads>& bias,
+                                                 int tile, int end, float (&score)[kHeads][kUnroll]) const {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+#pragma unroll
+      for (int j = 0; j < kKeyVectors; ++j)
+        if (has_key_vector(j)) {
+          const auto x = to_float(kv.vectors[u * kKeyVectors + j]);
+#pragma unroll
+          for (int h = 0; h < kHeads; ++h)
+#pragma unroll
+            for (int i = 0; i < kX; ++i) score[h][u] += q[h][j * kX + i] * x[i];
+        }
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        const float s = warp_reduce<Sum, kThreadsPerKey>(score[h][u]) * (P::kRowScales ? kv.scales[u] : 1.0f);
+        const int key = key_of(tile, u);
+        score[h][u] = key < end ? bias(s, h, key) : -WARPTUNE_INFINITY;
+      }
+    }
+  }
+  /// Scores become weights; with kSharedWeights they are also stored for the value groups.
+  __device__ __forceinline__ void online_softmax(float* rows, float (&score)[kHeads][kUnroll]) {
+#pragma unroll
+    for (int h = 0; h < kHeads; ++h) {
+      float max = score[h][0];
+#pragma unroll
+      for (int u = 1; u < kUnroll; ++u) max = fmaxf(max, score[h][u]);
+      if constexpr (kSharedWeights) max = over_groups<Max, kThreadsPerKey>(max);
+      const float factor = state[h].raise(max);
+#pragma unroll
+      for (int i = 0; i < kValueVectors * kX; ++i) out[h][i] *= factor;
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) state[h].sum += score[h][u] = state[h].weight(score[h][u]);
+    }
+    if constexpr (kSharedWeights) {
+      if (key_lane == 0) {
+#pragma unroll
+        for (int h = 0; h < kHeads; ++h)
+#pragma unroll
+          for (int u = 0; u < kUnroll; ++u) weight_at(rows, h, u * kKeyGroups + key_group) = score[h][u];
+      }
+      __syncwarp();
+    }
+  }
+  __device__ __forceinline__ void accumulate_pv(const Tile& kv, float* rows,
+                                                const float (&score)[kHeads][kUnroll]) {
+#pragma unroll
+    for (int r = 0; r < kValueRows; ++r) {
+      float weight[kHeads];
+#pragma unroll
+      for (int h = 0; h < kHeads; ++h) {
+        if constexpr (kSharedWeights)
+          weight[h] = weight_at(rows, h, row_of(r));
+        else
+          weight[h] = score[h][r];
+        if constexpr (P::kRowScales) weight[h] *= kv.scales[kUnroll + r];
+      }
+#pragma unroll
+      for (int j = 0; j < kValueVectors; ++j)
+        if (has_value_vector(j)) {
+          const auto x = to_float(kv.vectors[kTileKeyVectors + r * kValueVectors + j]);
+#pragma unroll
+          for (int h = 0; h < kHeads; ++h)
+#pragma unroll
+            for (int i = 0; i < kX; ++i) out[h][j * kX + i] += weight[h] * x[i];
+        }
+    }
+  }
   /// Loads this lane's vectors of a tile to a LaneTile or a LaneStage. Keys from `end` on load the last key.
   template <class To>
   __device__ __forceinline__ void load(const KvCache<P>& cache, int tile, int end, To& to) const {
