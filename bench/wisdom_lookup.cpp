@@ -31,7 +31,7 @@ Wisdom wisdom_of(std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     Problem p = attention(1 + i / 10, 512);
     if (i % 10) p.op += static_cast<char>('0' + i % 10);
-    wisdom.put({.problem = p, .variant = "split_seq"});
+    wisdom.put({.problem = p, .variant = "split_kv"});
   }
   return wisdom;
 }

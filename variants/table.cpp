@@ -28,9 +28,9 @@ namespace warptune {
 namespace {
 
 /// Variants to choose where nothing was measured and no tile fits; an op takes those that it has.
-const std::vector<Preference> kPreferences = {{"split_seq"}, {"flash_mma"},     {"cublaslt"},
-                                              {"tiled"},     {"vectorized"},    {"warp_per_row"},
-                                              {"scan"},      {"host_threaded"}, {"host_blocked"}};
+const std::vector<Preference> kPreferences = {{"split_kv"}, {"flash_mma"},     {"cublaslt"},
+                                              {"tiled"},    {"vectorized"},    {"warp_per_row"},
+                                              {"scan"},     {"host_threaded"}, {"host_blocked"}};
 const std::vector<Preference> kLinearPreferences = {{"gemv_vectorized", "tokens <= 8"},
                                                     {"gemv_split_k", "tokens <= 8"}};
 
@@ -39,7 +39,7 @@ const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cma
 /// What predictions of times take these parameters for, in every variant.
 ParameterRole role_of(const std::string& parameter) {
   if (parameter == "splits") return ParameterRole::splits;
-  if (parameter == "ahead" || parameter == "l2_prefetch") return ParameterRole::l2_prefetch;
+  if (parameter == "l2_prefetch") return ParameterRole::l2_prefetch;
   return parameter == "combine" ? ParameterRole::combine : ParameterRole::kernel;
 }
 
@@ -76,7 +76,7 @@ std::vector<OpEntry> entries() {
             {}, {kCudnn}),
       entry(rms_norm(), {rms_norm_cuda(), rms_norm_host()}),
       entry(attention_decode(),
-            {attention_decode_cuda(), attention_decode_bulk(), attention_decode_vendor(),
+            {attention_decode_cuda(), attention_decode_pipelined(), attention_decode_vendor(),
              attention_decode_cudnn(), attention_decode_host()},
             {}, {kCudnn}),
       entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}, kLinearPreferences),

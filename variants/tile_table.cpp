@@ -11,8 +11,8 @@ const std::string kHeadsPerBlock =
 /// 16 bytes of a cached row per lane.
 const std::string kLanes =
     "threads_per_key<=head_dim*(kv_dtype==0?dtype_bytes:1)/16 threads_per_value=threads_per_key";
-/// 64 KB of each multiprocessor, with four warps and chunks of 32 keys (16 of the longest rows).
-const std::string kUnderWay = "under_way<=kv_dtype>0||head_dim<=64?2:1";
+/// 64 KB in flight per SM with four warps and tiles of 32 keys (16 of the longest rows).
+const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
 const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
                   kRows = "(pack==1?q_len*q_heads/kv_heads:q_len)",
@@ -23,8 +23,8 @@ const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
 std::vector<Tile> tile_rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 turns=1 together<=32",
                     flash = " head_first=causal>0&&q_len>tile_m splits=1 pack=0",
-                    split_seq = "block=128 " + kLanes + " " + kHeadsPerBlock +
-                                " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
+                    split_kv = "block=128 " + kLanes + " " + kHeadsPerBlock +
+                               " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
                     among = "among the fastest in results/h200";
   return {
       // Prompts
@@ -59,50 +59,54 @@ std::vector<Tile> tile_rows() {
            kBlocks + ")",
        "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
       // Decoding
-      {"attention_decode", "split_keys", "deterministic == 1",
-       "block=128 keys_per_block=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
+      {"attention_decode", "fixed_split", "deterministic == 1",
+       "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
            " pdl=0 combine=kernel combine_block=128",
        "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
-      {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && batch * kv_heads >= sms",
-       "splits=1 heads_per_block=1 warps=4 keys=16 stages=3 ahead<=1 combine=last_block pdl=1", among, kH200},
-      {"attention_decode", "mma_ring", "arch >= 90 && batch * kv_heads >= sms",
-       "splits=1 warps=4 keys<=32 stages<=3 " + kUnderWay + " ahead<=1 combine=last_block pdl=1", among,
-       kH200},
-      {"attention_decode", "mma_direct", "arch >= 90 && context <= (q_heads > kv_heads ? 1024 : 256)",
+      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
+       "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
+       among, kH200},
+      {"attention_decode", "mma_pipelined", "has_bulk_copy && batch * kv_heads >= sms",
+       "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+           " l2_prefetch<=1 combine=last_block pdl=1",
+       among, kH200},
+      {"attention_decode", "mma_direct", "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
        "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
-       "warps_per_sm=8 keys=32 combine<=cluster "
+       "warps_per_sm=8 tile_kv=32 combine<=cluster "
        "pdl=1",
        among, kH200},
-      {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads && context <= 1024",
-       "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 keys=16 stages=2 ahead=0 combine<=cluster "
+      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && context <= 1024",
+       "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 tile_kv=16 stages=2 l2_prefetch=0 "
+       "combine<=cluster "
        "pdl=1",
        among, kH200},
-      {"attention_decode", "split_ring", "arch >= 90 && q_heads == kv_heads",
-       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 keys=16 stages<=3 ahead<=1 "
-       "combine<=posted pdl=1",
+      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads",
+       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 tile_kv=16 stages<=3 l2_prefetch<=1 "
+       "combine<=ll pdl=1",
        among, kH200},
-      {"attention_decode", "mma_ring", "arch >= 90",
-       "splits<=sms/(batch*kv_heads) warps=4 keys<=32 stages<=3 " + kUnderWay +
-           " ahead<=1 combine<=splits>=8?0:2 pdl=1",
+      {"attention_decode", "mma_pipelined", "has_bulk_copy",
+       "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+           " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
        among, kH200},
       {"attention_decode", "mma_direct", "q_heads > kv_heads",
-       "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 keys=16 "
-       "combine<=posted pdl=0",
+       "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 tile_kv=16 "
+       "combine<=ll pdl=0",
        "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per multiprocessor"},
       {"attention_decode", "mma", "q_heads >= 4 * kv_heads",
-       "warps=4 splits<=2*sms/(batch*kv_heads) tile<=32 stages=2 pdl=0 combine=kernel combine_block=128",
+       "warps=4 splits<=2*sms/(batch*kv_heads) tile_kv<=32 stages=2 pdl=0 combine=kernel combine_block=128",
        "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
        "multiprocessor"},
       {"attention_decode", "vectorized",
-       "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && arch < 89))",
+       "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && has_fp8_conversion "
+       "== 0))",
        "block=256 " + kLanes + " unroll<=4 pdl=0",
        "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
-      {"attention_decode", "split_seq", "arch < 90",
-       "unroll<=4 stages=3 pdl=0 " + split_seq + " combine<=last_block",
-       "FlashInfer's 128 threads and 16 bytes per lane, two strips under way; splits for 8 blocks per "
+      {"attention_decode", "split_kv", "has_bulk_copy == 0",
+       "unroll<=4 stages=3 pdl=0 " + split_kv + " combine<=last_block",
+       "FlashInfer's 128 threads and 16 bytes per lane, two tiles in flight; splits for 8 blocks per "
        "multiprocessor"},
-      {"attention_decode", "split_seq", "arch >= 90",
-       "unroll=4 stages=1 pdl=1 " + split_seq + " combine=kernel",
+      {"attention_decode", "split_kv", "has_bulk_copy",
+       "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
        "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
   };
 }

@@ -16,7 +16,7 @@ namespace warptune {
 struct Space::Rules {
   std::vector<Expression> expressions;
   std::function<LaunchResources(const Config&)> resources;  // empty: the variant does not say
-  std::int64_t shared_per_block = 0;
+  std::int64_t shared_per_block = 0, registers_per_sm = 0;
 };
 
 namespace {
@@ -28,13 +28,6 @@ std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const Parameter& p : variant.parameters) names.push_back(p.name);
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
-}
-
-/// A label by its index, "1".
-std::optional<std::int64_t> label_index(const Parameter& parameter, const std::string& text) {
-  for (std::size_t i = 0; i < parameter.labels.size(); ++i)
-    if (std::to_string(i) == text) return static_cast<std::int64_t>(i);
-  return std::nullopt;
 }
 
 void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
@@ -91,6 +84,7 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
       return resources(problem, config);
     };
     rules->shared_per_block = facts.shared_per_block;
+    rules->registers_per_sm = facts.registers_per_sm;
   }
   rules_ = std::move(rules);
 }
@@ -131,9 +125,14 @@ const Expression* Space::broken(const std::vector<double>& values) const {
 
 std::optional<std::string> Space::broken_resource(const Config& config) const {
   if (!rules_->resources) return std::nullopt;
-  const std::int64_t bytes = rules_->resources(config).shared_bytes;
-  if (bytes <= rules_->shared_per_block) return std::nullopt;
-  return fmt::format("needs {} bytes of shared memory, the device has {}", bytes, rules_->shared_per_block);
+  const LaunchResources needs = rules_->resources(config);
+  if (needs.shared_bytes > rules_->shared_per_block)
+    return fmt::format("needs {} bytes of shared memory, the device has {}", needs.shared_bytes,
+                       rules_->shared_per_block);
+  if (rules_->registers_per_sm > 0 && needs.registers * needs.threads_per_sm > rules_->registers_per_sm)
+    return fmt::format("needs {} registers for each of {} threads, an SM has {}", needs.registers,
+                       needs.threads_per_sm, rules_->registers_per_sm);
+  return std::nullopt;
 }
 
 std::optional<std::string> Space::broken_constraint(const Config& config) const {
@@ -210,6 +209,33 @@ class Space::Walk {
 
 std::vector<Config> Space::configs() const { return Walk(*this).run(); }
 
+std::vector<std::string> offered_labels(const Parameter& parameter) {
+  std::vector<std::string> labels;
+  for (const std::int64_t value : parameter.values)
+    if (const auto index = static_cast<std::size_t>(value); index < parameter.labels.size())
+      labels.push_back(parameter.labels[index]);
+  return labels;
+}
+
+std::optional<std::int64_t> value_of_label(const Parameter& parameter, std::string_view label) {
+  for (const std::int64_t value : parameter.values)
+    if (const auto index = static_cast<std::size_t>(value);
+        index < parameter.labels.size() && parameter.labels[index] == label)
+      return value;
+  return std::nullopt;
+}
+
+namespace {
+
+/// A label or the number of one, among those that the parameter offers.
+std::optional<std::int64_t> choice(const Parameter& parameter, std::string_view text) {
+  for (const std::int64_t value : parameter.values)
+    if (std::to_string(value) == text) return value;
+  return value_of_label(parameter, text);
+}
+
+}  // namespace
+
 Config parse_config(const Variant& variant, std::string_view text) {
   Assignment given;
   for (const auto& [name, value] : parse_pairs(text)) {
@@ -217,18 +243,12 @@ Config parse_config(const Variant& variant, std::string_view text) {
     if (it == variant.parameters.end())
       throw InputError(fmt::format("variant '{}' has no parameter '{}'; it has {}", variant.name, brief(name),
                                    names_of(variant)));
-    const auto label = std::ranges::find(it->labels, value);
-    std::int64_t number = label - it->labels.begin();
-    if (label == it->labels.end()) {
-      const std::string what = fmt::format("parameter '{}' of variant '{}'", name, variant.name);
-      const auto index =
-          it->labels.empty() ? std::optional(whole_number(value, what)) : label_index(*it, value);
-      if (!index)
-        throw InputError(
-            fmt::format("{} is '{}'; it must be one of {}", what, brief(value), fmt::join(it->labels, ", ")));
-      number = *index;
-    }
-    set_value(given, *it, number);
+    const std::string what = fmt::format("parameter '{}' of variant '{}'", name, variant.name);
+    const auto number = it->labels.empty() ? std::optional(whole_number(value, what)) : choice(*it, value);
+    if (!number)
+      throw InputError(fmt::format("{} is '{}'; it must be one of {}", what, brief(value),
+                                   fmt::join(offered_labels(*it), ", ")));
+    set_value(given, *it, *number);
   }
   Config config;
   for (const Parameter& p : variant.parameters) {

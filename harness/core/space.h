@@ -59,6 +59,11 @@ class Space {
   std::shared_ptr<const Rules> rules_;
 };
 
+/// The value of a label, where the parameter offers that value.
+std::optional<std::int64_t> value_of_label(const Parameter& parameter, std::string_view label);
+/// The labels of the values that a parameter offers.
+std::vector<std::string> offered_labels(const Parameter& parameter);
+
 /// A configuration from text ("block=256,vec=8"); every parameter must be there. Throws InputError.
 Config parse_config(const Variant& variant, std::string_view text);
 

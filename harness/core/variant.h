@@ -77,8 +77,9 @@ inline Stage library_stage(std::function<VendorFunction(const Problem&, const Co
 
 /// What the launches of a configuration need, known before they are compiled: the largest over its stages.
 struct LaunchResources {
-  std::int64_t shared_bytes = 0;  // per block, static and dynamic
-  int registers = 0;              // per thread, an estimate; 0: not known
+  std::int64_t shared_bytes = 0;    // per block, static and dynamic
+  int registers = 0;                // per thread, an estimate; 0: not known
+  std::int64_t threads_per_sm = 0;  // that must be resident at once; 0: not known
 };
 
 /// How the first launch of a configuration spreads its work over the device: what predictions of its time

@@ -88,7 +88,7 @@ std::vector<TiedConfig> tied_of(const Json& winner) {
   return tied;
 }
 
-/// {"split_ring": {"source_hash": "..", "parameters": "splits warps", "rows": ["8 4 6.25", ..]}, ..}
+/// {"pipelined": {"source_hash": "..", "parameters": "splits warps", "rows": ["8 4 6.25", ..]}, ..}
 Json to_json(const std::vector<VariantTimes>& times) {
   Json json = Json::object();
   for (const VariantTimes& t : times) {

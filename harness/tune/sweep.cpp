@@ -124,11 +124,10 @@ class Loader {
 
   std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
                                const std::string& text) const {
-    const auto label = std::ranges::find(parameter.labels, text);
-    if (label != parameter.labels.end()) return label - parameter.labels.begin();
+    if (const auto labelled = value_of_label(parameter, text)) return *labelled;
     if (!parameter.labels.empty())
       yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name,
-                                   brief(text), listed(parameter.labels)));
+                                   brief(text), listed(offered_labels(parameter))));
     const std::int64_t value =
         yaml_.at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
     const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();

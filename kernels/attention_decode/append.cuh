@@ -1,12 +1,13 @@
 #pragma once
-// The fused step before attention: the new rows of q, k, v from one fused qkv row, bias added, q and k
-// rotated (half-split RoPE), k and v rounded, or quantised, as the cache holds them.
-#include "kernels/attention_decode/cache.cuh"
+// Fused RoPE and KV cache append: a block computes its new rows of q, k and v from the fused qkv row (bias
+// added, q and k rotated, half-split RoPE; k and v rounded or quantized as the cache stores them).
+#include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
 
-/// The new rows a block works with; of quantised caches the codes of k and v, and the scales of the rows.
+/// The new rows that a block works with, in shared memory; with a quantized cache, codes of k and v and the
+/// scales of these rows.
 template <int kHeads, int kHeadDim>
 struct NewRows {
   float q[kHeads][kHeadDim];
@@ -14,7 +15,7 @@ struct NewRows {
   float scales[2];
 };
 
-/// Turns row `which` (0: k, 1: v) into codes. One warp.
+/// Quantizes row `which` (0: k, 1: v). One warp.
 template <class P, int kHeads>
 __device__ __forceinline__ void quantize_row(const KvCache<P>& cache, int which,
                                              NewRows<kHeads, P::kHeadDim>& rows) {
@@ -31,7 +32,8 @@ __device__ __forceinline__ void quantize_row(const KvCache<P>& cache, int which,
   rows.scales[which] = P::kRowScales ? scale : 1.0f;
 }
 
-/// Fills `rows` (shared) for kHeads query heads from first_head on. A barrier must follow.
+/// Computes the new rows of query heads first_head to first_head + kHeads - 1 and of their KV head. The
+/// caller must synchronize the block before it reads `rows`.
 template <class P, int kHeads, int kBlock>
 __device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
                                               int first_head, int position,
@@ -42,7 +44,7 @@ __device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, c
   const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * P::kHeadDim;
   const T* bias = static_cast<const T*>(args.bias);
   for (int item = threadIdx.x; item < (kHeads + 2) * kHalf; item += kBlock) {
-    const int row = item / kHalf, i = item % kHalf, which = row - kHeads;  // 0: k, 1: v, below: q
+    const int row = item / kHalf, i = item % kHalf, which = row - kHeads;  // 0: k, 1: v, negative: q
     const int from =
         (which < 0 ? first_head + row : P::kQHeads + which * P::kKvHeads + kv_head) * P::kHeadDim + i;
     float low = to_float(qkv[from]), high = to_float(qkv[from + kHalf]);
@@ -71,7 +73,7 @@ __device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, c
   }
 }
 
-/// Writes the new k and v at `position`. One block per KV head may do so.
+/// Writes the new k and v to the cache at `position`. One block per KV head calls it.
 template <int kBlock, class P, int kHeads>
 __device__ __forceinline__ void write_new_row(const KvCache<P>& cache, int position,
                                               const NewRows<kHeads, P::kHeadDim>& rows) {

@@ -1,18 +1,30 @@
 #pragma once
 // out[b,h] = softmax(q[b,h] . K[b,h/group] * scale + bias) . V[b,h/group] over the first lengths[b] keys, or
-// the last `window` of these: one query token per sequence. With `append`, the step before is fused in: q, k,
-// v come as one fused qkv row, bias is added, q and k are rotated (half-split RoPE) at position
-// lengths[b] - 1, and k, v are written there.
+// over the last `window` of these: one query token per sequence. With `append`, RoPE and the KV cache append
+// are fused in: q, k and v come as one fused qkv row, the bias is added, q and k are rotated (half-split
+// RoPE) at position lengths[b] - 1, and k and v are written there.
 //
-// A cache is contiguous, [batch, kv_heads, capacity, head_dim], or a pool of pages, [pages, kv_heads,
-// page_size, head_dim], of which sequence b owns block_table[b], in the order of its keys. Its K may lie as
-// [.., head_dim / x, rows, x] with x of 16 bytes instead of [.., rows, head_dim]. The dims say which.
+// A cache is contiguous, [batch, kv_heads, capacity, head_dim], or paged, [pages, kv_heads, page_size,
+// head_dim]; block_table[b] lists the pages of sequence b in key order. K has the layout [S, D] (rows of
+// head_dim elements) or [D/x, S, x] (x elements are 16 bytes). The dims of the problem select these.
 //
-// A quantised cache holds int8 or fp8 (e4m3) codes; a value is its code times a scale, of its KV head or of
-// its row. An appended row is rounded to dtype, then quantised: by the head's scale; or by one of its own,
-// max |x| / 127 (448), that is written beside it. It is attended to as the cache holds it.
+// A quantized cache holds int8 or fp8 (e4m3) codes; value = code * scale, with one scale per KV head or per
+// row. An appended row is rounded to dtype and then quantized with the scale of its head, or with a scale of
+// its own, max |x| / 127 (fp8: 448), which is written next to it. Attention reads the quantized row.
 
 namespace warptune {
+
+/// How the results of the splits of a sequence are combined. A variant offers a subset.
+enum class Combine {
+  kernel,      // a second kernel reads the partial results
+  last_block,  // the last block to arrive does (threadFenceReduction sample)
+  cluster,     // distributed shared memory of a thread block cluster (sm_90)
+  ll,          // flag-in-data packets, as NCCL's LL protocol
+};
+/// What is added to the scores.
+enum class ScoreBias { none, additive, alibi };
+/// What is applied to the output: nothing, (x + shift) * smooth, or the same quantized to int8.
+enum class Epilogue { none, smooth, quantize };
 
 struct AttentionDecodeArgs {
   const void* q;  // [batch, q_heads, head_dim], dtype; with append: [batch, q_heads + 2 * kv_heads, head_dim]
@@ -21,20 +33,19 @@ struct AttentionDecodeArgs {
   const int* lengths;     // [batch]: keys of each sequence, the current token included; 0: out is zeros
   const void* bias;       // append only: [q_heads + 2 * kv_heads, head_dim], dtype, or null
   const float* inv_freq;  // append only: [head_dim / 2]
-  void* out;              // [batch, q_heads, head_dim], dtype; int8 where the epilogue quantises
-  void* workspace;        // what the variant asked for, zeroed before the first launch
+  void* out;              // [batch, q_heads, head_dim], dtype; int8 with Epilogue::quantize
+  void* workspace;        // workspace_bytes of the variant, zeroed before the first launch
   int batch;
-  int capacity;  // keys that a sequence has room for, a multiple of page_size
+  int capacity;  // keys that the cache can hold per sequence, a multiple of page_size
   float scale;
 
-  // Of features; null where a problem does not have them.
-  float* k_scale =
-      nullptr;  // quantised caches: [kv_heads], or per row: [batch, kv_heads, capacity], of pages
-  float* v_scale = nullptr;             // [pages, kv_heads, page_size]; any finite number, of a head not 0
-  const int* block_table = nullptr;     // [batch, capacity / page_size]: pages; read only where keys count
+  // Optional features; null where the problem does not use them.
+  float* k_scale = nullptr;  // quantized caches: [kv_heads], or per row [batch, kv_heads, capacity]
+  float* v_scale = nullptr;  // (paged: [pages, kv_heads, page_size]); per head nonzero, per row any finite
+  const int* block_table = nullptr;     // [batch, capacity / page_size]: page numbers; valid where keys are
   const float* alibi_slopes = nullptr;  // [q_heads]: slope * (key - (lengths[b] - 1)) is added to a score
-  const void* score_bias = nullptr;     // [batch, q_heads, capacity], dtype: added; -inf masks a key
-  float* lse = nullptr;                 // [batch, q_heads]: ln of the sum of exp(score); -inf without keys
+  const void* score_bias = nullptr;     // [batch, q_heads, capacity], dtype: added to a score; -inf masks
+  float* lse = nullptr;                 // [batch, q_heads]: ln(sum of exp(score)); -inf without keys
   // Epilogues: y = (x + shift) * smooth, and int8(y * out_scale), rounded to nearest even, -127 to 127. A
   // sequence without keys has x = 0.
   const void* shift = nullptr;   // [q_heads, head_dim], dtype

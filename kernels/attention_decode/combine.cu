@@ -1,4 +1,5 @@
-// Idea: the second kernel of the split variants; one block per sequence and query head merges the splits.
+// Second kernel of split-KV decode attention: combines the splits (combine.cuh).
+// Grid: [q_heads, batch]; a block combines the partial rows of one query head from the workspace.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/pdl.cuh"
 
@@ -12,7 +13,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_combine(AttentionDeco
   pdl_wait();
   const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
   const int active = split_range<kSplits, kSplitKeys>(P::first_key(length), length, 0).active;
-  if (active <= 1) return;  // the only split has written the result itself
+  if (active <= 1) return;  // the only split wrote the output
   combine_splits<P, kSplits, 1, kBlock>(SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>(args),
                                         static_cast<long long>(b) * P::kQHeads + head, active,
                                         Output<P>(args, b, head), weights, sums);

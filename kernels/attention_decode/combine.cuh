@@ -1,33 +1,19 @@
 #pragma once
-// Splits of the keys of a sequence, and how their results become one. A split that holds keys leaves, per
-// query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
-// head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
-#include "kernels/attention_decode/output.cuh"
+// Combine of split-KV attention (FlashDecoding): partial rows of warps become those of a block, partial rows
+// of splits become the output. A partial row is unnormalized and carries its softmax state (maximum, sum).
+// combine_warps() and combine_splits() serve split_kv, mma and the combine kernel; BlockCombine is the
+// epilogue of the pipelined kernels and of mma_direct: last block, cluster or LL packets.
+#include "kernels/attention_decode/problem.cuh"
+#include "kernels/common/cluster.cuh"
 #include "kernels/common/first_threads.cuh"
 #include "kernels/common/last_to_arrive.cuh"
+#include "kernels/common/posted_words.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
 
-/// Keys [first, end) of one split; `active` splits hold keys, the ones after them none.
-struct SplitRange {
-  int first, end, active;
-};
-/// The keys per split are given (kKeys), or follow their number at run time, in steps of 16, so that one
-/// launch geometry serves every length.
-template <int kSplits, int kKeys = 0>
-__device__ __forceinline__ SplitRange split_range(int begin, int length, int split) {
-  const int count = length - begin;
-  const int keys = kKeys ? kKeys : max_of(16, ceil_div(ceil_div(count, kSplits), 16) * 16);
-  const long long first = begin + static_cast<long long>(split) * keys;
-  const int from = first < length ? static_cast<int>(first) : length;
-  return {from, length - from < keys ? length : from + keys, ceil_div(count, keys)};
-}
-template <int kSplits>
-__device__ __forceinline__ SplitRange split_range(int length, int split) {
-  return split_range<kSplits>(0, length, split);
-}
-
+/// Partial results in the workspace: rows [batch * q_heads, splits, head_dim] fp32, states [batch * q_heads,
+/// splits], arrival counters [batch * q_heads].
 template <int kQHeads, int kHeadDim, int kSplits>
 struct SplitWorkspace {
   float* rows;
@@ -35,23 +21,17 @@ struct SplitWorkspace {
   unsigned* arrivals;
 
   __device__ __forceinline__ explicit SplitWorkspace(const AttentionDecodeArgs& args) {
-    const long long pieces = static_cast<long long>(args.batch) * kQHeads * kSplits;
+    const long long partials = static_cast<long long>(args.batch) * kQHeads * kSplits;
     rows = static_cast<float*>(args.workspace);
-    states = reinterpret_cast<SoftmaxState*>(rows + pieces * kHeadDim);
-    arrivals = reinterpret_cast<unsigned*>(states + pieces);
+    states = reinterpret_cast<SoftmaxState*>(rows + partials * kHeadDim);
+    arrivals = reinterpret_cast<unsigned*>(states + partials);
   }
 };
 
-/// Zeros for kHeads rows of a finished sequence.
-template <class T, int kHeads, int kHeadDim, int kBlock>
-__device__ __forceinline__ void store_zeros(T* out) {
-  for (int i = threadIdx.x; i < kHeads * kHeadDim; i += kBlock) out[i] = from_float<T>(0.0f);
-}
-
-/// Merges the warps of a block (shared memory: the rows [kHeads][kHeadDim] of warp w at w * kStride, states
-/// [kWarps][kHeads]) and hands each element with its state to `put(head, i, value, state)`.
+/// Combines the warps of a block. Shared memory: rows [kHeads][kHeadDim] of warp w at w * kStride, states
+/// [kWarps][kHeads]. Calls put(head, i, value, state) for each element.
 template <int kWarps, int kHeads, int kHeadDim, int kStride, class Put>
-__device__ __forceinline__ void merge_warps(const float* rows, const SoftmaxState* states, Put put) {
+__device__ __forceinline__ void combine_warps(const float* rows, const SoftmaxState* states, Put put) {
   for (int item = threadIdx.x; item < kHeads * kHeadDim; item += kWarps * 32) {
     const int head = item / kHeadDim;
     SoftmaxState all = SoftmaxState::none();
@@ -68,19 +48,13 @@ __device__ __forceinline__ void merge_warps(const float* rows, const SoftmaxStat
   }
 }
 
-/// Floats of shared memory that combine_splits needs besides the weights.
-template <int kBlock>
-inline constexpr int kCombineFloats = kBlock * 4;
-
-/// Merges the active splits of kHeads rows, from row `first` (sequence * q_heads + head) on, into
-/// `out`. Shared memory: weights [kHeads][kSplits], sums [kCombineFloats<kBlock>].
+/// The weights of the active splits of kHeads rows, divided by the sum of exp(score); writes log-sum-exp. A
+/// warp per head.
 template <class P, int kSplits, int kHeads, int kBlock>
-__device__ __forceinline__ void combine_splits(
+__device__ __forceinline__ void split_weights(
     const SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>& workspace, long long first, int active,
-    const Output<P>& out, float* weights, float* sums) {
-  constexpr int kHeadDim = P::kHeadDim;
-  constexpr int kWarps = kBlock / 32, kColumns = kHeads * kHeadDim / 4, kPerRow = kHeadDim / 4;
-  constexpr int kTeams = max_of(1, kBlock / kColumns);  // how many threads share the splits of a column
+    const Output<P>& out, float* weights) {
+  constexpr int kWarps = kBlock / 32;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int h = warp; h < kHeads; h += kWarps) {
     const float2* states = reinterpret_cast<const float2*>(workspace.states + (first + h) * kSplits);
@@ -97,6 +71,22 @@ __device__ __forceinline__ void combine_splits(
     for (int s = lane; s < active; s += 32) weights[h * kSplits + s] *= sum > 0.0f ? 1.0f / sum : 0.0f;
     if (lane == 0) out.put_lse(h, {max, sum});
   }
+}
+
+/// Floats of shared memory that combine_splits() needs besides the weights.
+template <int kBlock>
+inline constexpr int kCombineFloats = kBlock * 4;
+
+/// Combines the active splits of kHeads rows, from row `first` (sequence * q_heads + head) on, into `out`.
+/// Shared memory: weights [kHeads][kSplits], sums [kCombineFloats<kBlock>].
+template <class P, int kSplits, int kHeads, int kBlock>
+__device__ __forceinline__ void combine_splits(
+    const SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>& workspace, long long first, int active,
+    const Output<P>& out, float* weights, float* sums) {
+  constexpr int kHeadDim = P::kHeadDim;
+  constexpr int kColumns = kHeads * kHeadDim / 4, kPerRow = kHeadDim / 4;
+  constexpr int kTeams = max_of(1, kBlock / kColumns);  // threads that divide the splits of a column
+  split_weights<P, kSplits, kHeads, kBlock>(workspace, first, active, out, weights);
   sync_first<kBlock>();
 
   const auto sum_column = [&](int column, int team) {
@@ -135,15 +125,234 @@ __device__ __forceinline__ void combine_splits(
     }
   }
 }
-/// The same without features.
-template <class T, int kQHeads, int kHeadDim, int kSplits, int kHeads, int kBlock>
-__device__ __forceinline__ void combine_splits(const SplitWorkspace<kQHeads, kHeadDim, kSplits>& workspace,
-                                               long long first, int active, T* out, float* weights,
-                                               float* sums) {
-  using P = DecodeProblem<T, kQHeads, 1, kHeadDim>;
-  AttentionDecodeArgs args{};
-  args.out = out;
-  combine_splits<P, kSplits, kHeads, kBlock>(workspace, first, active, Output<P>(args, 0, 0), weights, sums);
-}
+
+/// Four columns of a partial row.
+struct PartialRow {
+  SoftmaxState state = SoftmaxState::none();  // of the row
+  Vec<float, 4> sum = {};                     // of p * v, unnormalized
+
+  /// Adds kParts partial rows; all of them are loaded, by get(part), before the first is added.
+  template <int kParts, class Get>
+  __device__ __forceinline__ void add(Get get) {
+    PartialRow parts[kParts];
+    PartialRow all;
+    all.state.max = state.max;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      parts[part] = get(part);
+      all.state.max = fmaxf(all.state.max, parts[part].state.max);
+    }
+    const auto accumulate = [&](const PartialRow& row) {
+      const float weight = all.state.weight(row.state.max);
+      all.state.sum = fmaf(weight, row.state.sum, all.state.sum);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) all.sum[i] = fmaf(weight, row.sum[i], all.sum[i]);
+    };
+    accumulate(*this);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) accumulate(parts[part]);
+    *this = all;
+  }
+};
+
+/// Combine::ll for four columns of an output row: no fence and no final counter. Each block takes its arrival
+/// index before its last keys have arrived; the block with the last index polls for the packets of the
+/// others, which all run by then, so that no block waits for one that has no SM. The workspace is 0 before
+/// and after.
+template <class P, int kSplits>
+class LlCombine {
+ public:
+  /// Columns from `column` on of output row `row` (sequence * q_heads + head).
+  __device__ __forceinline__ LlCombine(const AttentionDecodeArgs& args, long long row, int column) {
+    const Workspace workspace(args);
+    sums_ = workspace.rows + row * kSplits * P::kHeadDim + column;
+    states_ = workspace.states + row * kSplits;
+    sends_state_ = column == 0;
+  }
+
+  /// Returns the arrival index of this block among the blocks that share `first_row`. One thread per block.
+  static __device__ __forceinline__ unsigned arrive(const AttentionDecodeArgs& args, long long first_row) {
+    return atomicInc(Workspace(args).arrivals + first_row, kSplits - 1);
+  }
+
+  __device__ __forceinline__ void send(const PartialRow& row, int split) const {
+    PostedWords<4>::of(row.sum).put(sums_ + split * P::kHeadDim);
+    if (sends_state_) PostedWords<2>::of({row.state.max, row.state.sum}).put(states_ + split);
+  }
+
+  /// Receives all splits but `split`, which is `own`, and combines them. Clears the packets, states excepted.
+  __device__ __forceinline__ PartialRow receive(const PartialRow& own, int split) const {
+    PostedWords<4> sums[kSplits] = {};
+    PostedWords<2> states[kSplits] = {};
+    for (bool waits = true; waits;) {
+      waits = false;
+#pragma unroll
+      for (int from = 0; from < kSplits; ++from) {
+        if (from == split || (sums[from].whole() && states[from].whole())) continue;
+        sums[from] = PostedWords<4>::look(sums_ + from * P::kHeadDim);
+        states[from] = PostedWords<2>::look(states_ + from);
+        waits = true;
+      }
+    }
+    PartialRow all;
+    all.template add<kSplits>([&](int from) {
+      if (from == split) return own;
+      PostedWords<4>{}.put(sums_ + from * P::kHeadDim);
+      const Vec<float, 2> state = states[from].floats();
+      return PartialRow{{state[0], state[1]}, sums[from].floats()};
+    });
+    return all;
+  }
+  /// Clears a state packet after all columns of the row were received.
+  __device__ __forceinline__ void clear_state(int split) const { PostedWords<2>{}.put(states_ + split); }
+
+ private:
+  using Workspace = SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>;
+
+  float* sums_;
+  SoftmaxState* states_;
+  bool sends_state_;
+};
+
+/// Partial results of kParts warps or blocks for kHeads rows, in shared memory.
+template <int kParts, int kHeads, int kHeadDim>
+struct alignas(16) SharedPartials {
+  float rows[kParts][kHeads][kHeadDim];
+  SoftmaxState states[kParts][kHeads];  // base-2 maximum, kNoScore where a part had no key
+};
+
+struct Empty {};
+
+/// Combines the warps of every split of kHeads rows into the output. An object lies in shared memory.
+template <class P, int kWarps, int kHeads, int kSplits, Combine kCombine>
+struct BlockCombine {
+  static constexpr int kHeadDim = P::kHeadDim, kPerRow = kHeadDim / 4;  // vectors of four columns
+  static constexpr int kBlock = kWarps * 32, kVectors = kHeads * kPerRow;
+  static constexpr bool kCluster = kSplits > 1 && kCombine == Combine::cluster,
+                        kLl = kSplits > 1 && kCombine == Combine::ll, kManySplits = kSplits > 16;
+  using Ll = LlCombine<P, kSplits>;
+  using Workspace = SplitWorkspace<P::kQHeads, kHeadDim, kSplits>;
+  static_assert(kCombine != Combine::kernel, "the pipelined kernels have no combine kernel");
+
+  SharedPartials<kWarps, kHeads, kHeadDim> warps;
+  typename TypeAt<kCluster, Empty, SharedPartials<1, kHeads, kHeadDim>>::Type block;
+  float weights[kManySplits ? kHeads * kSplits : 1];  // of combine_splits(), as are the sums
+  alignas(16) float sums[kManySplits ? kCombineFloats<kBlock> : 1];
+
+  /// Combine::ll: the arrival index of this block among the blocks that share output row first_row. Called
+  /// once per split, about when the loads of its last keys are issued; thread 0 passes the result to
+  /// finish().
+  static __device__ __forceinline__ unsigned arrive(const AttentionDecodeArgs& args, long long first_row) {
+    return kLl && threadIdx.x == 0 ? Ll::arrive(args, first_row) : 0;
+  }
+
+  /// The work counter of the tile scheduler, behind the partial results in the workspace.
+  static __device__ __forceinline__ unsigned* work_counter(const AttentionDecodeArgs& args) {
+    if constexpr (kSplits == 1) return static_cast<unsigned*>(args.workspace);
+    return Workspace(args).arrivals + args.batch * P::kQHeads;
+  }
+
+  /// Combines output rows first_row to first_row + kHeads - 1, after all warps have stored their results of
+  /// `split` in `warps`. The first kBlock threads of the block call. Either all splits of a sequence without
+  /// keys call, or none.
+  __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row, int split,
+                                         const Output<P>& out, unsigned arrival) {
+    const Workspace workspace(args);
+    const bool receives = any_of_first<kBlock>(kLl && threadIdx.x == 0 && arrival == kSplits - 1);
+    for (int i = threadIdx.x; i < kVectors; i += kBlock) {
+      const int head = i / kPerRow, column = i % kPerRow * 4;
+      PartialRow row;
+      row.template add<kWarps>([&](int warp) {
+        return PartialRow{warps.states[warp][head], load_vec<4>(&warps.rows[warp][head][column])};
+      });
+      if constexpr (kSplits == 1) {
+        put(out, head, column, row);
+      } else if constexpr (kCluster) {
+        store_vec<4>(&block.rows[0][head][column], row.sum);
+        if (column == 0) block.states[0][head] = row.state;
+      } else if constexpr (kLl) {
+        const Ll ll(args, first_row + head, column);
+        if (receives)
+          put(out, head, column, ll.receive(row, split));
+        else
+          ll.send(row, split);
+      } else {
+        const long long at = (first_row + head) * kSplits + split;
+        store_vec<4>(workspace.rows + at * kHeadDim + column, row.sum);
+        if (column == 0) workspace.states[at] = row.state;
+      }
+    }
+    if constexpr (kCluster) {
+      combine_cluster(split, out);
+    } else if constexpr (kLl) {
+      if (!receives) return;
+      sync_first<kBlock>();
+      for (int i = threadIdx.x; i < kHeads * kSplits; i += kBlock)
+        Ll(args, first_row + i / kSplits, 0).clear_state(i % kSplits);
+    } else if constexpr (kSplits > 1) {
+      if (!last_to_arrive<kBlock>(workspace.arrivals + first_row, kSplits)) return;
+      if constexpr (kManySplits)
+        combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);
+      else
+        combine_few_splits(workspace, first_row, out);
+    }
+  }
+
+ private:
+  /// Vectors whose splits a thread loads at once.
+  static constexpr int kVectorsAtOnce = kVectors % (2 * kBlock) == 0 ? 2 : 1;
+
+  /// Each block combines a part of the rows from the shared memory of all blocks of the cluster.
+  __device__ __forceinline__ void combine_cluster(int split, const Output<P>& out) {
+    cluster_barrier();
+    for (int i = split * kBlock + threadIdx.x; i < kVectors; i += kSplits * kBlock) {
+      const int head = i / kPerRow, column = i % kPerRow * 4;
+      PartialRow all;
+      all.template add<kSplits>([&](int from) {
+        return PartialRow{
+            cluster_load(&block.states[0][head], from),
+            cluster_load(reinterpret_cast<const Vec<float, 4>*>(&block.rows[0][head][column]), from)};
+      });
+      put(out, head, column, all);
+    }
+    cluster_barrier_relaxed();  // no block exits while another reads its shared memory
+  }
+
+  /// The last block: up to 16 splits, so that a thread loads all splits of a vector at once.
+  __device__ __forceinline__ void combine_few_splits(const Workspace& workspace, long long first_row,
+                                                     const Output<P>& out) {
+    for (int first = threadIdx.x; first < kVectors; first += kVectorsAtOnce * kBlock) {
+      PartialRow parts[kVectorsAtOnce][kSplits];
+#pragma unroll
+      for (int t = 0; t < kVectorsAtOnce; ++t)
+#pragma unroll
+        for (int from = 0; from < kSplits; ++from) {
+          const int i = first + t * kBlock;
+          const long long at = (first_row + i / kPerRow) * kSplits + from;
+          const float2 state = __ldcg(reinterpret_cast<const float2*>(workspace.states + at));
+          const float4 sum =
+              __ldcg(reinterpret_cast<const float4*>(workspace.rows + at * kHeadDim + i % kPerRow * 4));
+          parts[t][from] = {{state.x, state.y}, {{sum.x, sum.y, sum.z, sum.w}}};
+        }
+#pragma unroll
+      for (int t = 0; t < kVectorsAtOnce; ++t) {
+        const int i = first + t * kBlock;
+        PartialRow all;
+        all.template add<kSplits>([&](int from) { return parts[t][from]; });
+        put(out, i / kPerRow, i % kPerRow * 4, all);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void put(const Output<P>& out, int head, int column,
+                                             const PartialRow& row) {
+    const float inverse = row.state.sum > 0.0f ? 1.0f / row.state.sum : 0.0f;
+    Vec<float, 4> x = row.sum;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] *= inverse;
+    out.template put<4>(head, column, x);
+    if (column == 0) out.put_lse(head, row.state);
+  }
+};
 
 }  // namespace warptune

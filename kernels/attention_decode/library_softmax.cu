@@ -1,5 +1,6 @@
-// Idea: what stands between two products of a library. A block per query head turns its fp32 scores in the
-// workspace, rows [batch, q_heads] kStride apart, into weights of the cache's type in the same place.
+// Softmax between the two GEMMs of a library (variant unfused).
+// Grid: [q_heads, batch]; a block converts one row of fp32 scores in the workspace, rows [batch, q_heads]
+// with stride kStride, to probabilities of the cache's type in place.
 #include "kernels/attention_decode/args.h"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/softmax_row.cuh"

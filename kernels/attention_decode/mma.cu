@@ -1,58 +1,69 @@
-// Idea: flash decoding on tensor cores. The query heads of one KV head are the 16 rows of m16n8k16 (the rest
-// are zeros), so that a group costs what one head costs. Each warp streams its own tiles of K and V through
-// its own ring of shared memory with cp.async, several tiles ahead: no barrier between warps until their
-// merge at the end. Scores stay in registers, become probabilities there and are the A operand of P.V. Rows
-// in shared memory are padded to an odd number of 16-byte pieces, so that ldmatrix meets no bank conflict.
-#include "kernels/attention_decode/cache.cuh"
+// Split-KV decode attention on tensor cores with a cp.async multistage pipeline per warp (sm_80).
+// Grid: [splits, kv_heads, batch]; a block computes all query heads of a KV head: they are the 16 rows of
+// m16n8k16
+//   (packed GQA; the rest are zeros), so that a group costs as much as one head.
+// Roles: each warp loads its own tiles of kTileKv keys, kStages deep, and computes them; scores stay in
+// registers,
+//   become probabilities there and are the A operand of P.V.
+// Sync: cp.async groups and __syncwarp(); warps meet only in the epilogue.
+// Shared memory: K and V tiles per warp, rows padded to an odd number of 16-byte vectors, so that ldmatrix
+// has no
+//   bank conflicts; partial rows reuse it.
+// Combine: a second kernel (combine.cu) or the last block.
+// Wins: GQA on sm_80.
+// Source: Dao et al., "Flash-Decoding", 2023; FlashAttention-2.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
 
 namespace warptune {
 
-template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kTile, int kWarps, int kStages, int kSplits,
+template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kTileKv, int kWarps, int kStages, int kSplits,
           bool kLastBlock>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDecodeArgs args) {
   constexpr int kBlock = kWarps * 32, kGroup = kQHeads / kKvHeads;
-  constexpr int kChunks = kHeadDim / 8, kPitch = (kChunks | 1) * 8;     // of a row; elements
-  constexpr int kStage = 2 * kTile * kPitch, kRing = kStages * kStage;  // elements: K tile, then V tile
+  constexpr int kVectors = kHeadDim / 8, kPitch = (kVectors | 1) * 8;         // of a row; elements
+  constexpr int kStage = 2 * kTileKv * kPitch, kPipeline = kStages * kStage;  // elements: K tile, then V tile
   constexpr int kHalves = kGroup > 8 ? 2 : 1;  // a thread holds rows g and g + 8; the second only if needed
-  static_assert(kGroup <= 16 && kHeadDim % 16 == 0 && kTile % 16 == 0 && kStages >= 2);
-  static_assert(kRing * 2 >= kGroup * kHeadDim * 4 && kWarps * kRing * 2 >= kCombineFloats<kBlock> * 4);
+  static_assert(kGroup <= 16 && kHeadDim % 16 == 0 && kTileKv % 16 == 0 && kStages >= 2);
+  static_assert(kPipeline * 2 >= kGroup * kHeadDim * 4 &&
+                kWarps * kPipeline * 2 >= kCombineFloats<kBlock> * 4);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kWarps * kGroup];
   pdl_launch_next();
   pdl_wait();
 
   const int split = blockIdx.x, kv_head = blockIdx.y, b = blockIdx.z, length = args.lengths[b];
-  const SplitRange range = split_range<kSplits>(length, split);
+  const SplitRange range = split_range<kSplits>(0, length, split);
   const long long first_row = static_cast<long long>(b) * kQHeads + kv_head * kGroup;
   T* out = static_cast<T*>(args.out) + first_row * kHeadDim;
   if (split >= range.active) {
-    if (length == 0 && split == 0) store_zeros<T, kGroup, kHeadDim, kBlock>(out);
+    if (length == 0 && split == 0)
+      for (int i = threadIdx.x; i < kGroup * kHeadDim; i += kBlock) out[i] = from_float<T>(0.0f);
     return;
   }
 
-  const HeadCache<T, kHeadDim, false> cache(args, static_cast<long long>(b) * kKvHeads + kv_head);
+  const KvCache<DecodeProblem<T, 1, 1, kHeadDim>> cache(args, static_cast<long long>(b) * kKvHeads + kv_head,
+                                                        0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  T* ring = reinterpret_cast<T*>(shared) + warp * kRing;
-  const auto load_tile = [&](int turn) {
-    const int first = range.first + (warp + turn * kWarps) * kTile;
+  T* buffers = reinterpret_cast<T*>(shared) + warp * kPipeline;
+  const auto load_tile = [&](int round) {
+    const int first = range.first + (warp + round * kWarps) * kTileKv;
     if (first < range.end) {
-      T* to = ring + turn % kStages * kStage;
+      T* to = buffers + round % kStages * kStage;
 #pragma unroll
-      for (int i = 0; i < kTile * kChunks / 32; ++i) {
-        const int item = lane + i * 32, row = item / kChunks, at = item % kChunks * 8;
+      for (int i = 0; i < kTileKv * kVectors / 32; ++i) {
+        const int item = lane + i * 32, row = item / kVectors, at = item % kVectors * 8;
         const int key = min_of(first + row, range.end - 1);
         const bool valid = first + row < range.end;
         copy_async16(to + row * kPitch + at, cache.k_at(key, at), valid);
-        copy_async16(to + (kTile + row) * kPitch + at, cache.v_at(key, at), valid);
+        copy_async16(to + (kTileKv + row) * kPitch + at, cache.v_at(key, at), valid);
       }
     }
     copy_async_commit();
   };
 #pragma unroll
-  for (int turn = 0; turn < kStages - 1; ++turn) load_tile(turn);
+  for (int round = 0; round < kStages - 1; ++round) load_tile(round);
 
   unsigned q[kHeadDim / 16][4];
   const T* q_rows = static_cast<const T*>(args.q) + first_row * kHeadDim;
@@ -67,20 +78,20 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   float acc[kHeadDim / 8][4] = {};
   SoftmaxState state[2] = {SoftmaxState::none(), SoftmaxState::none()};  // sums: this thread's columns only
   const float scale = args.scale * kLog2e;
-  for (int turn = 0;; ++turn) {
-    const int first = range.first + (warp + turn * kWarps) * kTile;
+  for (int round = 0;; ++round) {
+    const int first = range.first + (warp + round * kWarps) * kTileKv;
     if (first >= range.end) break;
     copy_async_wait<kStages - 2>();
-    __syncwarp();  // this tile is here for all lanes, and all have done with the one before
-    load_tile(turn + kStages - 1);
-    const T* k = ring + turn % kStages * kStage;
-    const T* v = k + kTile * kPitch;
+    __syncwarp();  // this tile has arrived for all lanes, and the one before is free
+    load_tile(round + kStages - 1);
+    const T* k = buffers + round % kStages * kStage;
+    const T* v = k + kTileKv * kPitch;
 
-    float s[kTile / 8][4] = {};
+    float s[kTileKv / 8][4] = {};
 #pragma unroll
     for (int step = 0; step < kHeadDim / 16; ++step)
 #pragma unroll
-      for (int n = 0; n < kTile / 16; ++n) {
+      for (int n = 0; n < kTileKv / 16; ++n) {
         unsigned r[4];
         load_matrix_x4(r, k + (n * 16 + lane / 16 * 8 + lane % 8) * kPitch + step * 16 + lane / 8 % 2 * 8);
         mma_m16n8k16<T>(s[2 * n], q[step], r[0], r[1]);
@@ -90,7 +101,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
     for (int half = 0; half < kHalves; ++half) {
       float max = -WARPTUNE_INFINITY;
 #pragma unroll
-      for (int n = 0; n < kTile / 8; ++n)
+      for (int n = 0; n < kTileKv / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][half * 2 + i];
@@ -99,7 +110,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
         }
       const float factor = state[half].raise(warp_reduce<Max, 4>(max));
 #pragma unroll
-      for (int n = 0; n < kTile / 8; ++n)
+      for (int n = 0; n < kTileKv / 8; ++n)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& x = s[n][half * 2 + i];
@@ -112,7 +123,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
       }
     }
 #pragma unroll
-    for (int n = 0; n < kTile / 16; ++n) {
+    for (int n = 0; n < kTileKv / 16; ++n) {
       const float *low = s[2 * n], *high = s[2 * n + 1];
       const unsigned p[4] = {pack2<T>(low[0], low[1]), kHalves == 2 ? pack2<T>(low[2], low[3]) : 0u,
                              pack2<T>(high[0], high[1]), kHalves == 2 ? pack2<T>(high[2], high[3]) : 0u};
@@ -127,10 +138,11 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
     }
   }
 
-  // Every warp's rows into its own ring, which nothing reads or fills any more; then the merge.
+  // Epilogue: every warp stores its partial rows in its own buffers, which are free now; then they are
+  // combined.
   copy_async_wait<0>();
   __syncwarp();
-  float* rows = reinterpret_cast<float*>(ring);
+  float* rows = reinterpret_cast<float*>(buffers);
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
     const int row = g + half * 8;
@@ -148,24 +160,29 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 
   const float* all_rows = reinterpret_cast<const float*>(shared);
   if (kSplits == 1 || range.active == 1) {
-    merge_warps<kWarps, kGroup, kHeadDim, kRing / 2>(
+    combine_warps<kWarps, kGroup, kHeadDim, kPipeline / 2>(
         all_rows, states, [&](int head, int i, float value, SoftmaxState all) {
           out[head * kHeadDim + i] = from_float<T>(value / all.sum);
         });
     return;
   }
   const SplitWorkspace<kQHeads, kHeadDim, kSplits> workspace(args);
-  merge_warps<kWarps, kGroup, kHeadDim, kRing / 2>(
+  combine_warps<kWarps, kGroup, kHeadDim, kPipeline / 2>(
       all_rows, states, [&](int head, int i, float value, SoftmaxState all) {
-        const long long piece = (first_row + head) * kSplits + split;
-        workspace.rows[piece * kHeadDim + i] = value;
-        if (i == 0) workspace.states[piece] = all;
+        const long long partial = (first_row + head) * kSplits + split;
+        workspace.rows[partial * kHeadDim + i] = value;
+        if (i == 0) workspace.states[partial] = all;
       });
   if constexpr (kLastBlock) {
     __shared__ float weights[kGroup * kSplits];
-    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active))
-      combine_splits<T, kQHeads, kHeadDim, kSplits, kGroup, kBlock>(
-          workspace, first_row, range.active, out, weights, reinterpret_cast<float*>(shared));
+    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active)) {
+      using P = DecodeProblem<T, kQHeads, 1, kHeadDim>;
+      AttentionDecodeArgs of_group{};
+      of_group.out = out;
+      combine_splits<P, kSplits, kGroup, kBlock>(workspace, first_row, range.active,
+                                                 Output<P>(of_group, 0, 0), weights,
+                                                 reinterpret_cast<float*>(shared));
+    }
   }
 }
 

@@ -1,120 +1,132 @@
-// Idea: flash decoding on tensor cores, K and V straight from memory to the registers of the products: no
-// ring, no barrier, no bank conflict, and 16-byte loads as split_seq has them. What hides the latency is the
-// number of warps, kPerSm per multiprocessor. The products are mma_group.cuh; early loads and append as in
-// split_ring.cu, the merge is ring_merge.cuh.
-#include "kernels/attention_decode/mma_group.cuh"
+// Split-KV decode attention on tensor cores, global memory to registers: no shared memory stage and no
+// barrier in the main loop. Grid: [splits, kv_heads, batch]. A block computes all query heads of a KV head
+// (packed GQA, m16n8k16;
+//   mma_attention.cuh); each of its kWarps warps loads KV tiles of kTileKv keys with 16-byte loads directly
+//   into mma fragments.
+// Latency hiding: occupancy only; launch bounds reserve registers for kWarpsPerSm warps per SM.
+// Early loads: the first tile of a warp, where earlier steps wrote it, is loaded before pdl_wait().
+// Shared memory: new rows of the append, then partial rows of the warps. Combine: last block, cluster or LL
+//   packets (combine.cuh).
+// Wins: short contexts, and GQA on sm_80.
+// Source: Flash-Decoding (split-KV).
+#include "kernels/attention_decode/mma_attention.cuh"
 #include "kernels/common/pdl.cuh"
 
 namespace warptune {
 
-/// What a lane takes of kKeys keys, in registers.
-template <class P, int kKeys>
-struct HeldChunk : ChunkPieces<P, kKeys> {
-  using Pieces = ChunkPieces<P, kKeys>;
+/// A lane's fragments of a KV tile, in registers.
+template <class P, int kTileKv>
+struct RegisterTile : FragmentLayout<P, kTileKv> {
+  using Layout = FragmentLayout<P, kTileKv>;
   using C = typename P::C;
-  uint4 keys[Pieces::kTiles][Pieces::kPerK], values[Pieces::kTiles][2][Pieces::kPerV];
-  float k_scales[Pieces::kTiles][2], v_scales[Pieces::kTiles][2];
+  uint4 keys[Layout::kNTiles][Layout::kKVectors], values[Layout::kNTiles][2][Layout::kVVectors];
+  float k_scales[Layout::kNTiles][2], v_scales[Layout::kNTiles][2];
 
-  /// Keys [first_key, first_key + cached) of the cache; for those behind the last is taken.
-  __device__ __forceinline__ void fetch(const KvCache<P>& cache, int first_key, int cached) {
+  /// Loads keys [first_key, first_key + cached) of the cache; lanes of later keys load the last of these.
+  __device__ __forceinline__ void load(const KvCache<P>& cache, int first_key, int cached) {
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(first_key);
     const auto load = [](const C* from) {
-      const auto x = load_vec_once<Pieces::kX>(from);
+      const auto x = load_vec_once<Layout::kX>(from);
       return *reinterpret_cast<const uint4*>(&x);
     };
 #pragma unroll
-    for (int tile = 0; tile < Pieces::kTiles; ++tile)
+    for (int n = 0; n < Layout::kNTiles; ++n)
 #pragma unroll
-      for (int i = 0; i < Pieces::kPerK; ++i)
-        keys[tile][i] = load(cache.k_at(row + min_of(Pieces::k_key(tile), cached - 1), Pieces::k_column(i)));
+      for (int i = 0; i < Layout::kKVectors; ++i)
+        keys[n][i] = load(cache.k_at(row + min_of(Layout::k_key(n), cached - 1), Layout::k_column(i)));
 #pragma unroll
-    for (int tile = 0; tile < Pieces::kTiles; ++tile)
+    for (int n = 0; n < Layout::kNTiles; ++n)
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        const long long at = row + min_of(Pieces::v_key(tile, odd), cached - 1);
+        const long long at = row + min_of(Layout::v_key(n, odd), cached - 1);
 #pragma unroll
-        for (int i = 0; i < Pieces::kPerV; ++i)
-          values[tile][odd][i] = load(cache.v_at(at, Pieces::v_column(i)));
+        for (int i = 0; i < Layout::kVVectors; ++i)
+          values[n][odd][i] = load(cache.v_at(at, Layout::v_column(i)));
         if constexpr (P::kRowScales) {
-          k_scales[tile][odd] = cache.k_scale(at);
-          v_scales[tile][odd] = cache.v_scale(at);
+          k_scales[n][odd] = cache.k_scale(at);
+          v_scales[n][odd] = cache.v_scale(at);
         }
       }
   }
-  /// Puts the new key behind those of the cache, and wherever none counts.
-  template <class Fresh>
-  __device__ __forceinline__ void put_new(const Fresh& fresh, int cached) {
+  /// Replaces all keys from `cached` on by the new key.
+  template <class Append>
+  __device__ __forceinline__ void put_new_key(const Append& append, int cached) {
 #pragma unroll
-    for (int tile = 0; tile < Pieces::kTiles; ++tile) {
-      if (Pieces::k_key(tile) >= cached)
+    for (int n = 0; n < Layout::kNTiles; ++n) {
+      if (Layout::k_key(n) >= cached)
 #pragma unroll
-        for (int i = 0; i < Pieces::kPerK; ++i)
-          keys[tile][i] = *reinterpret_cast<const uint4*>(fresh.k + Pieces::k_column(i));
+        for (int i = 0; i < Layout::kKVectors; ++i)
+          keys[n][i] = *reinterpret_cast<const uint4*>(append.k + Layout::k_column(i));
 #pragma unroll
       for (int odd = 0; odd < 2; ++odd) {
-        if (Pieces::v_key(tile, odd) < cached) continue;
+        if (Layout::v_key(n, odd) < cached) continue;
 #pragma unroll
-        for (int i = 0; i < Pieces::kPerV; ++i)
-          values[tile][odd][i] = *reinterpret_cast<const uint4*>(fresh.v + Pieces::v_column(i));
-        k_scales[tile][odd] = fresh.scales[0];
-        v_scales[tile][odd] = fresh.scales[1];
+        for (int i = 0; i < Layout::kVVectors; ++i)
+          values[n][odd][i] = *reinterpret_cast<const uint4*>(append.v + Layout::v_column(i));
+        k_scales[n][odd] = append.scales[0];
+        v_scales[n][odd] = append.scales[1];
       }
     }
   }
-  __device__ __forceinline__ uint4 k(int tile, int i) const { return keys[tile][i]; }
-  __device__ __forceinline__ uint4 v(int tile, int odd, int i) const { return values[tile][odd][i]; }
-  __device__ __forceinline__ float k_scale(int tile, int odd) const { return k_scales[tile][odd]; }
-  __device__ __forceinline__ float v_scale(int tile, int odd) const { return v_scales[tile][odd]; }
+  __device__ __forceinline__ uint4 k(int n, int i) const { return keys[n][i]; }
+  __device__ __forceinline__ uint4 v(int n, int odd, int i) const { return values[n][odd][i]; }
+  __device__ __forceinline__ float k_scale(int n, int odd) const { return k_scales[n][odd]; }
+  __device__ __forceinline__ float v_scale(int n, int odd) const { return v_scales[n][odd]; }
 };
 
-template <class P, int kWarps, int kPerSm, int kKeys, int kSplits, int kCombine>
-__global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
+template <class P, int kWarps, int kWarpsPerSm, int kTileKv, int kSplits, int kCombine>
+__global__ void __launch_bounds__(kWarps * 32, kWarpsPerSm / kWarps)
     attention_decode_mma_direct(AttentionDecodeArgs args) {
-  using Fresh = FreshRows<P, kWarps * 32>;
+  using Append = MmaAppend<P, kWarps * 32>;
+  using Block = BlockCombine<P, kWarps, P::kGroup, kSplits, static_cast<Combine>(kCombine)>;
   extern __shared__ __align__(16) unsigned char shared[];
-  Fresh& fresh = *reinterpret_cast<Fresh*>(shared);
+  Append& append = *reinterpret_cast<Append*>(shared);
 
+  // Load prologue
   const int warp = threadIdx.x / 32, split = blockIdx.x, kv_head = blockIdx.y, batch = blockIdx.z;
   const int first_head = kv_head * P::kGroup;
-  const bool owner = split == kSplits - 1;  // of the new key
-  [[maybe_unused]] const typename Fresh::Weights weights(args, first_head, owner);
-  const ChunkShare<P, kKeys, kWarps, kSplits> share(args, batch, split, warp);
+  const bool has_new_key = split == kSplits - 1;
+  [[maybe_unused]] const typename Append::Constants constants(args, first_head, has_new_key);
+  const WarpTiles<P, kTileKv, kWarps, kSplits> tiles(args, batch, split, warp);
   const KvCache<P> cache(args, batch, kv_head);
 
-  HeldChunk<P, kKeys> held;
-  const bool early = share.first < share.old_end;
-  if (early) held.fetch(cache, share.first * kKeys, share.cached(share.first));
+  RegisterTile<P, kTileKv> kv;
+  const bool early = tiles.first < tiles.early_end;
+  if (early) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
   pdl_launch_next();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
-  if (share.length == 0) {
-    if (split == 0) output.template put_nothing<P::kGroup, kWarps * 32>();
+  if (tiles.length == 0) {
+    if (split == 0) output.template put_empty<P::kGroup, kWarps * 32>();
     return;
   }
-  if (!early && share.first < share.end) held.fetch(cache, share.first * kKeys, share.cached(share.first));
+  if (!early && tiles.first < tiles.end) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
 
-  MmaGroup<P> group(args, cache, batch, first_head, share.length);
-  begin_group<false>(group, args, cache, batch, first_head, share.length, weights, owner, fresh);
-  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
+  MmaAttention<P> attention(args, cache, batch, first_head, tiles.length);
+  load_queries<false>(attention, args, cache, batch, first_head, tiles.length, constants, has_new_key,
+                      append);
+
+  // Main loop
   const long long first_row = static_cast<long long>(batch) * P::kQHeads + first_head;
-  unsigned drawn = 0;
-  if (share.first + kWarps >= share.end) drawn = Merge::draw(args, first_row);
-  for (int chunk = share.first; chunk < share.end; chunk += kWarps) {
-    const int valid = share.valid(chunk), cached = share.cached(chunk);
-    if (chunk != share.first) {
-      held.fetch(cache, chunk * kKeys, cached);
-      if (chunk + kWarps >= share.end) drawn = Merge::draw(args, first_row);
+  unsigned arrival = 0;
+  if (tiles.first + kWarps >= tiles.end) arrival = Block::arrive(args, first_row);
+  for (int tile = tiles.first; tile < tiles.end; tile += kWarps) {
+    const int valid = tiles.valid(tile), cached = tiles.cached(tile);
+    if (tile != tiles.first) {
+      kv.load(cache, tile * kTileKv, cached);
+      if (tile + kWarps >= tiles.end) arrival = Block::arrive(args, first_row);
     }
     if constexpr (P::kAppend)
-      if (cached < valid) held.put_new(fresh, cached);
-    group.attend(held, chunk * kKeys, share.ignored(chunk), valid);
+      if (cached < valid) kv.put_new_key(append, cached);
+    attention.attend(kv, tile * kTileKv, tiles.masked(tile), valid);
   }
 
-  if constexpr (P::kAppend) __syncthreads();  // nobody reads the new rows any more
-  Merge& merge = *reinterpret_cast<Merge*>(shared);
-  group.store(merge);
-  merge.finish(args, first_row, split, output, drawn);
+  // Epilogue
+  if constexpr (P::kAppend) __syncthreads();  // all warps have read the new rows
+  Block& block = *reinterpret_cast<Block*>(shared);
+  attention.store(block);
+  block.finish(args, first_row, split, output, arrival);
 }
 
 }  // namespace warptune

@@ -1,7 +1,7 @@
-// Idea: one block per sequence and query head walks over tiles of keys, a thread per key for the scores, a
-// thread per element for the sum over V, online softmax between tiles: the readable baseline for any shape.
-#include "kernels/attention_decode/output.cuh"
-#include "kernels/attention_decode/scores.cuh"
+// Decode attention, the readable baseline for any shape.
+// Grid: [q_heads, batch]; a block computes one query head of one sequence over tiles of kBlock keys.
+// Roles: a thread per key for Q.K^T, a thread per element of head_dim for P.V; online softmax between tiles.
+#include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
 
@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_naive(AttentionDecode
   const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
   const long long row = (static_cast<long long>(b) * P::kQHeads + head) * P::kHeadDim;
   const KvCache<P> cache(args, b, head / P::kGroup);
-  const AddedScores<P, 1> added(args, b, head, length);
+  const ScoreBiasTerm<P, 1> bias(args, b, head, length);
   const float scale = args.scale * kLog2e * cache.head_k_scale();
   for (int i = threadIdx.x; i < P::kHeadDim; i += kBlock) {
     q[i] = to_float(static_cast<const typename P::T*>(args.q)[row + i]) * scale;
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_naive(AttentionDecode
     if (key < length) {
       score = 0.0f;
       for (int i = 0; i < P::kHeadDim; ++i) score += q[i] * to_float(*cache.k_at(k_row, i));
-      score = added(score * cache.k_scale(k_row), 0, key);
+      score = bias(score * cache.k_scale(k_row), 0, key);
     }
     const float rescale = state.raise(block_reduce<Max, kBlock>(score));
     const float weight = state.weight(score);

@@ -1,26 +1,29 @@
-// Idea: a context that is short enough stays in shared memory whole. One block per sequence and share of a
-// group's heads asks for all of K and V at once with cp.async, so that the copies are one round trip to
-// memory; scores, one softmax over all of them (nothing is rescaled) and the sum over V follow in place,
-// while V may still be under way. One launch, no splits to merge.
+// Decode attention for contexts that fit in shared memory: one load, one softmax, nothing to combine.
+// Grid: [q_heads / kHeads, batch]; a block computes kHeads query heads of one KV head.
+// Load: all of K, then all of V, with cp.async, so that the loads cost one round trip to memory.
+// Compute: groups of kThreadsPerKey lanes per key; one softmax over all scores, without rescaling; P.V may
+// start
+//   only when V has arrived.
+// Sync: __syncthreads() between load, Q.K^T, softmax and P.V.
+// Shared memory: K rows (later the partial sums of the warps), V rows, scores.
+// Wins: contexts up to about 256 keys.
 #include "kernels/attention_decode/append.cuh"
-#include "kernels/attention_decode/combine.cuh"
-#include "kernels/attention_decode/scores.cuh"
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/value_sums.cuh"
 
 namespace warptune {
 
-/// Dynamic shared memory, for `keys` keys: rows of K, where the warps' sums lie later; rows of V; scores
-/// [kHeads][keys]. Rows are apart so that lanes of several keys meet in few banks.
-template <class P, int kBlock, int kLanes, int kHeads>
-struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
+/// K, V and scores of `keys` keys in dynamic shared memory: K rows, which partial sums of the warps
+/// overwrite; V rows; scores [kHeads][keys]. Rows are padded against bank conflicts of lanes of several keys.
+template <class P, int kBlock, int kThreadsPerKey, int kHeads>
+struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kThreadsPerKey> {
   using C = typename P::C;
-  using Lanes = RowLanes<C, P::kHeadDim, kBlock, kLanes>;
+  using Lanes = RowLanes<C, P::kHeadDim, kBlock, kThreadsPerKey>;
   using Lanes::chunk, Lanes::group, Lanes::has, Lanes::part;
   using Lanes::kX, Lanes::kChunks, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
   static constexpr int kHeadDim = P::kHeadDim;
-  static constexpr int kStride = kHeadDim * sizeof(C) + (kLanes < 8 ? 16 * kLanes : 0);
+  static constexpr int kStride = kHeadDim * sizeof(C) + (kThreadsPerKey < 8 ? 16 * kThreadsPerKey : 0);
 
   unsigned char *k, *v;
   float *scores, *sums;
@@ -34,34 +37,34 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
         first(first),
         keys(keys) {}
 
-  __device__ __forceinline__ Vec<C, kX> piece(const unsigned char* rows, int key, int j) const {
+  __device__ __forceinline__ Vec<C, kX> vector(const unsigned char* rows, int key, int j) const {
     return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + chunk(j) * kX);
   }
 
-  /// Asks for `count` rows of K, then of V: a group of copies each.
-  __device__ __forceinline__ void copy(const KvCache<P>& cache, int count) {
+  /// Issues the loads of `count` rows of K, then of V, as one cp.async group each.
+  __device__ __forceinline__ void issue_loads(const KvCache<P>& cache, int count) {
     for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(k + place(item), cache.k_at(cache.row(first + item / kChunks), item % kChunks * kX));
+      copy_async16(k + offset(item), cache.k_at(cache.row(first + item / kChunks), item % kChunks * kX));
     copy_async_commit();
     for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(v + place(item), cache.v_at(cache.row(first + item / kChunks), item % kChunks * kX));
+      copy_async16(v + offset(item), cache.v_at(cache.row(first + item / kChunks), item % kChunks * kX));
     copy_async_commit();
   }
-  static __device__ __forceinline__ int place(int item) {
+  static __device__ __forceinline__ int offset(int item) {
     return item / kChunks * kStride + item % kChunks * 16;
   }
-  /// The last key, which this step makes.
-  __device__ __forceinline__ void put_last(const NewRows<kHeads, kHeadDim>& fresh) {
+  /// Places the new key behind the cached ones.
+  __device__ __forceinline__ void put_new_key(const NewRows<kHeads, kHeadDim>& new_rows) {
     C* to[2] = {reinterpret_cast<C*>(k + (keys - 1) * kStride),
                 reinterpret_cast<C*>(v + (keys - 1) * kStride)};
     for (int i = threadIdx.x; i < 2 * kHeadDim; i += kBlock)
-      to[i / kHeadDim][i % kHeadDim] = from_float<C>(fresh.kv[i / kHeadDim][i % kHeadDim]);
+      to[i / kHeadDim][i % kHeadDim] = from_float<C>(new_rows.kv[i / kHeadDim][i % kHeadDim]);
   }
 
-  /// Scores from kHeads rows of q (dtype or fp32); `k_scale(key)` multiplies those of a key.
+  /// Q.K^T from kHeads rows of q (dtype or fp32); k_scale(key) multiplies the scores of a key.
   template <class S, class Scale>
-  __device__ __forceinline__ void score(const S* q_rows, float scale, const AddedScores<P, kHeads>& added,
-                                        Scale k_scale) {
+  __device__ __forceinline__ void compute_scores(const S* q_rows, float scale,
+                                                 const ScoreBiasTerm<P, kHeads>& bias, Scale k_scale) {
     float q[kHeads][kPerLane * kX] = {};
 #pragma unroll
     for (int h = 0; h < kHeads; ++h)
@@ -72,13 +75,13 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
 #pragma unroll
           for (int i = 0; i < kX; ++i) q[h][j * kX + i] = x[i] * scale;
         }
-    for (int strip = 0; strip < keys; strip += kGroups) {  // whole warps: lanes of a warp reduce together
-      const int key = min_of(strip + group, keys - 1);
+    for (int tile = 0; tile < keys; tile += kGroups) {  // all lanes of a warp reduce together
+      const int key = min_of(tile + group, keys - 1);
       float sum[kHeads] = {};
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) {
-          const auto x = to_float(piece(k, key, j));
+          const auto x = to_float(vector(k, key, j));
 #pragma unroll
           for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -86,16 +89,15 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
         }
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
-        const float s = warp_reduce<Sum, kLanes>(sum[h]);
-        if (part == 0 && strip + group < keys)
-          scores[h * keys + key] = added(s * k_scale(key), h, first + key);
+        const float s = warp_reduce<Sum, kThreadsPerKey>(sum[h]);
+        if (part == 0 && tile + group < keys) scores[h * keys + key] = bias(s * k_scale(key), h, first + key);
       }
     }
   }
 
-  /// Scores become weights, times `v_scale(key)`; leaves the softmax state of each head. A warp per head.
+  /// Softmax: scores become weights, times v_scale(key); returns the state of each head. A warp per head.
   template <class Scale>
-  __device__ __forceinline__ void weigh(SoftmaxState* states, Scale v_scale) {
+  __device__ __forceinline__ void softmax(SoftmaxState* states, Scale v_scale) {
     for (int h = threadIdx.x / 32; h < kHeads; h += kWarps) {
       float* row = scores + h * keys;
       SoftmaxState state = SoftmaxState::none();
@@ -111,23 +113,23 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
     }
   }
 
-  /// The sums over V, element by element, to put(element of the heads' rows, value).
+  /// P.V: calls put(element of the heads' rows, value) for each element.
   template <class Put>
-  __device__ __forceinline__ void sum_values(Put put) const {
-    ValueSums<C, kHeadDim, kBlock, kLanes, kHeads> of_values;
+  __device__ __forceinline__ void compute_pv(Put put) const {
+    ValueSums<C, kHeadDim, kBlock, kThreadsPerKey, kHeads> sums_of_v;
     for (int key = group; key < keys; key += kGroups) {
       float weight[kHeads];
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) weight[h] = scores[h * keys + key];
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
-        if (has(j)) of_values.add(j, piece(v, key, j), weight);
+        if (has(j)) sums_of_v.add(j, vector(v, key, j), weight);
     }
-    of_values.merge(sums, put);
+    sums_of_v.merge(sums, put);
   }
 };
 
-template <class P, int kBlock, int kLanes, int kHeads>
+template <class P, int kBlock, int kThreadsPerKey, int kHeads>
 __global__ void __launch_bounds__(kBlock) attention_decode_short_context(AttentionDecodeArgs args) {
   constexpr int kHeadDim = P::kHeadDim;
   static_assert(P::kGroup % kHeads == 0);
@@ -138,45 +140,45 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
   const int first_head = blockIdx.x * kHeads, b = blockIdx.y, length = args.lengths[b];
   const Output<P> out(args, b, first_head);
   if (length == 0) {
-    out.template put_nothing<kHeads, kBlock>();
+    out.template put_empty<kHeads, kBlock>();
     return;
   }
   const int first = P::first_key(length), keys = length - first;
   const KvCache<P> cache(args, b, first_head / P::kGroup);
-  const AddedScores<P, kHeads> added(args, b, first_head, length);
+  const ScoreBiasTerm<P, kHeads> bias(args, b, first_head, length);
   const float scale = args.scale * kLog2e * cache.head_k_scale();
-  ShortContext<P, kBlock, kLanes, kHeads> context(shared, first, keys);
-  context.copy(cache, keys - P::kAppend);
+  ShortContext<P, kBlock, kThreadsPerKey, kHeads> context(shared, first, keys);
+  context.issue_loads(cache, keys - P::kAppend);
   if constexpr (P::kAppend) {
-    __shared__ __align__(64) NewRows<kHeads, kHeadDim> fresh;
-    make_new_rows<P, kHeads, kBlock>(args, cache, b, first_head, length - 1, fresh);
+    __shared__ __align__(64) NewRows<kHeads, kHeadDim> new_rows;
+    make_new_rows<P, kHeads, kBlock>(args, cache, b, first_head, length - 1, new_rows);
     __syncthreads();
-    if (first_head % P::kGroup == 0) write_new_row<kBlock>(cache, length - 1, fresh);
-    context.put_last(fresh);
+    if (first_head % P::kGroup == 0) write_new_row<kBlock>(cache, length - 1, new_rows);
+    context.put_new_key(new_rows);
     copy_async_wait<1>();
     __syncthreads();
-    const auto of = [&](int which, int key) {
+    const auto scale_of = [&](int which, int key) {
       if (!P::kRowScales) return 1.0f;
-      if (key == keys - 1) return fresh.scales[which];
+      if (key == keys - 1) return new_rows.scales[which];
       return which == 0 ? cache.k_scale(cache.row(first + key)) : cache.v_scale(cache.row(first + key));
     };
-    context.score(&fresh.q[0][0], scale, added, [&](int key) { return of(0, key); });
+    context.compute_scores(&new_rows.q[0][0], scale, bias, [&](int key) { return scale_of(0, key); });
     __syncthreads();
-    context.weigh(states, [&](int key) { return of(1, key); });
+    context.softmax(states, [&](int key) { return scale_of(1, key); });
   } else {
     copy_async_wait<1>();
     __syncthreads();
-    context.score(static_cast<const typename P::T*>(args.q) +
-                      (static_cast<long long>(b) * P::kQHeads + first_head) * kHeadDim,
-                  scale, added,
-                  [&](int key) { return P::kRowScales ? cache.k_scale(cache.row(first + key)) : 1.0f; });
+    context.compute_scores(
+        static_cast<const typename P::T*>(args.q) +
+            (static_cast<long long>(b) * P::kQHeads + first_head) * kHeadDim,
+        scale, bias, [&](int key) { return P::kRowScales ? cache.k_scale(cache.row(first + key)) : 1.0f; });
     __syncthreads();
-    context.weigh(states,
-                  [&](int key) { return P::kRowScales ? cache.v_scale(cache.row(first + key)) : 1.0f; });
+    context.softmax(states,
+                    [&](int key) { return P::kRowScales ? cache.v_scale(cache.row(first + key)) : 1.0f; });
   }
   copy_async_wait<0>();
   __syncthreads();
-  context.sum_values([&](int item, float value) {
+  context.compute_pv([&](int item, float value) {
     out.put(item / kHeadDim, item % kHeadDim, value, states[item / kHeadDim]);
   });
 }

@@ -24,8 +24,8 @@
 #include "harness/measure/statistics.h"
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 177  // constants of the kernels that nothing reads
-#include "kernels/attention_decode/mma_ring.cu"
-#include "kernels/attention_decode/split_ring.cu"
+#include "kernels/attention_decode/mma_pipelined.cu"
+#include "kernels/attention_decode/pipelined.cu"
 #include "kernels/support/fill.cu"
 #include "kernels/support/stream.cu"
 #pragma nv_diagnostic pop
@@ -59,7 +59,7 @@ __device__ __forceinline__ unsigned multiprocessor() {
   return id;
 }
 
-/// The rings of mma_ring.cu and split_ring.cu: slice blockIdx.y of K and V, range blockIdx.x of its chunks.
+/// The rings of mma_pipelined.cu and pipelined.cu: slice blockIdx.y of K and V, range blockIdx.x of its chunks.
 template <bool kQueue>
 __global__ void ring_stream(RingArgs args) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -186,7 +186,7 @@ unsigned multiprocessors_of_device() {
 /// One row of decode attention, bf16, and its winner.
 struct Row {
   const char* variant;
-  int batch, q_heads, kv_heads, context, splits, warps, keys, stages, under_way, ahead;
+  int batch, q_heads, kv_heads, context, splits, warps, keys, stages, loads_in_flight, ahead;
   void (*kernel)(AttentionDecodeArgs) = nullptr;
   dim3 kernel_grid = {};
   int kernel_threads = 0;
@@ -200,31 +200,31 @@ struct Row {
   int chunks() const { return batch * kv_heads * context / keys; }
   std::size_t ring_bytes() const { return warps * stages * (2ull * chunk_bytes() + sizeof(BulkBarrier)); }
 };
-/// With mma_ring, or else split_ring.
-template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages,
-          int kUnderWay, int kAhead, int kCombine = kMergeLastBlock>
+/// With mma_pipelined, or else pipelined.
+template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kTileKv, int kStages,
+          int kLoadsInFlight, int kL2Prefetch, Combine kCombine = Combine::last_block>
 Row tuned(int batch, int context) {
   using P = DecodeProblem<bf16, kQHeads, kKvHeads, kHeadDim>;
-  Row row{kMma ? "mma_ring" : "split_ring",
+  Row row{kMma ? "mma_pipelined" : "pipelined",
           batch,
           kQHeads,
           kKvHeads,
           context,
           kSplits,
           kWarps,
-          kKeys,
+          kTileKv,
           kStages,
-          kUnderWay,
-          kAhead};
-  using Merge = RingMerge<P, kWarps, P::kGroup, kSplits, kCombine>;
+          kLoadsInFlight,
+          kL2Prefetch};
+  using Merge = BlockCombine<P, kWarps, P::kGroup, kSplits, kCombine>;
   if constexpr (kMma) {
-    row.kernel = attention_decode_mma_ring<P, kWarps, kKeys, kStages, kUnderWay, kAhead, kSplits, kCombine>;
+    row.kernel = attention_decode_mma_pipelined<P, kWarps, kTileKv, kStages, kLoadsInFlight, kL2Prefetch, kSplits, static_cast<int>(kCombine)>;
     row.kernel_grid = dim3(multiprocessors_of_device());
     row.kernel_threads = 32 * kWarps + 32;
-    row.kernel_shared = FedRings<P, kKeys, kWarps, kStages, kUnderWay, kAhead, kSplits>::kEnd + sizeof(Merge);
+    row.kernel_shared = KvPipeline<P, kTileKv, kWarps, kStages, kLoadsInFlight, kL2Prefetch, kSplits>::kEnd + sizeof(Merge);
   } else {
-    static_assert(kUnderWay == kStages);
-    row.kernel = attention_decode_split_ring<P, P::kGroup, kWarps, kKeys, kStages, kAhead, kSplits, kCombine>;
+    static_assert(kLoadsInFlight == kStages);
+    row.kernel = attention_decode_pipelined<P, P::kGroup, kWarps, kTileKv, kStages, kL2Prefetch, kSplits, static_cast<int>(kCombine)>;
     row.kernel_grid = dim3(kSplits, kKvHeads, batch);
     row.kernel_threads = 32 * kWarps;
     row.kernel_shared = std::max(row.ring_bytes(), sizeof(Merge)) + 128;
@@ -251,7 +251,7 @@ struct Inputs {
 /// A way to read a row: `enqueue(stream, number, set)` is launch `number` of a sample.
 struct Way {
   const char* what;
-  int under_way;  // chunks of a ring
+  int loads_in_flight;  // chunks of a ring
   dim3 grid;
   bool leaves_visits;
   std::function<void(cudaStream_t, int, int)> enqueue;
@@ -280,7 +280,7 @@ Way queue(const Row& row, const Inputs& in, dim3 grid) {
   return rings(row, in, "queue", grid, row.stages, true);
 }
 Way kernel(const Row& row, const Inputs& in) {
-  return {"kernel", row.under_way, row.kernel_grid, false, [=, &in](cudaStream_t stream, int, int set) {
+  return {"kernel", row.loads_in_flight, row.kernel_grid, false, [=, &in](cudaStream_t stream, int, int set) {
             launch(row.kernel,
                    AttentionDecodeArgs{.q = in.q.get(),
                                        .k_cache = in.k_of(set),
@@ -374,7 +374,7 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
   };
   std::vector<Entrant> entrants;
   for (Way& way :
-       std::vector<Way>{ranges(row, in, row.stages), ranges(row, in, row.under_way),
+       std::vector<Way>{ranges(row, in, row.stages), ranges(row, in, row.loads_in_flight),
                         queue(row, in, dim3(16, 8)), queue(row, in, dim3(33, 4)), kernel(row, in)}) {
     std::array<Replay, 2> replays{record(way, launches, 0, stream), record(way, launches, 1, stream)};
     entrants.push_back({std::move(way), std::move(replays), {}, {}});
@@ -401,7 +401,7 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
     const long long bytes = 2ll * row.chunks() * row.chunk_bytes();
     std::printf("%s,%s,%s,%d,%lld,%u,%d,%d,%d,%d,%.2f,%.2f,%.2f,%.0f,%.4f", row.name().c_str(), row.variant,
                 e.way.what, launches, bytes, e.way.grid.x * e.way.grid.y * e.way.grid.z, row.warps,
-                row.chunk_bytes(), row.stages, e.way.under_way, us, low, high,
+                row.chunk_bytes(), row.stages, e.way.loads_in_flight, us, low, high,
                 static_cast<double>(bytes) / us / 1000, us / median(entrants[0].us));
     if (launches == 1 && e.way.leaves_visits)  // in a chain launches overlap
       std::printf(",%.1f,%.1f,%.1f\n", median(e.done[0]), median(e.done[1]), median(e.done[2]));
@@ -412,8 +412,8 @@ void measure(const Row& row, const Inputs& in, int launches, Timer& timer, cudaS
 
 int run() {
   const Row rows[] = {tuned<true, 64, 8, 16, 4, 32, 3, 1, 1>(1, 131072),
-                      tuned<true, 32, 8, 16, 4, 32, 3, 1, 1, kMergePosted>(1, 32768),
-                      tuned<false, 32, 32, 4, 8, 16, 3, 3, 0, kMergePosted>(1, 16384),
+                      tuned<true, 32, 8, 16, 4, 32, 3, 1, 1, Combine::ll>(1, 32768),
+                      tuned<false, 32, 32, 4, 8, 16, 3, 3, 0, Combine::ll>(1, 16384),
                       tuned<true, 32, 32, 1, 4, 32, 3, 1, 1>(32, 2048),
                       tuned<true, 32, 8, 1, 4, 32, 3, 1, 1>(64, 4096)};
   const Inputs in;
@@ -421,7 +421,7 @@ int run() {
   Timer timer(stream.get());
   CHECKED(cudaDeviceSynchronize());
   std::puts(
-      "row,variant,what,launches,bytes,blocks,warps,chunk_bytes,stages,under_way,time_us,ci_low_us,ci_high_"
+      "row,variant,what,launches,bytes,blocks,warps,chunk_bytes,stages,loads_in_flight,time_us,ci_low_us,ci_high_"
       "us,gb_per_s,"
       "over_ranges,first_sm_done_us,median_sm_done_us,last_sm_done_us");
   for (const Row& row : rows)

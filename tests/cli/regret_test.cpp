@@ -27,7 +27,7 @@ class RegretCommand : public ::testing::Test {
                                   {"arch", "sm_90a"},
                                   {"op", "attention_decode"},
                                   {"problem", decode_problem(16, 2048).key()},
-                                  {"variant", "mma_ring"},
+                                  {"variant", "mma_pipelined"},
                                   {"config", config.str()},
                                   {"detail", detail},
                                   {"time_us", fmt::format("{}", us)}});
@@ -42,7 +42,7 @@ class RegretCommand : public ::testing::Test {
 TEST_F(RegretCommand, HoldsTheChoiceAgainstTheBest) {
   const auto near = regret({row(ring(1), 102), row(ring(2), 100)});
   EXPECT_EQ(near.code, 0) << near.text;
-  EXPECT_NE(near.text.find("predicted   102.000 us  mma_ring " + ring(1).str()), std::string::npos)
+  EXPECT_NE(near.text.find("predicted   102.000 us  mma_pipelined " + ring(1).str()), std::string::npos)
       << near.text;
   EXPECT_NE(near.text.find("1 problems, mean regret 2.00 % (at most 3 %), worst 2.00 % (at most 8 %): met"),
             std::string::npos)

@@ -174,6 +174,31 @@ TEST(ParseConfig, TakesAnyOrderAndLabels) {
   EXPECT_EQ(parse_config(Variant{.name = "plain"}, "").str(), "");
 }
 
+/// Variants share the labels of a choice, and each offers a part of them.
+TEST(ParseConfig, TakesOnlyLabelsThatTheVariantOffers) {
+  const Variant variant{.name = "v",
+                        .parameters = {{"combine", {1, 3}, "", {"kernel", "last_block", "cluster", "ll"}}}};
+  EXPECT_EQ(parse_config(variant, "combine=ll")["combine"], 3);
+  EXPECT_EQ(parse_config(variant, "combine=1").str(), "combine=last_block");
+  for (const char* text : {"cluster", "2", "4"})
+    EXPECT_EQ(error_of([&] { parse_config(variant, std::string("combine=") + text); }),
+              std::string("parameter 'combine' of variant 'v' is '") + text +
+                  "'; it must be one of last_block, ll");
+}
+
+TEST(Space, RegistersOfAllResidentThreadsFit) {
+  Variant variant{.name = "v", .parameters = {{"threads", {256, 512, 1024}}}};
+  variant.resources = [](const Problem&, const Config& c) {
+    return LaunchResources{.registers = 128, .threads_per_sm = c["threads"]};
+  };
+  DeviceFacts device = facts();
+  device.registers_per_sm = 65536;
+  const Space space(variant, kProblem, device);
+  EXPECT_EQ(space.configs().size(), 2u);
+  EXPECT_EQ(space.broken_constraint({{"threads", 1024}}),
+            "needs 128 registers for each of 1024 threads, an SM has 65536");
+}
+
 TEST(ParseConfig, ErrorsAreOneSentence) {
   const auto error = [](const char* text) { return error_of([&] { parse_config(kVariant, text); }); };
   EXPECT_EQ(error("block=1,vec=1"), "variant 'tiled' needs parameter 'layout'");

@@ -1,4 +1,4 @@
-// The features of attention_decode: each alone, random combinations, and what no reference can tell.
+// The features of attention_decode: each alone, random combinations, and properties beyond the reference.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "harness/device/device.h"
 #include "harness/tune/schedule.h"
 #include "harness/verify/tensor_set.h"
+#include "kernels/attention_decode/args.h"
 #include "tests/attention_dims.h"
 #include "tests/support.h"
 
@@ -33,8 +34,8 @@ std::optional<Problem> legal(Dims dims, const Dims& more, DType dtype) {
   }
 }
 
-/// One configuration of each variant that admits the first problem, on all problems that admit it and need no
-/// other kernels: compiling is what such tests take their time for.
+/// One configuration of each variant that accepts the first problem, on all problems that accept it and need
+/// the same kernels: compilation dominates the time of such tests.
 std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const DeviceFacts& facts,
                                       std::mt19937& random) {
   std::vector<ChosenConfig> chosen;
@@ -53,8 +54,8 @@ std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const D
   return chosen;
 }
 
-/// A set of features with bf16, on three sizes. Heads of 128 elements: rows of 8-bit codes, too, are whole
-/// lines of 128 bytes, as some variants want them.
+/// A set of features with bf16, on three sizes. Heads have 128 elements, so that rows of 8-bit codes are
+/// whole 128-byte lines too, which some variants require.
 std::vector<ChosenConfig> feature_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const auto& [batch, context] : {std::pair(5, 150), {1, 160}, {3, 129}}) {
@@ -94,46 +95,45 @@ const Sets kAlone = {{kInt8},         {kFp8},
                      {kAlibi},        {kAdditive},
                      {kLse},          {kSmooth},
                      {kQuantize},     {kDeterministic}};
-// What features share: the row of a key, its scale, and the layout of K.
-const Sets kTogether = {{kInt8, kDsx},
-                        {kPages, kDsx},
-                        {kPages, kInt8, kToken},
-                        {kPages, kWindow},
-                        {kAppend, kInt8},
-                        {kAppend, kBias, kInt8, kToken},
-                        {kAppend, kFp8, kToken},
-                        {kAppend, kPages, kInt8, kToken, kDsx},
-                        {kAppend, kWindow, kAlibi},
-                        {kAppend, kAdditive, kLse},
-                        {kWindow, kAdditive, kLse, kQuantize}};
+// Features that interact: they share the row of a key, its scale, or the layout of K.
+const Sets kInteracting = {{kInt8, kDsx},
+                           {kPages, kDsx},
+                           {kPages, kInt8, kToken},
+                           {kPages, kWindow},
+                           {kAppend, kInt8},
+                           {kAppend, kBias, kInt8, kToken},
+                           {kAppend, kFp8, kToken},
+                           {kAppend, kPages, kInt8, kToken, kDsx},
+                           {kAppend, kWindow, kAlibi},
+                           {kAppend, kAdditive, kLse},
+                           {kWindow, kAdditive, kLse, kQuantize}};
 INSTANTIATE_TEST_SUITE_P(Alone, DecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuDecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
-INSTANTIATE_TEST_SUITE_P(Together, DecodeFeature, ::testing::ValuesIn(kTogether), shape_name);
-INSTANTIATE_TEST_SUITE_P(Together, DecodeFeaturesCompile, ::testing::ValuesIn(kTogether), shape_name);
-INSTANTIATE_TEST_SUITE_P(Together, GpuDecodeFeature, ::testing::ValuesIn(kTogether), shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, DecodeFeature, ::testing::ValuesIn(kInteracting), shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, DecodeFeaturesCompile, ::testing::ValuesIn(kInteracting), shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, GpuDecodeFeature, ::testing::ValuesIn(kInteracting), shape_name);
 
-/// The variants that give a whole group of heads to the tensor cores, which take all features but one.
-OpEntry groups_on_tensor_cores() {
+/// The variants with packed GQA on tensor cores, which support all features but one.
+OpEntry packed_gqa_variants() {
   OpEntry entry = decode();
   std::erase_if(entry.variants,
-                [](const Variant& v) { return v.name != "mma_ring" && v.name != "mma_direct"; });
+                [](const Variant& v) { return v.name != "mma_pipelined" && v.name != "mma_direct"; });
   return entry;
 }
-const Sets kOfGroups = {{kAppend, kBias, kInt8, kToken, kPages},
-                        {kAppend, kFp8, kWindow, kAlibi, kLse},
-                        {kAppend, kBias, kAdditive, kSmooth},
-                        {kFp8, kToken, kAdditive, kQuantize}};
-class DecodeGroupsCompile : public ::testing::TestWithParam<Dims> {};
-TEST_P(DecodeGroupsCompile, OnTensorCores) {
+const Sets kPackedGqa = {{kAppend, kBias, kInt8, kToken, kPages},
+                         {kAppend, kFp8, kWindow, kAlibi, kLse},
+                         {kAppend, kBias, kAdditive, kSmooth},
+                         {kFp8, kToken, kAdditive, kQuantize}};
+class DecodePackedGqaCompiles : public ::testing::TestWithParam<Dims> {};
+TEST_P(DecodePackedGqaCompiles, OnTensorCores) {
   const DType dtypes[] = {DType::fp16, DType::bf16};
   for (const int q_heads : {8, 24})
-    check_compiles(groups_on_tensor_cores(), dims(5, q_heads, 2, 128, 150, GetParam()), dtypes, 2);
+    check_compiles(packed_gqa_variants(), dims(5, q_heads, 2, 128, 150, GetParam()), dtypes, 2);
 }
-INSTANTIATE_TEST_SUITE_P(Together, DecodeGroupsCompile, ::testing::ValuesIn(kOfGroups), shape_name);
-INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kOfGroups), shape_name);
+INSTANTIATE_TEST_SUITE_P(Together, DecodePackedGqaCompiles, ::testing::ValuesIn(kPackedGqa), shape_name);
+INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kPackedGqa), shape_name);
 
-/// So that the tests of kernels do not pass without any. What is missing here is in the table of
-/// docs/tuning-notes.md.
+/// Guards against kernel tests that pass because no variant runs.
 TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   const auto takes_all = [](const std::string& name, const Dims& features, const char* arch) {
     const Problem problem = decode().op.problem(dims(5, 8, 2, 128, 150, features), DType::bf16);
@@ -145,47 +145,47 @@ TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   alone.insert(alone.end(), {{kDsx}, {kAppend}, {kAppend, kBias}});
   for (const Dims& features : alone)
     for (const char* name :
-         {"naive", "vectorized", "split_seq", "split_keys", "short_context", "mma_direct", "mma_ring"}) {
+         {"naive", "vectorized", "split_kv", "fixed_split", "short_context", "mma_direct", "mma_pipelined"}) {
       const std::string variant = name;
       if (variant == "naive" && features[0] == kAppend) continue;
       if (variant.starts_with("mma") && features[0] == kDsx) continue;
       const bool pairs = variant == "mma_direct" && features[0] == kFp8;  // of fp8 to fp16: sm_89
-      if (variant != "mma_ring" && !pairs) takes_all(variant, features, "sm_80");
+      if (variant != "mma_pipelined" && !pairs) takes_all(variant, features, "sm_80");
       takes_all(variant, features, "sm_90a");
     }
-  for (const Dims& features : kOfGroups)
-    for (const char* name : {"mma_direct", "mma_ring"}) takes_all(name, features, "sm_90a");
-  for (const char* arch : {"sm_80", "sm_90a"}) takes_all("split_keys", {kDeterministic}, arch);
+  for (const Dims& features : kPackedGqa)
+    for (const char* name : {"mma_direct", "mma_pipelined"}) takes_all(name, features, "sm_90a");
+  for (const char* arch : {"sm_80", "sm_90a"}) takes_all("fixed_split", {kDeterministic}, arch);
 }
 
-/// Rings that go round several times, and strips that are not whole.
+/// cp.async pipelines that wrap around several times, and partial tiles.
 const Sets kLong = {{kPages, kWindow}, {kAppend, kInt8, kToken}, {kAppend, kBias, kAlibi}, {kFp8, kDsx}};
-std::vector<ChosenConfig> ring_cases(const Dims& features, const DeviceFacts& facts) {
+std::vector<ChosenConfig> pipeline_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<ChosenConfig> chosen;
-  const std::vector<std::string> rings = {"stages > 1", "block <= 128", "splits <= 2"};
+  const std::vector<std::string> pipelined = {"stages > 1", "block <= 128", "splits <= 2"};
   for (const DType dtype : kFloats) {
     Dims d = dims(2, 8, 4, 128, 1601, features);
     d.push_back({"uneven", "yes"});
     const Problem problem = decode().op.problem(d, dtype);
-    const Variant& variant = decode().variant("split_seq");
+    const Variant& variant = decode().variant("split_kv");
     if (!takes(variant, dtype)) continue;
-    for (const Config& config : spread(Space(variant, problem, facts, {}, rings).configs(), 2))
+    for (const Config& config : spread(Space(variant, problem, facts, {}, pipelined).configs(), 2))
       chosen.push_back({&variant, problem, config});
   }
   return chosen;
 }
-class GpuDecodeLaneRings : public ::testing::TestWithParam<Dims> {};
-TEST_P(GpuDecodeLaneRings, MatchTheReference) {
-  check_on_gpu(decode(), [](const DeviceFacts& facts) { return ring_cases(GetParam(), facts); });
+class GpuDecodeCpAsync : public ::testing::TestWithParam<Dims> {};
+TEST_P(GpuDecodeCpAsync, MatchTheReference) {
+  check_on_gpu(decode(), [](const DeviceFacts& facts) { return pipeline_cases(GetParam(), facts); });
 }
-INSTANTIATE_TEST_SUITE_P(Long, GpuDecodeLaneRings, ::testing::ValuesIn(kLong), shape_name);
-TEST(DecodeFeatures, LaneRingsAreTested) {
+INSTANTIATE_TEST_SUITE_P(Long, GpuDecodeCpAsync, ::testing::ValuesIn(kLong), shape_name);
+TEST(DecodeFeatures, CpAsyncPipelinesAreTested) {
   for (const Dims& features : kLong)
     for (const char* arch : {"sm_80", "sm_90a"})
-      EXPECT_EQ(ring_cases(features, known_device(arch)).size(), 6u) << arch << ' ' << features[0].second;
+      EXPECT_EQ(pipeline_cases(features, known_device(arch)).size(), 6u) << arch << ' ' << features[0].second;
 }
 
-/// Draws what kernels are specialised for, then sizes that they take at run time.
+/// Draws dims that kernels are compiled for, then sizes that they read at run time.
 class Draw {
  public:
   explicit Draw(unsigned seed) : random(seed) {}
@@ -222,7 +222,8 @@ class Draw {
   std::mt19937 random;
 };
 
-/// Random features, with a configuration of each variant, on so many sizes; none where no variant takes any.
+/// Random features with a configuration of each variant, on `sizes` sizes; empty where no variant accepts
+/// any.
 std::vector<ChosenConfig> random_cases(unsigned seed, const DeviceFacts& facts,
                                        const std::vector<int>& head_dims, int sizes) {
   Draw draw(seed);
@@ -257,7 +258,7 @@ TEST_P(GpuDecodeCombinations, CudaVariantsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Random, DecodeCombinations, ::testing::Range(0u, 20u));
 INSTANTIATE_TEST_SUITE_P(Random, GpuDecodeCombinations, ::testing::Range(0u, kGpuSeeds));
 
-/// Biases of -inf: all keys of the first sequence's heads, and every third key of the others'.
+/// A bias of -inf for all keys of the first sequence and for every third key of the others.
 OpEntry masked() {
   return with_input(decode(), "score_bias", [](const Problem& p, std::int64_t i) {
     const std::int64_t first = p["q_heads"] * ceil_div(p["context"], 16) * 16;
@@ -279,7 +280,7 @@ TEST(GpuDecodeFeatures, BiasMayMaskEveryKey) {
     });
 }
 
-/// Problems whose first sequence is the same, with every configuration that a device has for them.
+/// Problems with the same first sequence, with every configuration of a device.
 std::vector<ChosenConfig> deterministic_cases(const Dims& features, DType dtype, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const int batch : {1, 3, 8}) {
@@ -318,8 +319,7 @@ std::vector<std::byte> first_sequence(Device& device, const ChosenConfig& c) {
   return bytes;
 }
 
-/// A deterministic result hangs neither on the batch nor on the configuration, nor on room in the cache that
-/// its sequence does not use.
+/// A deterministic result is the same for every batch size, configuration and cache capacity.
 void check_deterministic(Device& device, std::span<const ChosenConfig> cases) {
   if (cases.empty() && std::getenv("WARPTUNE_TEST_VARIANT"))
     GTEST_SKIP() << "the variant has no deterministic mode";
@@ -333,12 +333,12 @@ const Sets kDeterministicFeatures = {
 
 class DecodeDeterminism : public ::testing::TestWithParam<Dims> {};
 class GpuDecodeDeterminism : public ::testing::TestWithParam<Dims> {};
-TEST_P(DecodeDeterminism, HostBitsHangNotOnTheBatch) {
+TEST_P(DecodeDeterminism, HostIsBitwiseReproducible) {
   const auto device = open_device("host");
   for (const DType dtype : kFloats)
     check_deterministic(*device, deterministic_cases(GetParam(), dtype, device->facts()));
 }
-TEST_P(GpuDecodeDeterminism, BitsHangNotOnTheBatch) {
+TEST_P(GpuDecodeDeterminism, IsBitwiseReproducible) {
   for (const DType dtype : kFloats)
     check_on_gpu([&](const DeviceFacts& facts) { return deterministic_cases(GetParam(), dtype, facts); },
                  check_deterministic);
@@ -346,7 +346,7 @@ TEST_P(GpuDecodeDeterminism, BitsHangNotOnTheBatch) {
 INSTANTIATE_TEST_SUITE_P(All, DecodeDeterminism, ::testing::ValuesIn(kDeterministicFeatures), shape_name);
 INSTANTIATE_TEST_SUITE_P(All, GpuDecodeDeterminism, ::testing::ValuesIn(kDeterministicFeatures), shape_name);
 
-/// Many cases on few kernels: on a machine with a GPU, compiling is what these tests would wait for.
+/// Many cases on few kernels: compilation dominates the time of GPU tests.
 TEST(DecodeFeatures, GpuTestsHaveManyCasesAndFewKernels) {
   if (std::getenv("WARPTUNE_TEST_VARIANT")) GTEST_SKIP() << "of one variant there are fewer";
   const DeviceFacts facts = known_device("sm_90a");
@@ -358,14 +358,22 @@ TEST(DecodeFeatures, GpuTestsHaveManyCasesAndFewKernels) {
   };
   for (unsigned seed = 0; seed < kGpuSeeds; ++seed) count(gpu_cases(seed, facts));
   EXPECT_GE(cases, 2000u);
-  for (const Sets& sets : {kAlone, kTogether, kOfGroups})
+  for (const Sets& sets : {kAlone, kInteracting, kPackedGqa})
     for (const Dims& features : sets) count(feature_cases(features, facts));
   for (const Dims& features : kDeterministicFeatures)
     for (const DType dtype : kFloats) count(deterministic_cases(features, dtype, facts));
-  for (const Dims& features : kLong) count(ring_cases(features, facts));
+  for (const Dims& features : kLong) count(pipeline_cases(features, facts));
   EXPECT_LT(kernels.size(), 500u);
   RecordProperty("cases", static_cast<int>(cases));
   RecordProperty("kernels", static_cast<int>(kernels.size()));
+}
+
+TEST(DecodeVariants, OfferOnlyTheCombinesThatTheyRun) {
+  const std::string config =
+      "splits=8,warps=4,tile_kv=32,stages=2,loads_in_flight=1,l2_prefetch=0,pdl=1,combine=";
+  const Variant& variant = decode().variant("mma_pipelined");
+  EXPECT_EQ(parse_config(variant, config + "ll")["combine"], static_cast<std::int64_t>(Combine::ll));
+  EXPECT_THROW(parse_config(variant, config + "cluster"), InputError);
 }
 
 std::string error_of(const Dims& d) {
@@ -384,7 +392,7 @@ TEST(DecodeOp, ContradictionsAreOneSentence) {
             "attention_decode: k_layout=dsx needs heads of whole 16 bytes, not 24 x int8");
   EXPECT_EQ(error_of(dims(1, 2, 2, 24, 1, {kDsx})), "no error");
 }
-TEST(DecodeOp, FeaturesAtTheirDefaultsGoUnsaid) {
+TEST(DecodeOp, TheKeyOmitsFeaturesAtTheirDefaults) {
   EXPECT_EQ(decode().op.problem(dims(1, 2, 2, 64, 16, {{"window", "0"}, {"lse", "no"}}), DType::bf16).key(),
             "attention_decode[batch=1,q_heads=2,kv_heads=2,head_dim=64,context=16,uneven=no,k_layout=sd,"
             "append=no,bias=no,dtype=bf16]");

@@ -47,8 +47,8 @@ const auto kAppends = ::testing::Values(
     dims(1, 4, 2, 64, 1, {kAppend}), dims(2, 4, 2, 64, 17, {kAppend, kBias}),
     dims(5, 4, 1, 128, 300, {kAppend, kBias, kUneven}), dims(4, 8, 1, 80, 65, {kAppend, kUneven, kDsx}),
     dims(1, 7, 1, 96, 129, {kAppend, kBias, kDsx}), dims(1, 2, 2, 256, 1000, {kAppend}));
-// More heads, or splits of them, than a GPU has multiprocessors: blocks that stay draw tickets.
-const auto kManyShares =
+// More work tiles than a GPU has SMs: persistent blocks fetch from the dynamic tile scheduler.
+const auto kManyWorkTiles =
     ::testing::Values(dims(90, 4, 2, 64, 130, {kUneven}), dims(150, 2, 1, 128, 70, {kUneven}),
                       dims(80, 4, 2, 128, 40, {kAppend, kBias, kUneven}));
 // Rows that are not whole 16 bytes: only the scalar variants take them.
@@ -61,7 +61,7 @@ WARPTUNE_SHAPES(Contexts);
 WARPTUNE_SHAPES(HeadDims);
 WARPTUNE_SHAPES(Groups);
 WARPTUNE_SHAPES(UnevenLengths);
-WARPTUNE_SHAPES(ManyShares);
+WARPTUNE_SHAPES(ManyWorkTiles);
 WARPTUNE_SHAPES(Layouts);
 WARPTUNE_SHAPES(Appends);
 WARPTUNE_SHAPES(OddHeads);
@@ -115,7 +115,7 @@ TEST(GpuAttentionDecodeBugs, ScoresMayAllBeFarBelowZero) {
 TEST(GpuAttentionDecodeBugs, ScoresKeepFp32) { check_cuda_variants(close_scores(), kShort, kFloats); }
 TEST(GpuAttentionDecodeBugs, NothingIsAddedToTheSum) { check_cuda_variants(exact(), kOneKey, kFp32); }
 TEST(GpuAttentionDecodeBugs, AppendWritesOneRow) { check_cuda_variants(rest_kept(), kPartAppended, kFloats); }
-TEST(GpuAttentionDecodeBugs, AppendWritesOneRowOfTheSplitLayout) {
+TEST(GpuAttentionDecodeBugs, AppendWritesOneRowOfTheDsxLayout) {
   check_cuda_variants(rest_kept(), kPartAppendedDsx, kFloats);
 }
 TEST(GpuAttentionDecodeBugs, CachesMayHoldMoreThan2To31Elements) {
@@ -126,8 +126,8 @@ TEST(GpuAttentionDecodeBugs, CachesMayHoldMoreThan2To31Elements) {
   check_cuda_variants("attention_decode", dims(70, 32, 32, 128, 8192, {kAppend}), dtypes, 2);
 }
 
-/// The variants that give values other lanes than keys, with all configurations that do so.
-OpEntry own_lanes_for_values() {
+/// Variants with threads_per_value, and only configurations where it differs from threads_per_key.
+OpEntry separate_value_threads() {
   OpEntry entry = find_op("attention_decode");
   std::erase_if(entry.variants, [](const Variant& v) {
     return std::ranges::find(v.parameters, "threads_per_value", &Parameter::name) == v.parameters.end();
@@ -135,18 +135,18 @@ OpEntry own_lanes_for_values() {
   for (Variant& v : entry.variants) v.constraints.push_back("threads_per_value != threads_per_key");
   return entry;
 }
-// Both layouts of K, several heads per block, lanes without a piece (80 and 96), one and two pieces per lane,
-// uneven lengths, the appended key, and sequences shorter and longer than a warp's strip.
-const auto kOwnLanes = ::testing::Values(
+// Both layouts of K, several heads per block, lanes without a vector (80 and 96), one and two vectors per
+// lane, uneven lengths, the appended key, and sequences shorter and longer than a warp's tile.
+const auto kSeparateValueThreads = ::testing::Values(
     dims(9, 8, 2, 128, 301, {kUneven}), dims(1, 4, 4, 64, 1000), dims(1, 8, 1, 256, 77),
     dims(9, 4, 2, 128, 301, {kUneven, kDsx}), dims(2, 4, 2, 80, 150, {kDsx}), dims(2, 6, 2, 96, 150, {kDsx}),
     dims(1, 2, 2, 64, 1, {kDsx}), dims(6, 8, 2, 128, 200, {kAppend, kBias, kUneven}),
     dims(6, 4, 2, 96, 65, {kAppend, kUneven, kDsx}), dims(1, 2, 2, 64, 1, {kAppend}));
-class GpuAttentionDecodeOwnLanes : public ::testing::TestWithParam<Dims> {};
-TEST_P(GpuAttentionDecodeOwnLanes, MatchTheReference) {
-  check_cuda_variants(own_lanes_for_values(), GetParam(), kFloats);
+class GpuAttentionDecodeValueThreads : public ::testing::TestWithParam<Dims> {};
+TEST_P(GpuAttentionDecodeValueThreads, MatchTheReference) {
+  check_cuda_variants(separate_value_threads(), GetParam(), kFloats);
 }
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeOwnLanes, kOwnLanes, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeValueThreads, kSeparateValueThreads, shape_name);
 
 TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   const Op& op = find_op("attention_decode").op;

@@ -69,9 +69,9 @@ TEST(TileTable, HasNothingForOtherOpsAndDevices) {
   EXPECT_TRUE(ops().default_tiles(decode(1, 8, 4096), host).empty());
   const Problem norm = find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 64}}, DType::bf16);
   EXPECT_TRUE(ops().default_tiles(norm, known_device("sm_80")).empty());
-  const auto only = ops().default_tiles(decode(1, 8, 4096), known_device("sm_80"), "split_seq");
+  const auto only = ops().default_tiles(decode(1, 8, 4096), known_device("sm_80"), "split_kv");
   ASSERT_EQ(only.size(), 1u);
-  EXPECT_EQ(only[0].variant->name, "split_seq");
+  EXPECT_EQ(only[0].variant->name, "split_kv");
 }
 
 }  // namespace

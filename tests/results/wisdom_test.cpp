@@ -14,7 +14,7 @@ const Provenance kHere{"NVIDIA H200", "sm_90a", "580", "13.0", "abc"};
 Winner attention(std::int64_t batch, std::int64_t context, const char* style = "sd") {
   Problem p{"attention_decode", {{"batch", batch}, {"context", context}}, DType::bf16};
   p.dims.set("k_layout", std::string(style) == "sd" ? 0 : 1, style);
-  return {p, "split_seq", {{"splits", 8}}, 1.25, "hash", "run", "t.csv"};
+  return {p, "split_kv", {{"splits", 8}}, 1.25, "hash", "run", "t.csv"};
 }
 
 TEST(Wisdom, RoundTripAndReplacement) {
@@ -25,7 +25,7 @@ TEST(Wisdom, RoundTripAndReplacement) {
   better.time_us = 1;
   better.throttled = "hw_slowdown";
   better.tied = {{"other", {{"block", 64}}, 1.01}};
-  better.times = {{"split_seq", "hash", {"splits", "shift"}, {{{8, -2}, 1}, {{16, 0}, 1.25}}},
+  better.times = {{"split_kv", "hash", {"splits", "shift"}, {{{8, -2}, 1}, {{16, 0}, 1.25}}},
                   {"plain", "hush", {}, {{{}, 3.5}}}};
   wisdom.put(better);
   wisdom.save(path);

@@ -45,9 +45,9 @@ class Chosen : public ::testing::Test {
 
 TEST_F(Chosen, AnOverrideBeforeAll) {
   const PlanChoice choice =
-      first(neighbours(), problem_, {parse_plan_override(ops(), "attention_decode=split_seq")});
+      first(neighbours(), problem_, {parse_plan_override(ops(), "attention_decode=split_kv")});
   EXPECT_EQ(choice.source, PlanSource::overridden);
-  EXPECT_EQ(choice.variant->name, "split_seq");
+  EXPECT_EQ(choice.variant->name, "split_kv");
   EXPECT_EQ(notes_, "");
 }
 
@@ -66,7 +66,7 @@ TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
   EXPECT_EQ(choice.source, PlanSource::predicted);
   EXPECT_EQ(choice.config, ring(1));
   EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, ring(1)), 2);
-  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_ring' with " + ring(1).str() +
+  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_pipelined' with " + ring(1).str() +
                         ", the fastest by the times of tuned problems\n");
 }
 
@@ -147,7 +147,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
       const std::string variant = chosen(
           "attention_decode",
           {{"batch", 1}, {"q_heads", 32}, {"kv_heads", kv_heads}, {"head_dim", 128}, {"context", context}});
-      EXPECT_TRUE(variant.ends_with("_ring") || variant == "mma_direct") << context << ' ' << variant;
+      EXPECT_TRUE(variant.ends_with("pipelined") || variant == "mma_direct") << context << ' ' << variant;
     }
   }
 }
@@ -214,7 +214,7 @@ TEST_F(Default, IsTheNextRowWhereOneIsIllegalOrNotTaken) {
 
 TEST_F(Default, OfAGroupOfHeadsIsOnTensorCores) {
   EXPECT_EQ(on("sm_80", decode_problem(16, 2048)).variant->name, "mma_direct");
-  EXPECT_EQ(on("sm_90a", decode_problem(16, 2048)).variant->name, "mma_ring");
+  EXPECT_EQ(on("sm_90a", decode_problem(16, 2048)).variant->name, "mma_pipelined");
   EXPECT_NE(notes_.find("measured on NVIDIA H200"), std::string::npos) << notes_;
 }
 

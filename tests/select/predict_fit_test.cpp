@@ -47,13 +47,13 @@ TEST(FitPredictor, SplitsSoThatWavesAreFull) {
 }
 
 TEST(FitPredictor, ClustersOfFourLeaveMultiprocessorsIdle) {
-  Config posted{{"splits", 4}, {"warps", 8}, {"warps_per_sm", 8}, {"keys", 16}};  // of mma_direct
-  posted.set("combine", 2, "posted");
-  posted.set("pdl", 1);
-  Config clusters = posted;
-  clusters.set("combine", 1, "cluster");
+  Config ll{{"splits", 4}, {"warps", 8}, {"warps_per_sm", 8}, {"tile_kv", 16}};  // of mma_direct
+  ll.set("combine", 3, "ll");
+  ll.set("pdl", 1);
+  Config clusters = ll;
+  clusters.set("combine", 2, "cluster");
   const TimeOf time_of = [](const Problem& p, const Config& c) {  // clusters merge for nothing
-    const bool cluster = c["combine"] == 1;
+    const bool cluster = c["combine"] == 2;
     const auto blocks = static_cast<double>(c["splits"] * p["batch"] * p["kv_heads"]);
     return 2 + std::ceil(blocks / (cluster ? 120 : 132)) * find_op(p.op).op.cost(p).bytes / blocks / 33e3 +
            (cluster ? 0 : 0.5);
@@ -61,14 +61,14 @@ TEST(FitPredictor, ClustersOfFourLeaveMultiprocessorsIdle) {
   Wisdom wisdom;
   for (const std::int64_t context : {1024, 4096})
     for (const std::int64_t batch : {3, 5, 6, 7, 10, 14, 20, 28})
-      wisdom.put(timed(decode_problem(batch, context), {posted, clusters}, time_of, "mma_direct"));
+      wisdom.put(timed(decode_problem(batch, context), {ll, clusters}, time_of, "mma_direct"));
   for (const std::int64_t batch : {4, 8, 9, 11, 12, 15})
     for (const std::int64_t context : {1024, 2000}) {
       const Problem problem = decode_problem(batch, context);
       const auto chosen = predict_here(wisdom, problem);
       ASSERT_TRUE(chosen) << problem.key();
-      const bool better = time_of(problem, clusters) < time_of(problem, posted);
-      EXPECT_EQ(chosen->config["combine"], better ? 1 : 2) << problem.key();
+      const bool better = time_of(problem, clusters) < time_of(problem, ll);
+      EXPECT_EQ(chosen->config["combine"], better ? 2 : 3) << problem.key();
     }
 }
 
@@ -147,8 +147,8 @@ TEST(FitPredictor, TheBlockThatDrawsMostTakesItsTime) {
 TEST(FitPredictor, RegistersLimitWhatRunsAtATime) {
   for (const std::int64_t keys : {16, 32}) {
     const int room = keys == 16 ? 3 : 2;  // blocks that share a multiprocessor
-    Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"keys", keys}};
-    direct.set("combine", 0, "last_block");
+    Config direct{{"splits", 1}, {"warps", 4}, {"warps_per_sm", 8}, {"tile_kv", keys}};
+    direct.set("combine", 1, "last_block");
     direct.set("pdl", 1);
     const TimeOf time_of = [=](const Problem& p, const Config&) {
       const auto blocks = static_cast<double>(p["batch"] * p["kv_heads"]);
@@ -207,7 +207,7 @@ TEST(FitPredictor, TakesTheKernelThatIsFasterThere) {
   ASSERT_TRUE(near && far);
   EXPECT_EQ(near->config["warps"], 4);
   EXPECT_EQ(far->config["warps"], 8);
-  EXPECT_EQ(far->variant->name, "mma_ring");
+  EXPECT_EQ(far->variant->name, "mma_pipelined");
 }
 
 TEST(FitPredictor, MoreWorkTakesNoLessTime) {
@@ -260,7 +260,7 @@ TEST(FitPredictor, ChoosesNoKernelThatFewProblemsHaveTimed) {
 
 TEST(FitPredictor, BorrowsFromAnotherAhead) {
   Config ahead = ring(1);
-  ahead.set("ahead", 1);
+  ahead.set("l2_prefetch", 1);
   Wisdom wisdom;  // two times of its own, which are 0.9 of the others'
   for (const std::int64_t context : {1024, 4096})
     for (const std::int64_t batch : {10, 14, 20, 28, 40, 56})
@@ -270,7 +270,7 @@ TEST(FitPredictor, BorrowsFromAnotherAhead) {
                      [](const Problem& p, const Config& c) { return 0.9 * in_waves(p, c); }));
   const auto chosen = predict_here(wisdom, decode_problem(20, 3000));
   ASSERT_TRUE(chosen);
-  EXPECT_EQ(chosen->config["ahead"], 1);
+  EXPECT_EQ(chosen->config["l2_prefetch"], 1);
 }
 
 TEST(FitPredictor, BorrowsFromOtherFeaturesWhatIsBytes) {

@@ -115,6 +115,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"unknown_variant", "6: op 'rms_norm' has no variant 'vectorised'; did you mean 'vectorized'?"},
       {"unknown_parameter",
        "8: variant 'rms_norm/vectorized' has no parameter 'width'; it has block, rows, vec, store, pdl"},
+      {"label_not_offered", "8: parameter 'combine' is 'cluster'; it must be one of last_block, ll"},
       {"empty_parameter", "7: parameter 'block' is an empty list; give at least one"},
       {"backward_range", "4: the range of dim 'tokens' is empty: 64 is above 1"},
       {"constraint_name",

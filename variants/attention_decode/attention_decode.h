@@ -1,12 +1,15 @@
 #pragma once
 #include <algorithm>
+#include <initializer_list>
+#include <string>
 
 #include "harness/core/variant.h"
+#include "kernels/attention_decode/args.h"
 
 namespace warptune {
 Op attention_decode();
 std::vector<Variant> attention_decode_cuda();
-std::vector<Variant> attention_decode_bulk();
+std::vector<Variant> attention_decode_pipelined();
 std::vector<Variant> attention_decode_host();
 #if WARPTUNE_HAS_CUBLASLT
 std::vector<Variant> attention_decode_vendor();
@@ -19,16 +22,26 @@ std::vector<Variant> attention_decode_cudnn();
 inline std::vector<Variant> attention_decode_cudnn() { return {}; }
 #endif
 
-/// What a kernel is specialised for (kernels' problem.cuh), and the bytes of a row of K or V in constraints.
+/// The kernels' DecodeProblem (problem.cuh), and the bytes of a row of K or V in constraints.
 inline const std::string kDecodeProblem =
     "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
     "{kv_scale}, "
     "{page_size}, {window}, {score_bias}, {lse}, {epilogue}>";
 inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
 
-/// The order of the labels of the dims `score_bias` and `epilogue`.
-enum class ScoreBias { none, alibi, additive };
-enum class Epilogue { none, smooth, quantize };
+/// How splits are combined: the parameter of a variant that offers these ways. The values are those of
+/// Combine in every variant.
+inline Parameter combine_parameter(std::initializer_list<Combine> ways) {
+  Parameter p{
+      "combine", {}, "how the results of splits are combined", {"kernel", "last_block", "cluster", "ll"}};
+  for (const Combine way : ways) p.values.push_back(static_cast<std::int64_t>(way));
+  return p;
+}
+inline bool combines_by(const Config& config, Combine way) {
+  return config["combine"] == static_cast<std::int64_t>(way);
+}
+/// The same as a constraint.
+inline std::string combine_is(Combine way) { return "combine == " + std::to_string(static_cast<int>(way)); }
 
 /// How the caches and `out` are stored.
 inline DType cache_dtype(const Problem& p) {

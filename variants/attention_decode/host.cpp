@@ -203,10 +203,10 @@ void attend_naive(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, 
   store_out<T>(a, s, b, head, sums, sum, max);
 }
 
-/// Online softmax over blocks of keys, all query heads of a KV head together: K and V are read once.
+/// Online softmax over tiles of keys, all query heads of a KV head together: K and V are read once.
 template <class T, class C>
 void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t kv_head,
-                    std::int64_t keys_per_block) {
+                    std::int64_t tile_kv) {
   const std::int64_t length = a.lengths[b], group = s.group();
   const HeadCache<C> cache(a, s, b, kv_head);
   struct Head {
@@ -219,9 +219,9 @@ void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b
     head.sums.assign(static_cast<std::size_t>(s.head_dim), 0.0f);
     if (length > 0) head.q = load_row<T>(a, s, b, kv_head * group + h, length - 1);
   }
-  std::vector<float> scores(static_cast<std::size_t>(keys_per_block));
-  for (std::int64_t first = s.first_key(length); first < length; first += keys_per_block) {
-    const std::int64_t n = std::min(keys_per_block, length - first);
+  std::vector<float> scores(static_cast<std::size_t>(tile_kv));
+  for (std::int64_t first = s.first_key(length); first < length; first += tile_kv) {
+    const std::int64_t n = std::min(tile_kv, length - first);
     for (std::int64_t h = 0; h < group; ++h) {
       Head& head = heads[static_cast<std::size_t>(h)];
       float max = head.max;
@@ -277,23 +277,23 @@ std::vector<Variant> attention_decode_host() {
       },
       {
           .name = "host_blocked",
-          .idea = "KV heads over threads, online softmax over blocks of keys for a whole group",
+          .idea = "KV heads over threads, online softmax over tiles of keys for a whole group",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"},
-                         {"keys_per_block", {16, 64, 256}, "keys between two rescalings"}},
+                         {"tile_kv", {16, 64, 256}, "keys per tile"}},
           .constraints = {"threads <= sms", "threads <= batch * kv_heads || threads == 1",
-                          // A deterministic sum has one order: that of this variant, with these blocks.
-                          "keys_per_block == 64 || deterministic == 0",
-                          "keys_per_block < 2 * context || keys_per_block == 16 || deterministic == 1"},
+                          // A deterministic sum has one order: that of this variant with tiles of 64 keys.
+                          "tile_kv == 64 || deterministic == 0",
+                          "tile_kv < 2 * context || tile_kv == 16 || deterministic == 1"},
           .host =
               [](const Problem& p, const Config& c) {
                 return [s = Shape(p), threads = static_cast<int>(c["threads"]),
-                        keys_per_block = c["keys_per_block"]](const void* raw) {
+                        tile_kv = c["tile_kv"]](const void* raw) {
                   const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
                   with_types(s, [&]<class T, class C>() {
                     append_all<T, C>(a, s, threads);
                     parallel_for(a.batch * s.kv_heads, threads, [&](std::int64_t i) {
-                      attend_blocked<T, C>(a, s, i / s.kv_heads, i % s.kv_heads, keys_per_block);
+                      attend_blocked<T, C>(a, s, i / s.kv_heads, i % s.kv_heads, tile_kv);
                     });
                   });
                 };

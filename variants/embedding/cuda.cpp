@@ -1,6 +1,6 @@
 // How embedding runs on the GPU: an index of ideas in rising difficulty. No variant has a pdl parameter: it
 // is the first kernel of a decode step and must begin after the step before
-// (kernels/attention_decode/split_ring.cu).
+// (kernels/attention_decode/kv_pipeline.cuh).
 #include "variants/embedding/embedding.h"
 #include "variants/helpers/streaming.h"
 

@@ -1,0 +1,66 @@
+#pragma once
+// How a lane loads its vectors of K and V, warp tile after warp tile: directly to registers, or through a
+// cp.async pipeline in shared memory, kStages - 1 tiles ahead. Each lane loads and uses its own vectors, so
+// that the pipeline needs no barrier; the vectors of neighboring lanes are adjacent, so that there are no
+// bank conflicts.
+#include "kernels/common/async_word.cuh"
+#include "kernels/common/vec.cuh"
+
+namespace warptune {
+
+/// A lane's part of a tile in registers: 16-byte vectors and the scales of rows.
+template <class C, int kVectors, int kScales>
+struct LaneTile {
+  Vec<C, kVec16<C>> vectors[kVectors];
+  float scales[max_of(1, kScales)];
+
+  __device__ __forceinline__ void load_vector(int i, const C* from) {
+    vectors[i] = load_vec_once<kVec16<C>>(from);
+  }
+  __device__ __forceinline__ void load_scale(int i, const float* from) { scales[i] = *from; }
+};
+
+/// A lane's part of one stage in shared memory.
+template <class C>
+struct LaneStage {
+  Vec<C, kVec16<C>>* vectors;  // stride 32: those of the next lane are adjacent
+  float* scales;
+
+  __device__ __forceinline__ void load_vector(int i, const C* from) { copy_async16(vectors + i * 32, from); }
+  __device__ __forceinline__ void load_scale(int i, const float* from) { copy_async4(scales + i * 32, from); }
+};
+
+/// The pipeline of a lane. Dynamic shared memory per warp: kStages * (512 * kVectors + 128 * kScales) bytes.
+template <class C, int kVectors, int kScales, int kStages>
+struct LanePipeline {
+  static constexpr int kStageBytes = 512 * kVectors + 128 * kScales;  // of a warp
+
+  unsigned char* buffer;  // of this lane
+  int next = 0;           // stage that is consumed next
+
+  __device__ __forceinline__ LanePipeline() {
+    extern __shared__ __align__(16) unsigned char shared[];
+    buffer = shared + threadIdx.x / 32 * (kStages * kStageBytes) + threadIdx.x % 32 * 16;
+  }
+  /// The stage that is `ahead` tiles behind the next one.
+  __device__ __forceinline__ LaneStage<C> stage(int ahead) const {
+    const int at = next + ahead < kStages ? next + ahead : next + ahead - kStages, lane = threadIdx.x % 32;
+    unsigned char* vectors = buffer + at * kStageBytes;
+    return {reinterpret_cast<Vec<C, kVec16<C>>*>(vectors),
+            reinterpret_cast<float*>(vectors + 512 * kVectors - lane * 12)};
+  }
+  /// Waits until at most kStages - 1 tiles are outstanding and returns the next tile.
+  __device__ __forceinline__ LaneTile<C, kVectors, kScales> consume() {
+    copy_async_wait<kStages - 1>();
+    const LaneStage<C> from = stage(0);
+    LaneTile<C, kVectors, kScales> tile;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) tile.vectors[i] = from.vectors[i * 32];
+#pragma unroll
+    for (int i = 0; i < kScales; ++i) tile.scales[i] = from.scales[i * 32];
+    next = next + 1 < kStages ? next + 1 : 0;
+    return tile;
+  }
+};
+
+}  // namespace warptune
