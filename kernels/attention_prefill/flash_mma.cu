@@ -147,83 +147,88 @@ __device__ __forceinline__ void softmax_tile(float (&s)[kRowTiles][kKeyTiles][4]
     }
 }
 
+/// Where a block is: its tile of queries of a head. Row i is head `head` + i % kPackedHeads of query
+/// i / kPackedHeads.
+struct QueryTile {
+  Sequence sequence;
+  int head, first_row, all_rows;  // all_rows: of the sequence
+};
+
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
           bool kRasterAlongHeads, int kSplits, int kPackedHeads>
-__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
-  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV;
-  using Tile = SwizzledTile<T, kHeadDim>;
-  using ValueTile = SwizzledTile<T, kHeadDimV>;
-  constexpr int kThreads = kWarps * 32, kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;
-  constexpr int kQFragments = kQInRegs ? kHeadDim / 16 : 1;
+struct FlashMma {
+  static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = kWarps * 32;
+  static constexpr int kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;  // m16 and n8 of a warp
+  static constexpr int kWarpRows = kRowTiles * 16, kQFragments = kQInRegs ? kHeadDim / 16 : 1;
   static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
   static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
-  extern __shared__ __align__(128) unsigned char shared[];
-  T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
-  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
-  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+  using Tile = SwizzledTile<T, kHeadDim>;
+  using ValueTile = SwizzledTile<T, kHeadDimV>;
 
-  pdl_wait();
-  constexpr int kHeads = Shape::kQHeads / kPackedHeads;
-  const int tiles_m = gridDim.x / kHeads;
-  const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
-  const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
-  const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
-  const Sequence sequence = load_sequence(args, blockIdx.y);
-  const int all_rows =
-      sequence.q_len * kPackedHeads;  // row i is head i % kPackedHeads of query i / kPackedHeads
-  if constexpr (Shape::kLse && kPackedHeads == 1)
-    if (blockIdx.z == 0) pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
-  if constexpr (Shape::kLse && kPackedHeads > 1)
-    if (blockIdx.z == 0 && first_row == 0)
-      for (int i = 0; i < kPackedHeads; ++i)
-        pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
-  if (first_row >= all_rows) return;
+  using Scores = float[kRowTiles][kKeyTiles][4];
+  using Output = float[kRowTiles][kHeadDimV / 8][4];
+  using RowState = float[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8 of each m16
+  using QFragments = unsigned[kRowTiles][kQFragments][4];
 
-  const int rows = min(kTileM, all_rows - first_row);
-  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const HeadBias<T, Shape> bias(args, sequence, head);
-  const Dropout<Shape> dropout(args, blockIdx.y, head);
-  const auto walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
-                                                    (first_row + rows - 1) / kPackedHeads);
-
-  // Loads of a step of the walk; all but its first tile are full.
-  const auto load_keys = [&](int step, int stage, bool is_full) __attribute__((always_inline)) {
-    const int first_key = (walk.end - 1 - step) * kTileN;
-    Tile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
-                                               is_full ? first_key + kTileN : sequence.kv_len);
-  };
-  const auto load_values = [&](int step, int stage, bool is_full) __attribute__((always_inline)) {
-    const int first_key = (walk.end - 1 - step) * kTileN;
-    ValueTile::template load_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
-                                                    is_full ? first_key + kTileN : sequence.kv_len);
-  };
-
-  // Prologue: one cp.async group for Q, then kStages - 1 groups of a K and a V tile (one stage: a K tile).
-  constexpr int kPrologue = kStages == 1 ? 1 : kStages - 1;
-  const T* q = static_cast<const T*>(args.q) + sequence.first_token * args.q_stride + head * kHeadDim;
-  Tile::template load<kTileM, kThreads>(
-      q_tile,
-      [&](int row) {
-        row += first_row;
-        return q + row / kPackedHeads * args.q_stride + row % kPackedHeads * kHeadDim;
-      },
-      rows);
-  copy_async_commit();
-  for (int stage = 0; stage < kPrologue; ++stage) {
-    if (stage < walk.tiles) {
-      load_keys(stage, stage, false);
-      if constexpr (kStages > 1) load_values(stage, stage, false);
-    }
-    copy_async_commit();
+  /// +infinity in the lse entries of this block that are beyond the queries.
+  static __device__ __forceinline__ void pad_lse_rows(const AttentionPrefillArgs& args,
+                                                      const Sequence& sequence, int head, int first_row) {
+    if constexpr (kPackedHeads == 1)
+      if (blockIdx.z == 0) pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
+    if constexpr (kPackedHeads > 1)
+      if (blockIdx.z == 0 && first_row == 0)
+        for (int i = 0; i < kPackedHeads; ++i)
+          pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
   }
-  copy_async_wait<kPrologue>();
-  __syncthreads();
 
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const q_rows = q_tile + warp * kRowTiles * 16 * kHeadDim;  // of this warp
-  unsigned q_fragments[kRowTiles][kQFragments][4];
-  if constexpr (kQInRegs) {
+  /// cp.async loads of the K and V tiles of a step of the walk; all tiles but the first are full.
+  struct KvLoader {
+    const KvRows<T, Shape, kHeadDim>& keys;
+    const KvRows<T, Shape, kHeadDimV>& values;
+    const KvWalk& walk;
+    const int kv_len;
+    T *const k_tiles, *const v_tiles;
+
+    __device__ __forceinline__ void load_keys(int step, int stage, bool is_full) const {
+      const int first_key = (walk.end - 1 - step) * kTileN;
+      Tile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
+                                                 is_full ? first_key + kTileN : kv_len);
+    }
+    __device__ __forceinline__ void load_values(int step, int stage, bool is_full) const {
+      const int first_key = (walk.end - 1 - step) * kTileN;
+      ValueTile::template load_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
+                                                      is_full ? first_key + kTileN : kv_len);
+    }
+  };
+
+  /// One cp.async group for Q, then kStages - 1 groups of a K and a V tile (one stage: a K tile). Returns
+  /// when Q is in shared memory.
+  static __device__ __forceinline__ void load_prologue(const AttentionPrefillArgs& args,
+                                                       const QueryTile& tile, int rows,
+                                                       const KvLoader& loader, T* q_tile) {
+    constexpr int kPrologue = kStages == 1 ? 1 : kStages - 1;
+    const T* q =
+        static_cast<const T*>(args.q) + tile.sequence.first_token * args.q_stride + tile.head * kHeadDim;
+    Tile::template load<kTileM, kThreads>(
+        q_tile,
+        [&](int row) {
+          row += tile.first_row;
+          return q + row / kPackedHeads * args.q_stride + row % kPackedHeads * kHeadDim;
+        },
+        rows);
+    copy_async_commit();
+    for (int stage = 0; stage < kPrologue; ++stage) {
+      if (stage < loader.walk.tiles) {
+        loader.load_keys(stage, stage, false);
+        if constexpr (kStages > 1) loader.load_values(stage, stage, false);
+      }
+      copy_async_commit();
+    }
+    copy_async_wait<kPrologue>();
+    __syncthreads();
+  }
+
+  static __device__ __forceinline__ void load_q_fragments(QFragments& q_fragments, T* q_rows, int lane) {
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -231,111 +236,168 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
         load_matrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
   }
 
-  const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
-                 v_address = shared_address(v_tiles);
-  float o[kRowTiles][kHeadDimV / 8][4] = {};
-  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e), and this lane's part of the sums.
-  float row_max[kRowTiles][2], row_sum[kRowTiles][2];
+  /// Split-KV epilogue: unnormalized output, row maxima and row sums go to the workspace.
+  static __device__ __forceinline__ void store_partials(const AttentionPrefillArgs& args,
+                                                        const QueryTile& tile, const Output& o,
+                                                        const RowState& row_max, const RowState& row_sum,
+                                                        int my_row, int lane) {
 #pragma unroll
-  for (int mt = 0; mt < kRowTiles; ++mt)
+    for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
-    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
-  const float scale_log2 = args.scale * kLog2e;
-  const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
-  const int my_row = first_row + warp * kRowTiles * 16 + lane / 4;
-
-  const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
-    const int stage = kStages == 1 ? 0 : step % kStages;
-    float s[kRowTiles][kKeyTiles][4];
-    if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // K of this tile
-      __syncthreads();       // all warps are done with the last V
-      load_values(step, 0, !is_masked);
-      copy_async_commit();
-    } else {
-      copy_async_wait<kStages - 2>();  // K and V of this tile
-      __syncthreads();                 // all warps are done with the stage that is loaded next
-      if (step + kStages - 1 < walk.tiles) {
-        load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
-        load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
-      }
-      copy_async_commit();
-    }
-    multiply_keys<T, kHeadDim, kTileN, kRowTiles, kQInRegs, kQFragments>(
-        s, q_fragments, q_address, k_address + stage * kTileN * Tile::kRowBytes);
-    if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // V of this tile
-      __syncthreads();       // all warps are done with K
-      if (step + 1 < walk.tiles) load_keys(step + 1, 0, true);
-      copy_async_commit();
-    }
-
-    const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
-    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
-    if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
-    float rescale[kRowTiles][2];
-    softmax_tile(s, row_max, row_sum, rescale, scale);
-    rescale_output<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
-    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
-    multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
-  };
-  int step = 0;
-  for (; step < walk.masked; ++step) mainloop_step(step, true);
-  for (; step < walk.window_masked; ++step) mainloop_step(step, false);
-  if constexpr (Shape::kWindow)
-    for (; step < walk.tiles; ++step) mainloop_step(step, true);
-
-  // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
-  // as those of q and of the output have one length.
-  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
-    __syncwarp();
-  else
-    __syncthreads();
-  T* const out_rows = q_tile + warp * kRowTiles * 16 * kHeadDimV;
-#pragma unroll
-  for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float sum = row_sum[mt][r];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const int row = my_row + mt * 16 + r * 8;
-      if constexpr (kSplits > 1) {
-        if (row >= all_rows) continue;
+      for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(row_sum[mt][r]);
+        const int row = my_row + mt * 16 + r * 8;
+        if (row >= tile.all_rows) continue;
         const SplitKvWorkspace<Shape, kSplits> partials(args);
-        const long long index =
-            partials.row(blockIdx.z, sequence.first_token + row / kPackedHeads, head + row % kPackedHeads);
+        const long long index = partials.row(blockIdx.z, tile.sequence.first_token + row / kPackedHeads,
+                                             tile.head + row % kPackedHeads);
         if (lane % 4 == 0) partials.max_sum[index] = make_float2(row_max[mt][r], sum);
         float* const to = partials.out + index * kHeadDimV + lane % 4 * 2;
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt)
           *reinterpret_cast<float2*>(to + dt * 8) = make_float2(o[mt][dt][2 * r], o[mt][dt][2 * r + 1]);
-      } else {
+      }
+  }
+
+  /// Epilogue without splits: normalizes the output into this warp's rows of the output tile, from where it
+  /// is stored 16 bytes per lane.
+  static __device__ __forceinline__ void store_output(const AttentionPrefillArgs& args, const QueryTile& tile,
+                                                      const Output& o, const RowState& row_max,
+                                                      const RowState& row_sum, T* out_rows, int my_row,
+                                                      int warp, int lane) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(row_sum[mt][r]);
+        const int row = my_row + mt * 16 + r * 8;
         if constexpr (Shape::kLse)
-          if (lane % 4 == 0 && row < all_rows)
-            lse_row<Shape>(args, blockIdx.y, head + row % kPackedHeads)[row / kPackedHeads] =
+          if (lane % 4 == 0 && row < tile.all_rows)
+            lse_row<Shape>(args, blockIdx.y, tile.head + row % kPackedHeads)[row / kPackedHeads] =
                 log_sum_exp(row_max[mt][r], sum);
-        const float inverse = output_scale<Shape>(args, sum);
+        const float scale = output_scale<Shape>(args, sum);
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
           T* to = ValueTile::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
-          *reinterpret_cast<unsigned*>(to) =
-              pack2<T>(o[mt][dt][2 * r] * inverse, o[mt][dt][2 * r + 1] * inverse);
+          *reinterpret_cast<unsigned*>(to) = pack2<T>(o[mt][dt][2 * r] * scale, o[mt][dt][2 * r + 1] * scale);
         }
       }
-    }
-  if constexpr (kSplits == 1) {
     __syncwarp();
     constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
-    T* const out = static_cast<T*>(args.out) + sequence.first_token * kOutStride + head * kHeadDimV;
-    for (int piece = lane; piece < kRowTiles * 16 * ValueTile::kVectors; piece += 32) {
-      const int row = piece / ValueTile::kVectors, chunk = piece % ValueTile::kVectors;
-      const int to = first_row + warp * kRowTiles * 16 + row;
-      if (to < all_rows)
-        store_vec<8>(out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + chunk * 8,
-                     load_vec<8>(ValueTile::at(out_rows, row, chunk)));
+    T* const out = static_cast<T*>(args.out) + tile.sequence.first_token * kOutStride + tile.head * kHeadDimV;
+    for (int i = lane; i < kWarpRows * ValueTile::kVectors; i += 32) {
+      const int row = i / ValueTile::kVectors, vector = i % ValueTile::kVectors;
+      const int to = tile.first_row + warp * kWarpRows + row;
+      if (to < tile.all_rows)
+        store_vec<8>(out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + vector * 8,
+                     load_vec<8>(ValueTile::at(out_rows, row, vector)));
     }
   }
+
+  static __device__ __forceinline__ void run(const AttentionPrefillArgs& args, unsigned char* shared) {
+    T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
+    T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
+    T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+
+    pdl_wait();
+    constexpr int kHeads = Shape::kQHeads / kPackedHeads;
+    const int tiles_m = gridDim.x / kHeads;
+    const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
+    const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
+    const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
+    const Sequence sequence = load_sequence(args, blockIdx.y);
+    const int all_rows = sequence.q_len * kPackedHeads;
+    if constexpr (Shape::kLse) pad_lse_rows(args, sequence, head, first_row);
+    if (first_row >= all_rows) return;
+    const int rows = min(kTileM, all_rows - first_row);
+    const QueryTile tile{sequence, head, first_row, all_rows};
+    const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+    const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+    const HeadBias<T, Shape> bias(args, sequence, head);
+    const Dropout<Shape> dropout(args, blockIdx.y, head);
+    const KvWalk walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
+                                                        (first_row + rows - 1) / kPackedHeads);
+    const KvLoader loader{keys, values, walk, sequence.kv_len, k_tiles, v_tiles};
+    load_prologue(args, tile, rows, loader, q_tile);
+
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
+    QFragments q_fragments;
+    if constexpr (kQInRegs) load_q_fragments(q_fragments, q_rows, lane);
+    const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
+                   v_address = shared_address(v_tiles);
+    Output o = {};
+    RowState row_max, row_sum;  // maxima in units of log2(e); this lane's part of the sums
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+    const float scale_log2 = args.scale * kLog2e;
+    const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
+    const int my_row = first_row + warp * kWarpRows + lane / 4;
+
+    const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
+      const int stage = kStages == 1 ? 0 : step % kStages;
+      Scores s;
+      if constexpr (kStages == 1) {
+        copy_async_wait<0>();  // K of this tile
+        __syncthreads();       // all warps are done with the last V
+        loader.load_values(step, 0, !is_masked);
+        copy_async_commit();
+      } else {
+        copy_async_wait<kStages - 2>();  // K and V of this tile
+        __syncthreads();                 // all warps are done with the stage that is loaded next
+        if (step + kStages - 1 < walk.tiles) {
+          loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
+          loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
+        }
+        copy_async_commit();
+      }
+      multiply_keys<T, kHeadDim, kTileN, kRowTiles, kQInRegs, kQFragments>(
+          s, q_fragments, q_address, k_address + stage * kTileN * Tile::kRowBytes);
+      if constexpr (kStages == 1) {
+        copy_async_wait<0>();  // V of this tile
+        __syncthreads();       // all warps are done with K
+        if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
+        copy_async_commit();
+      }
+
+      const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
+      if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
+      if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
+      float rescale[kRowTiles][2];
+      softmax_tile(s, row_max, row_sum, rescale, scale);
+      rescale_output<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
+      if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
+      multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s,
+                                                       v_address + stage * kTileN * ValueTile::kRowBytes);
+    };
+    int step = 0;
+    for (; step < walk.masked; ++step) mainloop_step(step, true);
+    for (; step < walk.window_masked; ++step) mainloop_step(step, false);
+    if constexpr (Shape::kWindow)
+      for (; step < walk.tiles; ++step) mainloop_step(step, true);
+
+    // The Q tile becomes the output tile. A warp's rows are its own where both have the same row length.
+    if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+      __syncwarp();
+    else
+      __syncthreads();
+    if constexpr (kSplits > 1)
+      store_partials(args, tile, o, row_max, row_sum, my_row, lane);
+    else
+      store_output(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp,
+                   lane);
+  }
+};
+
+/// The workspace of splits is SplitKvWorkspace.
+template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
+          bool kRasterAlongHeads, int kSplits, int kPackedHeads>
+__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
+           kPackedHeads>::run(args, shared);
 }
 
 }  // namespace warptune
