@@ -293,111 +293,113 @@ struct FlashMma {
                      load_vec<8>(ValueTile::at(out_rows, row, vector)));
     }
   }
-
-  static __device__ __forceinline__ void run(const AttentionPrefillArgs& args, unsigned char* shared) {
-    T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
-    T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
-    T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
-
-    pdl_wait();
-    constexpr int kHeads = Shape::kQHeads / kPackedHeads;
-    const int tiles_m = gridDim.x / kHeads;
-    const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
-    const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
-    const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
-    const Sequence sequence = load_sequence(args, blockIdx.y);
-    const int all_rows = sequence.q_len * kPackedHeads;
-    if constexpr (Shape::kLse) pad_lse_rows(args, sequence, head, first_row);
-    if (first_row >= all_rows) return;
-    const int rows = min(kTileM, all_rows - first_row);
-    const QueryTile tile{sequence, head, first_row, all_rows};
-    const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-    const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-    const HeadBias<T, Shape> bias(args, sequence, head);
-    const Dropout<Shape> dropout(args, blockIdx.y, head);
-    const KvWalk walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
-                                                        (first_row + rows - 1) / kPackedHeads);
-    const KvLoader loader{keys, values, walk, sequence.kv_len, k_tiles, v_tiles};
-    load_prologue(args, tile, rows, loader, q_tile);
-
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
-    QFragments q_fragments;
-    if constexpr (kQInRegs) load_q_fragments(q_fragments, q_rows, lane);
-    const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
-                   v_address = shared_address(v_tiles);
-    Output o = {};
-    RowState row_max, row_sum;  // maxima in units of log2(e); this lane's part of the sums
-#pragma unroll
-    for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
-    const float scale_log2 = args.scale * kLog2e;
-    const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
-    const int my_row = first_row + warp * kWarpRows + lane / 4;
-
-    const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
-      const int stage = kStages == 1 ? 0 : step % kStages;
-      Scores s;
-      if constexpr (kStages == 1) {
-        copy_async_wait<0>();  // K of this tile
-        __syncthreads();       // all warps are done with the last V
-        loader.load_values(step, 0, !is_masked);
-        copy_async_commit();
-      } else {
-        copy_async_wait<kStages - 2>();  // K and V of this tile
-        __syncthreads();                 // all warps are done with the stage that is loaded next
-        if (step + kStages - 1 < walk.tiles) {
-          loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
-          loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
-        }
-        copy_async_commit();
-      }
-      multiply_keys<T, kHeadDim, kTileN, kRowTiles, kQInRegs, kQFragments>(
-          s, q_fragments, q_address, k_address + stage * kTileN * Tile::kRowBytes);
-      if constexpr (kStages == 1) {
-        copy_async_wait<0>();  // V of this tile
-        __syncthreads();       // all warps are done with K
-        if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
-        copy_async_commit();
-      }
-
-      const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
-      if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
-      if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
-      float rescale[kRowTiles][2];
-      softmax_tile(s, row_max, row_sum, rescale, scale);
-      rescale_output<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
-      if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
-      multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s,
-                                                       v_address + stage * kTileN * ValueTile::kRowBytes);
-    };
-    int step = 0;
-    for (; step < walk.masked; ++step) mainloop_step(step, true);
-    for (; step < walk.window_masked; ++step) mainloop_step(step, false);
-    if constexpr (Shape::kWindow)
-      for (; step < walk.tiles; ++step) mainloop_step(step, true);
-
-    // The Q tile becomes the output tile. A warp's rows are its own where both have the same row length.
-    if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
-      __syncwarp();
-    else
-      __syncthreads();
-    if constexpr (kSplits > 1)
-      store_partials(args, tile, o, row_max, row_sum, my_row, lane);
-    else
-      store_output(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp,
-                   lane);
-  }
 };
 
-/// The workspace of splits is SplitKvWorkspace.
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
           bool kRasterAlongHeads, int kSplits, int kPackedHeads>
 __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+  using Flash =
+      FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits, kPackedHeads>;
+  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kWarpRows = Flash::kWarpRows;
   extern __shared__ __align__(128) unsigned char shared[];
-  FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
-           kPackedHeads>::run(args, shared);
+  T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
+  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
+  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+
+  pdl_wait();
+  constexpr int kHeads = Shape::kQHeads / kPackedHeads;
+  const int tiles_m = gridDim.x / kHeads;
+  const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
+  const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
+  const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
+  const Sequence sequence = load_sequence(args, blockIdx.y);
+  const int all_rows =
+      sequence.q_len * kPackedHeads;  // row i is head i % kPackedHeads of query i / kPackedHeads
+  if constexpr (Shape::kLse) Flash::pad_lse_rows(args, sequence, head, first_row);
+  if (first_row >= all_rows) return;
+
+  const int rows = min(kTileM, all_rows - first_row);
+  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+  const HeadBias<T, Shape> bias(args, sequence, head);
+  const Dropout<Shape> dropout(args, blockIdx.y, head);
+  const auto walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
+                                                    (first_row + rows - 1) / kPackedHeads);
+
+  const QueryTile tile{sequence, head, first_row, all_rows};
+  const typename Flash::KvLoader loader{keys, values, walk, sequence.kv_len, k_tiles, v_tiles};
+  Flash::load_prologue(args, tile, rows, loader, q_tile);
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
+  typename Flash::QFragments q_fragments;
+  if constexpr (kQInRegs) Flash::load_q_fragments(q_fragments, q_rows, lane);
+  const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
+                 v_address = shared_address(v_tiles);
+  typename Flash::Output o = {};
+  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e), and this lane's part of the sums.
+  typename Flash::RowState row_max, row_sum;
+#pragma unroll
+  for (int mt = 0; mt < Flash::kRowTiles; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+  const float scale_log2 = args.scale * kLog2e;
+  const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
+  const int my_row = first_row + warp * kWarpRows + lane / 4;
+
+  const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
+    const int stage = kStages == 1 ? 0 : step % kStages;
+    typename Flash::Scores s;
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // K of this tile
+      __syncthreads();       // all warps are done with the last V
+      loader.load_values(step, 0, !is_masked);
+      copy_async_commit();
+    } else {
+      copy_async_wait<kStages - 2>();  // K and V of this tile
+      __syncthreads();                 // all warps are done with the stage that is loaded next
+      if (step + kStages - 1 < walk.tiles) {
+        loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
+        loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
+      }
+      copy_async_commit();
+    }
+    multiply_keys<T, kHeadDim, kTileN, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
+        s, q_fragments, q_address, k_address + stage * kTileN * Flash::Tile::kRowBytes);
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // V of this tile
+      __syncthreads();       // all warps are done with K
+      if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
+      copy_async_commit();
+    }
+
+    const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
+    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
+    if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
+    typename Flash::RowState rescale;
+    softmax_tile(s, row_max, row_sum, rescale, scale);
+    rescale_output<(Flash::kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
+    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
+    multiply_values<T, kHeadDimV, kTileN, Flash::kRowTiles>(
+        o, s, v_address + stage * kTileN * Flash::ValueTile::kRowBytes);
+  };
+  int step = 0;
+  for (; step < walk.masked; ++step) mainloop_step(step, true);
+  for (; step < walk.window_masked; ++step) mainloop_step(step, false);
+  if constexpr (Shape::kWindow)
+    for (; step < walk.tiles; ++step) mainloop_step(step, true);
+
+  // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
+  // as those of q and of the output have one length.
+  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+    __syncwarp();
+  else
+    __syncthreads();
+  if constexpr (kSplits > 1)
+    Flash::store_partials(args, tile, o, row_max, row_sum, my_row, lane);
+  else
+    Flash::store_output(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp,
+                        lane);
 }
 
 }  // namespace warptune
