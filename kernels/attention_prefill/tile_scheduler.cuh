@@ -1,73 +1,74 @@
 #pragma once
-// Idea: persistent blocks draw their work from a counter, the longest first, each item near the end of the
-// one before it, so that they end together.
-#include "kernels/attention_prefill/sequence.cuh"
+// Dynamic persistent tile scheduler with L2 swizzle, longest tiles first (LPT), as in FlashAttention-3: a
+// persistent block fetches its next work tile from an atomic counter while it loads the last K/V tile of the
+// current one, so that all blocks end together.
+#include "kernels/attention_prefill/problem.cuh"
 
 namespace warptune {
 
-/// A tile of queries of a head, and the tiles of keys they walk over, `first_tile` and on.
-struct Work {
+/// A tile of queries of a head, and the K/V tiles [first_tile, first_tile + tiles) that it visits; the last
+/// `masked` of them need a mask.
+struct WorkTile {
   int head, batch, first_row, rows, first_tile, tiles, masked;
   Sequence sequence;
 
-  static constexpr int kNone = -1;  // as a head: there is no more
+  static constexpr int kEnd = -1;  // as a head: there is no more work
   __device__ __forceinline__ int last_tile() const { return first_tile + tiles - 1; }
 };
 
-/// Item `index` of the tiles of queries of batch * kQHeads heads: kTogether heads at a time, which share the
-/// L2; among them the longest tiles first.
-template <class S, int kTileM, int kTileN, int kTogether>
-__device__ __forceinline__ Work find_work(const AttentionPrefillArgs& args, int index) {
-  const int heads = args.batch * S::kQHeads, tiles = ceil_div(args.q_len, kTileM);
-  const int section = index / (kTogether * tiles), in_section = index - section * (kTogether * tiles);
-  const int together = min(kTogether, heads - section * kTogether);
-  const int nth = in_section / together;
-  const int head = section * kTogether + in_section - nth * together;
-  Work work;
-  work.batch = head / S::kQHeads;
-  work.head = head % S::kQHeads;
-  work.first_row = (S::kCausal != 0 ? tiles - 1 - nth : nth) * kTileM;
+/// Work tile `index` in scheduling order. L2 swizzle: sections of kSwizzle heads, whose K and V share the L2;
+/// within a section the longest tiles of all its heads come first.
+template <class Shape, int kTileM, int kTileN, int kSwizzle>
+__device__ __forceinline__ WorkTile decode_work_tile(const AttentionPrefillArgs& args, int index) {
+  const int heads = args.batch * Shape::kQHeads, tiles = ceil_div(args.q_len, kTileM);
+  const int section = index / (kSwizzle * tiles), in_section = index - section * (kSwizzle * tiles);
+  const int section_heads = min(kSwizzle, heads - section * kSwizzle);
+  const int nth = in_section / section_heads;
+  const int head = section * kSwizzle + in_section - nth * section_heads;
+  WorkTile work;
+  work.batch = head / Shape::kQHeads;
+  work.head = head % Shape::kQHeads;
+  work.first_row = longest_first<Shape>(nth, tiles) * kTileM;
   work.sequence = load_sequence(args, work.batch);
   work.rows = min(kTileM, work.sequence.q_len - work.first_row);
   work.first_tile = work.tiles = work.masked = 0;
   if (work.rows <= 0) return work;
-  const int most = max(0, visible_keys<S::kCausal>(work.sequence, work.first_row + work.rows - 1));
-  const int least = max(0, visible_keys<S::kCausal>(work.sequence, work.first_row));
-  work.first_tile = first_visible<S>(args, work.sequence, work.first_row) / kTileN;
-  work.tiles = max(0, ceil_div(most, kTileN) - work.first_tile);
-  work.masked = S::kWindow ? work.tiles : work.tiles - least / kTileN;
+  const int max_key_end = max(0, key_end<Shape>(work.sequence, work.first_row + work.rows - 1));
+  const int min_key_end = max(0, key_end<Shape>(work.sequence, work.first_row));
+  work.first_tile = key_begin<Shape>(args, work.sequence, work.first_row) / kTileN;
+  work.tiles = max(0, ceil_div(max_key_end, kTileN) - work.first_tile);
+  work.masked = Shape::kWindow ? work.tiles : work.tiles - min_key_end / kTileN;
   return work;
 }
 
-/// The items of a block, drawn by one thread: the first is its own, then whatever comes next when it asks,
-/// which it does late, so that blocks with long items take fewer. The workspace is the counter: an int, zero
-/// before and after.
-template <class S, int kTileM, int kTileN, int kTogether>
-struct WorkList {
+/// The work tiles of a block, fetched by one thread: the first is static (blockIdx.x), later ones come from
+/// the atomic counter. The workspace is the counter: an int, zero before and after the kernel.
+template <class Shape, int kTileM, int kTileN, int kSwizzle>
+struct DynamicTileScheduler {
   const AttentionPrefillArgs& args;
-  const int items;
-  int drawn;
+  const int work_tiles;
+  int next;  // minus gridDim.x
 
-  __device__ __forceinline__ explicit WorkList(const AttentionPrefillArgs& args)
+  __device__ __forceinline__ explicit DynamicTileScheduler(const AttentionPrefillArgs& args)
       : args(args),
-        items(args.batch * S::kQHeads * ceil_div(args.q_len, kTileM)),
-        drawn(static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x)) {}
+        work_tiles(args.batch * Shape::kQHeads * ceil_div(args.q_len, kTileM)),
+        next(static_cast<int>(blockIdx.x) - static_cast<int>(gridDim.x)) {}
 
   __device__ __forceinline__ int* counter() const { return static_cast<int*>(args.workspace); }
 
-  /// Asks for an item, once per item taken; take() waits for the answer, a trip to the L2.
-  __device__ __forceinline__ void ask() { drawn = atomicAdd(counter(), 1); }
-  /// The item asked for, or where it has nothing to store the next that has.
-  __device__ __forceinline__ Work& take(Work& work) {
-    for (;; ask()) {
-      if (drawn == items - 1) *counter() = 0;
-      const int item = drawn + gridDim.x;
-      if (item >= items) {
-        work.head = Work::kNone;
+  /// Issues the atomic, once per work tile; get_next_work() waits for its result (an L2 round trip).
+  __device__ __forceinline__ void prefetch_next_work() { next = atomicAdd(counter(), 1); }
+  /// The work tile that was fetched; if it has nothing to store, the next one that has.
+  __device__ __forceinline__ WorkTile& get_next_work(WorkTile& work) {
+    for (;; prefetch_next_work()) {
+      if (next == work_tiles - 1) *counter() = 0;
+      const int index = next + gridDim.x;
+      if (index >= work_tiles) {
+        work.head = WorkTile::kEnd;
         return work;
       }
-      work = find_work<S, kTileM, kTileN, kTogether>(args, item);
-      if (work.rows > 0 || S::kLse) return work;
+      work = decode_work_tile<Shape, kTileM, kTileN, kSwizzle>(args, index);
+      if (work.rows > 0 || Shape::kLse) return work;
     }
   }
 };
