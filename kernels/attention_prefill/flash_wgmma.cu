@@ -33,8 +33,8 @@ struct FlashWgmma {
   static constexpr bool kManyRegisters = kHeadDimV / 2 + kTileN * 3 / 4 > 190;
   static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0 && kTileN % 16 == 0);
 
-  /// One thread: the items of this block, the queries of each, and K of a tile and V of the tile before it in
-  /// turn, as they are read, from one item to the next too.
+  /// One thread. Loads Q of each work tile, and alternates K of a tile with V of the tile before it, as the
+  /// consumers read them, also across work tiles.
   struct Producer {
     const AttentionPrefillArgs& args;
     const TensorMap &q_map, &k_map, &v_map;
@@ -57,8 +57,8 @@ struct FlashWgmma {
       BulkBarrier* const full = &shared.barriers.q_full[q_state.stage];
       bulk_expect(full, Storage::kMatrices * kMatrixM);
 #pragma unroll
-      for (int part = 0; part < Storage::kMatrices; ++part)
-        tensor_copy(shared.q[q_state.stage] + part * kMatrixM, q_map, part * 64, work.head,
+      for (int matrix = 0; matrix < Storage::kMatrices; ++matrix)
+        tensor_copy(shared.q[q_state.stage] + matrix * kMatrixM, q_map, matrix * 64, work.head,
                     work.sequence.first_token + work.first_row, full);
     }
     __device__ __forceinline__ void load_k(int tile, const KvLoader& loader) {
@@ -74,21 +74,21 @@ struct FlashWgmma {
       v_state.advance();
     }
     __device__ __forceinline__ void run() {
-      const WorkTile* last = nullptr;  // whose first tile of values is yet to be fetched
+      const WorkTile* last = nullptr;  // its first V tile is still to be loaded
       for (const WorkTile* work = &next_work();; work = &next_work()) {
         bulk_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
-        const bool ends = work->head == WorkTile::kEnd, walks = !ends && work->tiles > 0;
-        if (walks) {
+        const bool is_end = work->head == WorkTile::kEnd, has_keys = !is_end && work->tiles > 0;
+        if (has_keys) {
           load_q(*work);
           load_k(work->last_tile(), loader_of(*work));
         } else {
           barrier_arrive(&shared.barriers.q_full[q_state.stage]);
         }
         q_state.advance();
-        if (!ends && work->tiles < 2) scheduler.prefetch_next_work();
+        if (!is_end && work->tiles < 2) scheduler.prefetch_next_work();
         if (last != nullptr) load_v(last->first_tile, loader_of(*last));
-        last = walks ? work : nullptr;
-        if (ends) return;
+        last = has_keys ? work : nullptr;
+        if (is_end) return;
         const KvLoader loader = loader_of(*work);
         for (int tile = work->last_tile() - 1; tile >= work->first_tile; --tile) {
           if (tile == work->first_tile) scheduler.prefetch_next_work();
@@ -102,8 +102,8 @@ struct FlashWgmma {
     }
   };
 
-  /// A warpgroup that computes: queries 64 * index and on of each item. A thread holds parts of two rows,
-  /// lane / 4 and lane / 4 + 8 of its warp's 16.
+  /// A consumer warpgroup: queries 64 * index to 64 * index + 63 of each work tile. A thread holds elements
+  /// of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
   struct Consumer {
     const AttentionPrefillArgs& args;
     Storage& shared;
@@ -128,7 +128,7 @@ struct FlashWgmma {
           v(shared_address(shared.v)),
           softmax(args, lane, first_row() + lane / 4) {}
 
-    /// Of this warp's 16, of the item's.
+    /// The first row of this warp within the work tile.
     __device__ __forceinline__ int first_row() const { return index * 64 + threadIdx.x % 128 / 32 * 16; }
 
     __device__ __forceinline__ void release(BulkBarrier* barrier) const {
@@ -150,7 +150,7 @@ struct FlashWgmma {
       v_state.advance();
     }
 
-    /// Scores = q . k^T, not waited for.
+    /// Issues scores = q . k^T (SS wgmma).
     __device__ __forceinline__ void issue_qk() {
       const unsigned long long a = wgmma_swizzled(q + q_state.stage * (Storage::kMatricesQ * kMatrixM)),
                                b = wgmma_swizzled(k + k_state.stage * (Storage::kMatrices * kMatrixN));
@@ -162,7 +162,7 @@ struct FlashWgmma {
                          wgmma_advance(b, kk / 4 * kMatrixN + kk % 4 * 32), kk > 0);
       wgmma_commit();
     }
-    /// o += p . v, not waited for.
+    /// Issues o += p . v (RS wgmma).
     __device__ __forceinline__ void issue_pv() {
       const unsigned long long b =
           wgmma_swizzled(v + v_state.stage * (Storage::kMatricesV * kMatrixN), kMatrixN);
@@ -174,7 +174,7 @@ struct FlashWgmma {
         wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
       wgmma_commit();
     }
-    /// The scores of a tile and the output of the one before it: the scores are waited for.
+    /// Issues the scores of a tile and P.V of the tile before it, and waits for the scores.
     __device__ __forceinline__ void issue_qk_and_pv() {
       if constexpr (kPingPong) named_barrier_sync(my_barrier, 256);
       issue_qk();
@@ -194,21 +194,21 @@ struct FlashWgmma {
     __device__ __forceinline__ void warpgroup_barrier() const {
       named_barrier_sync(1 + kConsumers + index, 128);
     }
-    /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
+    /// V rows beyond the last key are undefined, and 0 * NaN is NaN: zeroes them in the first tile visited.
     __device__ __forceinline__ void clear_v_past(int valid) {
       if (valid >= kTileN) return;
       wait_v();
-      const int pieces = (kTileN - valid) * 8;
-      for (int i = threadIdx.x % 128; i < Storage::kMatricesV * pieces; i += 128) {
-        const int part = i / pieces, piece = i - part * pieces;
-        *reinterpret_cast<uint4*>(shared.v[v_state.stage] + part * kMatrixN + valid * 128 + piece * 16) =
+      const int vectors = (kTileN - valid) * 8;
+      for (int i = threadIdx.x % 128; i < Storage::kMatricesV * vectors; i += 128) {
+        const int matrix = i / vectors, vector = i - matrix * vectors;
+        *reinterpret_cast<uint4*>(shared.v[v_state.stage] + matrix * kMatrixN + valid * 128 + vector * 16) =
             make_uint4(0, 0, 0, 0);
       }
       wgmma_publish();
       warpgroup_barrier();
     }
 
-    /// The next item, its queries there.
+    /// Waits for Q of the next work tile.
     __device__ __forceinline__ const WorkTile& next_work() {
       bulk_wait(&shared.barriers.q_full[q_state.stage], q_state.phase);
       const WorkTile& work = shared.work_tiles[work_state.stage];
@@ -216,7 +216,7 @@ struct FlashWgmma {
       return work;
     }
 
-    /// After the softmax of the first tile.
+    /// After the softmax of the first K/V tile.
     __device__ __forceinline__ void begin_output(const WorkTile& work) {
 #pragma unroll
       for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0;
@@ -224,18 +224,19 @@ struct FlashWgmma {
       clear_v_past(work.sequence.kv_len - work.last_tile() * kTileN);
     }
 
-    /// A further tile. Its keys are there; `more`: another follows.
+    /// One further K/V tile; K has arrived. `more`: another tile follows.
     template <bool kMask>
     __device__ __forceinline__ void mainloop_step(bool more) {
       softmax.template next_tile<kMask>();
       issue_qk_and_pv();
       softmax.template online_softmax<kMask>();
-      if (more) wait_k();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
+      // Waiting for K here is a branch, which keeps the compiler from moving the softmax past wgmma_wait().
+      if (more) wait_k();
       wait_pv();
-      softmax.convert_p(p);  // before: the compiler's order of the whole step is better
+      softmax.convert_p(p);  // before rescale_o(): the compiler schedules the step better
       softmax.rescale_o(o);
     }
-    /// The first tile of an item, after nothing.
+    /// The first K/V tile of a work tile, with no work tile before it.
     __device__ __forceinline__ void first_tile(const WorkTile& work) {
       softmax.begin(work);
       wait_k();
@@ -245,18 +246,18 @@ struct FlashWgmma {
       softmax.template online_softmax<true>();
       begin_output(work);
     }
-    /// The first tile of an item and the end of the one before it.
+    /// The first K/V tile of a work tile, overlapped with the end of the work tile before it.
     __device__ __forceinline__ void overlap_work_tiles(const WorkTile& last, const WorkTile& work) {
-      const RowState last_sums = softmax.rows;
+      const RowState last_rows = softmax.rows;
       softmax.begin(work);
       wait_k();
       issue_qk_and_pv();
       softmax.template online_softmax<true>();
       wait_pv();
-      store(last, last_sums);
+      store(last, last_rows);
       begin_output(work);
     }
-    /// All tiles of an item but the first.
+    /// All K/V tiles of a work tile but the first.
     __device__ __forceinline__ void mainloop(const WorkTile& work) {
       const int tiles = work.tiles, masked = work.masked;
       if (tiles > 1) wait_k();
@@ -265,7 +266,7 @@ struct FlashWgmma {
       for (; tile < tiles; ++tile) mainloop_step<false>(tile + 1 < tiles);
       q_state.advance();
     }
-    /// The end of an item, before nothing.
+    /// The end of a work tile, with no work tile after it.
     __device__ __forceinline__ void epilogue(const WorkTile& work) {
       wait_v();
       issue_pv();
@@ -273,51 +274,52 @@ struct FlashWgmma {
       store(work, softmax.rows);
     }
 
-    /// Writes this warp's 16 rows, 16 bytes at a time: what(row, piece).
-    template <class What>
-    __device__ __forceinline__ void store_rows(const WorkTile& work, What what) const {
+    /// Stores this warp's 16 rows, 16 bytes per lane; vector_at(row, vector) returns them.
+    template <class VectorAt>
+    __device__ __forceinline__ void store_rows(const WorkTile& work, VectorAt vector_at) const {
       constexpr long long kStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
-      constexpr int kPieces = kHeadDimV / 8, kPerLane = kPieces / 2;
+      constexpr int kVectors = kHeadDimV / 8, kPerLane = kVectors / 2;
       const int first = first_row();
       T* const out = static_cast<T*>(args.out) +
                      (work.sequence.first_token + work.first_row + first) * kStride + work.head * kHeadDimV;
       uint4 x[kPerLane];
 #pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = what((i * 32 + lane) / kPieces, (i * 32 + lane) % kPieces);
+      for (int i = 0; i < kPerLane; ++i)
+        x[i] = vector_at((i * 32 + lane) / kVectors, (i * 32 + lane) % kVectors);
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) {
-        const int row = (i * 32 + lane) / kPieces, piece = (i * 32 + lane) % kPieces;
-        if (first + row < work.rows) *reinterpret_cast<uint4*>(out + row * kStride + piece * 8) = x[i];
+        const int row = (i * 32 + lane) / kVectors, vector = (i * 32 + lane) % kVectors;
+        if (first + row < work.rows) *reinterpret_cast<uint4*>(out + row * kStride + vector * 8) = x[i];
       }
     }
-    /// o, by way of the rows of shared memory that were this warp's queries, swizzled as they were.
-    __device__ __forceinline__ void store(const WorkTile& work, const RowState& sums) {
-      float inverse[2];
-      softmax.finalize(work, sums, inverse);
-      const int slot = q_state.stage ^ 1, first = first_row();
-      unsigned char* const rows = shared.q[slot] + first * 128;
-      const auto at = [](int row, int piece) {
-        return piece / 8 * kMatrixM + row * 128 + ((piece % 8 ^ row % 8) << 4);
+    /// Normalizes and stores o. It goes through the rows of the Q tile of this warp, with the same swizzle.
+    __device__ __forceinline__ void store(const WorkTile& work, const RowState& row_state) {
+      float out_scale[2];
+      softmax.finalize(work, row_state, out_scale);
+      const int stage = q_state.stage ^ 1, first = first_row();
+      unsigned char* const rows = shared.q[stage] + first * 128;
+      const auto at = [](int row, int vector) {
+        return vector / 8 * kMatrixM + row * 128 + ((vector % 8 ^ row % 8) << 4);
       };
-      warpgroup_barrier();  // no product of the warpgroup reads the queries any more
+      warpgroup_barrier();  // no wgmma of this warpgroup reads Q any more
 #pragma unroll
       for (int i = 0; i < kHeadDimV / 16; ++i) {
         unsigned x[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          x[j] = pack2<T>(o[i * 8 + j * 2] * inverse[j % 2], o[i * 8 + j * 2 + 1] * inverse[j % 2]);
+          x[j] = pack2<T>(o[i * 8 + j * 2] * out_scale[j % 2], o[i * 8 + j * 2 + 1] * out_scale[j % 2]);
         store_matrix_x4_at(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
       }
       __syncwarp();
-      store_rows(work,
-                 [&](int row, int piece) { return *reinterpret_cast<const uint4*>(rows + at(row, piece)); });
+      store_rows(
+          work, [&](int row, int vector) { return *reinterpret_cast<const uint4*>(rows + at(row, vector)); });
       wgmma_publish();
-      release(&shared.barriers.q_empty[slot]);
+      release(&shared.barriers.q_empty[stage]);
     }
-    /// Of an item that sees no keys.
+    /// The output of a work tile that sees no keys.
     __device__ __forceinline__ void store_zeros(const WorkTile& work) {
-      float inverse[2];
-      softmax.finalize(work, RowState{}, inverse);
+      float out_scale[2];
+      softmax.finalize(work, RowState{}, out_scale);
       store_rows(work, [](int, int) { return uint4{}; });
       release(&shared.barriers.q_empty[q_state.stage]);
       q_state.advance();
@@ -327,13 +329,13 @@ struct FlashWgmma {
       if (kPingPong && index == kConsumers - 1) named_barrier_arrive(next_barrier, 256);
       for (const WorkTile* last = nullptr;;) {
         const WorkTile& work = next_work();
-        const bool ends = work.head == WorkTile::kEnd, walks = !ends && work.tiles > 0;
-        if (last != nullptr && walks) {
+        const bool is_end = work.head == WorkTile::kEnd, has_keys = !is_end && work.tiles > 0;
+        if (last != nullptr && has_keys) {
           overlap_work_tiles(*last, work);
         } else {
           if (last != nullptr) epilogue(*last);
-          if (ends) break;
-          if (!walks) {
+          if (is_end) break;
+          if (!has_keys) {
             store_zeros(work);
             last = nullptr;
             continue;
@@ -343,7 +345,7 @@ struct FlashWgmma {
         mainloop(work);
         last = &work;
       }
-      if (kPingPong && index == 0) named_barrier_sync(my_barrier, 256);  // the last arrival
+      if (kPingPong && index == 0) named_barrier_sync(my_barrier, 256);  // consumes the last arrival
     }
   };
 
@@ -370,7 +372,7 @@ struct FlashWgmma {
   }
 };
 
-/// The workspace: an int, zero before and after.
+/// The workspace is the counter of DynamicTileScheduler.
 template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kSwizzle>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     attention_prefill_flash_wgmma(AttentionPrefillArgs args, const __grid_constant__ TensorMap q_map,
