@@ -19,6 +19,10 @@
 
 namespace warptune {
 
+/// The order of the labels of the dim `causal`: the last query sees all keys, or the first query sees one
+/// key.
+enum class CausalMask { none, bottom_right, top_left };
+
 struct AttentionPrefillArgs {
   const void* q;          // [tokens, q_heads, head_dim], dtype, rows q_stride elements apart
   const void* k_cache;    // dtype, one of the layouts above

@@ -44,17 +44,9 @@ struct TiledAttention {
   using Output = float[kRows][kElements];
   using RowState = float[kRows];  // a row maximum or sum, the same in all threads of the row
 
-  const AttentionPrefillArgs& args;
-  const Sequence& s;
-  const HeadBias<T, Shape>& bias;
-  const Dropout<Shape>& dropout;
-  const int head, first_row;
-  const int tx = threadIdx.x % kThreadsN, ty = threadIdx.x / kThreadsN;
-  const float scale_log2 = args.scale * kLog2e;
-
   /// score = q . k^T
-  __device__ __forceinline__ void multiply_keys(Scores& score, const float* q_tile,
-                                                const float* k_tile) const {
+  static __device__ __forceinline__ void multiply_keys(Scores& score, const float* q_tile,
+                                                       const float* k_tile, int tx, int ty) {
     constexpr int kVec = kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared-memory load
 #pragma unroll 4
     for (int d = 0; d < kHeadDim; d += kVec) {
@@ -73,8 +65,12 @@ struct TiledAttention {
   }
 
   /// Bias, mask and online softmax of the scores of row i; the weights go to shared memory.
-  __device__ __forceinline__ void softmax_row(int i, Scores& score, Output& out, RowState& row_max,
-                                              RowState& row_sum, float* p_tile, int first_key) const {
+  static __device__ __forceinline__ void softmax_row(int i, Scores& score, Output& out, RowState& row_max,
+                                                     RowState& row_sum, float* p_tile,
+                                                     const AttentionPrefillArgs& args, const Sequence& s,
+                                                     const HeadBias<T, Shape>& bias,
+                                                     const Dropout<Shape>& dropout, float scale_log2,
+                                                     int first_row, int first_key, int tx, int ty) {
     const int row = ty + i * kThreadsM, query = first_row + row;
     const int begin = key_begin<Shape>(args, s, query), end = key_end<Shape>(s, query);
     float tile_max = row_max[i];
@@ -103,8 +99,8 @@ struct TiledAttention {
   }
 
   /// out += p . v
-  __device__ __forceinline__ void multiply_values(Output& out, const float* p_tile,
-                                                  const float* v_tile) const {
+  static __device__ __forceinline__ void multiply_values(Output& out, const float* p_tile,
+                                                         const float* v_tile, int tx, int ty) {
 #pragma unroll 4
     for (int key = 0; key < kTileN; ++key) {
       float v[kElements];
@@ -123,8 +119,10 @@ struct TiledAttention {
   }
 
   /// Normalizes and stores the output and lse of the first `rows` rows.
-  __device__ __forceinline__ void epilogue(const Output& out, const RowState& row_max,
-                                           const RowState& row_sum, int rows) const {
+  static __device__ __forceinline__ void epilogue(const Output& out, const RowState& row_max,
+                                                  const RowState& row_sum, const AttentionPrefillArgs& args,
+                                                  const Sequence& s, int head, int first_row, int rows,
+                                                  int tx, int ty) {
     constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
     T* const to = static_cast<T*>(args.out) + (s.first_token + first_row) * kOutStride + head * kHeadDimV;
 #pragma unroll
@@ -170,11 +168,12 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
   load_rows<T, kHeadDim, kTileM, kBlock>(
       q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
 
-  const Attention attention{args, s, bias, dropout, head, first_row};
+  const int tx = threadIdx.x % Attention::kThreadsN, ty = threadIdx.x / Attention::kThreadsN;
   typename Attention::Output out = {};
   typename Attention::RowState row_max, row_sum;
 #pragma unroll
   for (int i = 0; i < Attention::kRows; ++i) row_max[i] = -WARPTUNE_INFINITY, row_sum[i] = 0;
+  const float scale_log2 = args.scale * kLog2e;
   const int begin = key_begin<Shape>(args, s, first_row) / kTileN * kTileN;
   for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
     __syncthreads();  // all threads are done with V of the last tile
@@ -182,17 +181,18 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
         kv_tile, [&](int row) { return keys.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
     typename Attention::Scores score = {};
-    attention.multiply_keys(score, q_tile, kv_tile);
+    Attention::multiply_keys(score, q_tile, kv_tile, tx, ty);
 #pragma unroll
     for (int i = 0; i < Attention::kRows; ++i)
-      attention.softmax_row(i, score, out, row_max, row_sum, p_tile, first_key);
+      Attention::softmax_row(i, score, out, row_max, row_sum, p_tile, args, s, bias, dropout, scale_log2,
+                             first_row, first_key, tx, ty);
     __syncthreads();  // P is complete, and all threads are done with K
     load_rows<T, kHeadDimV, kTileN, kBlock>(
         kv_tile, [&](int row) { return values.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
-    attention.multiply_values(out, p_tile, kv_tile);
+    Attention::multiply_values(out, p_tile, kv_tile, tx, ty);
   }
-  attention.epilogue(out, row_max, row_sum, rows);
+  Attention::epilogue(out, row_max, row_sum, args, s, head, first_row, rows, tx, ty);
 }
 
 }  // namespace warptune
