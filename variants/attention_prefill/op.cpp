@@ -9,7 +9,7 @@
 #include "kernels/attention_prefill/args.h"
 #include "kernels/common/fitting.h"
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/attention_prefill/shape.h"
+#include "variants/attention_prefill/problem.h"
 
 namespace warptune {
 namespace {
@@ -87,7 +87,7 @@ void check(const Problem& p) {
   require(p["batch"] * p["q_len"] <= (1 << 30) && p["kv_len"] <= (1 << 30),
           fmt::format("batch * q_len ({}) and kv_len ({}) must be at most 2^30", p["batch"] * p["q_len"],
                       p["kv_len"]));
-  require(p["window"] == 0 || p["causal"] != no,
+  require(p["window"] == 0 || causal_mask(p) != CausalMask::none,
           fmt::format("window ({}) needs causal=yes or causal=top_left", p["window"]));
   require(p["dropout"] < 100, fmt::format("dropout ({}) is in percent and must be below 100", p["dropout"]));
   const std::int64_t page_size = p["page_size"];
@@ -95,13 +95,13 @@ void check(const Problem& p) {
           fmt::format("page_size ({}) must be 0 or a power of two from 16 to 256", page_size));
   require(page_size == 0 || !packed(p), "K and V are either packed or in pages, not both");
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
-  const std::int64_t piece = fitting_vec(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
+  const std::int64_t vector = fitting_vec(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
           fmt::format("q_stride ({}) is below the {} elements of a row", q_stride, row));
   require(
-      q_stride % piece == 0,
+      q_stride % vector == 0,
       fmt::format("q_stride ({}) must be a multiple of {} elements, as head_dim is, for rows to stay aligned",
-                  q_stride, piece));
+                  q_stride, vector));
 }
 
 std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
@@ -130,10 +130,10 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   };
   if (packed(p)) specs.push_back(ints("seqstart_k", key_starts_of(p)));
   if (page_size > 0) specs.push_back(ints("block_table", block_table_of(p)));
-  if (p["score_bias"] == additive)
+  if (score_bias(p) == ScoreBias::additive)
     specs.push_back(
         {.name = "score_bias", .dtype = p.dtype, .shape = {q_heads, p["q_len"], p["kv_len"]}, .scale = 2.0f});
-  if (p["score_bias"] == alibi) {
+  if (score_bias(p) == ScoreBias::alibi) {
     TensorSpec slopes{.name = "alibi_slopes", .shape = {q_heads}, .cache = CacheState::hot};
     for (std::int64_t h = 1; h <= q_heads; ++h)
       slopes.floats.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(q_heads)));
@@ -171,8 +171,8 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
     a.block_table = static_cast<const int*>(t[next++]);
     a.max_pages = static_cast<int>(max_pages_of(p));
   }
-  if (p["score_bias"] == additive) a.score_bias = t[next++];
-  if (p["score_bias"] == alibi) a.alibi_slopes = static_cast<const float*>(t[next++]);
+  if (score_bias(p) == ScoreBias::additive) a.score_bias = t[next++];
+  if (score_bias(p) == ScoreBias::alibi) a.alibi_slopes = static_cast<const float*>(t[next++]);
   if (p["dropout"] > 0) {
     a.philox = static_cast<const unsigned*>(t[next++]);
     a.drop_below = drop_below(p["dropout"]);
@@ -194,7 +194,8 @@ std::int64_t row_of(const Problem& p, const Inputs& in, std::int64_t b, std::int
 
 /// Units first are the queries, each of one head; then, with lse, what is beyond the queries of each head.
 void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& out) {
-  const std::int64_t q_heads = p["q_heads"], d_qk = p["head_dim"], d_v = value_dim(p), causal = p["causal"];
+  const std::int64_t q_heads = p["q_heads"], d_qk = p["head_dim"], d_v = value_dim(p);
+  const CausalMask causal = causal_mask(p);
   const std::int64_t padded = lse_rows(p["q_len"]), beyond = unit - tokens_of(p) * q_heads;
   const Values q = in["q"], k = in["k_cache"], v = in["v_cache"], starts = in["cu_seqlens"];
   if (beyond >= 0) {
@@ -209,7 +210,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
   const auto first = static_cast<std::int64_t>(starts[b]), i = row - first;
   const auto q_len = static_cast<std::int64_t>(starts[b + 1]) - first;
   const auto kv_len = static_cast<std::int64_t>(in["kv_lens"][b]);
-  const KeyRange keys = keys_seen(causal, p["window"], q_len, kv_len, i);
+  const KeyRange keys = visible_keys(causal, p["window"], q_len, kv_len, i);
 
   std::vector<double> query, scores, result(static_cast<std::size_t>(d_v), 0.0);
   for (std::int64_t d = 0; d < d_qk; ++d) query.push_back(q[row * q_stride_of(p) + head * d_qk + d]);
@@ -219,8 +220,9 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
     double score = 0;
     for (std::int64_t d = 0; d < d_qk; ++d) score += query[static_cast<std::size_t>(d)] * k[at + d];
     score *= scale_of(p);
-    if (p["score_bias"] == additive) score += in["score_bias"][(head * p["q_len"] + i) * p["kv_len"] + key];
-    if (p["score_bias"] == alibi)
+    if (score_bias(p) == ScoreBias::additive)
+      score += in["score_bias"][(head * p["q_len"] + i) * p["kv_len"] + key];
+    if (score_bias(p) == ScoreBias::alibi)
       score -=
           in["alibi_slopes"][head] * static_cast<double>(std::abs(position(causal, q_len, kv_len, i) - key));
     scores.push_back(score);
@@ -260,7 +262,7 @@ Cost cost(const Problem& p) {
       one_pairs = 0;
       std::int64_t first = kv_len, last = 0;
       for (std::int64_t i = 0; i < q_len; ++i) {
-        const KeyRange seen = keys_seen(p["causal"], p["window"], q_len, kv_len, i);
+        const KeyRange seen = visible_keys(causal_mask(p), p["window"], q_len, kv_len, i);
         if (seen.last == 0) continue;
         one_pairs += static_cast<double>(seen.last - seen.first);
         first = std::min(first, seen.first), last = std::max(last, seen.last);
@@ -275,7 +277,7 @@ Cost cost(const Problem& p) {
   }
   Cost c{.bytes = (rows * q_heads + keys * kv_heads) * (d_qk + d_v) * size + 4 * pages,
          .flops = 2 * pairs * q_heads * (d_qk + d_v)};
-  if (p["score_bias"] == additive) c.bytes += most_pairs * q_heads * size;
+  if (score_bias(p) == ScoreBias::additive) c.bytes += most_pairs * q_heads * size;
   if (p["lse"] == 1) c.bytes += 4.0 * static_cast<double>(p["batch"] * p["q_heads"] * lse_rows(p["q_len"]));
   return c;
 }

@@ -86,22 +86,22 @@ VendorFunction values(const Problem& p, const Config& c) {
 }  // namespace
 
 std::vector<Variant> attention_prefill_vendor() {
-  return {unfused_attention(
-      {.op = attention_prefill(),
-       .constraint = "uneven == 0 && batch * q_heads * q_len * kv_len <= 4e9",
-       .keys = "kv_len",
-       .blocks = {128, 512},
-       .score_bytes = score_bytes,
-       .scores = scores,
-       .values = values,
-       .softmax = {
-           "attention_prefill/library_softmax.cu",
-           "attention_prefill_library_softmax<{dtype}, {q_len}, {kv_len}, {causal}, {score_stride}, {block}>",
-           [](const Problem& p, const Config& c) {
-             return Launch{.grid = {static_cast<unsigned>(p["q_len"]),
-                                    static_cast<unsigned>(p["batch"] * p["q_heads"])},
-                           .block = {static_cast<unsigned>(c["block"])}};
-           }}})};
+  return {unfused_attention({.op = attention_prefill(),
+                             .constraint = "uneven == 0 && batch * q_heads * q_len * kv_len <= 4e9",
+                             .keys = "kv_len",
+                             .blocks = {128, 512},
+                             .score_bytes = score_bytes,
+                             .scores = scores,
+                             .values = values,
+                             .softmax = {"attention_prefill/unfused.cu",
+                                         "attention_prefill_cublaslt_softmax<{dtype}, {q_len}, {kv_len}, "
+                                         "{causal}, {score_stride}, {block}>",
+                                         [](const Problem& p, const Config& c) {
+                                           return Launch{
+                                               .grid = {static_cast<unsigned>(p["q_len"]),
+                                                        static_cast<unsigned>(p["batch"] * p["q_heads"])},
+                                               .block = {static_cast<unsigned>(c["block"])}};
+                                         }}})};
 }
 
 }  // namespace warptune
