@@ -1,4 +1,4 @@
-// attention_prefill by cuDNN.
+// The variant of attention_prefill by cuDNN.
 #include "kernels/attention_prefill/args.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/vendor/cudnn_variant.h"
