@@ -313,8 +313,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
   const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
   const Sequence sequence = load_sequence(args, blockIdx.y);
-  const int all_rows =
-      sequence.q_len * kPackedHeads;  // row i is head i % kPackedHeads of query i / kPackedHeads
+  const int all_rows = sequence.q_len * kPackedHeads;  // of the sequence
   if constexpr (Shape::kLse) Flash::pad_lse_rows(args, sequence, head, first_row);
   if (first_row >= all_rows) return;
 
@@ -389,8 +388,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   if constexpr (Shape::kWindow)
     for (; step < walk.tiles; ++step) mainloop_step(step, true);
 
-  // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
-  // as those of q and of the output have one length.
+  // The Q tile becomes the output tile. A warp owns its rows where both tiles have the same row length.
   if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
     __syncwarp();
   else

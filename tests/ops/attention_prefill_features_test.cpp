@@ -218,8 +218,12 @@ OpEntry hiding_bias() {
 }
 const Dims kHiding =
     shape(2, 40, 150, 2, 1, 64, {{"score_bias", "additive"}, {"lse", "yes"}, {"causal", "no"}});
-TEST(AttentionPrefillBugs, HostBiasMayHideAllKeys) { check_host_variants(hiding_bias(), kHiding, kFloats); }
-TEST(GpuAttentionPrefillBugs, BiasMayHideAllKeys) { check_cuda_variants(hiding_bias(), kHiding, kFloats, 5); }
+TEST(AttentionPrefillBugs, HostABiasMayHideEverything) {
+  check_host_variants(hiding_bias(), kHiding, kFloats);
+}
+TEST(GpuAttentionPrefillBugs, ABiasMayHideEverything) {
+  check_cuda_variants(hiding_bias(), kHiding, kFloats, 5);
+}
 
 std::string error_of(const Dims& more) {
   try {
@@ -246,7 +250,7 @@ TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
   EXPECT_EQ(error_of({{"page_size", "512"}}),
             "attention_prefill: page_size (512) must be 0 or a power of two from 16 to 256");
   EXPECT_EQ(error_of({{"page_size", "16"}, {"kv_layout", "packed"}}),
-            "attention_prefill: K and V are either packed or in pages, not both");
+            "attention_prefill: K and V are either packed or paged, not both");
   EXPECT_EQ(error_of({{"q_stride", "128"}}),
             "attention_prefill: q_stride (128) is below the 256 elements of a row");
   EXPECT_EQ(
