@@ -93,8 +93,8 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
   }
 }
 
-/// The K/V tiles that a block walks over. Step i is tile end - 1 - i; steps [0, masked) need the causal mask
-/// or that of the last key, steps [window_masked, tiles) that of the window.
+/// The K/V tiles that a block visits: step i is tile end - 1 - i. Steps [0, masked) need the causal mask or
+/// the mask of the last tile, steps [window_masked, tiles) the window mask.
 struct KvWalk {
   int end, tiles, masked, window_masked;
 };
@@ -147,8 +147,7 @@ __device__ __forceinline__ void softmax_tile(float (&s)[kRowTiles][kKeyTiles][4]
     }
 }
 
-/// Where a block is: its tile of queries of a head. Row i is head `head` + i % kPackedHeads of query
-/// i / kPackedHeads.
+/// The tile of queries of a block. Row i is head `head` + i % kPackedHeads of query i / kPackedHeads.
 struct QueryTile {
   Sequence sequence;
   int head, first_row, all_rows;  // all_rows: of the sequence

@@ -2,9 +2,8 @@
 // Grid: persistent blocks; work tiles of 64 * kConsumers queries of a head, longest first, from an atomic
 //   counter (tile_scheduler.cuh). K/V tiles of kTileN keys are visited from the last visible one down: the
 //   few that need a mask come first, the rest runs without.
-// Roles: one thread of the producer warpgroup issues all TMA loads, Q one work tile ahead; kConsumers
-// consumer
-//   warpgroups compute 64 queries each. setmaxnreg moves registers from the producer to the consumers.
+// Roles: one thread of the producer warpgroup issues all TMA loads, Q one work tile ahead. kConsumers
+//   consumer warpgroups compute 64 queries each. setmaxnreg moves registers from producer to consumers.
 // Pipeline: Q.K^T from shared memory (SS), P.V with P in registers (RS). Q.K^T of the next tile is issued
 //   before P.V of this one, so that the softmax overlaps P.V, also across work tiles. kPingPong: consumers
 //   issue their wgmma in turn, so that the softmax of one overlaps the wgmma of the other.

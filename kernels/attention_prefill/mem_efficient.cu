@@ -1,16 +1,17 @@
-// Memory-efficient attention (xFormers, PyTorch): kWarpsM x kWarpsN warps share a score tile; mma.sync or
-// fp32. Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
-// kMinBlocksPerSm is
-//   the occupancy that registers are limited for.
-// Warps: the warps of a row exchange its maximum, the weights P and finally its sum through shared memory.
-//   16-bit dtypes use m16n8k16; fp32 uses CUDA cores in the same fragment layout (common/mma.cuh).
-// Output: rescaled as row maxima rise; in registers, or in the workspace as fp32 (kOutInMemory), which leaves
-//   registers for larger tiles, larger heads and more blocks per SM.
-// Shared memory, XOR-swizzled (swizzled_tile.cuh): Q, K, V and P tiles, then one float per row and warp
-// column. Sync: cp.async groups and __syncthreads. V loads overlap Q.K^T, the next K overlaps P.V. Wins: fp32
-// with head_dim % 16 == 0. Source: Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021;
-// xFormers; lazy rescaling from
-//   FlashAttention-4.
+// Memory-efficient attention (xFormers, PyTorch): warps share score rows; mma.sync tensor cores, or fp32.
+// Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
+//   kMinBlocksPerSm limits registers for an occupancy.
+// Warps: kWarpsM x kWarpsN share a score tile. The warps of a row exchange its maximum, the weights P and
+//   finally its sum through shared memory. 16-bit dtypes use m16n8k16; fp32 uses CUDA cores in the same
+//   fragment layout (common/mma.cuh).
+// Output: rescaled as row maxima rise; in registers, or in the workspace as fp32 (kOutInMemory), which
+//   leaves registers for larger tiles, larger heads and more blocks per SM.
+// Shared memory, XOR-swizzled (swizzled_tile.cuh): Q, K, V and P tiles; then one float per row and warp
+//   column.
+// Sync: cp.async groups and __syncthreads. V loads overlap Q.K^T, the next K overlaps P.V.
+// Wins: fp32 with head_dim % 16 == 0.
+// Source: Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021; xFormers; lazy rescaling
+//   from FlashAttention-4.
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
@@ -72,8 +73,8 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
   }
 }
 
-/// sum[mt][nt] += p . v for 16 * kMt rows of kTileN weights, and of v the kPairs times 16 columns from pair
-/// `first` on; unless kAll, as far as there are any.
+/// sum[mt][nt] += p . v for 16 * kMt rows of kTileN weights, and kPairs times 16 columns of v from column
+/// pair `first` on. Unless kAll, columns beyond kDim are skipped.
 template <class T, int kTileN, int kDim, bool kAll, int kMt, int kPairs>
 __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4], T* p, T* v, int first) {
   using Weights = SwizzledTile<T, kTileN>;
@@ -124,8 +125,8 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
   }
 }
 
-/// Calls f(mt, r, nt) for every two neighboring elements that a lane has of kMt x kNt fragments of 16 x 8:
-/// of the first `rows` rows from the lane's own on, and of the first `columns` fragments.
+/// Calls f(mt, r, nt) for each pair of neighboring elements that a lane has in kMt x kNt fragments m16n8, of
+/// the first `rows` rows (counted from the lane's first) and the first `columns` fragments.
 template <int kMt, int kNt, class F>
 __device__ __forceinline__ void for_pairs(int rows, int columns, F f) {
 #pragma unroll
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   const Dropout<Shape> dropout(args, b, head);
   const int max_key_end = max(0, key_end<Shape>(sequence, first_row + rows - 1));
   const int min_key_end = max(0, key_end<Shape>(sequence, first_row));
-  const int max_key_begin = key_begin<Shape>(args, sequence, first_row + rows - 1);  // by the window
+  const int max_key_begin = key_begin<Shape>(args, sequence, first_row + rows - 1);
   const int begin = key_begin<Shape>(args, sequence, first_row) / kTileN * kTileN;
 
   const T* q =
@@ -266,18 +267,17 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
   const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kHeadDimV / 16 - first_pair);
-  const int tile_row = warp_row + lane / 4, my_row = first_row + tile_row;  // and 8 and 16 * mt more
+  const int tile_row = warp_row + lane / 4, my_row = first_row + tile_row;  // of mt = 0 and r = 0
   const float scale_log2 = args.scale * kLog2e;
   const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
   typename Steps::Output o = {};
-  typename Steps::RowState row_max,
-      row_sum;  // maxima of whole rows, in units of log2(e); this lane's part of the sums
+  typename Steps::RowState row_max, row_sum;  // of whole rows, in units of log2(e); of this lane
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
 
-  // Two elements of the fp32 output in memory, from column 8 * nt of the pairs from `pair` on.
+  // Two elements of the fp32 output in memory, in column pair `pair`.
   const auto out_in_memory = [&](int mt, int r, int pair, int nt) {
     const long long row = sequence.first_token + my_row + mt * 16 + r * 8;
     const int column = (first_pair + pair) * 16 + nt * 8 + lane % 4 * 2;

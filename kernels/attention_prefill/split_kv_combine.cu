@@ -1,7 +1,6 @@
 // Split-KV combine: the second kernel of flash_mma with splits > 1.
 // Grid: one block of kBlock threads per query and head. It rescales the partial outputs of all splits to
-// their
-//   common row maximum, sums and normalizes them; threads run over head_dim_v.
+//   their common row maximum, sums and normalizes them; threads run over head_dim_v.
 // Source: Flash-Decoding (split-KV with a separate reduction kernel).
 #include "kernels/attention_prefill/split_kv.cuh"
 #include "kernels/common/pdl.cuh"

@@ -2,9 +2,10 @@
 // Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
 // Threads: a (kBlock / 16) x 16 grid; each computes a register micro-tile of scores and of the output. The 16
 //   threads of a row reduce it by warp shuffles.
-// Shared memory, fp32, rows padded against bank conflicts: Q tile, one tile that holds K and then V, weights
-// P. Sync: __syncthreads between the phases; loads are not overlapped. Wins: where tensor cores cannot run
-// (fp32, odd head_dim) and for tiny problems. Source: FlashAttention (Dao et al., 2022).
+// Shared memory, fp32, rows padded against bank conflicts: Q tile, one tile for K and then V, P tile.
+// Sync: __syncthreads between the phases; loads are not overlapped.
+// Wins: where tensor cores cannot run (fp32, odd head_dim), and for tiny problems.
+// Source: FlashAttention (Dao et al., 2022).
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/common/exp2.cuh"
 #include "kernels/common/pdl.cuh"

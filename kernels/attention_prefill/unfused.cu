@@ -1,8 +1,7 @@
 // Unfused attention: Q.K^T, softmax and P.V as three kernels, fp32 scores in the workspace, CUDA cores.
-// Scores are [batch, q_heads, q_len, kv_len]. The two GEMMs compute a kTile x kTile output tile per block,
-// one
-//   element per thread, from kTile x kTile tiles of both inputs in shared memory. The softmax takes one row
-//   per block, in place.
+// Layout: scores are [batch, q_heads, q_len, kv_len]. The GEMMs compute a kTile x kTile output tile per
+//   block, one element per thread, from kTile x kTile tiles of both inputs in shared memory. The softmax
+//   takes one row per block, in place.
 // Wins: nowhere; it is the plainest correct version. Its fourth kernel is the softmax of the variant
 //   `cublaslt`, between two GEMMs of the library.
 #include "kernels/attention_prefill/problem.cuh"
