@@ -14,48 +14,49 @@ const std::string kLanes =
 /// 64 KB in flight per SM with four warps and tiles of 32 keys (16 of the longest rows).
 const std::string kLoadsInFlight = "loads_in_flight<=kv_dtype>0||head_dim<=64?2:1";
 /// The rows of a tile: the queries of a head, or of the heads that share keys where they are few.
-const std::string kPack = "pack=q_heads>kv_heads&&score_bias==0&&dropout==0",
-                  kRows = "(pack==1?q_len*q_heads/kv_heads:q_len)",
-                  kBlocks = "(batch*(pack==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
+const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0",
+                  kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
+                  kBlocks = "(batch*(pack_gqa==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
 
 }  // namespace
 
 std::vector<Tile> tile_rows() {
-  const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 turns=1 together<=32",
-                    flash = " head_first=causal>0&&q_len>tile_m splits=1 pack=0",
+  const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 pingpong=1 l2_swizzle<=32",
+                    flash = " raster_order=causal>0&&q_len>tile_m splits=1 pack_gqa=0",
                     split_kv = "block=128 " + kLanes + " " + kHeadsPerBlock +
                                " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
                     among = "among the fastest in results/h200";
   return {
       // Prompts
       {"attention_prefill", "flash_wgmma",
-       "arch >= 90 && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + score_bias + "
+       "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + score_bias + "
        "dropout == 0",
        wgmma, among, kH200},
-      {"attention_prefill", "flash_wgmma", "arch >= 90 && q_len > 64 && head_dim <= 128", wgmma,
+      {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64 && head_dim <= 128", wgmma,
        "FlashAttention-3's 128 x 128 of head_dim 128"},
-      {"attention_prefill", "flash_wgmma", "arch >= 90 && q_len > 64",
-       "consumers=2 tile_n<=80 stages=1 turns=1 together<=32", "FlashAttention-3's 128 x 80 of head_dim 256"},
+      {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64",
+       "consumers=2 tile_n<=80 stages=1 pingpong=1 l2_swizzle<=32",
+       "FlashAttention-3's 128 x 80 of head_dim 256"},
       {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
-       "tile_m=128 tile_n=64 warps=4 stages=2 hold_q=0" + flash,
+       "tile_m=128 tile_n=64 warps=4 stages=2 q_in_regs=0" + flash,
        "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"},
       {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
-       "tile_m=128 tile_n=32 warps=4 stages=2 hold_q=0" + flash,
+       "tile_m=128 tile_n=32 warps=4 stages=2 q_in_regs=0" + flash,
        "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"},
       {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-       "tile_m=128 tile_n=64 warps=8 stages=1 hold_q=0" + flash,
+       "tile_m=128 tile_n=64 warps=8 stages=1 q_in_regs=0" + flash,
        "FlashAttention-2's 128 x 64 of head_dim 256 on the A100, 8 warps"},
       {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-       "tile_m=128 tile_n<=32 warps=8 stages=2 hold_q=0" + flash,
+       "tile_m=128 tile_n<=32 warps=8 stages=2 q_in_regs=0" + flash,
        "FlashAttention-2's 128 rows and 8 warps of head_dim 256 on the A100, half the keys"},
       {"attention_prefill", "flash_mma", "q_len > 64",
-       "tile_m=64 tile_n<=64 warps=4 stages<=2 hold_q<=1" + flash,
+       "tile_m=64 tile_n<=64 warps=4 stages<=2 q_in_regs<=1" + flash,
        "FlashAttention-2's 64 x 64 of head_dim 256 on the H100, 4 warps: the fewest registers"},
       // Few queries over a long cache
       {"attention_prefill", "flash_mma", "q_len <= 64",
        kPack + " tile_m<=" + kRows +
-           "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 hold_q=head_dim<=128 "
-           "head_first=0 splits<=8*sms/(warps*" +
+           "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
+           "raster_order=0 splits<=8*sms/(warps*" +
            kBlocks + ")",
        "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
       // Decoding

@@ -1,14 +1,18 @@
-// Idea: tensor cores and online softmax. A block takes kTileM queries of one head and walks over key tiles of
-// kTileN from the last visible one down, so that the few tiles that need a mask come first and the rest run
-// without. K and V tiles come by cp.async into XOR-swizzled shared memory, kStages deep (with one stage, V is
-// fetched under Q.K and the next K under P.V). Each warp owns 16 or 32 queries: scores, probabilities and the
-// output stay in its registers (the accumulator layout of Q.K is the A layout of P.V), rows are reduced by
-// butterflies over the four lanes that share them; the fragments of Q too stay there with kHoldQ. Few queries
-// over many keys: kSplits blocks share the keys, and another kernel merges what they leave; kPack query heads
-// that see the same keys are rows of one tile. Fragment layouts: common/mma.cuh.
-#include "kernels/attention_prefill/partials.cuh"
-#include "kernels/attention_prefill/score_tile.cuh"
-#include "kernels/attention_prefill/sequence.cuh"
+// FlashAttention-2 on mma.sync tensor cores (sm_80), cp.async multistage K/V pipeline; optional split-KV.
+// Grid: one block per tile of kTileM rows of a query head (kPackedHeads > 1: rows of all query heads of a KV
+//   head, pack_gqa), sequence and split. It walks the K/V tiles of kTileN keys from the last visible one
+//   down: the few tiles that need a mask come first, the rest runs without.
+// Warps: each owns 16 or 32 rows; m16n8k16 products. Scores, P and output stay in registers: the accumulator
+//   layout of Q.K^T is the A operand layout of P.V. Q fragments come from registers (kQInRegs) or ldmatrix.
+// Shared memory: Q tile (later the output tile) and kStages K and V tiles, XOR-swizzled (swizzled_tile.cuh).
+// Sync: cp.async groups and one __syncthreads per tile. One stage: V loads overlap Q.K^T, the next K overlaps
+//   P.V. More stages: kStages - 1 tiles are in flight.
+// Split-KV: kSplits blocks share the keys of a tile; split_kv_combine.cu combines their partial outputs.
+// Wins: on sm_80; on sm_90 for few queries over a long cache, with splits and pack_gqa.
+// Source: FlashAttention-2 (Dao, 2023), Flash-Decoding; lazy rescaling from FlashAttention-4.
+#include "kernels/attention_prefill/problem.cuh"
+#include "kernels/attention_prefill/score_fragment.cuh"
+#include "kernels/attention_prefill/split_kv.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/exp2.cuh"
@@ -20,13 +24,13 @@
 namespace warptune {
 
 /// s = q . k^T for the 16 * kRowTiles queries of a warp and kTileN keys.
-template <class T, int kHeadDim, int kTileN, int kRowTiles, bool kHold, int kHeld>
+template <class T, int kHeadDim, int kTileN, int kRowTiles, bool kQInRegs, int kQFragments>
 __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][4],
-                                              const unsigned (&held)[kRowTiles][kHeld][4], unsigned q,
-                                              unsigned k) {
+                                              const unsigned (&q_fragments)[kRowTiles][kQFragments][4],
+                                              unsigned q, unsigned k) {
   using Tile = SwizzledTile<T, kHeadDim>;
   const int lane = threadIdx.x % 32;
-  const typename Tile::Reader queries(q, lane % 16, lane / 16),
+  const typename Tile::LdmatrixAddress queries(q, lane % 16, lane / 16),
       keys(k, lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
@@ -39,9 +43,9 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
     unsigned a[kRowTiles][4];
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt) {
-      if constexpr (kHold) {
+      if constexpr (kQInRegs) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) a[mt][i] = held[mt][kk][i];
+        for (int i = 0; i < 4; ++i) a[mt][i] = q_fragments[mt][kk][i];
       } else {
         load_matrix_x4_at(a[mt], queries.at(kk * 2, mt * 16));
       }
@@ -59,13 +63,13 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
   }
 }
 
-/// o += p . v, where the scores registers hold p.
+/// o += p . v, with p in the registers of the scores.
 template <class T, int kHeadDim, int kTileN, int kRowTiles>
 __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim / 8][4],
                                                 const float (&p)[kRowTiles][kTileN / 8][4], unsigned v) {
   using Tile = SwizzledTile<T, kHeadDim>;
   const int lane = threadIdx.x % 32;
-  const typename Tile::Reader values(v, lane % 16, lane / 16);
+  const typename Tile::LdmatrixAddress values(v, lane % 16, lane / 16);
 #pragma unroll
   for (int kt = 0; kt < kTileN / 16; ++kt) {
     unsigned a[kRowTiles][4];
@@ -89,230 +93,310 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
   }
 }
 
-template <class T, class S, int kTileM, int kTileN, int kWarps, int kStages, bool kHoldQ, bool kHeadFirst,
-          int kSplits, int kPack>
-__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
-  constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV;
-  using Tile = SwizzledTile<T, kHeadDim>;
-  using ValueTile = SwizzledTile<T, kHeadDimV>;
-  constexpr int kThreads = kWarps * 32, kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;
-  constexpr int kHeld = kHoldQ ? kHeadDim / 16 : 1;
-  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
-  static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
-  extern __shared__ __align__(128) unsigned char shared[];
-  T* const q_tile = reinterpret_cast<T*>(shared);  // in the end the output
-  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
-  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+/// The K/V tiles that a block visits: step i is tile end - 1 - i. Steps [0, masked) need the causal mask or
+/// the mask of the last tile, steps [window_masked, tiles) the window mask.
+struct KvWalk {
+  int end, tiles, masked, window_masked;
+};
 
-  pdl_wait();
-  constexpr int kHeads = S::kQHeads / kPack;
-  const int tiles_m = gridDim.x / kHeads;
-  const int head = (kHeadFirst ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPack;  // the first one
-  const int nth = kHeadFirst ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
-  const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
-  const Sequence sequence = load_sequence(args, blockIdx.y);
-  const int all_rows = sequence.q_len * kPack;  // row i is head i % kPack of query i / kPack
-  if constexpr (S::kLse && kPack == 1)
-    if (blockIdx.z == 0) pad_lse<S, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
-  if constexpr (S::kLse && kPack > 1)
-    if (blockIdx.z == 0 && first_row == 0)
-      for (int i = 0; i < kPack; ++i)
-        pad_lse<S, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
-  if (first_row >= all_rows) return;
-
-  const int rows = min(kTileM, all_rows - first_row);
-  const int first_query = first_row / kPack, last_query = (first_row + rows - 1) / kPack;
-  const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-  const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const ScoreBias<T, S> bias(args, sequence, head);
-  const Dropout<S> dropout(args, blockIdx.y, head);
-  const int visible_most = max(0, visible_keys<S::kCausal>(sequence, last_query));
-  const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_query));
-  int begin = first_visible<S>(args, sequence, first_query) / kTileN, end = ceil_div(visible_most, kTileN);
+/// The walk of queries first_query to last_query, of split blockIdx.z.
+template <class Shape, int kTileN, int kSplits>
+__device__ __forceinline__ KvWalk kv_walk(const AttentionPrefillArgs& args, const Sequence& sequence,
+                                          int first_query, int last_query) {
+  KvWalk walk;
+  const int max_key_end = max(0, key_end<Shape>(sequence, last_query));
+  const int min_key_end = max(0, key_end<Shape>(sequence, first_query));
+  int begin = key_begin<Shape>(args, sequence, first_query) / kTileN;
+  walk.end = ceil_div(max_key_end, kTileN);
   if constexpr (kSplits > 1) {
-    const int share = ceil_div(end - begin, kSplits);
-    begin = min(end, begin + static_cast<int>(blockIdx.z) * share);
-    end = min(end, begin + share);
+    const int per_split = ceil_div(walk.end - begin, kSplits);
+    begin = min(walk.end, begin + static_cast<int>(blockIdx.z) * per_split);
+    walk.end = min(walk.end, begin + per_split);
   }
-  const int tiles = end - begin;
-  // The last keys need a mask, and the first that a window shows: tiles [masked, clear) of the walk need
-  // none.
-  const int masked = min(tiles, end - visible_least / kTileN);
-  int clear = tiles;
-  if constexpr (S::kWindow) {
-    const int hidden_most = first_visible<S>(args, sequence, last_query);
-    clear = max(masked, min(tiles, end - ceil_div(hidden_most, kTileN)));
+  walk.tiles = walk.end - begin;
+  walk.masked = min(walk.tiles, walk.end - min_key_end / kTileN);
+  walk.window_masked = walk.tiles;
+  if constexpr (Shape::kWindow) {
+    const int max_key_begin = key_begin<Shape>(args, sequence, last_query);
+    walk.window_masked = max(walk.masked, min(walk.tiles, walk.end - ceil_div(max_key_begin, kTileN)));
   }
+  return walk;
+}
 
-  // The nth tile of the walk, from the last keys down: all but the first are full.
-  const auto fetch_keys = [&](int nth_tile, int stage, bool is_full) __attribute__((always_inline)) {
-    const int first_key = (end - 1 - nth_tile) * kTileN;
-    Tile::template fetch_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
-                                                is_full ? first_key + kTileN : sequence.kv_len);
-  };
-  const auto fetch_values = [&](int nth_tile, int stage, bool is_full) __attribute__((always_inline)) {
-    const int first_key = (end - 1 - nth_tile) * kTileN;
-    ValueTile::template fetch_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
-                                                     is_full ? first_key + kTileN : sequence.kv_len);
-  };
-
-  // One group for q, then kStages - 1 groups of a K and a V tile (one K tile for a single stage).
-  constexpr int kAhead = kStages == 1 ? 1 : kStages - 1;
-  const T* q = static_cast<const T*>(args.q) + sequence.first * args.q_stride + head * kHeadDim;
-  Tile::template fetch<kTileM, kThreads>(
-      q_tile,
-      [&](int row) {
-        row += first_row;
-        return q + row / kPack * args.q_stride + row % kPack * kHeadDim;
-      },
-      rows);
-  copy_async_commit();
-  for (int stage = 0; stage < kAhead; ++stage) {
-    if (stage < tiles) {
-      fetch_keys(stage, stage, false);
-      if constexpr (kStages > 1) fetch_values(stage, stage, false);
-    }
-    copy_async_commit();
-  }
-  copy_async_wait<kAhead>();
-  __syncthreads();
-
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const q_rows = q_tile + warp * kRowTiles * 16 * kHeadDim;  // of this warp
-  unsigned held[kRowTiles][kHeld][4];
-  if constexpr (kHoldQ) {
-#pragma unroll
-    for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-      for (int kk = 0; kk < kHeld; ++kk)
-        load_matrix_x4(held[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
-  }
-
-  const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
-                 v_address = shared_address(v_tiles);
-  float o[kRowTiles][kHeadDimV / 8][4] = {};
-  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e); sums of this lane.
-  float row_max[kRowTiles][2], row_sum[kRowTiles][2];
-#pragma unroll
-  for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
-  const float to_log2 = args.scale * kLog2e;
-  const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
-  const int my_row = first_row + warp * kRowTiles * 16 + lane / 4;
-
-  const auto attend = [&](int tile, bool is_masked) __attribute__((always_inline)) {
-    const int stage = kStages == 1 ? 0 : tile % kStages;
-    float s[kRowTiles][kKeyTiles][4];
-    if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // K of this tile
-      __syncthreads();       // and nobody reads the last V any more
-      fetch_values(tile, 0, !is_masked);
-      copy_async_commit();
-    } else {
-      copy_async_wait<kStages - 2>();  // K and V of this tile
-      __syncthreads();                 // and nobody reads the stage that is filled next
-      if (tile + kStages - 1 < tiles) {
-        fetch_keys(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
-        fetch_values(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
-      }
-      copy_async_commit();
-    }
-    multiply_keys<T, kHeadDim, kTileN, kRowTiles, kHoldQ, kHeld>(
-        s, held, q_address, k_address + stage * kTileN * Tile::kRowBytes);
-    if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // V of this tile
-      __syncthreads();       // and nobody reads K any more
-      if (tile + 1 < tiles) fetch_keys(tile + 1, 0, true);
-      copy_async_commit();
-    }
-
-    const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;
-    if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
-    if (is_masked) hide_keys<S, kPack>(s, args, sequence, my_row, my_key);
-
-    float shrink[kRowTiles][2];
-#pragma unroll
-    for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float most = -WARPTUNE_INFINITY;
-#pragma unroll
-        for (int nt = 0; nt < kKeyTiles; ++nt)
-          most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        const float offset = raise_max(row_max[mt][r], most * scale, shrink[mt][r]);
-        float sum[2] = {row_sum[mt][r] * shrink[mt][r], 0};
-#pragma unroll
-        for (int nt = 0; nt < kKeyTiles; ++nt)
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            float& x = s[mt][nt][2 * r + i];
-            x = exp2_fast(fmaf(x, scale, -offset));
-            sum[i] += x;
-          }
-        row_sum[mt][r] = sum[0] + sum[1];
-      }
-    rescale<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, shrink);
-    if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
-    multiply_values<T, kHeadDimV, kTileN, kRowTiles>(o, s, v_address + stage * kTileN * ValueTile::kRowBytes);
-  };
-  int tile = 0;
-  for (; tile < masked; ++tile) attend(tile, true);
-  for (; tile < clear; ++tile) attend(tile, false);
-  if constexpr (S::kWindow)
-    for (; tile < tiles; ++tile) attend(tile, true);
-
-  // The tile of q takes the output, so that it leaves in 16-byte pieces: rows of a warp are its own as long
-  // as those of q and of the output have one length.
-  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
-    __syncwarp();
-  else
-    __syncthreads();
-  T* const out_rows = q_tile + warp * kRowTiles * 16 * kHeadDimV;
+/// Online softmax of one tile: scores become weights in place. `rescale`: the factors of the output so far.
+template <int kRowTiles, int kKeyTiles>
+__device__ __forceinline__ void softmax_tile(float (&s)[kRowTiles][kKeyTiles][4],
+                                             float (&row_max)[kRowTiles][2], float (&row_sum)[kRowTiles][2],
+                                             float (&rescale)[kRowTiles][2], float scale) {
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float sum = row_sum[mt][r];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      const int row = my_row + mt * 16 + r * 8;
-      if constexpr (kSplits > 1) {
-        if (row >= all_rows) continue;
-        const Partials<S, kSplits> partials(args);
-        const long long index = partials.index(blockIdx.z, sequence.first + row / kPack, head + row % kPack);
-        if (lane % 4 == 0) partials.states[index] = make_float2(row_max[mt][r], sum);
-        float* const to = partials.rows + index * kHeadDimV + lane % 4 * 2;
+      const float tile_max = fragment_row_max(s, mt, r);
+      const float offset = update_row_max(row_max[mt][r], tile_max * scale, rescale[mt][r]);
+      float sum[2] = {row_sum[mt][r] * rescale[mt][r], 0};
+#pragma unroll
+      for (int nt = 0; nt < kKeyTiles; ++nt)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& x = s[mt][nt][2 * r + i];
+          x = exp2_fast(fmaf(x, scale, -offset));
+          sum[i] += x;
+        }
+      row_sum[mt][r] = sum[0] + sum[1];
+    }
+}
+
+/// The tile of queries of a block. Row i is head `head` + i % kPackedHeads of query i / kPackedHeads.
+struct QueryTile {
+  Sequence sequence;
+  int head, first_row, all_rows;  // all_rows: of the sequence
+};
+
+template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
+          bool kRasterAlongHeads, int kSplits, int kPackedHeads>
+struct FlashMma {
+  static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = kWarps * 32;
+  static constexpr int kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;  // m16 and n8 of a warp
+  static constexpr int kWarpRows = kRowTiles * 16, kQFragments = kQInRegs ? kHeadDim / 16 : 1;
+  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
+  static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
+  using Tile = SwizzledTile<T, kHeadDim>;
+  using ValueTile = SwizzledTile<T, kHeadDimV>;
+
+  using Scores = float[kRowTiles][kKeyTiles][4];
+  using Output = float[kRowTiles][kHeadDimV / 8][4];
+  using RowState = float[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8 of each m16
+  using QFragments = unsigned[kRowTiles][kQFragments][4];
+
+  /// +infinity in the lse entries of this block that are beyond the queries.
+  static __device__ __forceinline__ void pad_lse_rows(const AttentionPrefillArgs& args,
+                                                      const Sequence& sequence, int head, int first_row) {
+    if constexpr (kPackedHeads == 1)
+      if (blockIdx.z == 0) pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head, first_row, kTileM);
+    if constexpr (kPackedHeads > 1)
+      if (blockIdx.z == 0 && first_row == 0)
+        for (int i = 0; i < kPackedHeads; ++i)
+          pad_lse<Shape, kThreads>(args, sequence, blockIdx.y, head + i, 0, args.q_len);
+  }
+
+  /// cp.async loads of the K and V tiles of a step of the walk; all tiles but the first are full.
+  struct KvLoader {
+    const KvRows<T, Shape, kHeadDim>& keys;
+    const KvRows<T, Shape, kHeadDimV>& values;
+    const KvWalk& walk;
+    const int kv_len;
+    T *const k_tiles, *const v_tiles;
+
+    __device__ __forceinline__ void load_keys(int step, int stage, bool is_full) const {
+      const int first_key = (walk.end - 1 - step) * kTileN;
+      Tile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
+                                                 is_full ? first_key + kTileN : kv_len);
+    }
+    __device__ __forceinline__ void load_values(int step, int stage, bool is_full) const {
+      const int first_key = (walk.end - 1 - step) * kTileN;
+      ValueTile::template load_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
+                                                      is_full ? first_key + kTileN : kv_len);
+    }
+  };
+
+  /// One cp.async group for Q, then kStages - 1 groups of a K and a V tile (one stage: a K tile). Returns
+  /// when Q is in shared memory.
+  static __device__ __forceinline__ void load_prologue(const AttentionPrefillArgs& args,
+                                                       const QueryTile& tile, int rows,
+                                                       const KvLoader& loader, T* q_tile) {
+    constexpr int kPrologue = kStages == 1 ? 1 : kStages - 1;
+    const T* q =
+        static_cast<const T*>(args.q) + tile.sequence.first_token * args.q_stride + tile.head * kHeadDim;
+    Tile::template load<kTileM, kThreads>(
+        q_tile,
+        [&](int row) {
+          row += tile.first_row;
+          return q + row / kPackedHeads * args.q_stride + row % kPackedHeads * kHeadDim;
+        },
+        rows);
+    copy_async_commit();
+    for (int stage = 0; stage < kPrologue; ++stage) {
+      if (stage < loader.walk.tiles) {
+        loader.load_keys(stage, stage, false);
+        if constexpr (kStages > 1) loader.load_values(stage, stage, false);
+      }
+      copy_async_commit();
+    }
+    copy_async_wait<kPrologue>();
+    __syncthreads();
+  }
+
+  static __device__ __forceinline__ void load_q_fragments(QFragments& q_fragments, T* q_rows, int lane) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int kk = 0; kk < kQFragments; ++kk)
+        load_matrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+  }
+
+  /// Split-KV epilogue: unnormalized output, row maxima and row sums go to the workspace.
+  static __device__ __forceinline__ void store_partials(const AttentionPrefillArgs& args,
+                                                        const QueryTile& tile, const Output& o,
+                                                        const RowState& row_max, const RowState& row_sum,
+                                                        int my_row, int lane) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(row_sum[mt][r]);
+        const int row = my_row + mt * 16 + r * 8;
+        if (row >= tile.all_rows) continue;
+        const SplitKvWorkspace<Shape, kSplits> partials(args);
+        const long long index = partials.row(blockIdx.z, tile.sequence.first_token + row / kPackedHeads,
+                                             tile.head + row % kPackedHeads);
+        if (lane % 4 == 0) partials.max_sum[index] = make_float2(row_max[mt][r], sum);
+        float* const to = partials.out + index * kHeadDimV + lane % 4 * 2;
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt)
           *reinterpret_cast<float2*>(to + dt * 8) = make_float2(o[mt][dt][2 * r], o[mt][dt][2 * r + 1]);
-      } else {
-        if constexpr (S::kLse)
-          if (lane % 4 == 0 && row < all_rows)
-            lse_rows<S>(args, blockIdx.y, head + row % kPack)[row / kPack] = lse_of(row_max[mt][r], sum);
-        const float inverse = normalizer<S>(args, sum);
+      }
+  }
+
+  /// Epilogue without splits: normalizes the output into this warp's rows of the output tile, from where it
+  /// is stored 16 bytes per lane.
+  static __device__ __forceinline__ void store_output(const AttentionPrefillArgs& args, const QueryTile& tile,
+                                                      const Output& o, const RowState& row_max,
+                                                      const RowState& row_sum, T* out_rows, int my_row,
+                                                      int warp, int lane) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(row_sum[mt][r]);
+        const int row = my_row + mt * 16 + r * 8;
+        if constexpr (Shape::kLse)
+          if (lane % 4 == 0 && row < tile.all_rows)
+            lse_row<Shape>(args, blockIdx.y, tile.head + row % kPackedHeads)[row / kPackedHeads] =
+                log_sum_exp(row_max[mt][r], sum);
+        const float scale = output_scale<Shape>(args, sum);
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
           T* to = ValueTile::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
-          *reinterpret_cast<unsigned*>(to) =
-              pack2<T>(o[mt][dt][2 * r] * inverse, o[mt][dt][2 * r + 1] * inverse);
+          *reinterpret_cast<unsigned*>(to) = pack2<T>(o[mt][dt][2 * r] * scale, o[mt][dt][2 * r + 1] * scale);
         }
       }
-    }
-  if constexpr (kSplits == 1) {
     __syncwarp();
-    constexpr long long kOutStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
-    T* const out = static_cast<T*>(args.out) + sequence.first * kOutStride + head * kHeadDimV;
-    for (int piece = lane; piece < kRowTiles * 16 * ValueTile::kChunks; piece += 32) {
-      const int row = piece / ValueTile::kChunks, chunk = piece % ValueTile::kChunks;
-      const int to = first_row + warp * kRowTiles * 16 + row;
-      if (to < all_rows)
-        store_vec<8>(out + to / kPack * kOutStride + to % kPack * kHeadDimV + chunk * 8,
-                     load_vec<8>(ValueTile::at(out_rows, row, chunk)));
+    constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
+    T* const out = static_cast<T*>(args.out) + tile.sequence.first_token * kOutStride + tile.head * kHeadDimV;
+    for (int i = lane; i < kWarpRows * ValueTile::kVectors; i += 32) {
+      const int row = i / ValueTile::kVectors, vector = i % ValueTile::kVectors;
+      const int to = tile.first_row + warp * kWarpRows + row;
+      if (to < tile.all_rows)
+        store_vec<8>(out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + vector * 8,
+                     load_vec<8>(ValueTile::at(out_rows, row, vector)));
     }
   }
+};
+
+template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
+          bool kRasterAlongHeads, int kSplits, int kPackedHeads>
+__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+  using Flash =
+      FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits, kPackedHeads>;
+  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kWarpRows = Flash::kWarpRows;
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
+  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
+  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+
+  pdl_wait();
+  constexpr int kHeads = Shape::kQHeads / kPackedHeads;
+  const int tiles_m = gridDim.x / kHeads;
+  const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
+  const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
+  const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
+  const Sequence sequence = load_sequence(args, blockIdx.y);
+  const int all_rows = sequence.q_len * kPackedHeads;  // of the sequence
+  if constexpr (Shape::kLse) Flash::pad_lse_rows(args, sequence, head, first_row);
+  if (first_row >= all_rows) return;
+
+  const int rows = min(kTileM, all_rows - first_row);
+  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+  const HeadBias<T, Shape> bias(args, sequence, head);
+  const Dropout<Shape> dropout(args, blockIdx.y, head);
+  const auto walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
+                                                    (first_row + rows - 1) / kPackedHeads);
+
+  const QueryTile tile{sequence, head, first_row, all_rows};
+  const typename Flash::KvLoader loader{keys, values, walk, sequence.kv_len, k_tiles, v_tiles};
+  Flash::load_prologue(args, tile, rows, loader, q_tile);
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
+  typename Flash::QFragments q_fragments;
+  if constexpr (kQInRegs) Flash::load_q_fragments(q_fragments, q_rows, lane);
+  const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
+                 v_address = shared_address(v_tiles);
+  typename Flash::Output o = {};
+  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e), and this lane's part of the sums.
+  typename Flash::RowState row_max, row_sum;
+#pragma unroll
+  for (int mt = 0; mt < Flash::kRowTiles; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+  const float scale_log2 = args.scale * kLog2e;
+  const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
+  const int my_row = first_row + warp * kWarpRows + lane / 4;
+
+  const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
+    const int stage = kStages == 1 ? 0 : step % kStages;
+    typename Flash::Scores s;
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // K of this tile
+      __syncthreads();       // all warps are done with the last V
+      loader.load_values(step, 0, !is_masked);
+      copy_async_commit();
+    } else {
+      copy_async_wait<kStages - 2>();  // K and V of this tile
+      __syncthreads();                 // all warps are done with the stage that is loaded next
+      if (step + kStages - 1 < walk.tiles) {
+        loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
+        loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
+      }
+      copy_async_commit();
+    }
+    multiply_keys<T, kHeadDim, kTileN, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
+        s, q_fragments, q_address, k_address + stage * kTileN * Flash::Tile::kRowBytes);
+    if constexpr (kStages == 1) {
+      copy_async_wait<0>();  // V of this tile
+      __syncthreads();       // all warps are done with K
+      if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
+      copy_async_commit();
+    }
+
+    const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
+    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
+    if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
+    typename Flash::RowState rescale;
+    softmax_tile(s, row_max, row_sum, rescale, scale);
+    rescale_output<(Flash::kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
+    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
+    multiply_values<T, kHeadDimV, kTileN, Flash::kRowTiles>(
+        o, s, v_address + stage * kTileN * Flash::ValueTile::kRowBytes);
+  };
+  int step = 0;
+  for (; step < walk.masked; ++step) mainloop_step(step, true);
+  for (; step < walk.window_masked; ++step) mainloop_step(step, false);
+  if constexpr (Shape::kWindow)
+    for (; step < walk.tiles; ++step) mainloop_step(step, true);
+
+  // The Q tile becomes the output tile. A warp owns its rows where both tiles have the same row length.
+  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+    __syncwarp();
+  else
+    __syncthreads();
+  if constexpr (kSplits > 1)
+    Flash::store_partials(args, tile, o, row_max, row_sum, my_row, lane);
+  else
+    Flash::store_output(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp,
+                        lane);
 }
 
 }  // namespace warptune

@@ -1,16 +1,19 @@
-// Idea: warp-specialised flash attention for Hopper (Shah et al., "FlashAttention-3", 2024). One thread
-// fetches: it asks the tensor memory accelerator for queries, a tile ahead, and for K and V tiles, kStages
-// deep (tile_rings.cuh; packed and paged keys are other boxes, key_boxes.cuh). kConsumers warpgroups compute,
-// 64 queries each: Q.K^T from shared memory, P.V with P in registers (row_softmax.cuh). Q.K^T of the next
-// tile is issued before P.V of this one, so that its softmax runs under P.V, from one item of work to the
-// next too: its output is stored, by way of the queries' place in shared memory, while the first scores of
-// the next are there. And consumers take turns in issuing (kTurns), so that one's softmax runs under the
-// other's products. Tiles of keys are walked from the last visible one down: those that need a mask come
-// first, the rest runs without. Blocks are persistent and draw their work
-// (work_list.cuh) while the last tile of the item before it is fetched.
-#include "kernels/attention_prefill/key_boxes.cuh"
-#include "kernels/attention_prefill/row_softmax.cuh"
-#include "kernels/attention_prefill/tile_rings.cuh"
+// FlashAttention-3 on Hopper: persistent, warp-specialized, TMA and wgmma, ping-pong scheduling (sm_90a).
+// Grid: persistent blocks; work tiles of 64 * kConsumers queries of a head, longest first, from an atomic
+//   counter (tile_scheduler.cuh). K/V tiles of kTileN keys are visited from the last visible one down: the
+//   few that need a mask come first, the rest runs without.
+// Roles: one thread of the producer warpgroup issues all TMA loads, Q one work tile ahead. kConsumers
+//   consumer warpgroups compute 64 queries each. setmaxnreg moves registers from producer to consumers.
+// Pipeline: Q.K^T from shared memory (SS), P.V with P in registers (RS). Q.K^T of the next tile is issued
+//   before P.V of this one, so that the softmax overlaps P.V, also across work tiles. kPingPong: consumers
+//   issue their wgmma in turn, so that the softmax of one overlaps the wgmma of the other.
+// Sync: full/empty mbarrier per stage of Q, K and V (tma_pipeline.cuh); named barriers for ping-pong.
+// Shared memory: 2 Q tiles (which also stage the output), kStages K tiles, kStages V tiles, 128-byte swizzle.
+// Wins: on Hopper from 65 queries on, all features.
+// Source: FlashAttention-3 (Shah et al., 2024); lazy rescaling from FlashAttention-4.
+#include "kernels/attention_prefill/tile_scheduler.cuh"
+#include "kernels/attention_prefill/tma_pipeline.cuh"
+#include "kernels/attention_prefill/wgmma_softmax.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/store_matrix.cuh"
 #include "kernels/common/tensor_copy.cuh"
@@ -19,148 +22,149 @@
 
 namespace warptune {
 
-template <class T, class S, int kConsumers, int kTileN, int kStages, bool kTurns, int kTogether>
+template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kSwizzle>
 struct FlashWgmma {
-  using Rings = TileRings<S, kConsumers, kTileN, kStages>;
-  using Boxes = KeyBoxes<S, kTileN>;
-  using Softmax = RowSoftmax<T, S, kTileN>;
-  static constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kTileM = Rings::kTileM;
-  static constexpr int kPartM = Rings::kPartM, kPartN = Rings::kPartN;
+  using Storage = SharedStorage<Shape, kConsumers, kTileN, kStages>;
+  using KvLoader = KvTmaLoader<Shape, kTileN>;
+  using Softmax = WgmmaSoftmax<T, Shape, kTileN>;
+  static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kTileM = Storage::kTileM;
+  static constexpr int kMatrixM = Storage::kMatrixM, kMatrixN = Storage::kMatrixN;
   static constexpr bool kManyRegisters = kHeadDimV / 2 + kTileN * 3 / 4 > 190;
   static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0 && kTileN % 16 == 0);
 
-  /// One thread: the items of this block, the queries of each, and K of a tile and V of the tile before it in
-  /// turn, as they are read, from one item to the next too.
+  /// One thread. Loads Q of each work tile, and alternates K of a tile with V of the tile before it, as the
+  /// consumers read them, also across work tiles.
   struct Producer {
     const AttentionPrefillArgs& args;
     const TensorMap &q_map, &k_map, &v_map;
-    Rings& rings;
-    typename Rings::QRing q_ring;
-    typename Rings::WorkRing work_ring;
-    typename Rings::KeyRing k_ring, v_ring;
-    WorkList<S, kTileM, kTileN, kTogether> list;
+    Storage& shared;
+    typename Storage::QState q_state;
+    typename Storage::WorkState work_state;
+    typename Storage::KvState k_state, v_state;
+    DynamicTileScheduler<Shape, kTileM, kTileN, kSwizzle> scheduler;
 
     __device__ __forceinline__ Producer(const AttentionPrefillArgs& args, const TensorMap& q_map,
-                                        const TensorMap& k_map, const TensorMap& v_map, Rings& rings)
-        : args(args), q_map(q_map), k_map(k_map), v_map(v_map), rings(rings), list(args) {}
+                                        const TensorMap& k_map, const TensorMap& v_map, Storage& shared)
+        : args(args), q_map(q_map), k_map(k_map), v_map(v_map), shared(shared), scheduler(args) {}
 
-    __device__ __forceinline__ const Work& take() {
-      Work& work = rings.works[work_ring.slot];
-      work_ring.advance();
-      return list.take(work);
+    __device__ __forceinline__ const WorkTile& next_work() {
+      WorkTile& work = shared.work_tiles[work_state.stage];
+      work_state.advance();
+      return scheduler.get_next_work(work);
     }
-    __device__ __forceinline__ void fetch_queries(const Work& work) {
-      BulkBarrier* const full = &rings.barriers.q_full[q_ring.slot];
-      bulk_expect(full, Rings::kParts * kPartM);
+    __device__ __forceinline__ void load_q(const WorkTile& work) {
+      BulkBarrier* const full = &shared.barriers.q_full[q_state.stage];
+      bulk_expect(full, Storage::kMatrices * kMatrixM);
 #pragma unroll
-      for (int part = 0; part < Rings::kParts; ++part)
-        tensor_copy(rings.q[q_ring.slot] + part * kPartM, q_map, part * 64, work.head,
-                    work.sequence.first + work.first_row, full);
+      for (int matrix = 0; matrix < Storage::kMatrices; ++matrix)
+        tensor_copy(shared.q[q_state.stage] + matrix * kMatrixM, q_map, matrix * 64, work.head,
+                    work.sequence.first_token + work.first_row, full);
     }
-    __device__ __forceinline__ void fetch_keys(int tile, const Boxes& boxes) {
-      bulk_wait(&rings.barriers.k_empty[k_ring.slot], k_ring.parity ^ 1);
-      boxes.template fetch<Rings::kParts>(k_map, rings.k[k_ring.slot], tile,
-                                          &rings.barriers.k_full[k_ring.slot]);
-      k_ring.advance();
+    __device__ __forceinline__ void load_k(int tile, const KvLoader& loader) {
+      bulk_wait(&shared.barriers.k_empty[k_state.stage], k_state.phase ^ 1);
+      loader.template load<Storage::kMatrices>(k_map, shared.k[k_state.stage], tile,
+                                               &shared.barriers.k_full[k_state.stage]);
+      k_state.advance();
     }
-    __device__ __forceinline__ void fetch_values(int tile, const Boxes& boxes) {
-      bulk_wait(&rings.barriers.v_empty[v_ring.slot], v_ring.parity ^ 1);
-      boxes.template fetch<Rings::kPartsV>(v_map, rings.v[v_ring.slot], tile,
-                                           &rings.barriers.v_full[v_ring.slot]);
-      v_ring.advance();
+    __device__ __forceinline__ void load_v(int tile, const KvLoader& loader) {
+      bulk_wait(&shared.barriers.v_empty[v_state.stage], v_state.phase ^ 1);
+      loader.template load<Storage::kMatricesV>(v_map, shared.v[v_state.stage], tile,
+                                                &shared.barriers.v_full[v_state.stage]);
+      v_state.advance();
     }
     __device__ __forceinline__ void run() {
-      const Work* last = nullptr;  // whose first tile of values is yet to be fetched
-      for (const Work* work = &take();; work = &take()) {
-        bulk_wait(&rings.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
-        const bool ends = work->head == Work::kNone, walks = !ends && work->tiles > 0;
-        if (walks) {
-          fetch_queries(*work);
-          fetch_keys(work->last_tile(), boxes_of(*work));
+      const WorkTile* last = nullptr;  // its first V tile is still to be loaded
+      for (const WorkTile* work = &next_work();; work = &next_work()) {
+        bulk_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
+        const bool is_end = work->head == WorkTile::kEnd, has_keys = !is_end && work->tiles > 0;
+        if (has_keys) {
+          load_q(*work);
+          load_k(work->last_tile(), loader_of(*work));
         } else {
-          barrier_arrive(&rings.barriers.q_full[q_ring.slot]);
+          barrier_arrive(&shared.barriers.q_full[q_state.stage]);
         }
-        q_ring.advance();
-        if (!ends && work->tiles < 2) list.ask();
-        if (last != nullptr) fetch_values(last->first_tile, boxes_of(*last));
-        last = walks ? work : nullptr;
-        if (ends) return;
-        const Boxes boxes = boxes_of(*work);
+        q_state.advance();
+        if (!is_end && work->tiles < 2) scheduler.prefetch_next_work();
+        if (last != nullptr) load_v(last->first_tile, loader_of(*last));
+        last = has_keys ? work : nullptr;
+        if (is_end) return;
+        const KvLoader loader = loader_of(*work);
         for (int tile = work->last_tile() - 1; tile >= work->first_tile; --tile) {
-          if (tile == work->first_tile) list.ask();
-          fetch_keys(tile, boxes);
-          fetch_values(tile + 1, boxes);
+          if (tile == work->first_tile) scheduler.prefetch_next_work();
+          load_k(tile, loader);
+          load_v(tile + 1, loader);
         }
       }
     }
-    __device__ __forceinline__ Boxes boxes_of(const Work& work) const {
-      return Boxes(args, work.sequence, work.batch, work.head);
+    __device__ __forceinline__ KvLoader loader_of(const WorkTile& work) const {
+      return KvLoader(args, work.sequence, work.batch, work.head);
     }
   };
 
-  /// A warpgroup that computes: queries 64 * nth and on of each item. A thread holds parts of two rows, lane
-  /// / 4 and lane / 4 + 8 of its warp's 16.
+  /// A consumer warpgroup: queries 64 * index to 64 * index + 63 of each work tile. A thread holds elements
+  /// of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
   struct Consumer {
     const AttentionPrefillArgs& args;
-    Rings& rings;
-    const int nth, lane, my_turn, next_turn;
+    Storage& shared;
+    const int index, lane, my_barrier, next_barrier;
     const unsigned q, k, v;
     Softmax softmax;
-    typename Rings::QRing q_ring;
-    typename Rings::WorkRing work_ring;
-    typename Rings::KeyRing k_ring, v_ring;
+    typename Storage::QState q_state;
+    typename Storage::WorkState work_state;
+    typename Storage::KvState k_state, v_state;
     float o[kHeadDimV / 2];
     unsigned p[kTileN / 16][4];
 
-    __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Rings& rings, int nth)
+    __device__ __forceinline__ Consumer(const AttentionPrefillArgs& args, Storage& shared, int index)
         : args(args),
-          rings(rings),
-          nth(nth),
+          shared(shared),
+          index(index),
           lane(threadIdx.x % 32),
-          my_turn(1 + nth),
-          next_turn(1 + (nth + 1) % kConsumers),
-          q(shared_address(rings.q) + nth * 64 * 128),
-          k(shared_address(rings.k)),
-          v(shared_address(rings.v)),
+          my_barrier(1 + index),
+          next_barrier(1 + (index + 1) % kConsumers),
+          q(shared_address(shared.q) + index * 64 * 128),
+          k(shared_address(shared.k)),
+          v(shared_address(shared.v)),
           softmax(args, lane, first_row() + lane / 4) {}
 
-    /// Of this warp's 16, of the item's.
-    __device__ __forceinline__ int first_row() const { return nth * 64 + threadIdx.x % 128 / 32 * 16; }
+    /// The first row of this warp within the work tile.
+    __device__ __forceinline__ int first_row() const { return index * 64 + threadIdx.x % 128 / 32 * 16; }
 
     __device__ __forceinline__ void release(BulkBarrier* barrier) const {
       __syncwarp();
       if (lane == 0) barrier_arrive(barrier);
     }
-    __device__ __forceinline__ void wait_for_keys() const {
-      bulk_wait(&rings.barriers.k_full[k_ring.slot], k_ring.parity);
+    __device__ __forceinline__ void wait_k() const {
+      bulk_wait(&shared.barriers.k_full[k_state.stage], k_state.phase);
     }
-    __device__ __forceinline__ void wait_for_values() const {
-      bulk_wait(&rings.barriers.v_full[v_ring.slot], v_ring.parity);
+    __device__ __forceinline__ void wait_v() const {
+      bulk_wait(&shared.barriers.v_full[v_state.stage], v_state.phase);
     }
-    __device__ __forceinline__ void release_keys() {
-      release(&rings.barriers.k_empty[k_ring.slot]);
-      k_ring.advance();
+    __device__ __forceinline__ void release_k() {
+      release(&shared.barriers.k_empty[k_state.stage]);
+      k_state.advance();
     }
-    __device__ __forceinline__ void release_values() {
-      release(&rings.barriers.v_empty[v_ring.slot]);
-      v_ring.advance();
+    __device__ __forceinline__ void release_v() {
+      release(&shared.barriers.v_empty[v_state.stage]);
+      v_state.advance();
     }
 
-    /// Scores = q . k^T, not waited for.
-    __device__ __forceinline__ void issue_scores() {
-      const unsigned long long a = wgmma_swizzled(q + q_ring.slot * (Rings::kPartsQ * kPartM)),
-                               b = wgmma_swizzled(k + k_ring.slot * (Rings::kParts * kPartN));
+    /// Issues scores = q . k^T (SS wgmma).
+    __device__ __forceinline__ void issue_qk() {
+      const unsigned long long a = wgmma_swizzled(q + q_state.stage * (Storage::kMatricesQ * kMatrixM)),
+                               b = wgmma_swizzled(k + k_state.stage * (Storage::kMatrices * kMatrixN));
       wgmma_hold(softmax.s);
       wgmma_begin();
 #pragma unroll
       for (int kk = 0; kk < kHeadDim / 16; ++kk)
-        wgmma<T, kTileN>(softmax.s, wgmma_advance(a, kk / 4 * kPartM + kk % 4 * 32),
-                         wgmma_advance(b, kk / 4 * kPartN + kk % 4 * 32), kk > 0);
+        wgmma<T, kTileN>(softmax.s, wgmma_advance(a, kk / 4 * kMatrixM + kk % 4 * 32),
+                         wgmma_advance(b, kk / 4 * kMatrixN + kk % 4 * 32), kk > 0);
       wgmma_commit();
     }
-    /// o += p . v, not waited for.
-    __device__ __forceinline__ void issue_output() {
-      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (Rings::kPartsV * kPartN), kPartN);
+    /// Issues o += p . v (RS wgmma).
+    __device__ __forceinline__ void issue_pv() {
+      const unsigned long long b =
+          wgmma_swizzled(v + v_state.stage * (Storage::kMatricesV * kMatrixN), kMatrixN);
       wgmma_hold(o);
       wgmma_hold(p);
       wgmma_begin();
@@ -169,187 +173,188 @@ struct FlashWgmma {
         wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
       wgmma_commit();
     }
-    /// The scores of a tile and the output of the one before it: the scores are waited for.
-    __device__ __forceinline__ void issue_both() {
-      if constexpr (kTurns) named_barrier_sync(my_turn, 256);
-      issue_scores();
-      wait_for_values();
-      issue_output();
-      if constexpr (kTurns) named_barrier_arrive(next_turn, 256);
+    /// Issues the scores of a tile and P.V of the tile before it, and waits for the scores.
+    __device__ __forceinline__ void issue_qk_and_pv() {
+      if constexpr (kPingPong) named_barrier_sync(my_barrier, 256);
+      issue_qk();
+      wait_v();
+      issue_pv();
+      if constexpr (kPingPong) named_barrier_arrive(next_barrier, 256);
       wgmma_wait<1>();
-      release_keys();
+      release_k();
     }
-    __device__ __forceinline__ void wait_for_output() {
+    __device__ __forceinline__ void wait_pv() {
       wgmma_wait<0>();
       wgmma_hold(o);
       wgmma_hold(p);
-      release_values();
+      release_v();
     }
 
     __device__ __forceinline__ void warpgroup_barrier() const {
-      named_barrier_sync(1 + kConsumers + nth, 128);
+      named_barrier_sync(1 + kConsumers + index, 128);
     }
-    /// Values past the last key may be anything, and 0 * NaN is NaN: zeros in the first tile of the walk.
-    __device__ __forceinline__ void clear_values_past(int valid) {
+    /// V rows beyond the last key are undefined, and 0 * NaN is NaN: zeroes them in the first tile visited.
+    __device__ __forceinline__ void clear_v_past(int valid) {
       if (valid >= kTileN) return;
-      wait_for_values();
-      const int pieces = (kTileN - valid) * 8;
-      for (int i = threadIdx.x % 128; i < Rings::kPartsV * pieces; i += 128) {
-        const int part = i / pieces, piece = i - part * pieces;
-        *reinterpret_cast<uint4*>(rings.v[v_ring.slot] + part * kPartN + valid * 128 + piece * 16) =
+      wait_v();
+      const int vectors = (kTileN - valid) * 8;
+      for (int i = threadIdx.x % 128; i < Storage::kMatricesV * vectors; i += 128) {
+        const int matrix = i / vectors, vector = i - matrix * vectors;
+        *reinterpret_cast<uint4*>(shared.v[v_state.stage] + matrix * kMatrixN + valid * 128 + vector * 16) =
             make_uint4(0, 0, 0, 0);
       }
       wgmma_publish();
       warpgroup_barrier();
     }
 
-    /// The next item, its queries there.
-    __device__ __forceinline__ const Work& take() {
-      bulk_wait(&rings.barriers.q_full[q_ring.slot], q_ring.parity);
-      const Work& work = rings.works[work_ring.slot];
-      work_ring.advance();
+    /// Waits for Q of the next work tile.
+    __device__ __forceinline__ const WorkTile& next_work() {
+      bulk_wait(&shared.barriers.q_full[q_state.stage], q_state.phase);
+      const WorkTile& work = shared.work_tiles[work_state.stage];
+      work_state.advance();
       return work;
     }
 
-    /// After the softmax of the first tile.
-    __device__ __forceinline__ void start_output(const Work& work) {
+    /// After the softmax of the first K/V tile.
+    __device__ __forceinline__ void begin_output(const WorkTile& work) {
 #pragma unroll
       for (int i = 0; i < kHeadDimV / 2; ++i) o[i] = 0;
-      softmax.pack(p);
-      clear_values_past(work.sequence.kv_len - work.last_tile() * kTileN);
+      softmax.convert_p(p);
+      clear_v_past(work.sequence.kv_len - work.last_tile() * kTileN);
     }
 
-    /// A further tile. Its keys are there; `more`: another follows.
+    /// One further K/V tile; K has arrived. `more`: another tile follows.
     template <bool kMask>
-    __device__ __forceinline__ void step(bool more) {
-      softmax.template go_down<kMask>();
-      issue_both();
-      softmax.template soften<kMask>();
-      if (more)
-        wait_for_keys();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
-      wait_for_output();
-      softmax.pack(p);  // before: the compiler's order of the whole step is better
-      softmax.rescale(o);
+    __device__ __forceinline__ void mainloop_step(bool more) {
+      softmax.template next_tile<kMask>();
+      issue_qk_and_pv();
+      softmax.template online_softmax<kMask>();
+      // Waiting for K here is a branch, which keeps the compiler from moving the softmax past wgmma_wait().
+      if (more) wait_k();
+      wait_pv();
+      softmax.convert_p(p);  // before rescale_o(): the compiler schedules the step better
+      softmax.rescale_o(o);
     }
-    /// The first tile of an item, after nothing.
-    __device__ __forceinline__ void start(const Work& work) {
+    /// The first K/V tile of a work tile, with no work tile before it.
+    __device__ __forceinline__ void first_tile(const WorkTile& work) {
       softmax.begin(work);
-      wait_for_keys();
-      issue_scores();
+      wait_k();
+      issue_qk();
       wgmma_wait<0>();
-      release_keys();
-      softmax.template soften<true>();
-      start_output(work);
+      release_k();
+      softmax.template online_softmax<true>();
+      begin_output(work);
     }
-    /// The first tile of an item and the end of the one before it.
-    __device__ __forceinline__ void go_on(const Work& last, const Work& work) {
-      const RowSums last_sums = softmax.sums;
+    /// The first K/V tile of a work tile, overlapped with the end of the work tile before it.
+    __device__ __forceinline__ void overlap_work_tiles(const WorkTile& last, const WorkTile& work) {
+      const RowState last_rows = softmax.rows;
       softmax.begin(work);
-      wait_for_keys();
-      issue_both();
-      softmax.template soften<true>();
-      wait_for_output();
-      store(last, last_sums);
-      start_output(work);
+      wait_k();
+      issue_qk_and_pv();
+      softmax.template online_softmax<true>();
+      wait_pv();
+      store(last, last_rows);
+      begin_output(work);
     }
-    /// All tiles of an item but the first.
-    __device__ __forceinline__ void walk(const Work& work) {
+    /// All K/V tiles of a work tile but the first.
+    __device__ __forceinline__ void mainloop(const WorkTile& work) {
       const int tiles = work.tiles, masked = work.masked;
-      if (tiles > 1) wait_for_keys();
+      if (tiles > 1) wait_k();
       int tile = 1;
-      for (; tile < masked; ++tile) step<true>(tile + 1 < tiles);
-      for (; tile < tiles; ++tile) step<false>(tile + 1 < tiles);
-      q_ring.advance();
+      for (; tile < masked; ++tile) mainloop_step<true>(tile + 1 < tiles);
+      for (; tile < tiles; ++tile) mainloop_step<false>(tile + 1 < tiles);
+      q_state.advance();
     }
-    /// The end of an item, before nothing.
-    __device__ __forceinline__ void finish(const Work& work) {
-      wait_for_values();
-      issue_output();
-      wait_for_output();
-      store(work, softmax.sums);
+    /// The end of a work tile, with no work tile after it.
+    __device__ __forceinline__ void epilogue(const WorkTile& work) {
+      wait_v();
+      issue_pv();
+      wait_pv();
+      store(work, softmax.rows);
     }
 
-    /// Writes this warp's 16 rows, 16 bytes at a time: what(row, piece).
-    template <class What>
-    __device__ __forceinline__ void put_rows(const Work& work, What what) const {
-      constexpr long long kStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
-      constexpr int kPieces = kHeadDimV / 8, kPerLane = kPieces / 2;
+    /// Stores this warp's 16 rows, 16 bytes per lane; vector_at(row, vector) returns them.
+    template <class VectorAt>
+    __device__ __forceinline__ void store_rows(const WorkTile& work, VectorAt vector_at) const {
+      constexpr long long kStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
+      constexpr int kVectors = kHeadDimV / 8, kPerLane = kVectors / 2;
       const int first = first_row();
-      T* const out = static_cast<T*>(args.out) + (work.sequence.first + work.first_row + first) * kStride +
-                     work.head * kHeadDimV;
+      T* const out = static_cast<T*>(args.out) +
+                     (work.sequence.first_token + work.first_row + first) * kStride + work.head * kHeadDimV;
       uint4 x[kPerLane];
 #pragma unroll
-      for (int i = 0; i < kPerLane; ++i) x[i] = what((i * 32 + lane) / kPieces, (i * 32 + lane) % kPieces);
+      for (int i = 0; i < kPerLane; ++i)
+        x[i] = vector_at((i * 32 + lane) / kVectors, (i * 32 + lane) % kVectors);
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) {
-        const int row = (i * 32 + lane) / kPieces, piece = (i * 32 + lane) % kPieces;
-        if (first + row < work.rows) *reinterpret_cast<uint4*>(out + row * kStride + piece * 8) = x[i];
+        const int row = (i * 32 + lane) / kVectors, vector = (i * 32 + lane) % kVectors;
+        if (first + row < work.rows) *reinterpret_cast<uint4*>(out + row * kStride + vector * 8) = x[i];
       }
     }
-    /// o, by way of the rows of shared memory that were this warp's queries, swizzled as they were.
-    __device__ __forceinline__ void store(const Work& work, const RowSums& sums) {
-      float inverse[2];
-      softmax.finish(work, sums, inverse);
-      const int slot = q_ring.slot ^ 1, first = first_row();
-      unsigned char* const rows = rings.q[slot] + first * 128;
-      const auto at = [](int row, int piece) {
-        return piece / 8 * kPartM + row * 128 + ((piece % 8 ^ row % 8) << 4);
+    /// Normalizes and stores o. It goes through the rows of the Q tile of this warp, with the same swizzle.
+    __device__ __forceinline__ void store(const WorkTile& work, const RowState& row_state) {
+      float out_scale[2];
+      softmax.finalize(work, row_state, out_scale);
+      const int stage = q_state.stage ^ 1, first = first_row();
+      unsigned char* const rows = shared.q[stage] + first * 128;
+      const auto at = [](int row, int vector) {
+        return vector / 8 * kMatrixM + row * 128 + ((vector % 8 ^ row % 8) << 4);
       };
-      warpgroup_barrier();  // no product of the warpgroup reads the queries any more
+      warpgroup_barrier();  // no wgmma of this warpgroup reads Q any more
 #pragma unroll
       for (int i = 0; i < kHeadDimV / 16; ++i) {
         unsigned x[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
-          x[j] = pack2<T>(o[i * 8 + j * 2] * inverse[j % 2], o[i * 8 + j * 2 + 1] * inverse[j % 2]);
+          x[j] = pack2<T>(o[i * 8 + j * 2] * out_scale[j % 2], o[i * 8 + j * 2 + 1] * out_scale[j % 2]);
         store_matrix_x4_at(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
       }
       __syncwarp();
-      put_rows(work,
-               [&](int row, int piece) { return *reinterpret_cast<const uint4*>(rows + at(row, piece)); });
+      store_rows(
+          work, [&](int row, int vector) { return *reinterpret_cast<const uint4*>(rows + at(row, vector)); });
       wgmma_publish();
-      release(&rings.barriers.q_empty[slot]);
+      release(&shared.barriers.q_empty[stage]);
     }
-    /// Of an item that sees no keys.
-    __device__ __forceinline__ void store_zeros(const Work& work) {
-      float inverse[2];
-      softmax.finish(work, RowSums{}, inverse);
-      put_rows(work, [](int, int) { return uint4{}; });
-      release(&rings.barriers.q_empty[q_ring.slot]);
-      q_ring.advance();
+    /// The output of a work tile that sees no keys.
+    __device__ __forceinline__ void store_zeros(const WorkTile& work) {
+      float out_scale[2];
+      softmax.finalize(work, RowState{}, out_scale);
+      store_rows(work, [](int, int) { return uint4{}; });
+      release(&shared.barriers.q_empty[q_state.stage]);
+      q_state.advance();
     }
 
     __device__ __forceinline__ void run() {
-      if (kTurns && nth == kConsumers - 1) named_barrier_arrive(next_turn, 256);
-      for (const Work* last = nullptr;;) {
-        const Work& work = take();
-        const bool ends = work.head == Work::kNone, walks = !ends && work.tiles > 0;
-        if (last != nullptr && walks) {
-          go_on(*last, work);
+      if (kPingPong && index == kConsumers - 1) named_barrier_arrive(next_barrier, 256);
+      for (const WorkTile* last = nullptr;;) {
+        const WorkTile& work = next_work();
+        const bool is_end = work.head == WorkTile::kEnd, has_keys = !is_end && work.tiles > 0;
+        if (last != nullptr && has_keys) {
+          overlap_work_tiles(*last, work);
         } else {
-          if (last != nullptr) finish(*last);
-          if (ends) break;
-          if (!walks) {
+          if (last != nullptr) epilogue(*last);
+          if (is_end) break;
+          if (!has_keys) {
             store_zeros(work);
             last = nullptr;
             continue;
           }
-          start(work);
+          first_tile(work);
         }
-        walk(work);
+        mainloop(work);
         last = &work;
       }
-      if (kTurns && nth == 0) named_barrier_sync(my_turn, 256);  // the last arrival
+      if (kPingPong && index == 0) named_barrier_sync(my_barrier, 256);  // consumes the last arrival
     }
   };
 
   static __device__ __forceinline__ void run(const AttentionPrefillArgs& args, const TensorMap& q_map,
                                              const TensorMap& k_map, const TensorMap& v_map,
                                              unsigned char* memory) {
-    Rings& rings = *reinterpret_cast<Rings*>(memory);
+    Storage& shared = *reinterpret_cast<Storage*>(memory);
     const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
-      rings.init_barriers();
+      shared.init_barriers();
       tensor_map_prefetch(q_map);
       tensor_map_prefetch(k_map);
       tensor_map_prefetch(v_map);
@@ -358,22 +363,23 @@ struct FlashWgmma {
     pdl_wait();
     if (group == 0) {
       if constexpr (kConsumers > 1) give_registers_back<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
-      if (threadIdx.x == 0) Producer(args, q_map, k_map, v_map, rings).run();
+      if (threadIdx.x == 0) Producer(args, q_map, k_map, v_map, shared).run();
     } else {
       if constexpr (kConsumers > 1) take_registers<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
-      Consumer(args, rings, group - 1).run();
+      Consumer(args, shared, group - 1).run();
     }
   }
 };
 
-/// The workspace: an int, zero before and after.
-template <class T, class S, int kConsumers, int kTileN, int kStages, bool kTurns, int kTogether>
+/// The workspace is the counter of DynamicTileScheduler.
+template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kSwizzle>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     attention_prefill_flash_wgmma(AttentionPrefillArgs args, const __grid_constant__ TensorMap q_map,
                                   const __grid_constant__ TensorMap k_map,
                                   const __grid_constant__ TensorMap v_map) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  FlashWgmma<T, S, kConsumers, kTileN, kStages, kTurns, kTogether>::run(args, q_map, k_map, v_map, memory);
+  FlashWgmma<T, Shape, kConsumers, kTileN, kStages, kPingPong, kSwizzle>::run(args, q_map, k_map, v_map,
+                                                                              memory);
 }
 
 }  // namespace warptune

@@ -1,12 +1,19 @@
-// Idea: PyTorch's memory-efficient attention (Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory",
-// 2021; xFormers). A block takes kQueries x kKeys tiles of scores, shared by kWarpsM x kWarpsN warps: several
-// warps hold pieces of a row, so its maximum, the weights and in the end the sum go through shared memory.
-// The output is rescaled as maxima rise; it is accumulated in registers, or in memory as fp32, which leaves
-// registers for larger tiles, heads and kBlocks blocks on a multiprocessor. V is fetched under Q.K, the next
-// K under P.V. 16-bit dtypes use tensor cores; fp32 the CUDA cores, in the same layout of fragments
-// (common/mma.cuh).
-#include "kernels/attention_prefill/score_tile.cuh"
-#include "kernels/attention_prefill/sequence.cuh"
+// Memory-efficient attention (xFormers, PyTorch): warps share score rows; mma.sync tensor cores, or fp32.
+// Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
+//   kMinBlocksPerSm limits registers for an occupancy.
+// Warps: kWarpsM x kWarpsN share a score tile. The warps of a row exchange its maximum, the weights P and
+//   finally its sum through shared memory. 16-bit dtypes use m16n8k16; fp32 uses CUDA cores in the same
+//   fragment layout (common/mma.cuh).
+// Output: rescaled as row maxima rise; in registers, or in the workspace as fp32 (kOutInMemory), which
+//   leaves registers for larger tiles, larger heads and more blocks per SM.
+// Shared memory, XOR-swizzled (swizzled_tile.cuh): Q, K, V and P tiles; then one float per row and warp
+//   column.
+// Sync: cp.async groups and __syncthreads. V loads overlap Q.K^T, the next K overlaps P.V.
+// Wins: fp32 with head_dim % 16 == 0.
+// Source: Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021; xFormers; lazy rescaling
+//   from FlashAttention-4.
+#include "kernels/attention_prefill/problem.cuh"
+#include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/exp2.cuh"
@@ -24,7 +31,7 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
   using Tile = SwizzledTile<T, kDepth>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
-    const typename Tile::Reader from_a(shared_address(a), lane % 16, lane / 16),
+    const typename Tile::LdmatrixAddress from_a(shared_address(a), lane % 16, lane / 16),
         from_b(shared_address(b), lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (int kk = 0; kk < kDepth / 16; ++kk) {
@@ -44,17 +51,17 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
     }
   } else {
 #pragma unroll 2
-    for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
+    for (int vector = 0; vector < Tile::kVectors; ++vector) {
       Vec<float, 4> x[kMt][2];
 #pragma unroll
       for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
-        for (int r = 0; r < 2; ++r) x[mt][r] = load_vec<4>(Tile::at(a, mt * 16 + r * 8 + lane / 4, chunk));
+        for (int r = 0; r < 2; ++r) x[mt][r] = load_vec<4>(Tile::at(a, mt * 16 + r * 8 + lane / 4, vector));
 #pragma unroll
       for (int nt = 0; nt < kNt; ++nt)
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const Vec<float, 4> y = load_vec<4>(Tile::at(b, nt * 8 + lane % 4 * 2 + i, chunk));
+          const Vec<float, 4> y = load_vec<4>(Tile::at(b, nt * 8 + lane % 4 * 2 + i, vector));
 #pragma unroll
           for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
@@ -66,18 +73,18 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
   }
 }
 
-/// sum[mt][nt] += p . v for 16 * kMt rows of kKeys weights, and of v the kPairs times 16 columns from pair
-/// `first` on; unless kAll, as far as there are any.
-template <class T, int kKeys, int kDim, bool kAll, int kMt, int kPairs>
+/// sum[mt][nt] += p . v for 16 * kMt rows of kTileN weights, and kPairs times 16 columns of v from column
+/// pair `first` on. Unless kAll, columns beyond kDim are skipped.
+template <class T, int kTileN, int kDim, bool kAll, int kMt, int kPairs>
 __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4], T* p, T* v, int first) {
-  using Weights = SwizzledTile<T, kKeys>;
+  using Weights = SwizzledTile<T, kTileN>;
   using Tile = SwizzledTile<T, kDim>;
   const int lane = threadIdx.x % 32;
   if constexpr (sizeof(T) == 2) {
-    const typename Weights::Reader from_p(shared_address(p), lane % 16, lane / 16);
-    const typename Tile::Reader from_v(shared_address(v), lane % 16, lane / 16);
+    const typename Weights::LdmatrixAddress from_p(shared_address(p), lane % 16, lane / 16);
+    const typename Tile::LdmatrixAddress from_v(shared_address(v), lane % 16, lane / 16);
 #pragma unroll
-    for (int kt = 0; kt < kKeys / 16; ++kt) {
+    for (int kt = 0; kt < kTileN / 16; ++kt) {
       unsigned x[kMt][4];
 #pragma unroll
       for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_p.at(kt * 2, mt * 16));
@@ -95,19 +102,20 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
     }
   } else {
 #pragma unroll 1
-    for (int chunk = 0; chunk < Weights::kChunks; ++chunk) {
+    for (int vector = 0; vector < Weights::kVectors; ++vector) {
       Vec<float, 4> x[kMt][2];
 #pragma unroll
       for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
-        for (int r = 0; r < 2; ++r) x[mt][r] = load_vec<4>(Weights::at(p, mt * 16 + r * 8 + lane / 4, chunk));
+        for (int r = 0; r < 2; ++r)
+          x[mt][r] = load_vec<4>(Weights::at(p, mt * 16 + r * 8 + lane / 4, vector));
 #pragma unroll
       for (int e = 0; e < 4; ++e)
 #pragma unroll
         for (int nt = 0; nt < 2 * kPairs; ++nt) {
           if (!kAll && first + nt / 2 >= kDim / 16) break;
           const int column = first * 16 + nt * 8 + lane % 4 * 2;
-          const auto y = load_vec<2>(Tile::at(v, chunk * 4 + e, column / 4) + column % 4);
+          const auto y = load_vec<2>(Tile::at(v, vector * 4 + e, column / 4) + column % 4);
 #pragma unroll
           for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
@@ -117,10 +125,10 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
   }
 }
 
-/// Calls f(mt, r, nt) for every two neighbouring elements that a lane has of kMt x kNt fragments of 16 x 8:
-/// of the first `rows` rows from the lane's own on, and of the first `columns` fragments.
+/// Calls f(mt, r, nt) for each pair of neighboring elements that a lane has in kMt x kNt fragments m16n8, of
+/// the first `rows` rows (counted from the lane's first) and the first `columns` fragments.
 template <int kMt, int kNt, class F>
-__device__ __forceinline__ void for_pieces(int rows, int columns, F f) {
+__device__ __forceinline__ void for_pairs(int rows, int columns, F f) {
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
@@ -130,110 +138,49 @@ __device__ __forceinline__ void for_pieces(int rows, int columns, F f) {
         if (mt * 16 + r * 8 < rows && nt < columns) f(mt, r, nt);
 }
 
-template <class T, class S, int kQueries, int kKeys, int kWarpsM, int kWarpsN, bool kInMemory, int kBlocks>
-__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
-    attention_prefill_mem_efficient(AttentionPrefillArgs args) {
-  constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kThreads = kWarpsM * kWarpsN * 32;
-  constexpr int kMt = kQueries / kWarpsM / 16, kNt = kKeys / kWarpsN / 8;  // of a warp's piece of scores
-  constexpr int kPairs = ceil_div(kHeadDimV / 16, kWarpsN);  // 16 columns each, of its piece of the output
-  constexpr int kHeldPairs = kInMemory ? min_of(kPairs, 2) : kPairs;
-  constexpr bool kAll = kHeadDimV % (16 * kWarpsN) == 0 && kPairs % kHeldPairs == 0;
-  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
-  static_assert(kQueries % (16 * kWarpsM) == 0 && kKeys % (16 * kWarpsN) == 0);
-  using Tile = SwizzledTile<T, kHeadDim>;
-  using ValueTile = SwizzledTile<T, kHeadDimV>;
-  using Weights = SwizzledTile<T, kKeys>;
-  extern __shared__ __align__(128) unsigned char shared[];
-  T* const q_tile = reinterpret_cast<T*>(shared);
-  T* const k_tile = q_tile + kQueries * kHeadDim;
-  T* const v_tile = k_tile + kKeys * kHeadDim;
-  T* const weights = v_tile + kKeys * kHeadDimV;                               // [kQueries][kKeys]
-  float* const of_row = reinterpret_cast<float*>(weights + kQueries * kKeys);  // [kWarpsN][kQueries]
+/// Steps of the main loop and the epilogue, for a warp at (warp / kWarpsN, warp % kWarpsN) of the tile.
+/// `tile_row` is the lane's first row in the tile.
+template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory>
+struct MemEfficient {
+  static constexpr int kHeadDimV = Shape::kHeadDimV;
+  static constexpr int kMt = kTileM / kWarpsM / 16, kNt = kTileN / kWarpsN / 8;  // score fragments of a warp
+  static constexpr int kPairs = ceil_div(kHeadDimV / 16, kWarpsN);  // of output columns of a warp, 16 each
+  static constexpr int kPairsInRegs = kOutInMemory ? min_of(kPairs, 2) : kPairs;
+  static constexpr bool kFull = kHeadDimV % (16 * kWarpsN) == 0 && kPairs % kPairsInRegs == 0;
+  static_assert(Shape::kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
+  static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0);
+  using Weights = SwizzledTile<T, kTileN>;
 
-  pdl_wait();
-  const int tiles_m = gridDim.x / S::kQHeads, head = blockIdx.x % S::kQHeads, b = blockIdx.y;
-  const int nth = blockIdx.x / S::kQHeads;
-  const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kQueries;  // causal: the longest first
-  const Sequence sequence = load_sequence(args, b);
-  if constexpr (S::kLse) pad_lse<S, kThreads>(args, sequence, b, head, first_row, kQueries);
-  if (first_row >= sequence.q_len) return;
+  using Scores = float[kMt][kNt][4];
+  using Output = float[kMt][2 * kPairsInRegs][4];
+  using RowState = float[kMt][2];
 
-  const int rows = min(kQueries, sequence.q_len - first_row);
-  const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, b, head);
-  const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, b, head);
-  const ScoreBias<T, S> bias(args, sequence, head);
-  const Dropout<S> dropout(args, b, head);
-  const int visible_most = max(0, visible_keys<S::kCausal>(sequence, first_row + rows - 1));
-  const int visible_least = max(0, visible_keys<S::kCausal>(sequence, first_row));
-  const int hidden_most = first_visible<S>(args, sequence, first_row + rows - 1);  // by the window
-  const int begin = first_visible<S>(args, sequence, first_row) / kKeys * kKeys;
-
-  const T* q = static_cast<const T*>(args.q) + (sequence.first + first_row) * args.q_stride + head * kHeadDim;
-  Tile::template fetch<kQueries, kThreads>(
-      q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
-  if (begin < visible_most) Tile::template fetch_keys<kKeys, kThreads>(k_tile, keys, begin, sequence.kv_len);
-  copy_async_commit();
-
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
-  const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kHeadDimV / 16 - first_pair);
-  const int tile_row = warp_row + lane / 4, my_row = first_row + tile_row;  // and 8 and 16 * mt more
-  const float to_log2 = args.scale * kLog2e;
-  const float scale = S::kBias ? 1.0f : to_log2;  // what is left of it where a bias comes in between
-  float o[kMt][2 * kHeldPairs][4] = {};
-  float row_max[kMt][2], row_sum[kMt][2];  // maxima of whole rows, in units of log2(e); sums of this lane
-#pragma unroll
-  for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
-
-  // Two elements of the fp32 output in memory, from column 8 * nt of the pairs from `pair` on.
-  const auto in_memory = [&](int mt, int r, int pair, int nt) {
-    const long long row = sequence.first + my_row + mt * 16 + r * 8;
-    const int column = (first_pair + pair) * 16 + nt * 8 + lane % 4 * 2;
-    return reinterpret_cast<float2*>(static_cast<float*>(args.workspace) +
-                                     (row * S::kQHeads + head) * kHeadDimV + column);
-  };
-
-  for (int first_key = begin; first_key < visible_most; first_key += kKeys) {
-    copy_async_wait<0>();  // K of this tile
-    __syncthreads();       // and nobody reads the last V any more
-    ValueTile::template fetch_keys<kKeys, kThreads>(v_tile, values, first_key, sequence.kv_len);
-    copy_async_commit();
-    float s[kMt][kNt][4] = {};
-    multiply_rows<T, kHeadDim, kMt, kNt>(s, q_tile + warp_row * kHeadDim, k_tile + warp_key * kHeadDim);
-
-    const int my_key = first_key + warp_key + lane % 4 * 2;
-    if constexpr (S::kBias) add_bias(s, bias, to_log2, my_row, my_key);
-    if (first_key + kKeys > visible_least || (S::kWindow && first_key < hidden_most))
-      hide_keys<S, 1>(s, args, sequence, my_row, my_key);
+  /// Writes this warp's row maxima of a score tile to shared memory.
+  static __device__ __forceinline__ void write_row_max(float* row_exchange, const Scores& s, int tile_row,
+                                                       int warp, int lane) {
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float most = -WARPTUNE_INFINITY;
-#pragma unroll
-        for (int nt = 0; nt < kNt; ++nt) most = fmaxf(most, fmaxf(s[mt][nt][2 * r], s[mt][nt][2 * r + 1]));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
-        if (lane % 4 == 0) of_row[warp % kWarpsN * kQueries + tile_row + mt * 16 + r * 8] = most;
+        const float x = fragment_row_max(s, mt, r);
+        if (lane % 4 == 0) row_exchange[warp % kWarpsN * kTileM + tile_row + mt * 16 + r * 8] = x;
       }
-    __syncthreads();  // the maxima are there, and nobody reads K any more
-    if (first_key + kKeys < visible_most)
-      Tile::template fetch_keys<kKeys, kThreads>(k_tile, keys, first_key + kKeys, sequence.kv_len);
-    copy_async_commit();
+  }
 
-    float shrink[kMt][2];
+  /// Online softmax of a score tile, whose row maxima all warps have written: scores become weights.
+  static __device__ __forceinline__ void softmax_tile(Scores& s, RowState& row_max, RowState& row_sum,
+                                                      RowState& rescale, const float* row_exchange,
+                                                      int tile_row, float scale) {
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        float most = -WARPTUNE_INFINITY;
+        float tile_max = -WARPTUNE_INFINITY;
 #pragma unroll
         for (int w = 0; w < kWarpsN; ++w)
-          most = fmaxf(most, of_row[w * kQueries + tile_row + mt * 16 + r * 8]);
-        const float offset = raise_max(row_max[mt][r], most * scale, shrink[mt][r]);
-        row_sum[mt][r] *= shrink[mt][r];
+          tile_max = fmaxf(tile_max, row_exchange[w * kTileM + tile_row + mt * 16 + r * 8]);
+        const float offset = update_row_max(row_max[mt][r], tile_max * scale, rescale[mt][r]);
+        row_sum[mt][r] *= rescale[mt][r];
 #pragma unroll
         for (int nt = 0; nt < kNt; ++nt)
 #pragma unroll
@@ -243,7 +190,11 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
             row_sum[mt][r] += x;
           }
       }
-    if constexpr (S::kDropout) drop_weights(s, dropout, my_row, my_key);
+  }
+
+  /// Writes this warp's weights to the P tile.
+  static __device__ __forceinline__ void write_weights(T* weights, const Scores& s, int tile_row,
+                                                       int warp_key, int lane) {
 #pragma unroll
     for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
@@ -251,70 +202,162 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
         const int column = warp_key + nt * 8 + lane % 4 * 2;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          T* to = Weights::at(weights, tile_row + mt * 16 + r * 8, column / Weights::kPerChunk) +
-                  column % Weights::kPerChunk;
+          T* to = Weights::at(weights, tile_row + mt * 16 + r * 8, column / Weights::kVec) +
+                  column % Weights::kVec;
           store_vec<2>(to, from_float<T>(Vec<float, 2>{{s[mt][nt][2 * r], s[mt][nt][2 * r + 1]}}));
         }
       }
-    copy_async_wait<1>();  // V of this tile
-    __syncthreads();       // and the weights are there
-
-    T* const my_weights = weights + warp_row * kKeys;
-    if constexpr (kInMemory) {
-#pragma unroll 1
-      for (int pair = 0; pair < kPairs; pair += kHeldPairs) {
-        float part[kMt][2 * kHeldPairs][4] = {};
-        if (first_key > begin)
-          for_pieces<kMt, 2 * kHeldPairs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
-            const float2 x = *in_memory(mt, r, pair, nt);
-            part[mt][nt][2 * r] = x.x * shrink[mt][r];
-            part[mt][nt][2 * r + 1] = x.y * shrink[mt][r];
-          });
-        multiply_columns<T, kKeys, kHeadDimV, kAll, kMt, kHeldPairs>(part, my_weights, v_tile,
-                                                                     first_pair + pair);
-        for_pieces<kMt, 2 * kHeldPairs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
-          *in_memory(mt, r, pair, nt) = make_float2(part[mt][nt][2 * r], part[mt][nt][2 * r + 1]);
-        });
-      }
-    } else {
-      rescale<true>(o, shrink);
-      multiply_columns<T, kKeys, kHeadDimV, kAll, kMt, kHeldPairs>(o, my_weights, v_tile, first_pair);
-    }
   }
 
-  // The sums of the warps of a row.
-  __syncthreads();
+  /// Writes this warp's row sums to shared memory.
+  static __device__ __forceinline__ void write_row_sum(float* row_exchange, const RowState& row_sum,
+                                                       int tile_row, int warp, int lane) {
+#pragma unroll
+    for (int mt = 0; mt < kMt; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const float sum = quad_sum(row_sum[mt][r]);
+        if (lane % 4 == 0) row_exchange[warp % kWarpsN * kTileM + tile_row + mt * 16 + r * 8] = sum;
+      }
+  }
+};
+
+template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory,
+          int kMinBlocksPerSm>
+__global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
+    attention_prefill_mem_efficient(AttentionPrefillArgs args) {
+  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = kWarpsM * kWarpsN * 32;
+  using Steps = MemEfficient<T, Shape, kTileM, kTileN, kWarpsM, kWarpsN, kOutInMemory>;
+  constexpr int kMt = Steps::kMt, kNt = Steps::kNt, kPairs = Steps::kPairs,
+                kPairsInRegs = Steps::kPairsInRegs;
+  using Tile = SwizzledTile<T, kHeadDim>;
+  using ValueTile = SwizzledTile<T, kHeadDimV>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* const q_tile = reinterpret_cast<T*>(shared);
+  T* const k_tile = q_tile + kTileM * kHeadDim;
+  T* const v_tile = k_tile + kTileN * kHeadDim;
+  T* const weights = v_tile + kTileN * kHeadDimV;                                   // [kTileM][kTileN]
+  float* const row_exchange = reinterpret_cast<float*>(weights + kTileM * kTileN);  // [kWarpsN][kTileM]
+
+  pdl_wait();
+  const int tiles_m = gridDim.x / Shape::kQHeads, head = blockIdx.x % Shape::kQHeads, b = blockIdx.y;
+  const int nth = blockIdx.x / Shape::kQHeads;
+  const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
+  const Sequence sequence = load_sequence(args, b);
+  if constexpr (Shape::kLse) pad_lse<Shape, kThreads>(args, sequence, b, head, first_row, kTileM);
+  if (first_row >= sequence.q_len) return;
+
+  const int rows = min(kTileM, sequence.q_len - first_row);
+  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, b, head);
+  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, b, head);
+  const HeadBias<T, Shape> bias(args, sequence, head);
+  const Dropout<Shape> dropout(args, b, head);
+  const int max_key_end = max(0, key_end<Shape>(sequence, first_row + rows - 1));
+  const int min_key_end = max(0, key_end<Shape>(sequence, first_row));
+  const int max_key_begin = key_begin<Shape>(args, sequence, first_row + rows - 1);
+  const int begin = key_begin<Shape>(args, sequence, first_row) / kTileN * kTileN;
+
+  const T* q =
+      static_cast<const T*>(args.q) + (sequence.first_token + first_row) * args.q_stride + head * kHeadDim;
+  Tile::template load<kTileM, kThreads>(
+      q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
+  if (begin < max_key_end) Tile::template load_keys<kTileN, kThreads>(k_tile, keys, begin, sequence.kv_len);
+  copy_async_commit();
+
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
+  const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kHeadDimV / 16 - first_pair);
+  const int tile_row = warp_row + lane / 4, my_row = first_row + tile_row;  // of mt = 0 and r = 0
+  const float scale_log2 = args.scale * kLog2e;
+  const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
+  typename Steps::Output o = {};
+  typename Steps::RowState row_max, row_sum;  // of whole rows, in units of log2(e); of this lane
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float sum = row_sum[mt][r];
-      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-      if (lane % 4 == 0) of_row[warp % kWarpsN * kQueries + tile_row + mt * 16 + r * 8] = sum;
+    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+
+  // Two elements of the fp32 output in memory, in column pair `pair`.
+  const auto out_in_memory = [&](int mt, int r, int pair, int nt) {
+    const long long row = sequence.first_token + my_row + mt * 16 + r * 8;
+    const int column = (first_pair + pair) * 16 + nt * 8 + lane % 4 * 2;
+    return reinterpret_cast<float2*>(static_cast<float*>(args.workspace) +
+                                     (row * Shape::kQHeads + head) * kHeadDimV + column);
+  };
+
+  for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
+    copy_async_wait<0>();  // K of this tile
+    __syncthreads();       // all warps are done with the last V
+    ValueTile::template load_keys<kTileN, kThreads>(v_tile, values, first_key, sequence.kv_len);
+    copy_async_commit();
+    typename Steps::Scores s = {};
+    multiply_rows<T, kHeadDim, kMt, kNt>(s, q_tile + warp_row * kHeadDim, k_tile + warp_key * kHeadDim);
+
+    const int my_key = first_key + warp_key + lane % 4 * 2;
+    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
+    if (first_key + kTileN > min_key_end || (Shape::kWindow && first_key < max_key_begin))
+      apply_mask<Shape, 1>(s, args, sequence, my_row, my_key);
+    Steps::write_row_max(row_exchange, s, tile_row, warp, lane);
+    __syncthreads();  // all row maxima are written, and all warps are done with K
+    if (first_key + kTileN < max_key_end)
+      Tile::template load_keys<kTileN, kThreads>(k_tile, keys, first_key + kTileN, sequence.kv_len);
+    copy_async_commit();
+
+    typename Steps::RowState rescale;
+    Steps::softmax_tile(s, row_max, row_sum, rescale, row_exchange, tile_row, scale);
+    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
+    Steps::write_weights(weights, s, tile_row, warp_key, lane);
+    copy_async_wait<1>();  // V of this tile
+    __syncthreads();       // and all weights are written
+
+    T* const my_weights = weights + warp_row * kTileN;
+    if constexpr (kOutInMemory) {
+#pragma unroll 1
+      for (int pair = 0; pair < kPairs; pair += kPairsInRegs) {
+        typename Steps::Output sum = {};
+        if (first_key > begin)
+          for_pairs<kMt, 2 * kPairsInRegs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
+            const float2 x = *out_in_memory(mt, r, pair, nt);
+            sum[mt][nt][2 * r] = x.x * rescale[mt][r];
+            sum[mt][nt][2 * r + 1] = x.y * rescale[mt][r];
+          });
+        multiply_columns<T, kTileN, kHeadDimV, Steps::kFull, kMt, kPairsInRegs>(sum, my_weights, v_tile,
+                                                                                first_pair + pair);
+        for_pairs<kMt, 2 * kPairsInRegs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
+          *out_in_memory(mt, r, pair, nt) = make_float2(sum[mt][nt][2 * r], sum[mt][nt][2 * r + 1]);
+        });
+      }
+    } else {
+      rescale_output<true>(o, rescale);
+      multiply_columns<T, kTileN, kHeadDimV, Steps::kFull, kMt, kPairsInRegs>(o, my_weights, v_tile,
+                                                                              first_pair);
     }
+  }
+
   __syncthreads();
-  float factor[kMt][2];
+  Steps::write_row_sum(row_exchange, row_sum, tile_row, warp, lane);
+  __syncthreads();
+  typename Steps::RowState out_scale;
 #pragma unroll
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float sum = 0;
 #pragma unroll
-      for (int w = 0; w < kWarpsN; ++w) sum += of_row[w * kQueries + tile_row + mt * 16 + r * 8];
-      factor[mt][r] = normalizer<S>(args, sum);
-      if constexpr (S::kLse)
+      for (int w = 0; w < kWarpsN; ++w) sum += row_exchange[w * kTileM + tile_row + mt * 16 + r * 8];
+      out_scale[mt][r] = output_scale<Shape>(args, sum);
+      if constexpr (Shape::kLse)
         if (warp % kWarpsN == 0 && lane % 4 == 0 && tile_row + mt * 16 + r * 8 < rows)
-          lse_rows<S>(args, b, head)[my_row + mt * 16 + r * 8] = lse_of(row_max[mt][r], sum);
+          lse_row<Shape>(args, b, head)[my_row + mt * 16 + r * 8] = log_sum_exp(row_max[mt][r], sum);
     }
-  for (int pair = 0; pair < kPairs; pair += kHeldPairs)
-    for_pieces<kMt, 2 * kHeldPairs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
+  for (int pair = 0; pair < kPairs; pair += kPairsInRegs)
+    for_pairs<kMt, 2 * kPairsInRegs>(rows - tile_row, 2 * (pairs - pair), [&](int mt, int r, int nt) {
       float2 x = make_float2(o[mt][nt][2 * r], o[mt][nt][2 * r + 1]);
-      if (kInMemory && begin < visible_most) x = *in_memory(mt, r, pair, nt);
-      const long long row = sequence.first + my_row + mt * 16 + r * 8;
-      T* const to = static_cast<T*>(args.out) + (row * S::kQHeads + head) * kHeadDimV +
+      if (kOutInMemory && begin < max_key_end) x = *out_in_memory(mt, r, pair, nt);
+      const long long row = sequence.first_token + my_row + mt * 16 + r * 8;
+      T* const to = static_cast<T*>(args.out) + (row * Shape::kQHeads + head) * kHeadDimV +
                     (first_pair + pair) * 16 + nt * 8 + lane % 4 * 2;
-      store_vec<2>(to, from_float<T>(Vec<float, 2>{{x.x * factor[mt][r], x.y * factor[mt][r]}}));
+      store_vec<2>(to, from_float<T>(Vec<float, 2>{{x.x * out_scale[mt][r], x.y * out_scale[mt][r]}}));
     });
 }
 

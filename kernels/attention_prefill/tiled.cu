@@ -1,8 +1,12 @@
-// Idea: online softmax on the CUDA cores, every dtype. A block takes kTileM queries of one head and walks
-// over tiles of kTileN keys; q, then k, then v of a tile are in shared memory as fp32 (k and v in one place,
-// one after the other). Threads form a grid of kBlock / 16 x 16; each owns a micro-tile of scores and of the
-// output in registers. The 16 threads of a row reduce it by shuffles; probabilities go through shared memory.
-#include "kernels/attention_prefill/sequence.cuh"
+// Flash attention on the CUDA cores: online softmax over K/V tiles, every dtype.
+// Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
+// Threads: a (kBlock / 16) x 16 grid; each computes a register micro-tile of scores and of the output. The 16
+//   threads of a row reduce it by warp shuffles.
+// Shared memory, fp32, rows padded against bank conflicts: Q tile, one tile for K and then V, P tile.
+// Sync: __syncthreads between the phases; loads are not overlapped.
+// Wins: where tensor cores cannot run (fp32, odd head_dim), and for tiny problems.
+// Source: FlashAttention (Dao et al., 2022).
+#include "kernels/attention_prefill/problem.cuh"
 #include "kernels/common/exp2.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
@@ -10,16 +14,16 @@
 
 namespace warptune {
 
-/// Elements of a shared row of kDim, against bank conflicts.
+/// Elements from row to row in shared memory, padded against bank conflicts.
 template <int kDim>
 inline constexpr int kSharedStride = kDim % 4 == 0 ? kDim + 4 : kDim | 1;
 
-/// kCount rows, the ith from `row_at(i)` on, into shared memory as fp32; rows from `valid` on become zeros.
+/// Loads kCount rows into shared memory as fp32, the ith from `row_at(i)`; rows from `valid` on become zeros.
 template <class T, int kDim, int kCount, int kBlock, class RowAt>
 __device__ __forceinline__ void load_rows(float* to, RowAt row_at, int valid) {
-  constexpr int kLoad = kDim % kVec16<T> == 0 ? kVec16<T> : 1, kPieces = kDim / kLoad;
-  for (int piece = threadIdx.x; piece < kCount * kPieces; piece += kBlock) {
-    const int row = piece / kPieces, d = piece % kPieces * kLoad;
+  constexpr int kLoad = kDim % kVec16<T> == 0 ? kVec16<T> : 1, kVectors = kDim / kLoad;
+  for (int vector = threadIdx.x; vector < kCount * kVectors; vector += kBlock) {
+    const int row = vector / kVectors, d = vector % kVectors * kLoad;
     Vec<float, kLoad> x = {};
     if (row < valid) x = to_float(load_vec<kLoad>(row_at(row) + d));
 #pragma unroll
@@ -27,57 +31,129 @@ __device__ __forceinline__ void load_rows(float* to, RowAt row_at, int valid) {
   }
 }
 
-template <class T, class S, int kTileM, int kTileN, int kBlock>
+/// Micro-tiles: thread (ty, tx) has query rows ty + i * kThreadsM, and keys (or elements of V) tx + j * 16.
+template <class T, class Shape, int kTileM, int kTileN, int kBlock>
+struct TiledAttention {
+  static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV;
+  static constexpr int kThreadsN = 16, kThreadsM = kBlock / kThreadsN;
+  static constexpr int kRows = kTileM / kThreadsM, kKeys = kTileN / kThreadsN,
+                       kElements = ceil_div(kHeadDimV, kThreadsN);
+  static constexpr int kStride = kSharedStride<kHeadDim>, kStrideV = kSharedStride<kHeadDimV>;
+  static_assert(kTileM % kThreadsM == 0 && kTileN % kThreadsN == 0);
+
+  using Scores = float[kRows][kKeys];
+  using Output = float[kRows][kElements];
+  using RowState = float[kRows];  // a row maximum or sum, the same in all threads of the row
+
+  /// Bias, mask and online softmax of the scores of row i; the weights go to shared memory.
+  static __device__ __forceinline__ void softmax_row(int i, Scores& score, Output& out, RowState& row_max,
+                                                     RowState& row_sum, float* p_tile,
+                                                     const AttentionPrefillArgs& args, const Sequence& s,
+                                                     const HeadBias<T, Shape>& bias,
+                                                     const Dropout<Shape>& dropout, float scale_log2,
+                                                     int first_row, int first_key, int tx, int ty) {
+    const int row = ty + i * kThreadsM, query = first_row + row;
+    const int begin = key_begin<Shape>(args, s, query), end = key_end<Shape>(s, query);
+    float tile_max = row_max[i];
+#pragma unroll
+    for (int j = 0; j < kKeys; ++j) {
+      const int key = first_key + tx + j * kThreadsN;
+      score[i][j] =
+          key >= begin && key < end ? fmaf(score[i][j], scale_log2, bias.at(query, key)) : -WARPTUNE_INFINITY;
+      tile_max = fmaxf(tile_max, score[i][j]);
+    }
+    tile_max = warp_reduce<Max, kThreadsN>(tile_max);
+    const float offset = tile_max == -WARPTUNE_INFINITY ? 0.0f : tile_max;  // no visible key so far
+    const float rescale = exp2_fast(row_max[i] - offset);
+    row_max[i] = tile_max;
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kKeys; ++j) {
+      const float p = exp2_fast(score[i][j] - offset);
+      const int column = tx + j * kThreadsN;
+      p_tile[row * (kTileN + 1) + column] = dropout.drops(query, first_key + column) ? 0.0f : p;
+      sum += p;
+    }
+    row_sum[i] = row_sum[i] * rescale + warp_reduce<Sum, kThreadsN>(sum);
+#pragma unroll
+    for (int e = 0; e < kElements; ++e) out[i][e] *= rescale;
+  }
+
+  /// Normalizes and stores the output and lse of the first `rows` rows.
+  static __device__ __forceinline__ void epilogue(const Output& out, const RowState& row_max,
+                                                  const RowState& row_sum, const AttentionPrefillArgs& args,
+                                                  const Sequence& s, int head, int first_row, int rows,
+                                                  int tx, int ty) {
+    constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
+    T* const to = static_cast<T*>(args.out) + (s.first_token + first_row) * kOutStride + head * kHeadDimV;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = ty + i * kThreadsM;
+      if (row >= rows) continue;
+      const float scale = output_scale<Shape>(args, row_sum[i]);
+      if constexpr (Shape::kLse)
+        if (tx == 0)
+          lse_row<Shape>(args, blockIdx.y, head)[first_row + row] = log_sum_exp(row_max[i], row_sum[i]);
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        const int d = tx + e * kThreadsN;
+        if (d < kHeadDimV) to[row * kOutStride + d] = from_float<T>(out[i][e] * scale);
+      }
+    }
+  }
+};
+
+template <class T, class Shape, int kTileM, int kTileN, int kBlock>
 __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPrefillArgs args) {
-  constexpr int kHeadDim = S::kHeadDim, kHeadDimV = S::kHeadDimV, kAcross = 16, kDown = kBlock / kAcross;
-  constexpr int kRows = kTileM / kDown, kKeys = kTileN / kAcross, kElements = ceil_div(kHeadDimV, kAcross);
-  constexpr int kVec = kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared load of q and k
-  constexpr int kStride = kSharedStride<kHeadDim>, kStrideV = kSharedStride<kHeadDimV>;
-  static_assert(kTileM % kDown == 0 && kTileN % kAcross == 0);
+  using Attention = TiledAttention<T, Shape, kTileM, kTileN, kBlock>;
+  constexpr int kThreadsN = Attention::kThreadsN, kThreadsM = Attention::kThreadsM, kRows = Attention::kRows,
+                kKeys = Attention::kKeys, kElements = Attention::kElements;
+  constexpr int kStride = Attention::kStride, kStrideV = Attention::kStrideV;
+  constexpr int kVec = Shape::kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared-memory load of q and k
+  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV;
   extern __shared__ __align__(16) float shared[];
   float* const q_tile = shared;                                        // [kTileM][kStride]
   float* const kv_tile = q_tile + kTileM * kStride;                    // [kTileN][kStride or kStrideV]
   float* const p_tile = kv_tile + kTileN * max_of(kStride, kStrideV);  // [kTileM][kTileN + 1]
 
   pdl_wait();
-  const int tiles_m = gridDim.x / S::kQHeads, head = blockIdx.x / tiles_m;
-  const int nth = blockIdx.x % tiles_m;
-  const int first_row = (S::kCausal != 0 ? tiles_m - 1 - nth : nth) * kTileM;  // causal: the longest first
+  const int tiles_m = gridDim.x / Shape::kQHeads, head = blockIdx.x / tiles_m;
+  const int first_row = longest_first<Shape>(blockIdx.x % tiles_m, tiles_m) * kTileM;
   const Sequence s = load_sequence(args, blockIdx.y);
-  if constexpr (S::kLse) pad_lse<S, kBlock>(args, s, blockIdx.y, head, first_row, kTileM);
+  if constexpr (Shape::kLse) pad_lse<Shape, kBlock>(args, s, blockIdx.y, head, first_row, kTileM);
   if (first_row >= s.q_len) return;
   const int rows = min(kTileM, s.q_len - first_row);
-  const KeyRows<T, S, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-  const KeyRows<T, S, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const ScoreBias<T, S> bias(args, s, head);
-  const Dropout<S> dropout(args, blockIdx.y, head);
-  const int visible_most = max(0, visible_keys<S::kCausal>(s, first_row + rows - 1));
-  const T* q = static_cast<const T*>(args.q) + (s.first + first_row) * args.q_stride + head * kHeadDim;
+  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
+  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
+  const HeadBias<T, Shape> bias(args, s, head);
+  const Dropout<Shape> dropout(args, blockIdx.y, head);
+  const int max_key_end = max(0, key_end<Shape>(s, first_row + rows - 1));
+  const T* q = static_cast<const T*>(args.q) + (s.first_token + first_row) * args.q_stride + head * kHeadDim;
   load_rows<T, kHeadDim, kTileM, kBlock>(
       q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
 
-  const int tx = threadIdx.x % kAcross, ty = threadIdx.x / kAcross;  // rows ty + i * kDown, keys tx + j * 16
-  float out[kRows][kElements] = {};
-  float row_max[kRows], row_sum[kRows];  // the same in all threads of a row
+  const int tx = threadIdx.x % kThreadsN, ty = threadIdx.x / kThreadsN;
+  typename Attention::Output out = {};
+  typename Attention::RowState row_max, row_sum;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) row_max[i] = -WARPTUNE_INFINITY, row_sum[i] = 0;
-  const float scale = args.scale * kLog2e;
-
-  const int first_tile = first_visible<S>(args, s, first_row) / kTileN * kTileN;
-  for (int first_key = first_tile; first_key < visible_most; first_key += kTileN) {
-    __syncthreads();  // the v of the tile before is done with
+  const float scale_log2 = args.scale * kLog2e;
+  const int begin = key_begin<Shape>(args, s, first_row) / kTileN * kTileN;
+  for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
+    __syncthreads();  // all threads are done with V of the last tile
     load_rows<T, kHeadDim, kTileN, kBlock>(
         kv_tile, [&](int row) { return keys.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
-    float score[kRows][kKeys] = {};
+    typename Attention::Scores score = {};
+    // score = q . k^T
 #pragma unroll 4
     for (int d = 0; d < kHeadDim; d += kVec) {
       Vec<float, kVec> k[kKeys];
 #pragma unroll
-      for (int j = 0; j < kKeys; ++j) k[j] = load_vec<kVec>(kv_tile + (tx + j * kAcross) * kStride + d);
+      for (int j = 0; j < kKeys; ++j) k[j] = load_vec<kVec>(kv_tile + (tx + j * kThreadsN) * kStride + d);
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        const auto q = load_vec<kVec>(q_tile + (ty + i * kDown) * kStride + d);
+        const auto q = load_vec<kVec>(q_tile + (ty + i * kThreadsM) * kStride + d);
 #pragma unroll
         for (int j = 0; j < kKeys; ++j)
 #pragma unroll
@@ -85,69 +161,31 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
       }
     }
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int row = ty + i * kDown, query = first_row + row;
-      const int first = first_visible<S>(args, s, query), seen = visible_keys<S::kCausal>(s, query);
-      float most = row_max[i];
-#pragma unroll
-      for (int j = 0; j < kKeys; ++j) {
-        const int key = first_key + tx + j * kAcross;
-        score[i][j] =
-            key >= first && key < seen ? fmaf(score[i][j], scale, bias.at(query, key)) : -WARPTUNE_INFINITY;
-        most = fmaxf(most, score[i][j]);
-      }
-      most = warp_reduce<Max, kAcross>(most);
-      const float offset = most == -WARPTUNE_INFINITY ? 0.0f : most;  // a row that saw no key yet
-      const float shrink = exp2_fast(row_max[i] - offset);
-      row_max[i] = most;
-      float sum = 0;
-#pragma unroll
-      for (int j = 0; j < kKeys; ++j) {
-        const float p = exp2_fast(score[i][j] - offset);
-        const int column = tx + j * kAcross;
-        p_tile[row * (kTileN + 1) + column] = dropout.drops(query, first_key + column) ? 0.0f : p;
-        sum += p;
-      }
-      row_sum[i] = row_sum[i] * shrink + warp_reduce<Sum, kAcross>(sum);
-#pragma unroll
-      for (int e = 0; e < kElements; ++e) out[i][e] *= shrink;
-    }
-    __syncthreads();  // k is done with, p is there
+    for (int i = 0; i < kRows; ++i)
+      Attention::softmax_row(i, score, out, row_max, row_sum, p_tile, args, s, bias, dropout, scale_log2,
+                             first_row, first_key, tx, ty);
+    __syncthreads();  // P is complete, and all threads are done with K
     load_rows<T, kHeadDimV, kTileN, kBlock>(
         kv_tile, [&](int row) { return values.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
+    // out += p . v
 #pragma unroll 4
     for (int key = 0; key < kTileN; ++key) {
       float v[kElements];
 #pragma unroll
       for (int e = 0; e < kElements; ++e) {
-        const int d = tx + e * kAcross;
+        const int d = tx + e * kThreadsN;
         v[e] = d < kHeadDimV ? kv_tile[key * kStrideV + d] : 0.0f;
       }
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
-        const float p = p_tile[(ty + i * kDown) * (kTileN + 1) + key];
+        const float p = p_tile[(ty + i * kThreadsM) * (kTileN + 1) + key];
 #pragma unroll
         for (int e = 0; e < kElements; ++e) out[i][e] += p * v[e];
       }
     }
   }
-
-  constexpr long long kOutStride = static_cast<long long>(S::kQHeads) * kHeadDimV;
-  T* const to = static_cast<T*>(args.out) + (s.first + first_row) * kOutStride + head * kHeadDimV;
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const int row = ty + i * kDown;
-    if (row >= rows) continue;
-    const float factor = normalizer<S>(args, row_sum[i]);
-    if constexpr (S::kLse)
-      if (tx == 0) lse_rows<S>(args, blockIdx.y, head)[first_row + row] = lse_of(row_max[i], row_sum[i]);
-#pragma unroll
-    for (int e = 0; e < kElements; ++e) {
-      const int d = tx + e * kAcross;
-      if (d < kHeadDimV) to[row * kOutStride + d] = from_float<T>(out[i][e] * factor);
-    }
-  }
+  Attention::epilogue(out, row_max, row_sum, args, s, head, first_row, rows, tx, ty);
 }
 
 }  // namespace warptune

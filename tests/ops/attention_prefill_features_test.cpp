@@ -1,4 +1,4 @@
-// The features of attention_prefill, each alone and in random legal combinations.
+// Optional features of attention_prefill: each one by itself, some combined, and random legal combinations.
 #include <algorithm>
 #include <iterator>
 #include <random>
@@ -13,8 +13,8 @@
 namespace warptune::testing {
 namespace {
 
-/// Each feature on a problem with sequences of uneven lengths, odd ones and empty ones among them.
-std::vector<Dims> each_alone() {
+/// Each feature by itself, on sequences of uneven lengths, some of them odd or empty.
+std::vector<Dims> single_features() {
   std::vector<Dims> all;
   const std::vector<Dims> features = {{{"causal", "top_left"}},
                                       {{"window", "1"}},
@@ -43,8 +43,8 @@ std::vector<Dims> each_alone() {
   return all;
 }
 
-/// What features share: where the rows of keys are, and the registers between the products.
-std::vector<Dims> some_together() {
+/// Combinations of features that share code: KV layouts, and the registers between Q.K^T and P.V.
+std::vector<Dims> combined_features() {
   std::vector<Dims> all;
   const std::vector<Dims> features = {
       {{"score_bias", "additive"}, {"dropout", "20"}, {"page_size", "16"}, {"window", "40"}, {"lse", "yes"}},
@@ -61,7 +61,7 @@ std::vector<Dims> some_together() {
   return all;
 }
 
-/// Few queries over many keys, which blocks may share.
+/// Few queries over a long cache, where split-KV applies.
 std::vector<Dims> long_caches() {
   return {shape(1, 1, 4099, 8, 2, 128),
           shape(1, 16, 8192, 4, 4, 128, {{"lse", "yes"}}),
@@ -72,7 +72,7 @@ std::vector<Dims> long_caches() {
           shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}})};
 }
 
-/// More tiles of queries than multiprocessors, so that blocks that stay get several, of different lengths.
+/// More query tiles than SMs: a persistent block gets several work tiles of different lengths.
 std::vector<Dims> many_tiles() {
   return {shape(30, 70, 90, 6, 2, 64, {{"uneven", "yes"}, {"lse", "yes"}}),
           shape(30, 70, 150, 6, 2, 128, {{"uneven", "yes"}, {"causal", "no"}}),
@@ -91,7 +91,7 @@ struct Random {
   }
 };
 
-/// Problems with random features, the same kernels for all, and random sizes: up to `longest` queries.
+/// Problems of random sizes, up to `longest` queries, that share their random features and so their kernels.
 std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest) {
   Random r{std::mt19937_64(seed)};
   const DType dtype = r.of({DType::fp32, DType::fp16, DType::bf16, DType::bf16});
@@ -139,21 +139,22 @@ TEST_P(AttentionPrefillFeaturesCompile, CudaVariants) {
 TEST_P(GpuAttentionPrefillFeature, CudaVariantsMatchTheReference) {
   check_cuda_variants("attention_prefill", GetParam(), kFloats, 4);
 }
-INSTANTIATE_TEST_SUITE_P(Alone, AttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
-INSTANTIATE_TEST_SUITE_P(Alone, GpuAttentionPrefillFeature, ::testing::ValuesIn(each_alone()), shape_name);
-INSTANTIATE_TEST_SUITE_P(Together, GpuAttentionPrefillFeature, ::testing::ValuesIn(some_together()),
+INSTANTIATE_TEST_SUITE_P(Single, AttentionPrefillFeature, ::testing::ValuesIn(single_features()), shape_name);
+INSTANTIATE_TEST_SUITE_P(Single, GpuAttentionPrefillFeature, ::testing::ValuesIn(single_features()),
                          shape_name);
-INSTANTIATE_TEST_SUITE_P(Together, AttentionPrefillFeaturesCompile, ::testing::ValuesIn(some_together()),
+INSTANTIATE_TEST_SUITE_P(Combined, GpuAttentionPrefillFeature, ::testing::ValuesIn(combined_features()),
+                         shape_name);
+INSTANTIATE_TEST_SUITE_P(Combined, AttentionPrefillFeaturesCompile, ::testing::ValuesIn(combined_features()),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::ValuesIn(many_tiles()),
                          shape_name);
 
-/// So that the tests of kernels do not pass without any.
+/// Guards the kernel tests: they would pass if no configuration were legal.
 TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
   const OpEntry& entry = find_op("attention_prefill");
-  std::vector<Dims> all = each_alone();
+  std::vector<Dims> all = single_features();
   std::ranges::copy(long_caches(), std::back_inserter(all));
   for (const Dims& dims : all)
     for (const DType dtype : kFloats)
@@ -168,9 +169,9 @@ TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
         }
 }
 
-TEST(AttentionPrefillSpaces, WgmmaTakesFeaturesTogether) {
+TEST(AttentionPrefillSpaces, WgmmaTakesCombinedFeatures) {
   const OpEntry& entry = find_op("attention_prefill");
-  for (const Dims& dims : some_together()) {
+  for (const Dims& dims : combined_features()) {
     const Problem problem = entry.op.problem(dims, DType::bf16);
     EXPECT_FALSE(Space(entry.variant("flash_wgmma"), problem, known_device("sm_90a")).configs().empty())
         << problem.key();
@@ -208,7 +209,7 @@ TEST_P(GpuAttentionPrefillRandom, CudaVariantsMatchTheReference) {
 INSTANTIATE_TEST_SUITE_P(Combinations, AttentionPrefillRandom, ::testing::Range(0, 30));
 INSTANTIATE_TEST_SUITE_P(Combinations, GpuAttentionPrefillRandom, ::testing::Range(0, 125));
 
-/// A bias that hides whole tiles of keys, the first ones too, and all keys of every fifth query.
+/// A bias of -infinity for whole K/V tiles, the first ones included, and for all keys of every fifth query.
 OpEntry hiding_bias() {
   return with_input(find_op("attention_prefill"), "score_bias", [](const Problem& p, std::int64_t i) {
     const std::int64_t key = i % p["kv_len"], query = i / p["kv_len"] % p["q_len"];
@@ -249,7 +250,7 @@ TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
   EXPECT_EQ(error_of({{"page_size", "512"}}),
             "attention_prefill: page_size (512) must be 0 or a power of two from 16 to 256");
   EXPECT_EQ(error_of({{"page_size", "16"}, {"kv_layout", "packed"}}),
-            "attention_prefill: K and V are either packed or in pages, not both");
+            "attention_prefill: K and V are either packed or paged, not both");
   EXPECT_EQ(error_of({{"q_stride", "128"}}),
             "attention_prefill: q_stride (128) is below the 256 elements of a row");
   EXPECT_EQ(
@@ -279,7 +280,7 @@ TEST(AttentionPrefillOp, CostFollowsTheFeatures) {
   EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"lse", "yes"}})).bytes, plain + 4 * 2 * 3 * 32);
 }
 
-/// Queries that see one key each, which dropout keeps or drops: the output is the value scaled, or zero.
+/// Each query sees one key, which dropout keeps or drops: the output is the scaled value, or zero.
 TEST(AttentionPrefillOp, DropoutFollowsPhilox) {
   const Op& op = find_op("attention_prefill").op;
   const Problem p = op.problem(
@@ -289,7 +290,8 @@ TEST(AttentionPrefillOp, DropoutFollowsPhilox) {
   const auto word = [&](std::int64_t i) {
     return static_cast<std::uint32_t>(static_cast<std::int64_t>(in["philox"][i]));
   };
-  const std::int64_t b = 1, head = 1, query = 29, key = query;  // row 29: of its 16 the 13th, an upper half
+  const std::int64_t b = 1, head = 1, query = 29,
+                     key = query;  // row 29 is row 13 of an m16 fragment: the upper half
   const auto words =
       philox4x32_10({29 / 2, 16 / 16 * 8 + 29 % 8, 3 | word(3) << 16, word(2)}, {word(0), word(1)});
   const bool dropped = words[2 * 1 + 1] < 0x80000000u;

@@ -61,9 +61,8 @@ OpEntry close_scores() {
 }
 OpEntry exact() { return with_tolerance(find_op("attention_prefill"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
 
-/// Weights that are summed up over thousands of tiles while their maximum stays: what each tile adds to the
-/// error of the log-sum-exp must not grow with their number. Values are 1, as is the output, so that the
-/// log-sum-exp alone can differ.
+/// Row sums over thousands of K/V tiles with one row maximum: the error of the log-sum-exp must not grow with
+/// the number of tiles. All values are 1, so that only the log-sum-exp can differ.
 OpEntry ones_of(float rel_l2) {
   const OpEntry entry =
       with_input(find_op("attention_prefill"), "v_cache", [](const Problem&, std::int64_t) { return 1.0f; });
@@ -77,7 +76,7 @@ TEST(AttentionPrefillBugs, HostScoresMayAllBeFarBelowZero) {
   check_host_variants(far_below_zero(), kShort, kFloats);
 }
 TEST(AttentionPrefillBugs, HostScoresKeepFp32) { check_host_variants(close_scores(), kShort, kFloats); }
-TEST(AttentionPrefillBugs, HostNothingIsAddedToTheSum) { check_host_variants(exact(), kOneKey, kFp32); }
+TEST(AttentionPrefillBugs, HostRowSumOfOneKeyIsExact) { check_host_variants(exact(), kOneKey, kFp32); }
 TEST(GpuAttentionPrefillBugs, ScoresMayAllBeFarBelowZero) {
   check_cuda_variants(far_below_zero(), kShort, kFloats, 5);
 }
@@ -85,7 +84,7 @@ TEST(GpuAttentionPrefillBugs, ScoresKeepFp32) { check_cuda_variants(close_scores
 TEST(GpuAttentionPrefillBugs, SumsOverManyTilesStay) {
   check_cuda_variants(ones_of(6e-6f), shape(1, 4, 32768, 1, 1, 64, {{"lse", "yes"}}), kHalves, 5);
 }
-TEST(GpuAttentionPrefillBugs, NothingIsAddedToTheSum) { check_cuda_variants(exact(), kOneKey, kFp32, 5); }
+TEST(GpuAttentionPrefillBugs, RowSumOfOneKeyIsExact) { check_cuda_variants(exact(), kOneKey, kFp32, 5); }
 
 TEST(AttentionPrefillCompile, ModelShape) {
   const DType dtypes[] = {DType::bf16};
@@ -106,7 +105,7 @@ TEST(AttentionPrefillOp, RejectsHeadsThatDoNotDivide) {
   EXPECT_THROW(op.problem(shape(1, 1, 1, 3, 2, 64), DType::fp32), InputError);
 }
 
-TEST(AttentionPrefillOp, CountsThePairsThatAreSeen) {
+TEST(AttentionPrefillOp, CountsVisiblePairs) {
   const Op& op = find_op("attention_prefill").op;
   const auto flops = [&](const Dims& dims) { return op.cost(op.problem(dims, DType::bf16)).flops; };
   EXPECT_EQ(flops(shape(1, 4, 4, 1, 1, 1)), 4.0 * 10);

@@ -124,7 +124,7 @@ double last_end(const Problem& p, const Config& c) {
 TEST(FitPredictor, TheBlockThatDrawsMostTakesItsTime) {
   const auto tiles = [](std::int64_t consumers, std::int64_t tile_n) {
     return Config{
-        {"consumers", consumers}, {"tile_n", tile_n}, {"stages", 2}, {"turns", 1}, {"together", 32}};
+        {"consumers", consumers}, {"tile_n", tile_n}, {"stages", 2}, {"pingpong", 1}, {"l2_swizzle", 32}};
   };
   const std::vector<Config> configs = {tiles(2, 128), tiles(3, 80)};
   const TimeOf time_of = [](const Problem& p, const Config& c) { return 3 + last_end(p, c); };

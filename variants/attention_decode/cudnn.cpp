@@ -17,7 +17,7 @@ std::vector<Variant> attention_decode_cudnn() {
                                    .q_len = 1,
                                    .kv_len = p["context"],
                                    .head_dim = p["head_dim"],
-                                   .lengths = true};
+                                   .has_lengths = true};
       },
       [](const AttentionDecodeArgs& a) { return a.lengths; })};
 }

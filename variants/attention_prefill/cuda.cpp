@@ -1,9 +1,9 @@
-// How attention_prefill runs on the GPU: an index of ideas in rising difficulty.
+// Variants of attention_prefill on the GPU, in rising difficulty. wgmma.cpp has the one for Hopper.
 #include <algorithm>
 
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/attention_prefill/pieces.h"
-#include "variants/attention_prefill/shape.h"
+#include "variants/attention_prefill/problem.h"
+#include "variants/attention_prefill/work_tiles.h"
 
 namespace warptune {
 namespace {
@@ -12,10 +12,7 @@ using namespace prefill;
 
 unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
-/// In constraints: elements of the longer one of a K and a V row.
-const std::string kLongerDim = "max(head_dim, head_dim_v)";
-
-/// Blocks for `tile` queries of every head.
+/// One block per tile of `tile` queries of a head.
 Launch per_query_tile(const Problem& p, std::int64_t tile, std::int64_t threads, std::int64_t shared_bytes) {
   return {.grid = {blocks_for(p["q_len"], tile) * as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
           .block = {as_unsigned(threads)},
@@ -32,21 +29,21 @@ Variant unfused() {
   const std::string lengths = ", {q_len}, {kv_len}, ";
   return {
       .name = "unfused",
-      .idea = "scores, softmax and P.V as three kernels, scores in memory",
-      .parameters = {{"tile", {8, 16, 32}, "queries and keys per block"},
-                     {"block", {64, 128, 256, 512}, "threads per softmax row"}},
+      .idea = "unfused: Q.K^T, softmax and P.V as three kernels, scores in global memory",
+      .parameters = {{"tile", {8, 16, 32}, "GEMM tile: rows and columns per block"},
+                     {"block", {64, 128, 256, 512}, "threads per row of the softmax"}},
       .constraints = {"batch * q_heads * q_len * kv_len <= 4e9"},
-      .stages = {{"attention_prefill/unfused_scores.cu",
+      .stages = {{"attention_prefill/unfused.cu",
                   "attention_prefill_scores<{dtype}, " + kShape + lengths + "{tile}>",
                   [=](const Problem& p, const Config& c) { return per_tile(p["kv_len"], p, c); }},
-                 {"attention_prefill/unfused_softmax.cu",
+                 {"attention_prefill/unfused.cu",
                   "attention_prefill_softmax<{dtype}, " + kShape + lengths + "{block}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{
                         .grid = {as_unsigned(p["q_len"]), as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                         .block = {as_unsigned(c["block"])}};
                   }},
-                 {"attention_prefill/unfused_values.cu",
+                 {"attention_prefill/unfused.cu",
                   "attention_prefill_values<{dtype}, " + kShape + lengths + "{tile}>",
                   [=](const Problem& p, const Config& c) { return per_tile(value_dim(p), p, c); }}},
       .constants = shape_constants,
@@ -57,68 +54,90 @@ Variant unfused() {
   };
 }
 
+/// Shared memory of tiled.cu: Q tile, one tile for K and V, P tile, in fp32 with padded rows.
+std::int64_t tiled_shared_bytes(const Problem& p, const Config& c) {
+  const auto stride = [](std::int64_t d) { return d % 4 == 0 ? d + 4 : d | 1; };
+  const auto m = c["tile_m"], n = c["tile_n"], k = stride(p["head_dim"]), v = stride(value_dim(p));
+  return 4 * (m * k + n * std::max(k, v) + m * (n + 1));
+}
+
 Variant tiled() {
   return {
       .name = "tiled",
-      .idea = "online softmax over tiles in shared memory, micro-tiles in registers, CUDA cores",
+      .idea =
+          "flash attention on the CUDA cores: online softmax, K/V tiles in shared memory, register "
+          "micro-tiles",
       .parameters = {{"tile_m", {16, 32, 64, 128}, "queries per block"},
-                     {"tile_n", {16, 32, 64}, "keys per step"},
+                     {"tile_n", {16, 32, 64}, "keys per K/V tile"},
                      {"block", {64, 128, 256}, "threads per block"}},
       .constraints = {"tile_m * 16 >= block",
-                      "tile_m * 16 / block * (" + kValueDim + " + 15 + tile_n) <= 2048",
-                      "4 * (tile_m * (head_dim + 4) + tile_n * (" + kLongerDim +
-                          " + 4) + tile_m * (tile_n + 1)) <= shared_per_block"},
+                      // Registers of the micro-tiles of scores and output.
+                      "tile_m * 16 / block * (" + kValueDim + " + 15 + tile_n) <= 2048"},
+      .resources = [](const Problem& p,
+                      const Config& c) { return LaunchResources{.shared_bytes = tiled_shared_bytes(p, c)}; },
       .stages = {{"attention_prefill/tiled.cu",
                   "attention_prefill_tiled<{dtype}, " + kShape + ", {tile_m}, {tile_n}, {block}>",
                   [](const Problem& p, const Config& c) {
-                    const auto m = c["tile_m"], n = c["tile_n"];
-                    const auto stride = [](std::int64_t d) { return d % 4 == 0 ? d + 4 : d | 1; };
-                    const auto k = stride(p["head_dim"]), v = stride(value_dim(p));
-                    return per_query_tile(p, m, c["block"], 4 * (m * k + n * std::max(k, v) + m * (n + 1)));
+                    return per_query_tile(p, c["tile_m"], c["block"], tiled_shared_bytes(p, c));
                   }}},
       .constants = shape_constants,
   };
 }
 
+/// Shared memory of mem_efficient.cu: Q, K, V and P tiles, then a float per row and warp column.
+std::int64_t mem_efficient_shared_bytes(const Problem& p, const Config& c) {
+  const auto m = c["tile_m"], n = c["tile_n"], d = p["head_dim"];
+  return static_cast<std::int64_t>(size_of(p.dtype)) * (m * d + n * (d + value_dim(p)) + m * n) +
+         4 * c["warps_n"] * m;
+}
+
+std::vector<std::string> mem_efficient_constraints() {
+  // For occupancy: the tiles of mem_efficient_shared_bytes().
+  const std::string tiles =
+      "dtype_bytes * (tile_m * head_dim + tile_n * (head_dim + " + kValueDim + ") + tile_m * tile_n)";
+  return {
+      "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
+      // The score tile of a warp: 16 or 32 queries, 16 to 64 keys, 1024 scores or more.
+      "tile_m <= 32 * warps_m && tile_m >= 16 * warps_m", "tile_n <= 64 * warps_n && tile_n >= 16 * warps_n",
+      "tile_m * tile_n >= 1024 * warps_m * warps_n || tile_m == 32",
+      // Registers: scores, the output (32 columns of it where it is in memory), loads.
+      "tile_m / warps_m * (tile_n / warps_n + (accumulator == 1 ? 32 : " + kValueDim +
+          " / warps_n)) / 32 + tile_n * " + kLongerDim +
+          " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
+          "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
+          "min(200, 1984 / (min_blocks_per_sm * warps_m * warps_n))",
+      // 8 to 16 warps per SM, fewer where shared memory allows no further block.
+      "min_blocks_per_sm * warps_m * warps_n <= 16",
+      "min_blocks_per_sm * warps_m * warps_n >= 8 || min_blocks_per_sm == 4 || (min_blocks_per_sm + 1) * (" +
+          tiles + ") > shared_per_block",
+      "min_blocks_per_sm == 1 || min_blocks_per_sm * (" + tiles +
+          " + 4 * warps_n * tile_m) <= shared_per_block",
+      "accumulator == 0 || " + kValueDim + " >= 128", "tile_m < 2 * q_len || tile_m == 32"};
+}
+
 Variant mem_efficient() {
-  const std::string shared =
-      "dtype_bytes * (queries * head_dim + keys * (head_dim + " + kValueDim + ") + queries * keys)";
   return {
       .name = "mem_efficient",
-      .idea = "PyTorch's memory-efficient attention: warps share rows of scores, weights in shared memory",
-      .parameters = {{"queries", {32, 64, 128}, "queries per block"},
-                     {"keys", {32, 64, 128}, "keys per step"},
-                     {"warps_m", {1, 2, 4}, "warps that share the queries"},
-                     {"warps_n", {2, 4}, "warps that share the keys"},
-                     {"accumulator", {0, 1}, "where the output is summed up", {"registers", "memory"}},
-                     {"blocks", {1, 2, 3, 4}, "blocks per multiprocessor that registers are made to do for"}},
-      .constraints = {"head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
-                      // A warp's piece of scores: 16 or 32 queries, 16 to 64 keys, 1024 scores or more.
-                      "queries <= 32 * warps_m && queries >= 16 * warps_m",
-                      "keys <= 64 * warps_n && keys >= 16 * warps_n",
-                      "queries * keys >= 1024 * warps_m * warps_n || queries == 32",
-                      // Registers: scores, the output (32 of its columns where it is in memory), copies.
-                      "queries / warps_m * (keys / warps_n + (accumulator == 1 ? 32 : " + kValueDim +
-                          " / warps_n)) / 32 + keys * " + kLongerDim +
-                          " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
-                          "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
-                          "min(200, 1984 / (blocks * warps_m * warps_n))",
-                      // 8 to 16 warps on a multiprocessor.
-                      "blocks * warps_m * warps_n <= 16",
-                      "blocks * warps_m * warps_n >= 8 || blocks == 4 || (blocks + 1) * (" + shared +
-                          ") > shared_per_block",
-                      "blocks == 1 || blocks * (" + shared + " + 4 * warps_n * queries) <= shared_per_block",
-                      "accumulator == 0 || " + kValueDim + " >= 128", "queries < 2 * q_len || queries == 32",
-                      shared + " + 4 * warps_n * queries <= shared_per_block"},
+      .idea =
+          "memory-efficient attention (xFormers): warps share score rows, P in shared memory, fp32 or tensor "
+          "cores",
+      .parameters = {{"tile_m", {32, 64, 128}, "queries per block"},
+                     {"tile_n", {32, 64, 128}, "keys per K/V tile"},
+                     {"warps_m", {1, 2, 4}, "warps along the queries"},
+                     {"warps_n", {2, 4}, "warps along the keys"},
+                     {"accumulator", {0, 1}, "where the output is accumulated", {"registers", "memory"}},
+                     {"min_blocks_per_sm", {1, 2, 3, 4}, "occupancy that limits registers (launch bounds)"}},
+      .constraints = mem_efficient_constraints(),
+      .resources =
+          [](const Problem& p, const Config& c) {
+            return LaunchResources{.shared_bytes = mem_efficient_shared_bytes(p, c)};
+          },
       .stages = {{"attention_prefill/mem_efficient.cu",
                   "attention_prefill_mem_efficient<{dtype}, " + kShape +
-                      ", {queries}, {keys}, {warps_m}, {warps_n}, {accumulator} == 1, {blocks}>",
+                      ", {tile_m}, {tile_n}, {warps_m}, {warps_n}, {accumulator} == 1, {min_blocks_per_sm}>",
                   [](const Problem& p, const Config& c) {
-                    const auto m = c["queries"], n = c["keys"], d = p["head_dim"];
-                    const auto elements = m * d + n * (d + value_dim(p)) + m * n;
-                    return per_query_tile(
-                        p, m, 32 * c["warps_m"] * c["warps_n"],
-                        static_cast<std::int64_t>(size_of(p.dtype)) * elements + 4 * c["warps_n"] * m);
+                    return per_query_tile(p, c["tile_m"], 32 * c["warps_m"] * c["warps_n"],
+                                          mem_efficient_shared_bytes(p, c));
                   }}},
       .constants = shape_constants,
       .workspace_bytes =
@@ -128,91 +147,101 @@ Variant mem_efficient() {
   };
 }
 
-Variant flash_mma() {
-  // Query heads that share keys can be rows of one tile.
+/// Query heads that are rows of one tile.
+std::int64_t packed_heads(const Problem& p, const Config& c) {
+  return c["pack_gqa"] == 1 ? p["q_heads"] / p["kv_heads"] : 1;
+}
+
+/// Shared memory of flash_mma.cu: Q (or output) tile, and the stages of K and V tiles, 2 bytes per element.
+std::int64_t flash_mma_shared_bytes(const Problem& p, const Config& c) {
+  const std::int64_t d = p["head_dim"], v = value_dim(p);
+  return 2 * (c["tile_m"] * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v));
+}
+
+std::vector<std::string> flash_mma_constraints() {
   const std::string packable = "(q_heads > kv_heads && q_len <= 64 && score_bias == 0 && dropout == 0)",
-                    rows = "(pack == 1 ? q_len * q_heads / kv_heads : q_len)",
-                    blocks = "batch * (pack == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)",
+                    rows = "(pack_gqa == 1 ? q_len * q_heads / kv_heads : q_len)",
+                    blocks = "batch * (pack_gqa == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)",
                     registers = "tile_m / warps / 16 * (tile_n + " + kValueDim +
-                                " + hold_q * head_dim / 2) + tile_n * " + kLongerDim + " / 128 / warps";
-  const auto heads_per_tile = [](const Problem& p, const Config& c) {
-    return c["pack"] == 1 ? p["q_heads"] / p["kv_heads"] : 1;
+                                " + q_in_regs * head_dim / 2) + tile_n * " + kLongerDim + " / 128 / warps";
+  return {
+      "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
+      "tile_m >= 16 * warps && tile_m <= 32 * warps",
+      "warps >= 4 || tile_m <= 32",
+      // Registers: of scores, output and Q fragments, and of loads; the right side is what the rest leaves.
+      registers + " <= (" + kLongerDim +
+          " % 64 == 0 && dropout + score_bias + page_size + pack_gqa == 0 ? 400 : 336) - (stages == 1 ? "
+          "64 : 0) "
+          "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
+          "(page_size > 0 ? 16 : 0)",
+      // ptxas spills these long tiles on sm_80.
+      "arch >= 90 || tile_n < 128 || " + registers + " < 336",
+      // tile_m of 64 and 128 where there are as many rows, smaller ones for few rows.
+      "tile_m < 2 * " + rows + " || tile_m == 16",
+      "tile_m >= 64 || " + rows + " <= 2 * tile_m",
+      // Small tile_n only where heads are large or pages short.
+      "tile_n >= 32 || " + kLongerDim +
+          " >= 192 || kv_len <= 64 || (page_size == 16 && stages == 4 && q_in_regs == 1)",
+      "tile_n < 2 * kv_len || tile_n == 16",
+      "tile_n <= 128 || stages <= 2",
+      // Deep pipelines only of small tiles.
+      "stages <= 2 || tile_n <= 64",
+      // Split-KV for few queries: up to 16 warps per SM.
+      "splits == 1 || q_len <= 64",
+      "splits == 1 || q_in_regs == 1 || head_dim > 128",
+      "splits == 1 || kv_len >= splits * 128",
+      "splits <= 2 || " + blocks + " * splits * warps <= 16 * sms",
+      "splits == 1 || " + blocks + " * splits * warps >= 2 * sms || kv_len < splits * 256",
+      "raster_order == 0 || (" + rows + " > tile_m && splits == 1)",
+      "pack_gqa == 0 || " + packable,
+      "pack_gqa == 1 || !" + packable + " || (q_in_regs == 1 && stages == 2)",
   };
+}
+
+Launch flash_mma_launch(const Problem& p, const Config& c) {
+  const std::int64_t heads = packed_heads(p, c), m = c["tile_m"];
+  Launch launch = per_query_tile(p, m, 32 * c["warps"], flash_mma_shared_bytes(p, c));
+  launch.grid.x = blocks_for(p["q_len"] * heads, m) * as_unsigned(p["q_heads"] / heads);
+  launch.grid.z = as_unsigned(c["splits"]);
+  return launch;
+}
+
+Launch split_kv_combine_launch(const Problem& p, const Config&) {
+  return {.grid = {as_unsigned(p["q_len"]), as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+          .block = {128}};
+}
+
+Variant flash_mma() {
   return {
       .name = "flash_mma",
-      .idea = "tensor cores, cp.async tiles in swizzled shared memory, scores in registers",
-      .parameters = {{"tile_m", {16, 32, 64, 128}, "queries per block"},
-                     {"tile_n", {16, 32, 64, 128, 256}, "keys per step"},
-                     {"warps", {1, 2, 4, 8}, "warps per block, 16 or 32 queries each"},
-                     {"stages", {1, 2, 3, 4}, "key and value tiles in shared memory"},
-                     {"hold_q", {0, 1}, "where the fragments of q are", {"shared", "registers"}},
-                     {"head_first", {0, 1}, "neighbouring blocks: 0 tiles of one head, 1 heads"},
-                     {"splits", {1, 2, 4, 8, 16, 32, 64}, "blocks that share the keys"},
-                     {"pack",
-                      {0, 1},
-                      "rows of a tile: queries of one head, or of all heads that see the same keys"}},
-      .constraints =
-          {
-              "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
-              "tile_m >= 16 * warps && tile_m <= 32 * warps",
-              "warps >= 4 || tile_m <= 32",
-              // Registers of scores, output and q, and of the copies; what the rest of the kernel leaves.
-              registers + " <= (" + kLongerDim +
-                  " % 64 == 0 && dropout + score_bias + page_size + pack == 0 ? 400 : 336) - (stages == 1 ? "
-                  "64 : 0) "
-                  "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
-                  "(page_size > 0 ? 16 : 0)",
-              // Long tiles that the compiler cannot keep in registers on sm_80.
-              "arch >= 90 || tile_n < 128 || " + registers + " < 336",
-              "(tile_m * " + kLongerDim + " + stages * tile_n * (head_dim + " + kValueDim +
-                  ")) * 2 <= shared_per_block",
-              // Tiles of 64 and 128 queries where there are as many, smaller ones for few queries.
-              "tile_m < 2 * " + rows + " || tile_m == 16",
-              "tile_m >= 64 || " + rows + " <= 2 * tile_m",
-              // Short key tiles only where heads are large or pages short.
-              "tile_n >= 32 || " + kLongerDim +
-                  " >= 192 || kv_len <= 64 || (page_size == 16 && stages == 4 && hold_q == 1)",
-              "tile_n < 2 * kv_len || tile_n == 16",
-              "tile_n <= 128 || stages <= 2",
-              // Bytes in flight where blocks are small.
-              "stages <= 2 || tile_n <= 64",
-              // Splits for few queries: what fills the device, twice at most.
-              "splits == 1 || q_len <= 64",
-              "splits == 1 || hold_q == 1 || head_dim > 128",
-              "splits == 1 || kv_len >= splits * 128",
-              "splits <= 2 || " + blocks + " * splits * warps <= 16 * sms",
-              "splits == 1 || " + blocks + " * splits * warps >= 2 * sms || kv_len < splits * 256",
-              "head_first == 0 || (" + rows + " > tile_m && splits == 1)",
-              "pack == 0 || " + packable,
-              "pack == 1 || !" + packable + " || (hold_q == 1 && stages == 2)",
+      .idea = "FlashAttention-2: mma.sync, cp.async K/V pipeline, P in registers; split-KV and packed GQA",
+      .parameters = {{"tile_m", {16, 32, 64, 128}, "rows (queries, or queries x packed heads) per block"},
+                     {"tile_n", {16, 32, 64, 128, 256}, "keys per K/V tile"},
+                     {"warps", {1, 2, 4, 8}, "warps per block, 16 or 32 rows each"},
+                     {"stages", {1, 2, 3, 4}, "stages of the K/V pipeline"},
+                     {"q_in_regs", {0, 1}, "whether Q fragments stay in registers"},
+                     {"raster_order", {0, 1}, "what neighboring blocks are", {"along_m", "along_heads"}},
+                     {"splits", {1, 2, 4, 8, 16, 32, 64}, "split-KV: blocks that share the keys of a tile"},
+                     {"pack_gqa", {0, 1}, "whether the query heads of a KV head are rows of one tile"}},
+      .constraints = flash_mma_constraints(),
+      .resources =
+          [](const Problem& p, const Config& c) {
+            return LaunchResources{.shared_bytes = flash_mma_shared_bytes(p, c)};
           },
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{"attention_prefill/flash_mma.cu",
-                  "attention_prefill_flash_mma<{dtype}, " + kShape +
-                      ", {tile_m}, {tile_n}, {warps}, {stages}, {hold_q} == 1, {head_first} == 1, {splits}, "
-                      "{heads_per_tile}>",
-                  [=](const Problem& p, const Config& c) {
-                    const auto d = p["head_dim"], v = value_dim(p), m = c["tile_m"],
-                               pack = heads_per_tile(p, c);
-                    Launch launch =
-                        per_query_tile(p, m, 32 * c["warps"],
-                                       2 * (m * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v)));
-                    launch.grid.x = blocks_for(p["q_len"] * pack, m) * as_unsigned(p["q_heads"] / pack);
-                    launch.grid.z = as_unsigned(c["splits"]);
-                    return launch;
-                  }},
-                 {"attention_prefill/combine.cu",
-                  "attention_prefill_combine<{dtype}, " + kShape + ", {splits}, 128>",
-                  [](const Problem& p, const Config&) {
-                    return Launch{
-                        .grid = {as_unsigned(p["q_len"]), as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                        .block = {128}};
-                  },
-                  [](const Problem&, const Config& c) { return c["splits"] > 1; }}},
+      .stages =
+          {{"attention_prefill/flash_mma.cu",
+            "attention_prefill_flash_mma<{dtype}, " + kShape +
+                ", {tile_m}, {tile_n}, {warps}, {stages}, {q_in_regs} == 1, {raster_order} == 1, {splits}, "
+                "{packed_heads}>",
+            flash_mma_launch},
+           {"attention_prefill/split_kv_combine.cu",
+            "attention_prefill_split_kv_combine<{dtype}, " + kShape + ", {splits}, 128>",
+            split_kv_combine_launch, [](const Problem&, const Config& c) { return c["splits"] > 1; }}},
       .constants =
-          [=](const Problem& p, const Config& c) {
+          [](const Problem& p, const Config& c) {
             Assignment constants = shape_constants(p, c);
-            constants.set("heads_per_tile", heads_per_tile(p, c));
+            constants.set("packed_heads", packed_heads(p, c));
             return constants;
           },
       .workspace_bytes =
@@ -221,13 +250,13 @@ Variant flash_mma() {
             return c["splits"] > 1 ? c["splits"] * rows * (value_dim(p) + 2) * 4 : 0;
           },
       .work_distribution =
-          [=](const Problem& p, const Config& c) {
-            const std::int64_t pack = heads_per_tile(p, c);
-            return scheduled_tiles(p, {.tile_m = c["tile_m"],
-                                       .tile_n = c["tile_n"],
-                                       .together = c["head_first"] == 1 ? p["q_heads"] / pack : 1,
-                                       .pack = pack,
-                                       .splits = c["splits"]});
+          [](const Problem& p, const Config& c) {
+            const std::int64_t heads = packed_heads(p, c);
+            return work_tiles(p, {.tile_m = c["tile_m"],
+                                  .tile_n = c["tile_n"],
+                                  .swizzle = c["raster_order"] == 1 ? p["q_heads"] / heads : 1,
+                                  .packed_heads = heads,
+                                  .splits = c["splits"]});
           },
   };
 }

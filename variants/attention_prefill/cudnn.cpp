@@ -1,4 +1,4 @@
-// attention_prefill by cuDNN.
+// The variant of attention_prefill by cuDNN.
 #include "kernels/attention_prefill/args.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/vendor/cudnn_variant.h"
@@ -7,7 +7,7 @@ namespace warptune {
 
 std::vector<Variant> attention_prefill_cudnn() {
   return {cudnn_variant<AttentionPrefillArgs>(
-      attention_prefill(), "cuDNN's attention; the heuristic's plans in its order",
+      attention_prefill(), "cuDNN scaled dot-product attention, an execution plan of its heuristic",
       // With more queries than keys and the mask at the bottom right, the first queries see none.
       "uneven == 0 && (causal != 1 || q_len <= kv_len)",
       [](const Problem& p) {
@@ -18,7 +18,7 @@ std::vector<Variant> attention_prefill_cudnn() {
                                    .q_len = p["q_len"],
                                    .kv_len = p["kv_len"],
                                    .head_dim = p["head_dim"],
-                                   .causal = static_cast<CudnnAttentionShape::Causal>(p["causal"])};
+                                   .causal = static_cast<CausalMask>(p["causal"])};
       },
       [](const AttentionPrefillArgs&) { return nullptr; })};
 }

@@ -1,20 +1,22 @@
-// How attention_prefill runs on the CPU.
+// Variants of attention_prefill on the CPU.
 #include <algorithm>
 #include <cmath>
 
 #include "harness/core/parallel.h"
 #include "kernels/attention_prefill/args.h"
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/attention_prefill/shape.h"
+#include "variants/attention_prefill/problem.h"
 
 namespace warptune {
 namespace {
 
 using namespace prefill;
 
-/// What is fixed for a plan.
+/// What a plan fixes.
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim, head_dim_v, causal, window, score_bias, dropout, page_size;
+  std::int64_t q_heads, kv_heads, head_dim, head_dim_v, window, dropout, page_size;
+  CausalMask causal;
+  ScoreBias score_bias;
   bool packed;
 };
 
@@ -29,17 +31,18 @@ const T* row_of(const AttentionPrefillArgs& a, const Shape& s, const void* cache
   return from + ((page * s.kv_heads + head) * s.page_size + key % s.page_size) * d;
 }
 
-/// What is added to the score of a key for query i of a head.
+/// The score bias of a key for query i of a head.
 template <class T>
 float bias_of(const AttentionPrefillArgs& a, const Shape& s, std::int64_t head, std::int64_t i,
               std::int64_t position, std::int64_t key) {
-  if (s.score_bias == alibi) return -a.alibi_slopes[head] * static_cast<float>(std::abs(position - key));
-  if (s.score_bias == additive)
+  if (s.score_bias == ScoreBias::alibi)
+    return -a.alibi_slopes[head] * static_cast<float>(std::abs(position - key));
+  if (s.score_bias == ScoreBias::additive)
     return static_cast<float>(static_cast<const T*>(a.score_bias)[(head * a.q_len + i) * a.kv_len + key]);
   return 0;
 }
 
-/// One query of one head; keys in steps of `tile` with an online softmax.
+/// One query of one head; online softmax over K/V tiles of `tile` keys.
 template <class T>
 void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, std::int64_t unit) {
   const std::int64_t row = unit / s.q_heads, head = unit % s.q_heads;
@@ -47,33 +50,33 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
   std::int64_t b = 0;
   while (a.cu_seqlens[b + 1] <= row) ++b;
   const std::int64_t q_len = a.cu_seqlens[b + 1] - a.cu_seqlens[b], kv_len = a.kv_lens[b];
-  const std::int64_t i = row - a.cu_seqlens[b], place = position(s.causal, q_len, kv_len, i);
-  const KeyRange keys = keys_seen(s.causal, s.window, q_len, kv_len, i);
+  const std::int64_t i = row - a.cu_seqlens[b], at = position(s.causal, q_len, kv_len, i);
+  const KeyRange keys = visible_keys(s.causal, s.window, q_len, kv_len, i);
   const T* q = static_cast<const T*>(a.q) + row * a.q_stride + head * s.head_dim;
 
   std::vector<float> sums(static_cast<std::size_t>(s.head_dim_v), 0.0f),
       scores(static_cast<std::size_t>(tile));
-  float most = -INFINITY, total = 0;
+  float row_max = -INFINITY, row_sum = 0;
   for (std::int64_t first = keys.first; first < keys.last; first += tile) {
     const std::int64_t count = std::min(tile, keys.last - first);
-    float tile_most = most;
+    float tile_max = row_max;
     for (std::int64_t n = 0; n < count; ++n) {
       const T* k = row_of<T>(a, s, a.k_cache, b, kv_head, first + n, s.head_dim);
       float score = 0;
       for (std::int64_t d = 0; d < s.head_dim; ++d)
         score += static_cast<float>(q[d]) * static_cast<float>(k[d]);
-      score = score * a.scale + bias_of<T>(a, s, head, i, place, first + n);
+      score = score * a.scale + bias_of<T>(a, s, head, i, at, first + n);
       scores[static_cast<std::size_t>(n)] = score;
-      tile_most = std::max(tile_most, score);
+      tile_max = std::max(tile_max, score);
     }
-    if (tile_most == -INFINITY) continue;  // a bias hides all so far
-    const float shrink = std::exp(most - tile_most);
-    most = tile_most;
-    total *= shrink;
-    for (float& x : sums) x *= shrink;
+    if (tile_max == -INFINITY) continue;  // a bias of -infinity hides all keys so far
+    const float rescale = std::exp(row_max - tile_max);
+    row_max = tile_max;
+    row_sum *= rescale;
+    for (float& x : sums) x *= rescale;
     for (std::int64_t n = 0; n < count; ++n) {
-      float weight = std::exp(scores[static_cast<std::size_t>(n)] - most);
-      total += weight;
+      float weight = std::exp(scores[static_cast<std::size_t>(n)] - row_max);
+      row_sum += weight;
       if (s.dropout > 0)
         weight *= drops({a.philox[0], a.philox[1], a.philox[2], a.philox[3]}, a.drop_below,
                         b * s.q_heads + head, i, first + n)
@@ -86,11 +89,11 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
   }
   T* out = static_cast<T*>(a.out) + unit * s.head_dim_v;
   for (std::int64_t d = 0; d < s.head_dim_v; ++d)
-    out[d] = static_cast<T>(total > 0 ? sums[static_cast<std::size_t>(d)] / total : 0.0f);
-  if (a.lse) a.lse[(b * s.q_heads + head) * lse_rows(a.q_len) + i] = most + std::log(total);
+    out[d] = static_cast<T>(row_sum > 0 ? sums[static_cast<std::size_t>(d)] / row_sum : 0.0f);
+  if (a.lse) a.lse[(b * s.q_heads + head) * lse_rows(a.q_len) + i] = row_max + std::log(row_sum);
 }
 
-/// Infinity into what lse holds beyond the queries.
+/// Writes +infinity to the entries of lse beyond the queries.
 void pad_lse(const AttentionPrefillArgs& a, std::int64_t q_heads) {
   const std::int64_t padded = lse_rows(a.q_len);
   for (std::int64_t head = 0; head < a.batch * q_heads; ++head) {
@@ -100,17 +103,17 @@ void pad_lse(const AttentionPrefillArgs& a, std::int64_t q_heads) {
   }
 }
 
-/// `tile` 0: all keys of the longest sequence in one step, a plain softmax.
+/// `tile` 0: all keys of the longest sequence in one tile, a plain softmax.
 HostFunction run(const Problem& p, int threads, std::int64_t tile) {
   const Shape shape{.q_heads = p["q_heads"],
                     .kv_heads = p["kv_heads"],
                     .head_dim = p["head_dim"],
                     .head_dim_v = value_dim(p),
-                    .causal = p["causal"],
                     .window = p["window"],
-                    .score_bias = p["score_bias"],
                     .dropout = p["dropout"],
                     .page_size = p["page_size"],
+                    .causal = causal_mask(p),
+                    .score_bias = score_bias(p),
                     .packed = packed(p)};
   return [=, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const AttentionPrefillArgs*>(raw);
@@ -130,19 +133,19 @@ std::vector<Variant> attention_prefill_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one query after the other, all its keys at once",
+          .idea = "plain softmax over all keys, one query at a time",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, 1, 0); },
       },
       {
           .name = "host_blocked",
-          .idea = "queries over threads, online softmax over blocks of keys",
+          .idea = "online softmax over K/V tiles, queries in parallel on threads",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"},
-                         {"block", {16, 64, 256}, "keys per step"}},
-          .constraints = {"threads <= sms", "block <= kv_len || block == 16"},
+                         {"tile_n", {16, 64, 256}, "keys per K/V tile"}},
+          .constraints = {"threads <= sms", "tile_n <= kv_len || tile_n == 16"},
           .host = [](const Problem& p,
-                     const Config& c) { return run(p, static_cast<int>(c["threads"]), c["block"]); },
+                     const Config& c) { return run(p, static_cast<int>(c["threads"]), c["tile_n"]); },
       },
   };
 }

@@ -1,5 +1,6 @@
-// What attention_prefill is. Sources: Vaswani et al., "Attention Is All You Need", 2017; Press et al., "Train
-// Short, Test Long" (ALiBi), 2021; Kwon et al., "PagedAttention", 2023. Masks are aligned as args.h says.
+// The op attention_prefill: dims, tensors, cost and fp64 reference. Sources: Vaswani et al., "Attention Is
+// All You Need", 2017; Press et al., "Train Short, Test Long" (ALiBi), 2021; Kwon et al., "PagedAttention",
+// 2023. Masks are aligned as args.h says.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -9,14 +10,14 @@
 #include "kernels/attention_prefill/args.h"
 #include "kernels/common/fitting.h"
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/attention_prefill/shape.h"
+#include "variants/attention_prefill/problem.h"
 
 namespace warptune {
 namespace {
 
 using namespace prefill;
 
-/// The lengths of a problem; all the longest unless uneven.
+/// Lengths of the sequences of a problem; without `uneven` all have q_len queries and kv_len keys.
 struct Lengths {
   std::vector<std::int32_t> q_lens, kv_lens;
 };
@@ -39,8 +40,8 @@ Lengths lengths_of(const Problem& p) {
   return l;
 }
 
-/// Where sequences of these lengths start, and at the end where the last one ends; `gap`: rows between them
-/// that nobody looks at.
+/// First rows of packed sequences of these lengths, and the end of the last one; `gap` unused rows lie
+/// between two sequences.
 std::vector<std::int32_t> starts_of(const std::vector<std::int32_t>& lengths, std::int32_t gap) {
   std::vector<std::int32_t> starts = {0};
   for (const std::int32_t length : lengths) starts.push_back(starts.back() + length + gap);
@@ -61,7 +62,7 @@ std::int64_t q_stride_of(const Problem& p) {
 std::int64_t max_pages_of(const Problem& p) { return ceil_div(p["kv_len"], p["page_size"]); }
 float scale_of(const Problem& p) { return 1.0f / std::sqrt(static_cast<float>(p["head_dim"])); }
 
-/// Pages in an order of their own (a multiplier without a common divisor), -1 where a sequence has no keys.
+/// Page numbers in a scattered order (a step coprime to their count); -1 where a sequence has no keys.
 std::vector<std::int32_t> block_table_of(const Problem& p) {
   const std::int64_t max_pages = max_pages_of(p), pages = p["batch"] * max_pages;
   std::int64_t step = pages * 5 / 8 + 1;
@@ -87,21 +88,21 @@ void check(const Problem& p) {
   require(p["batch"] * p["q_len"] <= (1 << 30) && p["kv_len"] <= (1 << 30),
           fmt::format("batch * q_len ({}) and kv_len ({}) must be at most 2^30", p["batch"] * p["q_len"],
                       p["kv_len"]));
-  require(p["window"] == 0 || p["causal"] != no,
+  require(p["window"] == 0 || causal_mask(p) != CausalMask::none,
           fmt::format("window ({}) needs causal=yes or causal=top_left", p["window"]));
   require(p["dropout"] < 100, fmt::format("dropout ({}) is in percent and must be below 100", p["dropout"]));
   const std::int64_t page_size = p["page_size"];
   require(page_size == 0 || (page_size >= 16 && page_size <= 256 && (page_size & (page_size - 1)) == 0),
           fmt::format("page_size ({}) must be 0 or a power of two from 16 to 256", page_size));
-  require(page_size == 0 || !packed(p), "K and V are either packed or in pages, not both");
+  require(page_size == 0 || !packed(p), "K and V are either packed or paged, not both");
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
-  const std::int64_t piece = fitting_vec(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
+  const std::int64_t vector = fitting_vec(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
           fmt::format("q_stride ({}) is below the {} elements of a row", q_stride, row));
   require(
-      q_stride % piece == 0,
+      q_stride % vector == 0,
       fmt::format("q_stride ({}) must be a multiple of {} elements, as head_dim is, for rows to stay aligned",
-                  q_stride, piece));
+                  q_stride, vector));
 }
 
 std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
@@ -130,10 +131,10 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   };
   if (packed(p)) specs.push_back(ints("seqstart_k", key_starts_of(p)));
   if (page_size > 0) specs.push_back(ints("block_table", block_table_of(p)));
-  if (p["score_bias"] == additive)
+  if (score_bias(p) == ScoreBias::additive)
     specs.push_back(
         {.name = "score_bias", .dtype = p.dtype, .shape = {q_heads, p["q_len"], p["kv_len"]}, .scale = 2.0f});
-  if (p["score_bias"] == alibi) {
+  if (score_bias(p) == ScoreBias::alibi) {
     TensorSpec slopes{.name = "alibi_slopes", .shape = {q_heads}, .cache = CacheState::hot};
     for (std::int64_t h = 1; h <= q_heads; ++h)
       slopes.floats.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(q_heads)));
@@ -171,8 +172,8 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
     a.block_table = static_cast<const int*>(t[next++]);
     a.max_pages = static_cast<int>(max_pages_of(p));
   }
-  if (p["score_bias"] == additive) a.score_bias = t[next++];
-  if (p["score_bias"] == alibi) a.alibi_slopes = static_cast<const float*>(t[next++]);
+  if (score_bias(p) == ScoreBias::additive) a.score_bias = t[next++];
+  if (score_bias(p) == ScoreBias::alibi) a.alibi_slopes = static_cast<const float*>(t[next++]);
   if (p["dropout"] > 0) {
     a.philox = static_cast<const unsigned*>(t[next++]);
     a.drop_below = drop_below(p["dropout"]);
@@ -192,9 +193,10 @@ std::int64_t row_of(const Problem& p, const Inputs& in, std::int64_t b, std::int
   return ((page * kv_heads + head) * page_size + key % page_size) * d;
 }
 
-/// Units first are the queries, each of one head; then, with lse, what is beyond the queries of each head.
+/// Units: one query of one head each; then, with lse, the padding of lse of each head.
 void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& out) {
-  const std::int64_t q_heads = p["q_heads"], d_qk = p["head_dim"], d_v = value_dim(p), causal = p["causal"];
+  const std::int64_t q_heads = p["q_heads"], d_qk = p["head_dim"], d_v = value_dim(p);
+  const CausalMask causal = causal_mask(p);
   const std::int64_t padded = lse_rows(p["q_len"]), beyond = unit - tokens_of(p) * q_heads;
   const Values q = in["q"], k = in["k_cache"], v = in["v_cache"], starts = in["cu_seqlens"];
   if (beyond >= 0) {
@@ -209,31 +211,32 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
   const auto first = static_cast<std::int64_t>(starts[b]), i = row - first;
   const auto q_len = static_cast<std::int64_t>(starts[b + 1]) - first;
   const auto kv_len = static_cast<std::int64_t>(in["kv_lens"][b]);
-  const KeyRange keys = keys_seen(causal, p["window"], q_len, kv_len, i);
+  const KeyRange keys = visible_keys(causal, p["window"], q_len, kv_len, i);
 
   std::vector<double> query, scores, result(static_cast<std::size_t>(d_v), 0.0);
   for (std::int64_t d = 0; d < d_qk; ++d) query.push_back(q[row * q_stride_of(p) + head * d_qk + d]);
-  double most = -INFINITY, sum = 0;
+  double row_max = -INFINITY, row_sum = 0;
   for (std::int64_t key = keys.first; key < keys.last; ++key) {
     const std::int64_t at = row_of(p, in, b, kv_head, key, d_qk);
     double score = 0;
     for (std::int64_t d = 0; d < d_qk; ++d) score += query[static_cast<std::size_t>(d)] * k[at + d];
     score *= scale_of(p);
-    if (p["score_bias"] == additive) score += in["score_bias"][(head * p["q_len"] + i) * p["kv_len"] + key];
-    if (p["score_bias"] == alibi)
+    if (score_bias(p) == ScoreBias::additive)
+      score += in["score_bias"][(head * p["q_len"] + i) * p["kv_len"] + key];
+    if (score_bias(p) == ScoreBias::alibi)
       score -=
           in["alibi_slopes"][head] * static_cast<double>(std::abs(position(causal, q_len, kv_len, i) - key));
     scores.push_back(score);
-    most = std::max(most, score);
+    row_max = std::max(row_max, score);
   }
   std::array<std::uint32_t, 4> state{};
   if (p["dropout"] > 0)
     for (std::size_t w = 0; w < 4; ++w)
       state[w] =
           static_cast<std::uint32_t>(static_cast<std::int64_t>(in["philox"][static_cast<std::int64_t>(w)]));
-  for (std::int64_t key = keys.first; key < keys.last && most > -INFINITY; ++key) {
-    double weight = std::exp(scores[static_cast<std::size_t>(key - keys.first)] - most);
-    sum += weight;
+  for (std::int64_t key = keys.first; key < keys.last && row_max > -INFINITY; ++key) {
+    double weight = std::exp(scores[static_cast<std::size_t>(key - keys.first)] - row_max);
+    row_sum += weight;
     if (p["dropout"] > 0)
       weight *=
           drops(state, drop_below(p["dropout"]), b * q_heads + head, i, key) ? 0 : keep_scale(p["dropout"]);
@@ -241,10 +244,10 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
     const std::int64_t at = row_of(p, in, b, kv_head, key, d_v);
     for (std::int64_t d = 0; d < d_v; ++d) result[static_cast<std::size_t>(d)] += weight * v[at + d];
   }
-  if (sum > 0)
-    for (double& x : result) x /= sum;
+  if (row_sum > 0)
+    for (double& x : result) x /= row_sum;
   out.put("out", unit * d_v, std::move(result));
-  if (p["lse"] == 1) out.put("lse", (b * q_heads + head) * padded + i, {most + std::log(sum)});
+  if (p["lse"] == 1) out.put("lse", (b * q_heads + head) * padded + i, {row_max + std::log(row_sum)});
 }
 
 Cost cost(const Problem& p) {
@@ -260,7 +263,7 @@ Cost cost(const Problem& p) {
       one_pairs = 0;
       std::int64_t first = kv_len, last = 0;
       for (std::int64_t i = 0; i < q_len; ++i) {
-        const KeyRange seen = keys_seen(p["causal"], p["window"], q_len, kv_len, i);
+        const KeyRange seen = visible_keys(causal_mask(p), p["window"], q_len, kv_len, i);
         if (seen.last == 0) continue;
         one_pairs += static_cast<double>(seen.last - seen.first);
         first = std::min(first, seen.first), last = std::max(last, seen.last);
@@ -275,7 +278,7 @@ Cost cost(const Problem& p) {
   }
   Cost c{.bytes = (rows * q_heads + keys * kv_heads) * (d_qk + d_v) * size + 4 * pages,
          .flops = 2 * pairs * q_heads * (d_qk + d_v)};
-  if (p["score_bias"] == additive) c.bytes += most_pairs * q_heads * size;
+  if (score_bias(p) == ScoreBias::additive) c.bytes += most_pairs * q_heads * size;
   if (p["lse"] == 1) c.bytes += 4.0 * static_cast<double>(p["batch"] * p["q_heads"] * lse_rows(p["q_len"]));
   return c;
 }
@@ -293,31 +296,32 @@ Op attention_prefill() {
                parallel_dim({"kv_heads", "key and value heads"}),
                {"head_dim", "elements per head"},
                {"causal",
-                "a query does not see later keys; yes: the last query sees all, top_left: the first sees one",
+                "causal mask; yes: bottom-right alignment (the last query sees all keys), top_left: the "
+                "first sees one",
                 1,
                 {"no", "yes", "top_left"}},
                data_dim({"uneven",
-                         "sequences of different lengths, of no query and of no key too",
+                         "sequences of different lengths (varlen), some without queries or keys",
                          0,
                          {"no", "yes"}}),
                {"head_dim_v", "elements per head of V and the output; 0: head_dim", 0, {}, 0, true},
-               {"window", "keys that a query sees at most, the last ones; 0: all", 0, {}, 0, true},
+               {"window",
+                "sliding window: number of keys that a query sees, the last ones; 0: all",
+                0,
+                {},
+                0,
+                true},
                {"score_bias", "what is added to the scores", 0, {"none", "additive", "alibi"}, 0, true},
                {"dropout", "percent of the weights that are dropped", 0, {}, 0, true},
                {"kv_layout",
-                "K and V as caches with room per sequence, or as packed rows",
+                "K and V as a cache of fixed capacity per sequence, or as packed rows",
                 0,
                 {"cache", "packed"},
                 0,
                 true},
                {"page_size", "keys per page of a paged cache; 0: contiguous", 0, {}, 0, true},
                {"q_stride", "elements from a row of q to the next; 0: q_heads * head_dim", 0, {}, 0, true},
-               {"lse",
-                "whether the logarithm of the sum of exponentials is an output",
-                0,
-                {"no", "yes"},
-                0,
-                true}},
+               {"lse", "whether the log-sum-exp of the scores is an output", 0, {"no", "yes"}, 0, true}},
       .check = check,
       .tensors = tensors,
       .bind = bind,

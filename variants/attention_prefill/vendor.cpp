@@ -1,5 +1,5 @@
-// attention_prefill by cuBLASLt: one batch of products over the KV heads for each sequence and each place in
-// a group of query heads, since the strides of a batch are one number.
+// The variant of attention_prefill by cuBLASLt: one strided-batched GEMM over the KV heads per sequence and
+// per query head of a group, since a batch has one stride.
 #include "kernels/attention_prefill/args.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/vendor/unfused_attention.h"
@@ -12,12 +12,12 @@ std::int64_t score_stride(const Problem& p) { return score_row_stride(p["kv_len"
 std::int64_t head_scores(const Problem& p) { return p["q_len"] * score_stride(p); }
 std::int64_t score_bytes(const Problem& p) { return p["batch"] * p["q_heads"] * head_scores(p) * 4; }
 
-/// Where the operands of one batch of products begin.
+/// Operands of one strided-batched GEMM.
 struct Operands {
   std::byte *q, *k, *v, *out, *scores;
 };
 
-/// Calls `run` for each batch of products.
+/// Calls `run` for each strided-batched GEMM.
 void for_each_batch(const Problem& p, const AttentionPrefillArgs& a,
                     const std::function<void(const Operands&)>& run) {
   const std::int64_t d = p["head_dim"], q_heads = p["q_heads"], kv_heads = p["kv_heads"],
@@ -39,23 +39,22 @@ void for_each_batch(const Problem& p, const AttentionPrefillArgs& a,
 
 VendorFunction scores(const Problem& p, const Config& c) {
   const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"];
-  const BatchedProductShape shape{.inputs = p.dtype,
-                                  .output = DType::fp32,
-                                  .rows = p["q_len"],
-                                  .columns = p["kv_len"],
-                                  .inner = d,
-                                  .batch = p["kv_heads"],
-                                  .b_transposed = true,
-                                  .a = {p["q_heads"] * d, group * d},
-                                  .b = {d, p["kv_len"] * d},
-                                  .c = {score_stride(p), group * head_scores(p)},
-                                  .alignment = row_alignment(p)};
-  return [p, product = std::make_shared<BatchedProduct>(shape, c["scores_algo"])](const void* raw,
-                                                                                  void* stream) {
+  const BatchedGemmShape shape{.inputs = p.dtype,
+                               .output = DType::fp32,
+                               .rows = p["q_len"],
+                               .columns = p["kv_len"],
+                               .inner = d,
+                               .batch = p["kv_heads"],
+                               .b_transposed = true,
+                               .a = {p["q_heads"] * d, group * d},
+                               .b = {d, p["kv_len"] * d},
+                               .c = {score_stride(p), group * head_scores(p)},
+                               .alignment = row_alignment(p)};
+  return [p, gemm = std::make_shared<BatchedGemm>(shape, c["scores_algo"])](const void* raw, void* stream) {
     const auto& a = *static_cast<const AttentionPrefillArgs*>(raw);
     std::byte* const workspace = static_cast<std::byte*>(a.workspace) + score_bytes(p);
     for_each_batch(p, a, [&](const Operands& o) {
-      product->run(o.q, o.k, a.capacity * p["head_dim"], o.scores, workspace, stream);
+      gemm->run(o.q, o.k, a.capacity * p["head_dim"], o.scores, workspace, stream);
     });
   };
 }
@@ -63,22 +62,21 @@ VendorFunction scores(const Problem& p, const Config& c) {
 VendorFunction values(const Problem& p, const Config& c) {
   const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"],
                      per_score = 4 / static_cast<std::int64_t>(size_of(p.dtype));
-  const BatchedProductShape shape{.inputs = p.dtype,
-                                  .output = p.dtype,
-                                  .rows = p["q_len"],
-                                  .columns = d,
-                                  .inner = p["kv_len"],
-                                  .batch = p["kv_heads"],
-                                  .a = {score_stride(p) * per_score, group * head_scores(p) * per_score},
-                                  .b = {d, p["kv_len"] * d},
-                                  .c = {p["q_heads"] * d, group * d},
-                                  .alignment = row_alignment(p)};
-  return [p, product = std::make_shared<BatchedProduct>(shape, c["values_algo"])](const void* raw,
-                                                                                  void* stream) {
+  const BatchedGemmShape shape{.inputs = p.dtype,
+                               .output = p.dtype,
+                               .rows = p["q_len"],
+                               .columns = d,
+                               .inner = p["kv_len"],
+                               .batch = p["kv_heads"],
+                               .a = {score_stride(p) * per_score, group * head_scores(p) * per_score},
+                               .b = {d, p["kv_len"] * d},
+                               .c = {p["q_heads"] * d, group * d},
+                               .alignment = row_alignment(p)};
+  return [p, gemm = std::make_shared<BatchedGemm>(shape, c["values_algo"])](const void* raw, void* stream) {
     const auto& a = *static_cast<const AttentionPrefillArgs*>(raw);
     std::byte* const workspace = static_cast<std::byte*>(a.workspace) + score_bytes(p);
     for_each_batch(p, a, [&](const Operands& o) {
-      product->run(o.scores, o.v, a.capacity * p["head_dim"], o.out, workspace, stream);
+      gemm->run(o.scores, o.v, a.capacity * p["head_dim"], o.out, workspace, stream);
     });
   };
 }
@@ -86,22 +84,22 @@ VendorFunction values(const Problem& p, const Config& c) {
 }  // namespace
 
 std::vector<Variant> attention_prefill_vendor() {
-  return {unfused_attention(
-      {.op = attention_prefill(),
-       .constraint = "uneven == 0 && batch * q_heads * q_len * kv_len <= 4e9",
-       .keys = "kv_len",
-       .blocks = {128, 512},
-       .score_bytes = score_bytes,
-       .scores = scores,
-       .values = values,
-       .softmax = {
-           "attention_prefill/library_softmax.cu",
-           "attention_prefill_library_softmax<{dtype}, {q_len}, {kv_len}, {causal}, {score_stride}, {block}>",
-           [](const Problem& p, const Config& c) {
-             return Launch{.grid = {static_cast<unsigned>(p["q_len"]),
-                                    static_cast<unsigned>(p["batch"] * p["q_heads"])},
-                           .block = {static_cast<unsigned>(c["block"])}};
-           }}})};
+  return {unfused_attention({.op = attention_prefill(),
+                             .constraint = "uneven == 0 && batch * q_heads * q_len * kv_len <= 4e9",
+                             .keys = "kv_len",
+                             .blocks = {128, 512},
+                             .score_bytes = score_bytes,
+                             .scores = scores,
+                             .values = values,
+                             .softmax = {"attention_prefill/unfused.cu",
+                                         "attention_prefill_cublaslt_softmax<{dtype}, {q_len}, {kv_len}, "
+                                         "{causal}, {score_stride}, {block}>",
+                                         [](const Problem& p, const Config& c) {
+                                           return Launch{
+                                               .grid = {static_cast<unsigned>(p["q_len"]),
+                                                        static_cast<unsigned>(p["batch"] * p["q_heads"])},
+                                               .block = {static_cast<unsigned>(c["block"])}};
+                                         }}})};
 }
 
 }  // namespace warptune

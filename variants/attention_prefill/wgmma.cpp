@@ -1,13 +1,12 @@
-// How attention_prefill runs on Hopper's own units: tensor memory accelerator and warpgroup products
-// (sm_90a).
+// The variant of attention_prefill for Hopper: TMA and wgmma (sm_90a).
 #include <algorithm>
 #include <numeric>
 #include <string>
 
 #include "kernels/attention_prefill/args.h"
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/attention_prefill/pieces.h"
-#include "variants/attention_prefill/shape.h"
+#include "variants/attention_prefill/problem.h"
+#include "variants/attention_prefill/work_tiles.h"
 
 namespace warptune {
 namespace {
@@ -15,16 +14,16 @@ namespace {
 using namespace prefill;
 
 std::int64_t tile_m(const Config& c) { return 64 * c["consumers"]; }
-/// Of a row of `dim` elements in shared memory: whole pieces of 64.
+/// Bytes of a row of `dim` elements in shared memory: whole swizzled matrices of 64 elements width.
 std::int64_t row_bytes(std::int64_t dim) { return 128 * ceil_div(dim, 64); }
 
-/// Two tiles of queries or output; stages of K and V; barriers and what work there is.
+/// SharedStorage of tma_pipeline.cuh: two Q (or output) tiles, stages of K and V; barriers and work tiles.
 std::int64_t shared_bytes(const Problem& p, const Config& c) {
   const std::int64_t k_row = row_bytes(p["head_dim"]), v_row = row_bytes(value_dim(p));
   return 2 * tile_m(c) * std::max(k_row, v_row) + c["stages"] * c["tile_n"] * (k_row + v_row) + 512;
 }
 
-/// Boxes of 64 elements of tile_m rows, of one head.
+/// TMA boxes of 64 elements by tile_m rows of one head.
 TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args) {
   const std::int64_t head = 2 * p["head_dim"];
   return {.base = args.q,
@@ -33,8 +32,9 @@ TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefil
           .strides = {head, 2 * args.q_stride},
           .box = {64, 1, tile_m(c)}};
 }
-/// K or V, rows of `dim` elements: boxes of 64 elements of tile_n rows, or of as many as divide tile_n and
-/// the page (KeyBoxes of key_boxes.cuh). A pool of pages may be larger than what the batch owns.
+/// K or V with rows of `dim` elements: TMA boxes of 64 elements by tile_n rows. Paged: by as many rows as
+/// divide tile_n and the page (KvTmaLoader of tma_pipeline.cuh); the pool of pages may be larger than what
+/// the batch owns.
 TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args,
                         const void* cache, std::int64_t dim) {
   const std::int64_t row = 2 * dim, tile_n = c["tile_n"], page_size = p["page_size"];
@@ -58,36 +58,33 @@ TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefil
 }  // namespace
 
 std::vector<Variant> attention_prefill_wgmma() {
-  const auto parts = [](const std::string& dim) { return "rint((" + dim + " + 31) / 64)"; };
-  // Of a thread: output, scores, probabilities, biases; of those it has what masks, Philox and addresses
-  // leave.
+  // Registers of a thread: output, scores, P, bias. The limit is what masks, Philox and addresses leave.
   const auto registers = [](const std::string& tile_n) {
     return kValueDim + " / 2 + " + tile_n + " * (score_bias == 1 ? 4 : 3) / 4";
   };
-  const std::string most = "212 - 84 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
+  const std::string limit = "212 - 84 * (consumers == 3) - max(52 * (dropout > 0), 36 * (score_bias == 1))";
   return {{
       .name = "flash_wgmma",
-      .idea = "warp specialisation: tensor copies by one warpgroup, warpgroup products by the others",
-      .parameters = {{"consumers", {1, 2, 3}, "warpgroups that compute, 64 queries each"},
-                     {"tile_n", {32, 64, 80, 96, 128, 176}, "keys per step"},
-                     {"stages", {1, 2, 3, 4}, "key and value tiles in shared memory"},
-                     {"turns", {0, 1}, "warpgroups issue their products in turn"},
-                     {"together", {8, 32, 128}, "heads whose tiles run at the same time"}},
-      .constraints = {"arch >= 90", "head_dim % 16 == 0", "head_dim <= 256",
-                      kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "turns == 0 || consumers > 1",
+      .idea = "FlashAttention-3: TMA producer warp, wgmma consumer warpgroups, ping-pong, persistent tiles",
+      .parameters = {{"consumers", {1, 2, 3}, "consumer warpgroups, 64 queries each"},
+                     {"tile_n", {32, 64, 80, 96, 128, 176}, "keys per K/V tile"},
+                     {"stages", {1, 2, 3, 4}, "stages of the K and V pipelines"},
+                     {"pingpong", {0, 1}, "ping-pong scheduling of the consumer warpgroups"},
+                     {"l2_swizzle", {8, 32, 128}, "L2 swizzle: heads whose tiles are scheduled together"}},
+      .constraints = {"has_wgmma", "head_dim % 16 == 0", "head_dim <= 256",
+                      kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "pingpong == 0 || consumers > 1",
                       "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
-                      registers("tile_n") + " <= " + most,
+                      registers("tile_n") + " <= " + limit,
                       "consumers < 3 || (score_bias == 0 && dropout == 0)",
-                      // Short tiles only where no others fit.
-                      "tile_n >= 64 || (consumers < 3 && " + registers("64") + " > " + most + ")",
-                      "128 * (stages * tile_n * (" + parts("head_dim") + " + " + parts(kValueDim) +
-                          ") + 128 * consumers * max(" + parts("head_dim") + ", " + parts(kValueDim) +
-                          ")) + 512 <= shared_per_block",
-                      "together == 8 || together < 4 * batch * q_heads"},
+                      // Small tiles only where no others fit the registers.
+                      "tile_n >= 64 || (consumers < 3 && " + registers("64") + " > " + limit + ")",
+                      "l2_swizzle == 8 || l2_swizzle < 4 * batch * q_heads"},
+      .resources = [](const Problem& p,
+                      const Config& c) { return LaunchResources{.shared_bytes = shared_bytes(p, c)}; },
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"attention_prefill/flash_wgmma.cu",
                   "attention_prefill_flash_wgmma<{dtype}, " + kShape +
-                      ", {consumers}, {tile_n}, {stages}, {turns} == 1, {together}>",
+                      ", {consumers}, {tile_n}, {stages}, {pingpong} == 1, {l2_swizzle}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {1},
                                   .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
@@ -106,7 +103,7 @@ std::vector<Variant> attention_prefill_wgmma() {
       .work_distribution =
           [](const Problem& p, const Config& c) {
             WorkDistribution work =
-                scheduled_tiles(p, {.tile_m = tile_m(c), .tile_n = c["tile_n"], .together = c["together"]});
+                work_tiles(p, {.tile_m = tile_m(c), .tile_n = c["tile_n"], .swizzle = c["l2_swizzle"]});
             work.tiles = static_cast<double>(p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c)));
             return work;
           },

@@ -14,7 +14,6 @@ namespace warptune {
 namespace {
 
 namespace fe = cudnn_frontend;
-using Causal = CudnnAttentionShape::Causal;
 
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kOut, kQLengths, kLengths };
 
@@ -60,13 +59,13 @@ fe::graph::Tensor_attributes tensor(Tensor uid, std::vector<std::int64_t> dim,
 
 }  // namespace
 
-struct CudnnAttention::Planned {
+struct CudnnAttention::ExecutionPlan {
   Handle handle = make_handle();
   fe::graph::Graph graph;
   std::int64_t capacity;
-  DeviceInts q_lengths;  // with lengths in memory cuDNN wants those of the queries, too
+  DeviceInts q_lengths;  // with lengths of keys in memory cuDNN needs those of the queries, too
 
-  Planned(const CudnnAttentionShape& s, std::int64_t capacity_of_cache, std::int64_t plan)
+  ExecutionPlan(const CudnnAttentionShape& s, std::int64_t capacity_of_cache, std::int64_t plan)
       : capacity(capacity_of_cache) {
     const auto io = s.dtype == DType::fp16 ? fe::DataType_t::HALF : fe::DataType_t::BFLOAT16;
     graph.set_io_data_type(io)
@@ -82,13 +81,13 @@ struct CudnnAttention::Planned {
     auto v = graph.tensor(tensor(kV, keys, key_stride));
     auto options = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(
         1.0f / std::sqrt(static_cast<float>(d)));
-    if (s.causal != Causal::no)
+    if (s.causal != CausalMask::none)
       options
-          .set_diagonal_alignment(s.causal == Causal::top_left || s.q_len == s.kv_len
+          .set_diagonal_alignment(s.causal == CausalMask::top_left || s.q_len == s.kv_len
                                       ? fe::DiagonalAlignment_t::TOP_LEFT
                                       : fe::DiagonalAlignment_t::BOTTOM_RIGHT)
           .set_diagonal_band_right_bound(0);
-    if (s.lengths) {
+    if (s.has_lengths) {
       q_lengths = repeated(s.batch, static_cast<int>(s.q_len));
       const auto lengths = [&](Tensor uid) {
         return graph.tensor(
@@ -114,23 +113,22 @@ struct CudnnAttention::Planned {
 };
 
 CudnnAttention::CudnnAttention(const CudnnAttentionShape& shape, std::int64_t capacity, std::int64_t plan)
-    : shape_(shape), plan_(plan), planned_(std::make_unique<Planned>(shape, capacity, plan)) {}
+    : shape_(shape), plan_(plan), built_(std::make_unique<ExecutionPlan>(shape, capacity, plan)) {}
 CudnnAttention::~CudnnAttention() = default;
 
 void CudnnAttention::run(const CudnnAttentionPointers& p, std::int64_t capacity, void* workspace,
                          void* stream) {
-  if (capacity != planned_->capacity) planned_ = std::make_unique<Planned>(shape_, capacity, plan_);
-  check(cudnnSetStream(planned_->handle.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
+  if (capacity != built_->capacity) built_ = std::make_unique<ExecutionPlan>(shape_, capacity, plan_);
+  check(cudnnSetStream(built_->handle.get(), static_cast<cudaStream_t>(stream)), "cudnnSetStream");
   std::unordered_map<std::int64_t, void*> pointers = {{kQ, const_cast<void*>(p.q)},
                                                       {kK, const_cast<void*>(p.k)},
                                                       {kV, const_cast<void*>(p.v)},
                                                       {kOut, p.out}};
-  if (shape_.lengths) {
-    pointers[kQLengths] = planned_->q_lengths.get();
+  if (shape_.has_lengths) {
+    pointers[kQLengths] = built_->q_lengths.get();
     pointers[kLengths] = const_cast<int*>(p.lengths);
   }
-  fe::error_t status =
-      planned_->graph.execute_plan_at_index(planned_->handle.get(), pointers, workspace, plan_);
+  fe::error_t status = built_->graph.execute_plan_at_index(built_->handle.get(), pointers, workspace, plan_);
   if (status.is_bad()) throw std::runtime_error(fmt::format("cuDNN: {}", status.get_message()));
 }
 

@@ -1,13 +1,14 @@
 #pragma once
-// What an attention op must say to be computed by cuDNN.
+// The variant `cudnn` of an attention op.
 #include "harness/core/variant.h"
 #include "variants/plain.h"
 #include "variants/vendor/cudnn_attention.h"
 
 namespace warptune {
 
-/// Plain problems of `op` that fulfil `constraint`. The op's arguments hold q, k_cache, v_cache, out,
-/// capacity and workspace; `lengths` of them are read where the shape says so. Its second tensor is K.
+/// Computes problems of `op` without optional features that keep `constraint`. OpArgs has q, k_cache,
+/// v_cache, out, capacity and workspace; `lengths` returns its lengths, if the shape has_lengths. The second
+/// tensor of the op is K.
 template <class OpArgs>
 Variant cudnn_variant(const Op& op, std::string idea, std::string constraint,
                       std::function<CudnnAttentionShape(const Problem&)> shape,
@@ -15,7 +16,7 @@ Variant cudnn_variant(const Op& op, std::string idea, std::string constraint,
   return {
       .name = "cudnn",
       .idea = std::move(idea),
-      .parameters = {{"plan", {0, 1, 2, 3}, "index among the heuristic's plans"}},
+      .parameters = {{"plan", {0, 1, 2, 3}, "index into the execution plans of cuDNN's heuristic"}},
       .constraints = {plain_problem(op), std::move(constraint), "head_dim % 8 == 0"},
       .dtypes = {DType::fp16, DType::bf16},
       .vendor = [=, tensors = op.tensors](const Problem& p, const Config& c) -> VendorFunction {

@@ -1,5 +1,5 @@
 #pragma once
-// Many matrix products of one shape by cuBLASLt, fp32 accumulation.
+// Strided-batched GEMM by cuBLASLt with fp32 accumulation.
 #include <cstdint>
 #include <memory>
 
@@ -7,33 +7,33 @@
 
 namespace warptune {
 
-/// Where the matrices of a batch lie, in elements: from row to row and from matrix to matrix.
+/// Strides of a batch of matrices in elements: from row to row and from matrix to matrix.
 struct MatrixStrides {
   std::int64_t row = 0, matrix = 0;
 };
 
 /// c[rows, columns] = a[rows, inner] . b, all row-major. `b_transposed`: b is [columns, inner], else
 /// [inner, columns].
-struct BatchedProductShape {
+struct BatchedGemmShape {
   DType inputs = DType::bf16, output = DType::bf16;
   std::int64_t rows = 1, columns = 1, inner = 1, batch = 1;
   bool b_transposed = false;
   MatrixStrides a, b, c;
-  std::int64_t alignment = 256;  // bytes that each matrix's address is a multiple of
+  std::int64_t alignment = 256;  // of each matrix in bytes
 };
 
-/// One of the algorithms that cuBLASLt's heuristic offers.
-class BatchedProduct {
+/// A GEMM with one of the algorithms that cuBLASLt's heuristic offers.
+class BatchedGemm {
  public:
   static constexpr std::int64_t kWorkspaceBytes = 32 << 20;
 
-  /// Throws ResourceError where there is no algorithm of that number.
-  BatchedProduct(const BatchedProductShape& shape, std::int64_t algorithm);
-  BatchedProduct(BatchedProduct&&) noexcept;
-  ~BatchedProduct();
+  /// `algorithm` is an index into the results of the heuristic. Throws ResourceError if there are fewer.
+  BatchedGemm(const BatchedGemmShape& shape, std::int64_t algorithm);
+  BatchedGemm(BatchedGemm&&) noexcept;
+  ~BatchedGemm();
 
-  /// Enqueues the product. `b_matrix_stride` stands for that of the shape, which it may differ from by whole
-  /// alignments. `workspace`: kWorkspaceBytes.
+  /// Enqueues the GEMM. `b_matrix_stride` replaces the stride of the shape; both must have the alignment of
+  /// the shape. `workspace` has kWorkspaceBytes.
   void run(const void* a, const void* b, std::int64_t b_matrix_stride, void* c, void* workspace,
            void* stream);
 

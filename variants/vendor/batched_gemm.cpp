@@ -1,6 +1,6 @@
-// A row-major product c = a . b is cuBLASLt's column-major c^T = b^T . a^T, and a row-major matrix is the
-// column-major transpose of itself.
-#include "variants/vendor/batched_product.h"
+// cuBLASLt is column-major: the row-major GEMM c = a . b is its c^T = b^T . a^T, and a row-major matrix is
+// its transpose.
+#include "variants/vendor/batched_gemm.h"
 
 #include <cublasLt.h>
 #include <fmt/format.h>
@@ -52,7 +52,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// The transposes of row-major matrices [rows, columns].
+/// The layout of a batch of row-major matrices [rows, columns], as their transposes.
 Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, MatrixStrides strides,
               std::int64_t batch) {
   cublasLtMatrixLayout_t raw = nullptr;
@@ -67,14 +67,14 @@ Layout layout(DType dtype, std::int64_t rows, std::int64_t columns, MatrixStride
 
 }  // namespace
 
-struct BatchedProduct::Descriptors {
+struct BatchedGemm::Descriptors {
   Library library;
   Matmul matmul;
   Layout a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-BatchedProduct::BatchedProduct(const BatchedProductShape& s, std::int64_t wanted)
+BatchedGemm::BatchedGemm(const BatchedGemmShape& s, std::int64_t wanted)
     : descriptors_(std::make_unique<Descriptors>()) {
   Descriptors& d = *descriptors_;
   cublasLtHandle_t library = nullptr;
@@ -97,7 +97,7 @@ BatchedProduct::BatchedProduct(const BatchedProductShape& s, std::int64_t wanted
   check(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");
   const Preference preference(raw);
   set(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
-  // Split sums are added in fp32, never in 16 bits.
+  // Split-K partial sums are added in fp32, never in 16 bits.
   set(raw, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto operand :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -111,16 +111,16 @@ BatchedProduct::BatchedProduct(const BatchedProductShape& s, std::int64_t wanted
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || wanted >= count)
     throw ResourceError(
-        fmt::format("cuBLASLt offers {} algorithms for {} products {}x{}x{}; number {} is not among them",
-                    count, s.batch, s.rows, s.columns, s.inner, wanted));
+        fmt::format("cuBLASLt offers {} algorithms for {} GEMMs {}x{}x{}; number {} is not among them", count,
+                    s.batch, s.rows, s.columns, s.inner, wanted));
   d.algorithm = found[static_cast<std::size_t>(wanted)].algo;
 }
 
-BatchedProduct::BatchedProduct(BatchedProduct&&) noexcept = default;
-BatchedProduct::~BatchedProduct() = default;
+BatchedGemm::BatchedGemm(BatchedGemm&&) noexcept = default;
+BatchedGemm::~BatchedGemm() = default;
 
-void BatchedProduct::run(const void* a, const void* b, std::int64_t b_matrix_stride, void* c, void* workspace,
-                         void* stream) {
+void BatchedGemm::run(const void* a, const void* b, std::int64_t b_matrix_stride, void* c, void* workspace,
+                      void* stream) {
   Descriptors& d = *descriptors_;
   set(d.b.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, b_matrix_stride);
   const float one = 1, zero = 0;

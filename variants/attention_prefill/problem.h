@@ -1,5 +1,5 @@
 #pragma once
-// What the host side of attention_prefill shares: choices of a problem, which keys a query sees, dropout.
+// What the host side of attention_prefill shares: choices of a problem, the mask as key ranges, dropout.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,11 +8,13 @@
 #include "harness/core/philox.h"
 #include "harness/core/problem.h"
 #include "harness/core/variant.h"
+#include "kernels/attention_prefill/args.h"
+#include "kernels/common/score_bias.h"
 
 namespace warptune::prefill {
 
-enum Causal : std::int64_t { no = 0, bottom_right = 1, top_left = 2 };
-enum ScoreBias : std::int64_t { none = 0, additive = 1, alibi = 2 };
+inline CausalMask causal_mask(const Problem& p) { return static_cast<CausalMask>(p["causal"]); }
+inline ScoreBias score_bias(const Problem& p) { return static_cast<ScoreBias>(p["score_bias"]); }
 
 /// Elements of a row of V and of the output.
 inline std::int64_t value_dim(const Problem& p) {
@@ -25,47 +27,49 @@ inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 
 /// In constraints: elements of a row of V.
 inline const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
 
-/// The kernels' Shape (sequence.cuh).
-inline const std::string kShape =
-    "warptune::Shape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {windowed} == 1, "
-    "{score_bias}, "
-    "{dropping} == 1, {kv_layout} == 1, {page_size}, {lse} == 1>";
+/// The longer one of a K and a V row.
+inline const std::string kLongerDim = "max(head_dim, head_dim_v)";
 
-/// What kShape names beside dims.
+/// The kernels' ProblemShape (kernels/attention_prefill/problem.cuh).
+inline const std::string kShape =
+    "warptune::ProblemShape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {has_window} == 1, "
+    "{score_bias}, {has_dropout} == 1, {kv_layout} == 1, {page_size}, {lse} == 1>";
+
+/// Placeholders of kShape that are no dims.
 inline Assignment shape_constants(const Problem& p, const Config&) {
   Assignment constants;
   constants.set("value_dim", value_dim(p));
-  constants.set("windowed", p["window"] > 0 ? 1 : 0);
-  constants.set("dropping", p["dropout"] > 0 ? 1 : 0);
+  constants.set("has_window", p["window"] > 0 ? 1 : 0);
+  constants.set("has_dropout", p["dropout"] > 0 ? 1 : 0);
   return constants;
 }
 
-/// Keys first to last - 1; none where last is 0.
+/// Keys [first, last); empty where last is 0.
 struct KeyRange {
   std::int64_t first = 0, last = 0;
 };
 
 /// The position of query i among the keys.
-constexpr std::int64_t position(std::int64_t causal, std::int64_t q_len, std::int64_t kv_len,
-                                std::int64_t i) {
-  return causal == top_left ? i : i + kv_len - q_len;
+constexpr std::int64_t position(CausalMask causal, std::int64_t q_len, std::int64_t kv_len, std::int64_t i) {
+  return causal == CausalMask::top_left ? i : i + kv_len - q_len;
 }
 
 /// The keys that query i of a sequence sees; `window` 0: no window.
-constexpr KeyRange keys_seen(std::int64_t causal, std::int64_t window, std::int64_t q_len,
-                             std::int64_t kv_len, std::int64_t i) {
-  if (causal == no) return {0, kv_len};
+constexpr KeyRange visible_keys(CausalMask causal, std::int64_t window, std::int64_t q_len,
+                                std::int64_t kv_len, std::int64_t i) {
+  if (causal == CausalMask::none) return {0, kv_len};
   const std::int64_t last = std::clamp<std::int64_t>(position(causal, q_len, kv_len, i) + 1, 0, kv_len);
   return {window > 0 ? std::max<std::int64_t>(0, last - window) : 0, last};
 }
 
-/// A weight is dropped where its word of Philox is below this.
+/// A weight is dropped where its Philox word is below this.
 constexpr std::uint32_t drop_below(std::int64_t percent) {
   return static_cast<std::uint32_t>((static_cast<std::uint64_t>(percent) << 32) / 100);
 }
 constexpr double keep_scale(std::int64_t percent) { return 100.0 / static_cast<double>(100 - percent); }
 
-/// Whether dropout drops the weight of a key. `state`: seed and offset as in args.h; `head`: b * q_heads + h.
+/// Whether dropout drops the weight of a key. `state` is seed and offset as in args.h, `head` b * q_heads +
+/// h.
 constexpr bool drops(const std::array<std::uint32_t, 4>& state, std::uint32_t below, std::int64_t head,
                      std::int64_t query, std::int64_t key) {
   const auto words = philox4x32_10(

@@ -1,0 +1,119 @@
+// Unfused attention: Q.K^T, softmax and P.V as three kernels, fp32 scores in the workspace, CUDA cores.
+// Layout: scores are [batch, q_heads, q_len, kv_len]. The GEMMs compute a kTile x kTile output tile per
+//   block, one element per thread, from kTile x kTile tiles of both inputs in shared memory. The softmax
+//   takes one row per block, in place.
+// Wins: nowhere; it is the plainest correct version. Its fourth kernel is the softmax of the variant
+//   `cublaslt`, between two GEMMs of the library.
+#include "kernels/attention_prefill/problem.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/softmax_row.cuh"
+
+namespace warptune {
+
+/// Stage 1: scores = q . k^T, neither scaled nor masked.
+template <class T, class Shape, int kQLen, int kKvLen, int kTile>
+__global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(AttentionPrefillArgs args) {
+  __shared__ float q_tile[kTile][kTile + 1], k_tile[kTile][kTile + 1];  // [row][element]
+  pdl_wait();
+  const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
+  const Sequence s = load_sequence(args, b);
+  const int first_query = blockIdx.y * kTile, first_key = blockIdx.x * kTile;
+  if (first_query >= s.q_len || first_key >= s.kv_len) return;
+  const int x = threadIdx.x, y = threadIdx.y, query = first_query + y, key = first_key + y;
+  const T* q =
+      static_cast<const T*>(args.q) + (s.first_token + query) * args.q_stride + head * Shape::kHeadDim;
+  const T* k = KvRows<T, Shape, Shape::kHeadDim>(args, args.k_cache, b, head).at(min(key, s.kv_len - 1));
+  float sum = 0;
+  for (int d = 0; d < Shape::kHeadDim; d += kTile) {
+    q_tile[y][x] = query < s.q_len && d + x < Shape::kHeadDim ? to_float(q[d + x]) : 0.0f;
+    k_tile[y][x] = key < s.kv_len && d + x < Shape::kHeadDim ? to_float(k[d + x]) : 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) sum += q_tile[y][i] * k_tile[x][i];
+    __syncthreads();
+  }
+  float* scores =
+      static_cast<float*>(args.workspace) + (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
+  if (query < s.q_len && first_key + x < s.kv_len) scores[first_key + x] = sum;
+}
+
+/// Stage 2: scale, bias, mask, softmax and dropout of one row in place. Keys that the query does not see get
+/// weight 0.
+template <class T, class Shape, int kQLen, int kKvLen, int kBlock>
+__global__ void __launch_bounds__(kBlock) attention_prefill_softmax(AttentionPrefillArgs args) {
+  pdl_wait();
+  const int query = blockIdx.x, head = blockIdx.y, b = blockIdx.z;
+  const Sequence s = load_sequence(args, b);
+  if constexpr (Shape::kLse) pad_lse<Shape, kBlock>(args, s, b, head, query, 1);
+  if (query >= s.q_len) return;
+  const int end = key_end<Shape>(s, query), begin = key_begin<Shape>(args, s, query);
+  const HeadBias<T, Shape> bias(args, s, head);
+  const Dropout<Shape> dropout(args, b, head);
+  float* row = static_cast<float*>(args.workspace) +
+               ((static_cast<long long>(b) * Shape::kQHeads + head) * kQLen + query) * kKvLen;
+  const float scale_log2 = args.scale * kLog2e;
+
+  float row_max = -WARPTUNE_INFINITY;
+  for (int k = begin + threadIdx.x; k < end; k += kBlock) {
+    row[k] = fmaf(row[k], scale_log2, bias.at(query, k));
+    row_max = fmaxf(row_max, row[k]);
+  }
+  row_max = block_reduce<Max, kBlock>(row_max);
+  const float offset =
+      row_max == -WARPTUNE_INFINITY ? 0.0f : row_max;  // a bias of -infinity can hide all keys
+  float row_sum = 0;
+  for (int k = begin + threadIdx.x; k < end; k += kBlock) {
+    const float p = exp2_fast(row[k] - offset);
+    row[k] = dropout.drops(query, k) ? 0.0f : p;
+    row_sum += p;
+  }
+  row_sum = block_reduce<Sum, kBlock>(row_sum);
+  const float scale = output_scale<Shape>(args, row_sum);
+  for (int k = threadIdx.x; k < s.kv_len; k += kBlock) row[k] = k >= begin && k < end ? row[k] * scale : 0;
+  if constexpr (Shape::kLse)
+    if (threadIdx.x == 0) lse_row<Shape>(args, b, head)[query] = log_sum_exp(row_max, row_sum);
+}
+
+/// Stage 3: out = weights . v.
+template <class T, class Shape, int kQLen, int kKvLen, int kTile>
+__global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(AttentionPrefillArgs args) {
+  __shared__ float p_tile[kTile][kTile + 1], v_tile[kTile][kTile + 1];  // [query][key], [key][element]
+  pdl_wait();
+  const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
+  const Sequence s = load_sequence(args, b);
+  const int first_query = blockIdx.y * kTile, d = blockIdx.x * kTile + threadIdx.x;
+  if (first_query >= s.q_len) return;
+  const int x = threadIdx.x, y = threadIdx.y, query = first_query + y;
+  const float* p = static_cast<const float*>(args.workspace) +
+                   (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
+  const KvRows<T, Shape, Shape::kHeadDimV> v(args, args.v_cache, b, head);
+  float sum = 0;
+  for (int k = 0; k < s.kv_len; k += kTile) {
+    p_tile[y][x] = query < s.q_len && k + x < s.kv_len ? p[k + x] : 0.0f;
+    v_tile[y][x] = k + y < s.kv_len && d < Shape::kHeadDimV ? to_float(v.at(k + y)[d]) : 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kTile; ++i) sum += p_tile[y][i] * v_tile[i][x];
+    __syncthreads();
+  }
+  if (query < s.q_len && d < Shape::kHeadDimV)
+    static_cast<T*>(
+        args.out)[(static_cast<long long>(s.first_token + query) * Shape::kQHeads + head) * Shape::kHeadDimV +
+                  d] = from_float<T>(sum);
+}
+
+/// Between two GEMMs of cuBLASLt: one row of fp32 scores per block, rows [batch, q_heads, q_len] of kStride
+/// elements, becomes weights of type T in place. kCausal is a value of CausalMask.
+template <class T, int kQLen, int kKvLen, int kCausal, int kStride, int kBlock>
+__global__ void __launch_bounds__(kBlock) attention_prefill_cublaslt_softmax(AttentionPrefillArgs args) {
+  pdl_wait();
+  constexpr auto kMask = static_cast<CausalMask>(kCausal);
+  const int query = blockIdx.x, position = kMask == CausalMask::top_left ? query : query + kKvLen - kQLen;
+  float* const row =
+      static_cast<float*>(args.workspace) + (static_cast<long long>(blockIdx.y) * kQLen + query) * kStride;
+  softmax_row_in_place<T, kBlock>(row, kMask != CausalMask::none ? min(kKvLen, position + 1) : kKvLen, kKvLen,
+                                  args.scale);
+}
+
+}  // namespace warptune
