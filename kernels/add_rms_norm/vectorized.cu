@@ -4,15 +4,15 @@
 // writes the same piece of residual_out, so the two may be the same memory.
 #include "kernels/add_rms_norm/add.cuh"
 #include "kernels/add_rms_norm/args.h"
-#include "kernels/common/fitting.h"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 
 template <class T, int kHidden, int kBlock, int kRows, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kVec = vec_width(kVecWanted, kHidden);
   constexpr int kPieces = kHidden / kVec;
   constexpr int kPerThread = ceil_div(kPieces, kBlock);
   const long long first = static_cast<long long>(blockIdx.x) * kRows, start = first * kHidden;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
 
   Vec<T, kVec> w[kPerThread];
   load_weights<kHidden, kBlock>(w, weight);
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   Vec<T, kVec> sum[kRows][kPerThread], other[kRows][kPerThread];
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
     for (int j = 0; j < kPerThread; ++j) {
       const int piece = threadIdx.x + j * kBlock;
       if (piece < kPieces && r < rows) {
-        sum[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
-        other[r][j] = load_vec_stream<kVec, kStore>(residual + r * kHidden + piece * kVec);
+        sum[r][j] = load_vec_hint<kVec, kStore>(x + r * kHidden + piece * kVec);
+        other[r][j] = load_vec_hint<kVec, kStore>(residual + r * kHidden + piece * kVec);
       }
     }
   float squares[kRows] = {};
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
       const int piece = threadIdx.x + j * kBlock;
       if (piece < kPieces && r < rows) {
         sum[r][j] = add_rounded(sum[r][j], other[r][j]);
-        store_vec_by<kStore>(out + r * kHidden + piece * kVec, sum[r][j]);
+        store_vec_hint<kStore>(out + r * kHidden + piece * kVec, sum[r][j]);
         add_squares(squares[r], sum[r][j]);
       }
     }

@@ -2,20 +2,20 @@
 // lane stays in registers; a longer one is read back from residual_out (each lane what it wrote itself).
 #include "kernels/add_rms_norm/add.cuh"
 #include "kernels/add_rms_norm/args.h"
-#include "kernels/common/fitting.h"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 
 template <class T, int kHidden, int kRows, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNormArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kVec = vec_width(kVecWanted, kHidden);
   constexpr int kPieces = kHidden / kVec;
   constexpr int kPerLane = ceil_div(kPieces, 32);
   constexpr bool kKept = kPerLane * kVec * static_cast<int>(sizeof(T)) <= 256;
   constexpr int kBatch = 4;  // pieces of x and of residual in flight at a time
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int lane = threadIdx.x % 32;
   const long long token = static_cast<long long>(blockIdx.x) * kRows + threadIdx.x / 32;
@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNo
     for (int j = 0; j < kBatch; ++j) {
       const int piece = lane + 32 * (j0 + j);
       if (piece < kPieces) {
-        a[j] = load_vec_stream<kVec>(x + piece * kVec);
-        b[j] = load_vec_stream<kVec>(residual + piece * kVec);
+        a[j] = load_vec_hint<kVec>(x + piece * kVec);
+        b[j] = load_vec_hint<kVec>(residual + piece * kVec);
       }
     }
 #pragma unroll
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kRows * 32) add_rms_norm_warp_per_row(AddRmsNo
       const int piece = lane + 32 * (j0 + j);
       if (piece < kPieces) {
         const auto sum = add_rounded(a[j], b[j]);
-        store_vec_by<kStore>(out + piece * kVec, sum);
+        store_vec_hint<kStore>(out + piece * kVec, sum);
         if constexpr (kKept) kept[j0 + j] = sum;
         add_squares(squares, sum);
       }

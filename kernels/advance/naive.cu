@@ -6,7 +6,7 @@ namespace warptune {
 
 template <int kBlock>
 __global__ void __launch_bounds__(kBlock) advance_naive(AdvanceArgs args) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int step = *args.step;
   for (int b = threadIdx.x; b < args.batch; b += kBlock) {

@@ -4,23 +4,22 @@
 //
 // Workspace per row: unsigned long long best; unsigned long long arrived.
 #include "kernels/argmax/args.h"
-#include "kernels/common/dot.cuh"
-#include "kernels/common/ordered.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/sort_key.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
 template <class T, int kVocab, int kBlock, int kBlocksPerRow, int kUnroll>
 __global__ void __launch_bounds__(kBlock) argmax_vectorized(ArgmaxArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
-  constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
+  constexpr int kVec = vec_width<T>(kVocab), kPieces = kVocab / kVec;
   constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
   constexpr int kInFlight = min_of(kSteps, kUnroll);
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   Word best = 0;

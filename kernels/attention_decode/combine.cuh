@@ -3,8 +3,7 @@
 // query head, an unnormalised row and its softmax state in the workspace: rows [batch * q_heads, splits,
 // head_dim] fp32, states [batch * q_heads, splits], arrivals [batch * q_heads].
 #include "kernels/attention_decode/output.cuh"
-#include "kernels/common/first_threads.cuh"
-#include "kernels/common/last_to_arrive.cuh"
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
@@ -97,7 +96,7 @@ __device__ __forceinline__ void combine_splits(
     for (int s = lane; s < active; s += 32) weights[h * kSplits + s] *= sum > 0.0f ? 1.0f / sum : 0.0f;
     if (lane == 0) out.put_lse(h, {max, sum});
   }
-  sync_first<kBlock>();
+  named_barrier_sync<kBlock>();
 
   const auto sum_column = [&](int column, int team) {
     const int head = column / kPerRow;
@@ -122,7 +121,7 @@ __device__ __forceinline__ void combine_splits(
   } else {
     const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
     if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
-    sync_first<kBlock>();
+    named_barrier_sync<kBlock>();
     if (threadIdx.x < kColumns) {
       Vec<float, 4> x = {};
 #pragma unroll

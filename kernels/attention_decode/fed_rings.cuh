@@ -17,9 +17,8 @@
 // earlier steps has ended when any later kernel of this step can start.
 #include "kernels/attention_decode/cache.cuh"
 #include "kernels/attention_decode/chunk_share.cuh"
-#include "kernels/common/bulk_prefetch.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -58,14 +57,14 @@ class FedRings {
     tiles_ = reinterpret_cast<C*>(shared) + ring * kStages * 2 * kTile;
     scales_ = reinterpret_cast<float*>(shared + kScalesAt) + ring * kStages * kScales;
     chunks_ = reinterpret_cast<FedChunk*>(shared + kChunksAt) + ring * kStages;
-    full_ = reinterpret_cast<BulkBarrier*>(shared + kBarriersAt) + ring * kStages;
+    full_ = reinterpret_cast<Mbarrier*>(shared + kBarriersAt) + ring * kStages;
     empty_ = full_ + kSlots;
     if (feeds()) {
       for (int s = 0; s < kStages; ++s) {
-        bulk_barrier_init(full_ + s);
-        bulk_barrier_init(empty_ + s);
+        mbarrier_init(full_ + s);
+        mbarrier_init(empty_ + s);
       }
-      bulk_barriers_ready();
+      mbarrier_init_fence();
     }
   }
   static __device__ __forceinline__ int split(int share) { return share % kSplits; }
@@ -76,7 +75,7 @@ class FedRings {
   __device__ __forceinline__ void feed(const AttentionDecodeArgs& args, unsigned* tickets) {
     const int blocks = static_cast<int>(gridDim.x);
     int share = static_cast<int>(blockIdx.x);
-    pdl_launch_next();
+    pdl_launch_dependents();
     if (share >= shares) pdl_wait();
     for (bool first = true; share < shares; first = false) {
       const Part part(args, share, min_of(lane_, kWarps - 1));
@@ -85,7 +84,7 @@ class FedRings {
         const int old = part.old_rounds();
         for (; round < min_of(kStages, old); ++round) ask(part, round);
         if (kAhead > 0 && feeds() && round == kStages) {
-          bulk_wait(full_ + (kStages - 1), 0);
+          mbarrier_wait(full_ + (kStages - 1), 0);
           for (int r = kStages; r < min_of(kStages + kAhead, old); ++r) ask_ahead(part, r);
         }
         __syncwarp();
@@ -103,15 +102,15 @@ class FedRings {
       share = shares <= blocks ? shares : blocks + static_cast<int>(__shfl_sync(0xffffffffu, ticket, 0));
     }
     if (feeds()) {
-      bulk_wait(empty_ + stage_, parity_ ^ 1);
+      mbarrier_wait(empty_ + stage_, parity_ ^ 1);
       chunks_[stage_].share = -1;
-      bulk_expect(full_ + stage_, 0);
+      mbarrier_arrive_expect_tx(full_ + stage_, 0);
     }
   }
 
   /// The chunk that comes next, when it has come. The other warps.
   __device__ __forceinline__ FedChunk wait() const {
-    bulk_wait(full_ + stage_, parity_);
+    mbarrier_wait(full_ + stage_, parity_);
     return chunks_[stage_];
   }
   __device__ __forceinline__ C* keys() const { return tiles_ + stage_ * 2 * kTile; }
@@ -121,7 +120,7 @@ class FedRings {
   /// Gives its place to another.
   __device__ __forceinline__ void next() {
     __syncwarp();
-    if (lane_ == 0) barrier_arrive(empty_ + stage_);
+    if (lane_ == 0) mbarrier_arrive(empty_ + stage_);
     advance();
   }
 
@@ -149,8 +148,8 @@ class FedRings {
   C* tiles_;
   float* scales_;
   FedChunk* chunks_;
-  BulkBarrier* full_;
-  BulkBarrier* empty_;
+  Mbarrier* full_;
+  Mbarrier* empty_;
   int stage_ = 0;
   unsigned parity_ = 0;
   int asked_ = 0, behind_ = 0;  // rounds; the stage that must have come before another is asked for
@@ -166,21 +165,21 @@ class FedRings {
   /// Each lane for its warp.
   __device__ __forceinline__ void ask(const Part& part, int round) {
     if (feeds()) {
-      bulk_wait(empty_ + stage_, parity_ ^ 1);
-      if (kUnderWay < kStages && asked_ >= kUnderWay) bulk_wait(full_ + behind_, behind_parity_);
+      mbarrier_wait(empty_ + stage_, parity_ ^ 1);
+      if (kUnderWay < kStages && asked_ >= kUnderWay) mbarrier_wait(full_ + behind_, behind_parity_);
       const int chunk = part.chunk(round);
       const bool exists = chunk < part.chunks.end;
       chunks_[stage_] = {part.number, exists ? chunk : -1, part.chunks.length, part.rounds - round};
       const int cached = exists ? part.chunks.cached(chunk) : 0;
       const unsigned bytes = cached * kRowBytes, scale_bytes = P::kRowScales ? ceil_div(cached, 4) * 16 : 0;
-      bulk_expect(full_ + stage_, 2 * (bytes + scale_bytes));
+      mbarrier_arrive_expect_tx(full_ + stage_, 2 * (bytes + scale_bytes));
       if (cached > 0) {
         const long long row = part.cache.row(chunk * kKeys);
-        bulk_copy_once(keys(), part.cache.k_at(row, 0), bytes, full_ + stage_);
-        bulk_copy_once(values(), part.cache.v_at(row, 0), bytes, full_ + stage_);
+        bulk_copy_evict_first(keys(), part.cache.k_at(row, 0), bytes, full_ + stage_);
+        bulk_copy_evict_first(values(), part.cache.v_at(row, 0), bytes, full_ + stage_);
         if constexpr (P::kRowScales) {
-          bulk_copy_once(k_scales(), part.cache.k_scales + row, scale_bytes, full_ + stage_);
-          bulk_copy_once(v_scales(), part.cache.v_scales + row, scale_bytes, full_ + stage_);
+          bulk_copy_evict_first(k_scales(), part.cache.k_scales + row, scale_bytes, full_ + stage_);
+          bulk_copy_evict_first(v_scales(), part.cache.v_scales + row, scale_bytes, full_ + stage_);
         }
       }
     }
@@ -195,8 +194,8 @@ class FedRings {
     const int chunk = part.chunk(round), cached = chunk < part.chunks.end ? part.chunks.cached(chunk) : 0;
     if (cached == 0) return;
     const long long row = part.cache.row(chunk * kKeys);
-    bulk_prefetch(part.cache.k_at(row, 0), cached * kRowBytes);
-    bulk_prefetch(part.cache.v_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(part.cache.k_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(part.cache.v_at(row, 0), cached * kRowBytes);
   }
 };
 

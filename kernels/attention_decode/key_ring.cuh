@@ -10,9 +10,8 @@
 // come: asked for at once, those would stand before what that merge waits for.
 #include "kernels/attention_decode/cache.cuh"
 #include "kernels/attention_decode/chunk_share.cuh"
-#include "kernels/common/bulk_copy.cuh"
-#include "kernels/common/bulk_prefetch.cuh"
-#include "kernels/common/waves.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -34,16 +33,16 @@ struct KeyRing {
       : share(args, batch, split, warp()),
         cache(args, batch, kv_head),
         tiles_(reinterpret_cast<C*>(shared) + warp() * kStages * 2 * kTile),
-        full_(reinterpret_cast<BulkBarrier*>(shared + kBarriersAt) + warp() * kStages) {}
+        full_(reinterpret_cast<Mbarrier*>(shared + kBarriersAt) + warp() * kStages) {}
 
   /// Asks for the first chunks, those of earlier steps; after pdl_wait() for the others. All lanes call.
   __device__ __forceinline__ void ask_old() {
     if (lane() != 0) return;
-    for (int s = 0; s < kStages; ++s) bulk_barrier_init(full_ + s);
-    bulk_barriers_ready();
+    for (int s = 0; s < kStages; ++s) mbarrier_init(full_ + s);
+    mbarrier_init_fence();
     for (int s = 0; s < kStages; ++s)
       if (share.first + s * kWarps < share.old_end) ask(share.first + s * kWarps, s);
-    if (kAhead > 0 && in_first_wave() && share.first < share.old_end) bulk_wait(full_, 0);
+    if (kAhead > 0 && in_first_wave() && share.first < share.old_end) mbarrier_wait(full_, 0);
     for (int s = kStages; s < kStages + kAhead; ++s)
       if (share.first + s * kWarps < share.old_end) ask_ahead(share.first + s * kWarps);
   }
@@ -61,14 +60,14 @@ struct KeyRing {
   /// at once and stream for long, the first end a sixth before the last, and blocks that follow them at once
   /// would ask for their keys before the others have theirs: they are let in when at most a ring of chunks is
   /// left to ask for.
-  __device__ __forceinline__ bool lets_in_at_once() { return has_let_in_ = !single_wave() || holds_all(); }
+  __device__ __forceinline__ bool lets_in_at_once() { return has_let_in_ = !is_single_wave() || holds_all(); }
   __device__ __forceinline__ bool lets_in_behind(int chunk) {
     if (has_let_in_ || chunk + 2 * kSlots < share.end) return false;
     return has_let_in_ = true;
   }
 
   /// Waits for the chunk that comes next.
-  __device__ __forceinline__ void wait() const { bulk_wait(full_ + slot_, parity_); }
+  __device__ __forceinline__ void wait() const { mbarrier_wait(full_ + slot_, parity_); }
   __device__ __forceinline__ C* keys() const { return tiles_ + slot_ * 2 * kTile; }
   __device__ __forceinline__ C* values() const { return keys() + kTile; }
 
@@ -86,7 +85,7 @@ struct KeyRing {
 
  private:
   C* tiles_;
-  BulkBarrier* full_;
+  Mbarrier* full_;
   int slot_ = 0;
   unsigned parity_ = 0;
   bool has_let_in_ = false;
@@ -101,19 +100,19 @@ struct KeyRing {
   __device__ __forceinline__ void ask(int chunk, int slot) const {
     const int cached = share.cached(chunk);
     const unsigned bytes = cached * kRowBytes;
-    bulk_expect(full_ + slot, 2 * bytes);
+    mbarrier_arrive_expect_tx(full_ + slot, 2 * bytes);
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(chunk * kKeys);
     C* const to = tiles_ + slot * 2 * kTile;
-    bulk_copy_once(to, cache.k_at(row, 0), bytes, full_ + slot);
-    bulk_copy_once(to + kTile, cache.v_at(row, 0), bytes, full_ + slot);
+    bulk_copy_evict_first(to, cache.k_at(row, 0), bytes, full_ + slot);
+    bulk_copy_evict_first(to + kTile, cache.v_at(row, 0), bytes, full_ + slot);
   }
   __device__ __forceinline__ void ask_ahead(int chunk) const {
     const int cached = share.cached(chunk);
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(chunk * kKeys);
-    bulk_prefetch(cache.k_at(row, 0), cached * kRowBytes);
-    bulk_prefetch(cache.v_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(cache.k_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(cache.v_at(row, 0), cached * kRowBytes);
   }
 };
 

@@ -269,7 +269,7 @@ struct LaneGroups {
       LaneSlot<C> slot = ring.slot(ahead);
       fetch(cache, strip, end, slot);
     }
-    copy_async_commit();
+    cp_async_commit();
   }
   /// Of this warp.
   static __device__ __forceinline__ int first_strip(int first) {

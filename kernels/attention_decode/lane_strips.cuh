@@ -3,7 +3,7 @@
 // kStages strips in shared memory that cp.async fills kStages - 1 strips ahead. The lane that asks for a
 // piece is the lane that takes it, so that rings need no barrier, and lanes lie side by side, so that they
 // meet no bank conflict.
-#include "kernels/common/async_word.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -14,7 +14,7 @@ struct LaneStrip {
   Vec<C, kVec16<C>> pieces[kPieces];
   float scales[max_of(1, kScales)];
 
-  __device__ __forceinline__ void piece(int i, const C* from) { pieces[i] = load_vec_once<kVec16<C>>(from); }
+  __device__ __forceinline__ void piece(int i, const C* from) { pieces[i] = load_vec_nc<kVec16<C>>(from); }
   __device__ __forceinline__ void scale(int i, const float* from) { scales[i] = *from; }
 };
 
@@ -24,8 +24,8 @@ struct LaneSlot {
   Vec<C, kVec16<C>>* pieces;  // of this lane; those of the next lane follow
   float* scales;
 
-  __device__ __forceinline__ void piece(int i, const C* from) { copy_async16(pieces + i * 32, from); }
-  __device__ __forceinline__ void scale(int i, const float* from) { copy_async4(scales + i * 32, from); }
+  __device__ __forceinline__ void piece(int i, const C* from) { cp_async_16(pieces + i * 32, from); }
+  __device__ __forceinline__ void scale(int i, const float* from) { cp_async_4(scales + i * 32, from); }
 };
 
 /// The rings of a block's lanes: kStages * (512 * kPieces + 128 * kScales) bytes of dynamic shared memory per
@@ -50,7 +50,7 @@ struct LaneRing {
   }
   /// The next strip, when all but kStages - 1 of what was asked for is here.
   __device__ __forceinline__ LaneStrip<C, kPieces, kScales> take() {
-    copy_async_wait<kStages - 1>();
+    cp_async_wait<kStages - 1>();
     const LaneSlot<C> from = slot(0);
     LaneStrip<C, kPieces, kScales> strip;
 #pragma unroll

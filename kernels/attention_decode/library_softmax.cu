@@ -2,7 +2,7 @@
 // workspace, rows [batch, q_heads] kStride apart, into weights of the cache's type in the same place.
 #include "kernels/attention_decode/args.h"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/softmax_row.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

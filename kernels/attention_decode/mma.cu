@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   static_assert(kRing * 2 >= kGroup * kHeadDim * 4 && kWarps * kRing * 2 >= kCombineFloats<kBlock> * 4);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kWarps * kGroup];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   const int split = blockIdx.x, kv_head = blockIdx.y, b = blockIdx.z, length = args.lengths[b];
@@ -45,11 +45,11 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
         const int item = lane + i * 32, row = item / kChunks, at = item % kChunks * 8;
         const int key = min_of(first + row, range.end - 1);
         const bool valid = first + row < range.end;
-        copy_async16(to + row * kPitch + at, cache.k_at(key, at), valid);
-        copy_async16(to + (kTile + row) * kPitch + at, cache.v_at(key, at), valid);
+        cp_async_16(to + row * kPitch + at, cache.k_at(key, at), valid);
+        cp_async_16(to + (kTile + row) * kPitch + at, cache.v_at(key, at), valid);
       }
     }
-    copy_async_commit();
+    cp_async_commit();
   };
 #pragma unroll
   for (int turn = 0; turn < kStages - 1; ++turn) load_tile(turn);
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   for (int turn = 0;; ++turn) {
     const int first = range.first + (warp + turn * kWarps) * kTile;
     if (first >= range.end) break;
-    copy_async_wait<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncwarp();  // this tile is here for all lanes, and all have done with the one before
     load_tile(turn + kStages - 1);
     const T* k = ring + turn % kStages * kStage;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 #pragma unroll
       for (int n = 0; n < kTile / 16; ++n) {
         unsigned r[4];
-        load_matrix_x4(r, k + (n * 16 + lane / 16 * 8 + lane % 8) * kPitch + step * 16 + lane / 8 % 2 * 8);
+        ldmatrix_x4(r, k + (n * 16 + lane / 16 * 8 + lane % 8) * kPitch + step * 16 + lane / 8 % 2 * 8);
         mma_m16n8k16<T>(s[2 * n], q[step], r[0], r[1]);
         mma_m16n8k16<T>(s[2 * n + 1], q[step], r[2], r[3]);
       }
@@ -119,8 +119,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 #pragma unroll
       for (int step = 0; step < kHeadDim / 16; ++step) {
         unsigned r[4];
-        load_matrix_x4_transposed(
-            r, v + (n * 16 + lane / 8 % 2 * 8 + lane % 8) * kPitch + step * 16 + lane / 16 * 8);
+        ldmatrix_x4_trans(r, v + (n * 16 + lane / 8 % 2 * 8 + lane % 8) * kPitch + step * 16 + lane / 16 * 8);
         mma_m16n8k16<T>(acc[2 * step], p, r[0], r[1]);
         mma_m16n8k16<T>(acc[2 * step + 1], p, r[2], r[3]);
       }
@@ -128,7 +127,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   }
 
   // Every warp's rows into its own ring, which nothing reads or fills any more; then the merge.
-  copy_async_wait<0>();
+  cp_async_wait<0>();
   __syncwarp();
   float* rows = reinterpret_cast<float*>(ring);
 #pragma unroll
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
       });
   if constexpr (kLastBlock) {
     __shared__ float weights[kGroup * kSplits];
-    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active))
+    if (is_last_block<kBlock>(workspace.arrivals + first_row, range.active))
       combine_splits<T, kQHeads, kHeadDim, kSplits, kGroup, kBlock>(
           workspace, first_row, range.active, out, weights, reinterpret_cast<float*>(shared));
   }

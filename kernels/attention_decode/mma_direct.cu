@@ -20,7 +20,7 @@ struct HeldChunk : ChunkPieces<P, kKeys> {
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(first_key);
     const auto load = [](const C* from) {
-      const auto x = load_vec_once<Pieces::kX>(from);
+      const auto x = load_vec_nc<Pieces::kX>(from);
       return *reinterpret_cast<const uint4*>(&x);
     };
 #pragma unroll
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kWarps * 32, kPerSm / kWarps)
   HeldChunk<P, kKeys> held;
   const bool early = share.first < share.old_end;
   if (early) held.fetch(cache, share.first * kKeys, share.cached(share.first));
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
   if (share.length == 0) {

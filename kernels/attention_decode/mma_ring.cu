@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_ring(At
       more = now.left > 1;
     }
 
-    sync_first<kThreads>();  // nobody reads the merge before, nor the new rows
+    named_barrier_sync<kThreads>();  // nobody reads the merge before, nor the new rows
     group.store(merge);
     merge.finish(args, first_row, Rings::split(share), Output<P>(args, batch, first_head()), drawn);
     const FedChunk next = rings.wait();

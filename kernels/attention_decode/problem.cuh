@@ -1,7 +1,7 @@
 #pragma once
 // What a kernel is specialised for: the dims of a problem that a plan fixes, its features among them.
 #include "kernels/attention_decode/args.h"
-#include "kernels/common/codes.cuh"
+#include "kernels/common/quantize.cuh"
 
 namespace warptune {
 

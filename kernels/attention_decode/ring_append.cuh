@@ -5,8 +5,8 @@
 // or quantised, as the cache holds them). The new key takes its place behind the old ones of the last chunk.
 #include "kernels/attention_decode/cache.cuh"
 #include "kernels/attention_decode/query_pieces.cuh"
-#include "kernels/common/cosine_sine.cuh"
-#include "kernels/common/first_threads.cuh"
+#include "kernels/common/barrier.cuh"
+#include "kernels/common/numeric.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
@@ -46,8 +46,8 @@ struct RingAppend {
   /// pdl_wait(); otherwise take() does, while the fused row comes. All threads call.
   __device__ __forceinline__ void rotate(int position, const Weights& weights) {
     if (angle() < kHalf)
-      rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), weights.frequency));
-    sync_first<kBlock>();
+      rotation[angle()] = cos_sin_fast(__fmul_rn(static_cast<float>(position), weights.frequency));
+    named_barrier_sync<kBlock>();
   }
 
   /// Takes the new rows of sequence b for the query heads from first_head on. A block that attends to the new
@@ -111,7 +111,7 @@ struct RingAppend {
         if (writes) (which == 0 ? cache.k_scales : cache.v_scales)[to] = scale;
       }
     }
-    sync_first<kBlock>();
+    named_barrier_sync<kBlock>();
   }
 
   /// Adds the bias to a lane's pieces of a query row and rotates them. Piece i begins at column(i); piece

@@ -53,7 +53,7 @@ struct RingMerge {
   __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row, int split,
                                          const Output<P>& out, unsigned drawn) {
     const SplitWorkspace<P::kQHeads, kHeadDim, kSplits> workspace(args);
-    const bool takes = any_of_first<kBlock>(kPosted && threadIdx.x == 0 && drawn == kSplits - 1);
+    const bool takes = named_barrier_or<kBlock>(kPosted && threadIdx.x == 0 && drawn == kSplits - 1);
     for (int i = threadIdx.x; i < kPieces; i += kBlock) {
       const int head = i / kPerRow, column = i % kPerRow * 4;
       Piece piece;
@@ -92,11 +92,11 @@ struct RingMerge {
       cluster_barrier_relaxed();  // no block ends while another reads it
     } else if constexpr (kPosted) {
       if (!takes) return;
-      sync_first<kBlock>();
+      named_barrier_sync<kBlock>();
       for (int i = threadIdx.x; i < kHeads * kSplits; i += kBlock)
         Mail(args, first_row + i / kSplits, 0).clear_state(i % kSplits);
     } else if constexpr (kSplits > 1) {
-      if (!last_to_arrive<kBlock>(workspace.arrivals + first_row, kSplits)) return;
+      if (!is_last_block<kBlock>(workspace.arrivals + first_row, kSplits)) return;
       if constexpr (kManySplits) {
         combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);
       } else {  // few enough that a thread asks for all of a piece at once

@@ -5,20 +5,20 @@
 #include "kernels/attention_decode/append.cuh"
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/attention_decode/scores.cuh"
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/value_sums.cuh"
+#include "kernels/common/pv_accumulator.cuh"
 
 namespace warptune {
 
 /// Dynamic shared memory, for `keys` keys: rows of K, where the warps' sums lie later; rows of V; scores
 /// [kHeads][keys]. Rows are apart so that lanes of several keys meet in few banks.
 template <class P, int kBlock, int kLanes, int kHeads>
-struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
+struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kLanes> {
   using C = typename P::C;
-  using Lanes = RowLanes<C, P::kHeadDim, kBlock, kLanes>;
-  using Lanes::chunk, Lanes::group, Lanes::has, Lanes::part;
-  using Lanes::kX, Lanes::kChunks, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
+  using Lanes = ThreadGroups<C, P::kHeadDim, kBlock, kLanes>;
+  using Lanes::kX, Lanes::kVectors, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
+  using Lanes::vector, Lanes::group, Lanes::has, Lanes::part;
   static constexpr int kHeadDim = P::kHeadDim;
   static constexpr int kStride = kHeadDim * sizeof(C) + (kLanes < 8 ? 16 * kLanes : 0);
 
@@ -35,20 +35,20 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
         keys(keys) {}
 
   __device__ __forceinline__ Vec<C, kX> piece(const unsigned char* rows, int key, int j) const {
-    return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + chunk(j) * kX);
+    return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + vector(j) * kX);
   }
 
   /// Asks for `count` rows of K, then of V: a group of copies each.
   __device__ __forceinline__ void copy(const KvCache<P>& cache, int count) {
-    for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(k + place(item), cache.k_at(cache.row(first + item / kChunks), item % kChunks * kX));
-    copy_async_commit();
-    for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(v + place(item), cache.v_at(cache.row(first + item / kChunks), item % kChunks * kX));
-    copy_async_commit();
+    for (int item = threadIdx.x; item < count * kVectors; item += kBlock)
+      cp_async_16(k + place(item), cache.k_at(cache.row(first + item / kVectors), item % kVectors * kX));
+    cp_async_commit();
+    for (int item = threadIdx.x; item < count * kVectors; item += kBlock)
+      cp_async_16(v + place(item), cache.v_at(cache.row(first + item / kVectors), item % kVectors * kX));
+    cp_async_commit();
   }
   static __device__ __forceinline__ int place(int item) {
-    return item / kChunks * kStride + item % kChunks * 16;
+    return item / kVectors * kStride + item % kVectors * 16;
   }
   /// The last key, which this step makes.
   __device__ __forceinline__ void put_last(const NewRows<kHeads, kHeadDim>& fresh) {
@@ -68,7 +68,7 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) {
-          const auto x = to_float(load_vec<kX>(q_rows + h * kHeadDim + chunk(j) * kX));
+          const auto x = to_float(load_vec<kX>(q_rows + h * kHeadDim + vector(j) * kX));
 #pragma unroll
           for (int i = 0; i < kX; ++i) q[h][j * kX + i] = x[i] * scale;
         }
@@ -114,7 +114,7 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
   /// The sums over V, element by element, to put(element of the heads' rows, value).
   template <class Put>
   __device__ __forceinline__ void sum_values(Put put) const {
-    ValueSums<C, kHeadDim, kBlock, kLanes, kHeads> of_values;
+    PvAccumulator<C, kHeadDim, kBlock, kLanes, kHeads> of_values;
     for (int key = group; key < keys; key += kGroups) {
       float weight[kHeads];
 #pragma unroll
@@ -123,7 +123,7 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kLanes> {
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) of_values.add(j, piece(v, key, j), weight);
     }
-    of_values.merge(sums, put);
+    of_values.reduce(sums, put);
   }
 };
 
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
   static_assert(P::kGroup % kHeads == 0);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kHeads];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int first_head = blockIdx.x * kHeads, b = blockIdx.y, length = args.lengths[b];
   const Output<P> out(args, b, first_head);
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     __syncthreads();
     if (first_head % P::kGroup == 0) write_new_row<kBlock>(cache, length - 1, fresh);
     context.put_last(fresh);
-    copy_async_wait<1>();
+    cp_async_wait<1>();
     __syncthreads();
     const auto of = [&](int which, int key) {
       if (!P::kRowScales) return 1.0f;
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     __syncthreads();
     context.weigh(states, [&](int key) { return of(1, key); });
   } else {
-    copy_async_wait<1>();
+    cp_async_wait<1>();
     __syncthreads();
     context.score(static_cast<const typename P::T*>(args.q) +
                       (static_cast<long long>(b) * P::kQHeads + first_head) * kHeadDim,
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     context.weigh(states,
                   [&](int key) { return P::kRowScales ? cache.v_scale(cache.row(first + key)) : 1.0f; });
   }
-  copy_async_wait<0>();
+  cp_async_wait<0>();
   __syncthreads();
   context.sum_values([&](int item, float value) {
     out.put(item / kHeadDim, item % kHeadDim, value, states[item / kHeadDim]);

@@ -5,7 +5,7 @@
 // waits for a block that has no room. The workspace is 0 before and after.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/attention_decode/piece.cuh"
-#include "kernels/common/posted_words.cuh"
+#include "kernels/common/ll_packet.cuh"
 
 namespace warptune {
 
@@ -26,35 +26,35 @@ class SplitMail {
   }
 
   __device__ __forceinline__ void post(const Piece& piece, int split) const {
-    PostedWords<4>::of(piece.sum).put(sums_ + split * P::kHeadDim);
-    if (posts_state_) PostedWords<2>::of({piece.state.max, piece.state.sum}).put(states_ + split);
+    LlPacket<4>::pack(piece.sum).store(sums_ + split * P::kHeadDim);
+    if (posts_state_) LlPacket<2>::pack({piece.state.max, piece.state.sum}).store(states_ + split);
   }
 
   /// All splits, of which `split` is `own`. What was posted is taken, but for the states.
   __device__ __forceinline__ Piece take(const Piece& own, int split) const {
-    PostedWords<4> sums[kSplits] = {};
-    PostedWords<2> states[kSplits] = {};
+    LlPacket<4> sums[kSplits] = {};
+    LlPacket<2> states[kSplits] = {};
     for (bool waits = true; waits;) {
       waits = false;
 #pragma unroll
       for (int from = 0; from < kSplits; ++from) {
-        if (from == split || (sums[from].whole() && states[from].whole())) continue;
-        sums[from] = PostedWords<4>::look(sums_ + from * P::kHeadDim);
-        states[from] = PostedWords<2>::look(states_ + from);
+        if (from == split || (sums[from].is_complete() && states[from].is_complete())) continue;
+        sums[from] = LlPacket<4>::load(sums_ + from * P::kHeadDim);
+        states[from] = LlPacket<2>::load(states_ + from);
         waits = true;
       }
     }
     Piece all;
     all.template add<kSplits>([&](int from) {
       if (from == split) return own;
-      PostedWords<4>{}.put(sums_ + from * P::kHeadDim);
-      const Vec<float, 2> state = states[from].floats();
-      return Piece{{state[0], state[1]}, sums[from].floats()};
+      LlPacket<4>{}.store(sums_ + from * P::kHeadDim);
+      const Vec<float, 2> state = states[from].unpack();
+      return Piece{{state[0], state[1]}, sums[from].unpack()};
     });
     return all;
   }
   /// When all columns of the row have been taken.
-  __device__ __forceinline__ void clear_state(int split) const { PostedWords<2>{}.put(states_ + split); }
+  __device__ __forceinline__ void clear_state(int split) const { LlPacket<2>{}.store(states_ + split); }
 
  private:
   using Workspace = SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>;

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
   if (P::kAppend && args.bias) bias.load(static_cast<const T*>(args.bias) + q_head * kHeadDim, at);
   Ring ring(args, batch, kv_head, split, shared);
   ring.ask_old();
-  if (ring.lets_in_at_once()) pdl_launch_next();
+  if (ring.lets_in_at_once()) pdl_launch_dependents();
   if constexpr (P::kAppend) fresh.rotate(ring.share.length - 1, weights);
   pdl_wait();
   const int length = ring.share.length;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_split_ring(Atten
       add_values<false, kHeadDim>(v, valid, p, out);
 
     if (ring.next(chunk)) drawn = Merge::draw(args, first_row);
-    if (ring.lets_in_behind(chunk)) pdl_launch_next();
+    if (ring.lets_in_behind(chunk)) pdl_launch_dependents();
   }
 
   __syncthreads();  // nobody reads the rings any more

@@ -10,11 +10,10 @@
 #include "kernels/attention_prefill/score_tile.cuh"
 #include "kernels/attention_prefill/sequence.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
-#include "kernels/common/async_copy.cuh"
-#include "kernels/common/exp2.cuh"
-#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -43,13 +42,13 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[mt][i] = held[mt][kk][i];
       } else {
-        load_matrix_x4_at(a[mt], queries.at(kk * 2, mt * 16));
+        ldmatrix_x4(a[mt], queries.at(kk * 2, mt * 16));
       }
     }
 #pragma unroll
     for (int np = 0; np < kTileN / 16; ++np) {
       unsigned b[4];  // keys 0-7: b[0], b[1]; keys 8-15: b[2], b[3]
-      load_matrix_x4_at(b, keys.at(kk * 2, np * 16));
+      ldmatrix_x4(b, keys.at(kk * 2, np * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(s[mt][2 * np], a[mt], b[0], b[1]);
@@ -79,7 +78,7 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
 #pragma unroll
     for (int dp = 0; dp < kHeadDim / 16; ++dp) {
       unsigned b[4];  // elements 0-7 of the 16: b[0], b[1]; elements 8-15: b[2], b[3]
-      load_matrix_x4_transposed_at(b, values.at(dp * 2, kt * 16));
+      ldmatrix_x4_trans(b, values.at(dp * 2, kt * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(o[mt][2 * dp], a[mt], b[0], b[1]);
@@ -166,15 +165,15 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
         return q + row / kPack * args.q_stride + row % kPack * kHeadDim;
       },
       rows);
-  copy_async_commit();
+  cp_async_commit();
   for (int stage = 0; stage < kAhead; ++stage) {
     if (stage < tiles) {
       fetch_keys(stage, stage, false);
       if constexpr (kStages > 1) fetch_values(stage, stage, false);
     }
-    copy_async_commit();
+    cp_async_commit();
   }
-  copy_async_wait<kAhead>();
+  cp_async_wait<kAhead>();
   __syncthreads();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -185,7 +184,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int kk = 0; kk < kHeld; ++kk)
-        load_matrix_x4(held[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+        ldmatrix_x4(held[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
   }
 
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
@@ -205,26 +204,26 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     const int stage = kStages == 1 ? 0 : tile % kStages;
     float s[kRowTiles][kKeyTiles][4];
     if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // K of this tile
-      __syncthreads();       // and nobody reads the last V any more
+      cp_async_wait<0>();  // K of this tile
+      __syncthreads();     // and nobody reads the last V any more
       fetch_values(tile, 0, !is_masked);
-      copy_async_commit();
+      cp_async_commit();
     } else {
-      copy_async_wait<kStages - 2>();  // K and V of this tile
-      __syncthreads();                 // and nobody reads the stage that is filled next
+      cp_async_wait<kStages - 2>();  // K and V of this tile
+      __syncthreads();               // and nobody reads the stage that is filled next
       if (tile + kStages - 1 < tiles) {
         fetch_keys(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
         fetch_values(tile + kStages - 1, (tile + kStages - 1) % kStages, true);
       }
-      copy_async_commit();
+      cp_async_commit();
     }
     multiply_keys<T, kHeadDim, kTileN, kRowTiles, kHoldQ, kHeld>(
         s, held, q_address, k_address + stage * kTileN * Tile::kRowBytes);
     if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // V of this tile
-      __syncthreads();       // and nobody reads K any more
+      cp_async_wait<0>();  // V of this tile
+      __syncthreads();     // and nobody reads K any more
       if (tile + 1 < tiles) fetch_keys(tile + 1, 0, true);
-      copy_async_commit();
+      cp_async_commit();
     }
 
     const int first_key = (end - 1 - tile) * kTileN, my_key = first_key + lane % 4 * 2;

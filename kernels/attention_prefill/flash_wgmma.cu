@@ -11,9 +11,9 @@
 #include "kernels/attention_prefill/key_boxes.cuh"
 #include "kernels/attention_prefill/row_softmax.cuh"
 #include "kernels/attention_prefill/tile_rings.cuh"
+#include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/store_matrix.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/common/wgmma.cuh"
 
@@ -50,21 +50,21 @@ struct FlashWgmma {
       return list.take(work);
     }
     __device__ __forceinline__ void fetch_queries(const Work& work) {
-      BulkBarrier* const full = &rings.barriers.q_full[q_ring.slot];
-      bulk_expect(full, Rings::kParts * kPartM);
+      Mbarrier* const full = &rings.barriers.q_full[q_ring.slot];
+      mbarrier_arrive_expect_tx(full, Rings::kParts * kPartM);
 #pragma unroll
       for (int part = 0; part < Rings::kParts; ++part)
-        tensor_copy(rings.q[q_ring.slot] + part * kPartM, q_map, part * 64, work.head,
+        tma_load_3d(rings.q[q_ring.slot] + part * kPartM, q_map, part * 64, work.head,
                     work.sequence.first + work.first_row, full);
     }
     __device__ __forceinline__ void fetch_keys(int tile, const Boxes& boxes) {
-      bulk_wait(&rings.barriers.k_empty[k_ring.slot], k_ring.parity ^ 1);
+      mbarrier_wait(&rings.barriers.k_empty[k_ring.slot], k_ring.parity ^ 1);
       boxes.template fetch<Rings::kParts>(k_map, rings.k[k_ring.slot], tile,
                                           &rings.barriers.k_full[k_ring.slot]);
       k_ring.advance();
     }
     __device__ __forceinline__ void fetch_values(int tile, const Boxes& boxes) {
-      bulk_wait(&rings.barriers.v_empty[v_ring.slot], v_ring.parity ^ 1);
+      mbarrier_wait(&rings.barriers.v_empty[v_ring.slot], v_ring.parity ^ 1);
       boxes.template fetch<Rings::kPartsV>(v_map, rings.v[v_ring.slot], tile,
                                            &rings.barriers.v_full[v_ring.slot]);
       v_ring.advance();
@@ -72,13 +72,13 @@ struct FlashWgmma {
     __device__ __forceinline__ void run() {
       const Work* last = nullptr;  // whose first tile of values is yet to be fetched
       for (const Work* work = &take();; work = &take()) {
-        bulk_wait(&rings.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
+        mbarrier_wait(&rings.barriers.q_empty[q_ring.slot], q_ring.parity ^ 1);
         const bool ends = work->head == Work::kNone, walks = !ends && work->tiles > 0;
         if (walks) {
           fetch_queries(*work);
           fetch_keys(work->last_tile(), boxes_of(*work));
         } else {
-          barrier_arrive(&rings.barriers.q_full[q_ring.slot]);
+          mbarrier_arrive(&rings.barriers.q_full[q_ring.slot]);
         }
         q_ring.advance();
         if (!ends && work->tiles < 2) list.ask();
@@ -127,15 +127,15 @@ struct FlashWgmma {
     /// Of this warp's 16, of the item's.
     __device__ __forceinline__ int first_row() const { return nth * 64 + threadIdx.x % 128 / 32 * 16; }
 
-    __device__ __forceinline__ void release(BulkBarrier* barrier) const {
+    __device__ __forceinline__ void release(Mbarrier* barrier) const {
       __syncwarp();
-      if (lane == 0) barrier_arrive(barrier);
+      if (lane == 0) mbarrier_arrive(barrier);
     }
     __device__ __forceinline__ void wait_for_keys() const {
-      bulk_wait(&rings.barriers.k_full[k_ring.slot], k_ring.parity);
+      mbarrier_wait(&rings.barriers.k_full[k_ring.slot], k_ring.parity);
     }
     __device__ __forceinline__ void wait_for_values() const {
-      bulk_wait(&rings.barriers.v_full[v_ring.slot], v_ring.parity);
+      mbarrier_wait(&rings.barriers.v_full[v_ring.slot], v_ring.parity);
     }
     __device__ __forceinline__ void release_keys() {
       release(&rings.barriers.k_empty[k_ring.slot]);
@@ -148,26 +148,27 @@ struct FlashWgmma {
 
     /// Scores = q . k^T, not waited for.
     __device__ __forceinline__ void issue_scores() {
-      const unsigned long long a = wgmma_swizzled(q + q_ring.slot * (Rings::kPartsQ * kPartM)),
-                               b = wgmma_swizzled(k + k_ring.slot * (Rings::kParts * kPartN));
-      wgmma_hold(softmax.s);
-      wgmma_begin();
+      const unsigned long long a = wgmma_descriptor_swizzle_128b(q + q_ring.slot * (Rings::kPartsQ * kPartM)),
+                               b = wgmma_descriptor_swizzle_128b(k + k_ring.slot * (Rings::kParts * kPartN));
+      warpgroup_fence_operand(softmax.s);
+      warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kHeadDim / 16; ++kk)
-        wgmma<T, kTileN>(softmax.s, wgmma_advance(a, kk / 4 * kPartM + kk % 4 * 32),
-                         wgmma_advance(b, kk / 4 * kPartN + kk % 4 * 32), kk > 0);
-      wgmma_commit();
+        wgmma<T, kTileN>(softmax.s, wgmma_descriptor_advance(a, kk / 4 * kPartM + kk % 4 * 32),
+                         wgmma_descriptor_advance(b, kk / 4 * kPartN + kk % 4 * 32), kk > 0);
+      warpgroup_commit_batch();
     }
     /// o += p . v, not waited for.
     __device__ __forceinline__ void issue_output() {
-      const unsigned long long b = wgmma_swizzled(v + v_ring.slot * (Rings::kPartsV * kPartN), kPartN);
-      wgmma_hold(o);
-      wgmma_hold(p);
-      wgmma_begin();
+      const unsigned long long b =
+          wgmma_descriptor_swizzle_128b(v + v_ring.slot * (Rings::kPartsV * kPartN), kPartN);
+      warpgroup_fence_operand(o);
+      warpgroup_fence_operand(p);
+      warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kTileN / 16; ++kk)
-        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
-      wgmma_commit();
+        wgmma<T, kHeadDimV>(o, p[kk], wgmma_descriptor_advance(b, kk * 2048), true);
+      warpgroup_commit_batch();
     }
     /// The scores of a tile and the output of the one before it: the scores are waited for.
     __device__ __forceinline__ void issue_both() {
@@ -176,13 +177,13 @@ struct FlashWgmma {
       wait_for_values();
       issue_output();
       if constexpr (kTurns) named_barrier_arrive(next_turn, 256);
-      wgmma_wait<1>();
+      warpgroup_wait<1>();
       release_keys();
     }
     __device__ __forceinline__ void wait_for_output() {
-      wgmma_wait<0>();
-      wgmma_hold(o);
-      wgmma_hold(p);
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(o);
+      warpgroup_fence_operand(p);
       release_values();
     }
 
@@ -199,13 +200,13 @@ struct FlashWgmma {
         *reinterpret_cast<uint4*>(rings.v[v_ring.slot] + part * kPartN + valid * 128 + piece * 16) =
             make_uint4(0, 0, 0, 0);
       }
-      wgmma_publish();
+      fence_proxy_async();
       warpgroup_barrier();
     }
 
     /// The next item, its queries there.
     __device__ __forceinline__ const Work& take() {
-      bulk_wait(&rings.barriers.q_full[q_ring.slot], q_ring.parity);
+      mbarrier_wait(&rings.barriers.q_full[q_ring.slot], q_ring.parity);
       const Work& work = rings.works[work_ring.slot];
       work_ring.advance();
       return work;
@@ -226,7 +227,7 @@ struct FlashWgmma {
       issue_both();
       softmax.template soften<kMask>();
       if (more)
-        wait_for_keys();  // here, since no branch: the compiler would move the softmax past wgmma_wait()
+        wait_for_keys();  // here, since no branch: the compiler would move the softmax past warpgroup_wait()
       wait_for_output();
       softmax.pack(p);  // before: the compiler's order of the whole step is better
       softmax.rescale(o);
@@ -236,7 +237,7 @@ struct FlashWgmma {
       softmax.begin(work);
       wait_for_keys();
       issue_scores();
-      wgmma_wait<0>();
+      warpgroup_wait<0>();
       release_keys();
       softmax.template soften<true>();
       start_output(work);
@@ -302,12 +303,12 @@ struct FlashWgmma {
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           x[j] = pack2<T>(o[i * 8 + j * 2] * inverse[j % 2], o[i * 8 + j * 2 + 1] * inverse[j % 2]);
-        store_matrix_x4_at(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
+        stmatrix_x4(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
       }
       __syncwarp();
       put_rows(work,
                [&](int row, int piece) { return *reinterpret_cast<const uint4*>(rows + at(row, piece)); });
-      wgmma_publish();
+      fence_proxy_async();
       release(&rings.barriers.q_empty[slot]);
     }
     /// Of an item that sees no keys.
@@ -350,17 +351,17 @@ struct FlashWgmma {
     const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
       rings.init_barriers();
-      tensor_map_prefetch(q_map);
-      tensor_map_prefetch(k_map);
-      tensor_map_prefetch(v_map);
+      tma_prefetch_descriptor(q_map);
+      tma_prefetch_descriptor(k_map);
+      tma_prefetch_descriptor(v_map);
     }
     __syncthreads();
     pdl_wait();
     if (group == 0) {
-      if constexpr (kConsumers > 1) give_registers_back<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
+      if constexpr (kConsumers > 1) warpgroup_reg_dealloc<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
       if (threadIdx.x == 0) Producer(args, q_map, k_map, v_map, rings).run();
     } else {
-      if constexpr (kConsumers > 1) take_registers<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
+      if constexpr (kConsumers > 1) warpgroup_reg_alloc<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
       Consumer(args, rings, group - 1).run();
     }
   }

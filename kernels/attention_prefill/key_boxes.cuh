@@ -1,7 +1,7 @@
 #pragma once
 // Where tensor copies find the K and V rows of a head: KeyRows of sequence.cuh, as boxes.
 #include "kernels/attention_prefill/sequence.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -28,23 +28,23 @@ struct KeyBoxes {
   /// sequence does not have are not read. One thread.
   template <int kParts>
   __device__ __forceinline__ void fetch(const TensorMap& map, unsigned char* to, int nth,
-                                        BulkBarrier* full) const {
+                                        Mbarrier* full) const {
     if constexpr (S::kPageSize > 0) {
       const int boxes = min(kTileN / kRows, ceil_div(kv_len - nth * kTileN, kRows));
-      bulk_expect(full, boxes * kParts * kRows * 128);
+      mbarrier_arrive_expect_tx(full, boxes * kParts * kRows * 128);
       for (int box = 0; box < boxes; ++box) {
         const int key = nth * kTileN + box * kRows, page = pages[key / S::kPageSize];
 #pragma unroll
         for (int part = 0; part < kParts; ++part)
-          tensor_copy(to + part * kPart + box * kRows * 128, map, part * 64, key % S::kPageSize,
+          tma_load_3d(to + part * kPart + box * kRows * 128, map, part * 64, key % S::kPageSize,
                       page * S::kKvHeads + head, full);
       }
     } else {
       const int row = first + nth * kTileN;
-      bulk_expect(full, kParts * kPart);
+      mbarrier_arrive_expect_tx(full, kParts * kPart);
 #pragma unroll
       for (int part = 0; part < kParts; ++part)
-        tensor_copy(to + part * kPart, map, part * 64, S::kPacked ? head : row, S::kPacked ? row : head,
+        tma_load_3d(to + part * kPart, map, part * 64, S::kPacked ? head : row, S::kPacked ? row : head,
                     full);
     }
   }

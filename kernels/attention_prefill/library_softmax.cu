@@ -3,7 +3,7 @@
 // place; keys that the query does not see get 0. kCausal as the dim: 1 bottom right, 2 top left.
 #include "kernels/attention_prefill/args.h"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/softmax_row.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

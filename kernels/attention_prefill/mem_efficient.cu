@@ -8,11 +8,10 @@
 #include "kernels/attention_prefill/score_tile.cuh"
 #include "kernels/attention_prefill/sequence.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
-#include "kernels/common/async_copy.cuh"
-#include "kernels/common/exp2.cuh"
-#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -30,11 +29,11 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
     for (int kk = 0; kk < kDepth / 16; ++kk) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_a.at(kk * 2, mt * 16));
+      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_a.at(kk * 2, mt * 16));
 #pragma unroll
       for (int np = 0; np < kNt / 2; ++np) {
         unsigned y[4];  // rows 0-7: y[0], y[1]; rows 8-15: y[2], y[3]
-        load_matrix_x4_at(y, from_b.at(kk * 2, np * 16));
+        ldmatrix_x4(y, from_b.at(kk * 2, np * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * np], x[mt], y[0], y[1]);
@@ -80,12 +79,12 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
     for (int kt = 0; kt < kKeys / 16; ++kt) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_p.at(kt * 2, mt * 16));
+      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_p.at(kt * 2, mt * 16));
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         if (!kAll && first + pair >= kDim / 16) break;
         unsigned y[4];  // columns 0-7: y[0], y[1]; columns 8-15: y[2], y[3]
-        load_matrix_x4_transposed_at(y, from_v.at((first + pair) * 2, kt * 16));
+        ldmatrix_x4_trans(y, from_v.at((first + pair) * 2, kt * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * pair], x[mt], y[0], y[1]);
@@ -172,7 +171,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   Tile::template fetch<kQueries, kThreads>(
       q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
   if (begin < visible_most) Tile::template fetch_keys<kKeys, kThreads>(k_tile, keys, begin, sequence.kv_len);
-  copy_async_commit();
+  cp_async_commit();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
@@ -196,10 +195,10 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
   };
 
   for (int first_key = begin; first_key < visible_most; first_key += kKeys) {
-    copy_async_wait<0>();  // K of this tile
-    __syncthreads();       // and nobody reads the last V any more
+    cp_async_wait<0>();  // K of this tile
+    __syncthreads();     // and nobody reads the last V any more
     ValueTile::template fetch_keys<kKeys, kThreads>(v_tile, values, first_key, sequence.kv_len);
-    copy_async_commit();
+    cp_async_commit();
     float s[kMt][kNt][4] = {};
     multiply_rows<T, kHeadDim, kMt, kNt>(s, q_tile + warp_row * kHeadDim, k_tile + warp_key * kHeadDim);
 
@@ -221,7 +220,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
     __syncthreads();  // the maxima are there, and nobody reads K any more
     if (first_key + kKeys < visible_most)
       Tile::template fetch_keys<kKeys, kThreads>(k_tile, keys, first_key + kKeys, sequence.kv_len);
-    copy_async_commit();
+    cp_async_commit();
 
     float shrink[kMt][2];
 #pragma unroll
@@ -256,8 +255,8 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kBlocks)
           store_vec<2>(to, from_float<T>(Vec<float, 2>{{s[mt][nt][2 * r], s[mt][nt][2 * r + 1]}}));
         }
       }
-    copy_async_wait<1>();  // V of this tile
-    __syncthreads();       // and the weights are there
+    cp_async_wait<1>();  // V of this tile
+    __syncthreads();     // and the weights are there
 
     T* const my_weights = weights + warp_row * kKeys;
     if constexpr (kInMemory) {

@@ -5,7 +5,7 @@
 // and dropout are flash_mma's; an additive bias is on its way under the products.
 #include "kernels/attention_prefill/score_tile.cuh"
 #include "kernels/attention_prefill/work_list.cuh"
-#include "kernels/common/exp2.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/common/wgmma.cuh"
 
@@ -110,7 +110,7 @@ struct RowSoftmax {
   /// Scores become probabilities; maxima and sums go on.
   template <bool kMask>
   __device__ __forceinline__ void soften() {
-    wgmma_hold(s);
+    warpgroup_fence_operand(s);
     find_maxima<kMask>();
     float sum[2][2] = {};
 #pragma unroll
@@ -122,7 +122,7 @@ struct RowSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) sums.sum[r] += sum[r][0] + sum[r][1];
     if constexpr (S::kDropout) drop_weights(fragments(), dropout, query, key);
-    wgmma_hold(s);
+    warpgroup_fence_operand(s);
   }
   /// The probabilities as what the product with V reads from registers.
   __device__ __forceinline__ void pack(unsigned (&p)[kTileN / 16][4]) const {

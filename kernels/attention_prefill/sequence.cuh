@@ -2,9 +2,9 @@
 // What the kernels of attention_prefill share: what is fixed for a problem, which keys a query sees and where
 // they are, what is added to scores, what dropout drops. What does not apply costs nothing.
 #include "kernels/attention_prefill/args.h"
-#include "kernels/common/exp2.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/philox.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 #pragma once
 // A tile in shared memory: rows of kDim elements in chunks of 16 bytes. Chunks are permuted within a row so
 // that eight rows at the same chunk fall on eight different banks of 16 bytes, as ldmatrix reads them.
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -50,7 +50,7 @@ struct SwizzledTile {
       const int piece = threadIdx.x + i * kThreads;
       if (kPieces % kThreads != 0 && piece >= kPieces) break;
       const int row = piece / kChunks, chunk = piece % kChunks;
-      copy_async16(at(tile, row, chunk), row_at(row) + chunk * kPerChunk, row < valid);
+      cp_async_16(at(tile, row, chunk), row_at(row) + chunk * kPerChunk, row < valid);
     }
   }
   /// Copies the rows of keys `first` to first + kRows - 1; `first` is a multiple of kRows below kv_len.
@@ -67,7 +67,7 @@ struct SwizzledTile {
       T* const to = at(tile, row, chunk);  // rows kStep apart are permuted alike
 #pragma unroll
       for (int i = 0; i < kRows; i += kStep)
-        copy_async16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
+        cp_async_16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
     } else {
       const T* const from = rows.at(first);
       fetch<kRows, kThreads>(

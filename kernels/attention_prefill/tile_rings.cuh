@@ -2,7 +2,7 @@
 // Idea: what one thread fetches waits in rings of shared memory for the warpgroups that compute. A slot has a
 // barrier for being full, which the copy itself arrives at, and one for being empty, at which each warp does.
 #include "kernels/attention_prefill/work_list.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -30,20 +30,21 @@ struct TileRings {
 
   unsigned char q[kQueries][kPartsQ * kPartM], k[kStages][kParts * kPartN], v[kStages][kPartsV * kPartN];
   struct Barriers {
-    BulkBarrier q_full[kQueries], q_empty[kQueries];
-    BulkBarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    Mbarrier q_full[kQueries], q_empty[kQueries];
+    Mbarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   } barriers;
   Work works[kQueries + 1];  // of the queries in shared memory, and of those to come
 
   /// One thread, before any other uses them.
   __device__ __forceinline__ void init_barriers() {
     for (int i = 0; i < kQueries; ++i)
-      barrier_init(&barriers.q_full[i], 1), barrier_init(&barriers.q_empty[i], 4 * kConsumers);
+      mbarrier_init(&barriers.q_full[i], 1), mbarrier_init(&barriers.q_empty[i], 4 * kConsumers);
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(&barriers.k_full[i], 1), barrier_init(&barriers.v_full[i], 1);
-      barrier_init(&barriers.k_empty[i], 4 * kConsumers), barrier_init(&barriers.v_empty[i], 4 * kConsumers);
+      mbarrier_init(&barriers.k_full[i], 1), mbarrier_init(&barriers.v_full[i], 1);
+      mbarrier_init(&barriers.k_empty[i], 4 * kConsumers),
+          mbarrier_init(&barriers.v_empty[i], 4 * kConsumers);
     }
-    bulk_barriers_ready();
+    mbarrier_init_fence();
   }
 };
 

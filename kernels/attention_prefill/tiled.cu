@@ -3,9 +3,9 @@
 // one after the other). Threads form a grid of kBlock / 16 x 16; each owns a micro-tile of scores and of the
 // output in registers. The 16 threads of a row reduce it by shuffles; probabilities go through shared memory.
 #include "kernels/attention_prefill/sequence.cuh"
-#include "kernels/common/exp2.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {

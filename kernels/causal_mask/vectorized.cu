@@ -1,17 +1,17 @@
 // Idea: the mask as one run of wide pieces, several per thread: it is only written, so stores are all there
 // is.
 #include "kernels/causal_mask/visible.cuh"
-#include "kernels/common/fitting.h"
+#include "kernels/common/cache_hint.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/vec_width.h"
 
 namespace warptune {
 
 template <class T, int kMaxQ, int kMaxK, int kBlock, int kUnroll, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kBlock) causal_mask_vectorized(CausalMaskArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kMaxK);
+  constexpr int kVec = vec_width(kVecWanted, kMaxK);
   constexpr int kPieces = kMaxK / kVec;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
   const long long first_row = first / kPieces;
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock) causal_mask_vectorized(CausalMaskArgs 
       Vec<float, kVec> x;
 #pragma unroll
       for (int i = 0; i < kVec; ++i) x[i] = k + i < visible ? 1.0f : 0.0f;
-      store_vec_by<kStore>(static_cast<T*>(args.mask) + row * kMaxK + k, from_float<T>(x));
+      store_vec_hint<kStore>(static_cast<T*>(args.mask) + row * kMaxK + k, from_float<T>(x));
     }
   }
 }

@@ -3,15 +3,15 @@
 // kUnroll pieces of each row in flight: as soon as a piece is used, its register takes the load of the piece
 // kUnroll steps further on. The loads of the first pieces are a function of their own, so that they can be
 // issued before the activations exist.
-#include "kernels/common/dot.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 
 /// Pieces [kFirst, kFirst + kCount) of kVec elements of a row of kIn elements.
 template <class T, int kIn, int kTokens, int kRows, int kUnroll, int kLanes>
 struct GemvRows {
-  static constexpr int kVec = row_vec<T>(kIn);
+  static constexpr int kVec = vec_width<T>(kIn);
   static constexpr int kPieces = kIn / kVec;
 
   const T* row[kRows];
@@ -34,7 +34,7 @@ struct GemvRows {
   __device__ __forceinline__ void load(int u, int piece) {
     if (piece < end) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) w[u][r] = load_vec_once<kVec>(row[r] + piece * kVec);
+      for (int r = 0; r < kRows; ++r) w[u][r] = load_vec_nc<kVec>(row[r] + piece * kVec);
     }
   }
 
@@ -47,10 +47,13 @@ struct GemvRows {
     if (piece < end) {
       Vec<float, kVec> f[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) f[r] = unpack(w[u][r]);
+      for (int r = 0; r < kRows; ++r) {
+        const Vec<T, kVec> v = w[u][r];  // the copy keeps w in registers
+        f[r] = to_float(v);
+      }
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) {
-        const auto g = unpack(load_vec<kVec>(x + t * kIn + piece * kVec));
+        const auto g = to_float(load_vec<kVec>(x + t * kIn + piece * kVec));
 #pragma unroll
         for (int r = 0; r < kRows; ++r)
 #pragma unroll

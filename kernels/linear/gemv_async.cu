@@ -2,10 +2,10 @@
 // 16-byte cp.async, across the ends of rows. The ring, not the registers, holds the bytes in flight, and it
 // is full before the kernel waits for its predecessor. A thread reads back only what it copied itself, so
 // that no barrier is needed. Rows are whole multiples of 16 bytes.
-#include "kernels/common/async_copy.cuh"
-#include "kernels/common/dot.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
 
 namespace warptune {
@@ -32,19 +32,19 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int piece = (fill_step * kUnroll + u) * 32 + lane;
-        if (piece < kPieces) copy_async16(own + (fill_stage * kUnroll + u) * 32, from + piece * kVec);
+        if (piece < kPieces) cp_async_16(own + (fill_stage * kUnroll + u) * 32, from + piece * kVec);
       }
       if (++fill_step == kSteps) {
         fill_step = 0;
         fill_row += stride;
       }
     }
-    copy_async_commit();
+    cp_async_commit();
     fill_stage = fill_stage + 1 == kStages ? 0 : fill_stage + 1;
   };
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) fill();
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   int stage = 0;
@@ -54,15 +54,15 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args
     for (int t = 0; t < kTokens; ++t) sum[t] = 0;
     for (int step = 0; step < kSteps; ++step) {
       fill();
-      copy_async_wait<kStages - 1>();
+      cp_async_wait<kStages - 1>();
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int piece = (step * kUnroll + u) * 32 + lane;
         if (piece < kPieces) {
-          const auto f = unpack(*reinterpret_cast<const Vec<T, kVec>*>(own + (stage * kUnroll + u) * 32));
+          const auto f = to_float(*reinterpret_cast<const Vec<T, kVec>*>(own + (stage * kUnroll + u) * 32));
 #pragma unroll
           for (int t = 0; t < kTokens; ++t) {
-            const auto g = unpack(load_vec<kVec>(x + t * kIn + piece * kVec));
+            const auto g = to_float(load_vec<kVec>(x + t * kIn + piece * kVec));
 #pragma unroll
             for (int i = 0; i < kVec; ++i) sum[t] = fmaf(f[i], g[i], sum[t]);
           }
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args
       }
     }
   }
-  copy_async_wait<0>();
+  cp_async_wait<0>();
 }
 
 }  // namespace warptune

@@ -3,9 +3,9 @@
 // registers could hold. The first stages are asked for before pdl_wait(): the stream goes on while the
 // kernels before this one, which only touch activations, still run. Warps share nothing but x; no barrier
 // after the start.
-#include "kernels/common/bulk_copy.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/tma.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
 
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_ring(LinearArgs args)
   extern __shared__ __align__(128) unsigned char shared[];
   T* ring = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * (kStages * kRows * kChunk);
   T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kChunk;  // [kTokens, kIn]
-  BulkBarrier* full = reinterpret_cast<BulkBarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
+  Mbarrier* full = reinterpret_cast<Mbarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
 
   const int lane = threadIdx.x % 32;
   const int groups = kOut / kRows, warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
@@ -31,12 +31,13 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_ring(LinearArgs args)
   int ask_group = 0, ask_chunk = 0, ask_slot = 0;  // lane 0: the next piece to ask for
   const auto ask = [&] {
     const int elements = ask_chunk == kChunks - 1 ? kLast : kChunk;
-    bulk_expect(full + ask_slot, kRows * elements * static_cast<int>(sizeof(T)));
+    mbarrier_arrive_expect_tx(full + ask_slot, kRows * elements * static_cast<int>(sizeof(T)));
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      bulk_copy_once(ring + (ask_slot * kRows + r) * kChunk,
-                     weight + (static_cast<long long>(ask_group) * kRows + r) * kIn + ask_chunk * kChunk,
-                     elements * static_cast<int>(sizeof(T)), full + ask_slot);
+      bulk_copy_evict_first(
+          ring + (ask_slot * kRows + r) * kChunk,
+          weight + (static_cast<long long>(ask_group) * kRows + r) * kIn + ask_chunk * kChunk,
+          elements * static_cast<int>(sizeof(T)), full + ask_slot);
     if (++ask_chunk == kChunks) {
       ask_chunk = 0;
       ++ask_group;
@@ -44,11 +45,11 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_ring(LinearArgs args)
     if (++ask_slot == kStages) ask_slot = 0;
   };
   if (lane == 0) {
-    for (int s = 0; s < kStages; ++s) bulk_barrier_init(full + s);
-    bulk_barriers_ready();
+    for (int s = 0; s < kStages; ++s) mbarrier_init(full + s);
+    mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) ask();
   }
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const T* from = static_cast<const T*>(args.x);
   for (int i = threadIdx.x; i < kTokens * kIn / kVec; i += kWarps * 32)
@@ -60,7 +61,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_ring(LinearArgs args)
   for (int group = first; group < last; ++group) {
     float sum[kTokens][kRows] = {};
     for (int chunk = 0; chunk < kChunks; ++chunk, ++step) {
-      bulk_wait(full + slot, parity);
+      mbarrier_wait(full + slot, parity);
       const T* piece = ring + slot * kRows * kChunk;
 #pragma unroll
       for (int i = 0; i < kChunk / (32 * kVec); ++i) {

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_split_k(LinearArgs ar
   Rows rows(static_cast<const T*>(args.weight), row0, kOut, lane, first,
             min_of(first + kPerSplit, Rows::kPieces));
   rows.load_first();
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   rows.run(static_cast<const T*>(args.x));
 

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_vectorized(LinearArgs
   const int row0 = (static_cast<int>(blockIdx.x) * kGroups + group) * kRows;
   Rows rows(static_cast<const T*>(args.weight), row0, kOut, threadIdx.x % kLanes, 0, Rows::kPieces);
   rows.load_first();
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   rows.run(static_cast<const T*>(args.x));
 

@@ -19,7 +19,7 @@ __device__ __forceinline__ void copy_rows(T* to, const T* from, int row0, int ro
       const int row = piece / kPerRow, k = piece % kPerRow * 8;
       const bool valid = row0 + row < rows && k0 + k < kIn;
       const T* source = valid ? from + static_cast<long long>(row0 + row) * kIn + k0 + k : from;
-      copy_async16(to + row * (kTileK + 8) + k, source, valid);
+      cp_async_16(to + row * (kTileK + 8) + k, source, valid);
     }
   }
 }
@@ -52,23 +52,23 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s)
     if (s < kSteps) copy_weight(s);
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (s < kSteps) copy_x(s);
-    copy_async_commit();
+    cp_async_commit();
   }
 
   float sum[kWarpM / 16][kWarpN / 8][4] = {};
   for (int step = 0; step < kSteps; ++step) {
-    copy_async_wait<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncthreads();
     if (const int next = step + kStages - 1; next < kSteps) {
       copy_x(next);
       copy_weight(next);
     }
-    copy_async_commit();
+    cp_async_commit();
     const T* xs = tiles + step % kStages * kStage;
     const T* ws = xs + kTileM * kPitch;
 #pragma unroll
@@ -76,11 +76,11 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
       unsigned a[kWarpM / 16][4];
 #pragma unroll
       for (int m = 0; m < kWarpM / 16; ++m)
-        load_matrix_x4(a[m], xs + (warp_m + m * 16 + lane % 16) * kPitch + k + lane / 16 * 8);
+        ldmatrix_x4(a[m], xs + (warp_m + m * 16 + lane % 16) * kPitch + k + lane / 16 * 8);
 #pragma unroll
       for (int n = 0; n < kWarpN / 16; ++n) {
         unsigned b[4];  // b0, b1 of outputs 0..7, then of 8..15
-        load_matrix_x4(b, ws + (warp_n + n * 16 + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
+        ldmatrix_x4(b, ws + (warp_n + n * 16 + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
 #pragma unroll
         for (int m = 0; m < kWarpM / 16; ++m) {
           mma_m16n8k16<T>(sum[m][2 * n], a[m], b[0], b[1]);

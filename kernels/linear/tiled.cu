@@ -1,7 +1,7 @@
 // Idea: many tokens: tiles of x and weight go through shared memory, widened to fp32 and transposed, and each
 // thread keeps a small tile of sums in registers, so that each element loaded is used kTileM or kTileN times.
-#include "kernels/common/dot.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
 
 namespace warptune {
@@ -10,7 +10,7 @@ namespace warptune {
 /// to[k][row]; zeros beyond its edges.
 template <class T, int kIn, int kTile, int kTileK, int kThreads>
 __device__ __forceinline__ void load_tile(const T* from, int row0, int rows, int k0, float (*to)[kTile + 4]) {
-  constexpr int kVec = row_vec<T>(kIn), kPerRow = kTileK / kVec, kPieces = kTile * kPerRow;
+  constexpr int kVec = vec_width<T>(kIn), kPerRow = kTileK / kVec, kPieces = kTile * kPerRow;
 #pragma unroll
   for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
     const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
@@ -20,7 +20,7 @@ __device__ __forceinline__ void load_tile(const T* from, int row0, int rows, int
 #pragma unroll
       for (int j = 0; j < kVec; ++j) f[j] = 0;
       if (row0 + row < rows && k0 + k < kIn)
-        f = unpack(load_vec<kVec>(from + static_cast<long long>(row0 + row) * kIn + k0 + k));
+        f = to_float(load_vec<kVec>(from + static_cast<long long>(row0 + row) * kIn + k0 + k));
 #pragma unroll
       for (int j = 0; j < kVec; ++j) to[k + j][row] = f[j];
     }

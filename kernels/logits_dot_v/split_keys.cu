@@ -3,7 +3,7 @@
 // lanes, kHeads query heads of a group sharing each row. The block that arrives last sums the splits.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/value_sums.cuh"
+#include "kernels/common/pv_accumulator.cuh"
 #include "kernels/logits_dot_v/args.h"
 
 namespace warptune {
@@ -11,11 +11,11 @@ namespace warptune {
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kBlock, int kSplits, int kSplitKeys,
           int kLanes, int kUnroll, int kHeads>
 __global__ void __launch_bounds__(kBlock) logits_dot_v_split_keys(LogitsDotVArgs args) {
-  using Sums = ValueSums<T, kHeadDim, kBlock, kLanes, kHeads>;
+  using Sums = PvAccumulator<T, kHeadDim, kBlock, kLanes, kHeads>;
   constexpr int kGroup = kQHeads / kKvHeads, kRow = kHeads * kHeadDim;
   static_assert(kGroup % kHeads == 0);
   __shared__ float rows[Sums::kWarps * kRow];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int split = blockIdx.x, first_head = blockIdx.y * kHeads, b = blockIdx.z, length = args.lengths[b];
   const int active = max_of(1, ceil_div(length, kSplitKeys));  // without keys, split 0 writes zeros
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_split_keys(LogitsDotVArgs
       for (int j = 0; j < Sums::kPerLane; ++j)
         if (sums.has(j))
           piece[u][j] =
-              load_vec_once<Sums::kX>(v + static_cast<long long>(at) * kHeadDim + sums.chunk(j) * Sums::kX);
+              load_vec_nc<Sums::kX>(v + static_cast<long long>(at) * kHeadDim + sums.vector(j) * Sums::kX);
 #pragma unroll
       for (int h = 0; h < kHeads; ++h)
         weight[u][h] = key < end ? to_float(logits[static_cast<long long>(h) * args.capacity + key]) : 0.0f;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_split_keys(LogitsDotVArgs
 
   T* out = static_cast<T*>(args.out) + row * kHeadDim;
   if (kSplits == 1 || active == 1) {
-    sums.merge(rows, [&](int i, float value) { out[i] = from_float<T>(value); });
+    sums.reduce(rows, [&](int i, float value) { out[i] = from_float<T>(value); });
     return;
   }
   // Partial rows [batch * q_heads / kHeads][kSplits][kRow] fp32, then an arrival counter for each of the
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_split_keys(LogitsDotVArgs
   float* partial = static_cast<float*>(args.workspace) + piece * kSplits * kRow;
   unsigned* arrivals =
       reinterpret_cast<unsigned*>(static_cast<float*>(args.workspace) + pieces * kSplits * kRow) + piece;
-  sums.merge(rows, [&](int i, float value) { partial[split * kRow + i] = value; });
-  if (!last_to_arrive<kBlock>(arrivals, active)) return;
+  sums.reduce(rows, [&](int i, float value) { partial[split * kRow + i] = value; });
+  if (!is_last_block<kBlock>(arrivals, active)) return;
   for (int i = threadIdx.x; i < kRow; i += kBlock) {
     float value = 0.0f;
     for (int s = 0; s < active; ++s) value += __ldcg(partial + s * kRow + i);

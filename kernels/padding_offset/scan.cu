@@ -11,7 +11,7 @@ __global__ void __launch_bounds__(kBlock) padding_offset_scan(PaddingOffsetArgs 
   constexpr int kWarps = kBlock / 32;
   __shared__ int starts[kBlock + 1];  // where the sequences of this round start; the last: where they end
   __shared__ int totals[kWarps];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int carry = 0;  // tokens before this round, the same in all threads

@@ -1,7 +1,7 @@
 #pragma once
 // What the kernels of rms_norm and add_rms_norm share: sums of squares and the scaling of rows.
-#include "kernels/common/reduce_rows.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/cache_hint.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 
@@ -20,7 +20,7 @@ __device__ __forceinline__ void store_scaled(T* y, const Vec<T, N>& x, float sca
   const auto g = to_float(weight);
 #pragma unroll
   for (int i = 0; i < N; ++i) f[i] *= scale * g[i];
-  store_vec_by<kStore>(y, from_float<T>(f));
+  store_vec_hint<kStore>(y, from_float<T>(f));
 }
 
 /// The thread's pieces (threadIdx.x + j * kBlock) of the weights. They do not depend on the kernel before.

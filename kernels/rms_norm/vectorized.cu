@@ -1,8 +1,8 @@
 // Idea: kRows tokens per block; each row is read once with wide loads and kept in registers between the sum
 // of squares and the scaling, so that traffic is the floor: x once, y once. All rows are in flight together
 // and share one barrier and the weights. Rows whose length is no multiple of kVec take narrower accesses.
-#include "kernels/common/fitting.h"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/rms_norm/args.h"
 #include "kernels/rms_norm/normalize.cuh"
 
@@ -10,7 +10,7 @@ namespace warptune {
 
 template <class T, int kHidden, int kBlock, int kRows, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kVec = vec_width(kVecWanted, kHidden);
   constexpr int kPieces = kHidden / kVec;
   constexpr int kPerThread = ceil_div(kPieces, kBlock);
   const long long first = static_cast<long long>(blockIdx.x) * kRows;
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
 
   Vec<T, kVec> w[kPerThread];
   load_weights<kHidden, kBlock>(w, weight);
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   Vec<T, kVec> in[kRows][kPerThread];
@@ -30,8 +30,7 @@ __global__ void __launch_bounds__(kBlock) rms_norm_vectorized(RmsNormArgs args) 
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows)
-        in[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
+      if (piece < kPieces && r < rows) in[r][j] = load_vec_hint<kVec, kStore>(x + r * kHidden + piece * kVec);
     }
   float squares[kRows] = {};
 #pragma unroll

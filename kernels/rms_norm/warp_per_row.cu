@@ -1,7 +1,7 @@
 // Idea: one warp per token, several tokens per block: no barrier, only shuffles. A row of up to 256 bytes per
 // lane stays in registers; a longer one is read again (from L1 or L2) for the scaling.
-#include "kernels/common/fitting.h"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/rms_norm/args.h"
 #include "kernels/rms_norm/normalize.cuh"
 
@@ -9,11 +9,11 @@ namespace warptune {
 
 template <class T, int kHidden, int kRows, int kVecWanted, int kStore>
 __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
+  constexpr int kVec = vec_width(kVecWanted, kHidden);
   constexpr int kPieces = kHidden / kVec;
   constexpr int kPerLane = ceil_div(kPieces, 32);
   constexpr bool kKept = kPerLane * kVec * static_cast<int>(sizeof(T)) <= 256;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int lane = threadIdx.x % 32;
   const long long token = static_cast<long long>(blockIdx.x) * kRows + threadIdx.x / 32;
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kRows * 32) rms_norm_warp_per_row(RmsNormArgs 
     Vec<T, kVec> in[kPerLane];
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j)
-      if (lane + 32 * j < kPieces) in[j] = load_vec_stream<kVec>(x + (lane + 32 * j) * kVec);
+      if (lane + 32 * j < kPieces) in[j] = load_vec_hint<kVec>(x + (lane + 32 * j) * kVec);
 #pragma unroll
     for (int j = 0; j < kPerLane; ++j)
       if (lane + 32 * j < kPieces) add_squares(squares, in[j]);

@@ -1,6 +1,6 @@
 #pragma once
 // Where the rows of k and v go, and what they are stored as.
-#include "kernels/common/codes.cuh"
+#include "kernels/common/quantize.cuh"
 #include "kernels/rope_append/args.h"
 
 namespace warptune {

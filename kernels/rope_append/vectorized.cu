@@ -5,18 +5,11 @@
 // and stores that leave the caches first. The threads of a row that is quantised find its largest element by
 // shuffles.
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/store_once.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/rope_append/cache.cuh"
 #include "kernels/rope_append/rotation.cuh"
 
 namespace warptune {
-
-/// The widest power of two up to `wanted` that divides n.
-constexpr __host__ __device__ int dividing(int n, int wanted) {
-  while (n % wanted != 0) wanted /= 2;
-  return wanted;
-}
 
 /// The largest x of the group of kWidth neighbouring lanes (a power of two), of which all must call it.
 template <int kWidth>
@@ -28,11 +21,11 @@ __device__ __forceinline__ float largest_of_group(float x) {
   return x;
 }
 
-/// N elements as a row's thread stores them.
+/// Stores N elements; kStream: with a streaming hint from 8 bytes on.
 template <bool kStream, class To, int N>
 __device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
-  if constexpr (kStream)
-    store_vec_once<N>(to, from_float<To>(x));
+  if constexpr (kStream && sizeof(To) * N >= 8)
+    store_vec_streaming<N>(to, from_float<To>(x));
   else
     store_vec<N>(to, from_float<To>(x));
 }
@@ -41,7 +34,7 @@ template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kI
           bool kBias, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
 __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
-  constexpr int kVec = dividing(kInterleaved ? kHeadDim : kHalf, kVecWanted);
+  constexpr int kVec = vec_width(kVecWanted, kInterleaved ? kHeadDim : kHalf);
   constexpr int kParts = kInterleaved ? 1 : 2;  // accesses per head
   constexpr int kPairs = kVec * kParts / 2;     // pairs per thread and head
   constexpr int kPieces = kHalf / kPairs;       // threads that share a head
@@ -53,7 +46,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   float inv_freq[kPairs];  // a table: does not depend on the kernel before
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[piece * kPairs + i];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   if (token >= args.tokens) return;
 
@@ -65,7 +58,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
     for (int part = 0; part < kParts; ++part)
       if (first_head + j < kHeads) {
         const T* from = row + (first_head + j) * kHeadDim + part * kHalf;
-        in[j][part] = kStream ? load_vec_once<kVec>(from) : load_vec<kVec>(from);
+        in[j][part] = kStream ? load_vec_nc<kVec>(from) : load_vec<kVec>(from);
       }
   const int position = args.position[token], sequence = args.sequence[token];
   if (position < 0) return;

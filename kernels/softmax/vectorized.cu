@@ -1,10 +1,10 @@
 // Idea: kBlock threads per row; the row is read once with wide loads and stays in registers as floats between
 // maximum, sum and result. A row of one warp needs no barrier, and a block takes kRows of them. A row that
 // sees nothing gives zeros.
-#include "kernels/common/fitting.h"
+#include "kernels/common/cache_hint.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/softmax/args.h"
 
 namespace warptune {
@@ -12,11 +12,11 @@ namespace warptune {
 template <class T, int kHeads, int kQueries, int kKeys, int kMasked, int kBlock, int kRows, int kVecWanted,
           int kStore>
 __global__ void __launch_bounds__(kBlock* kRows) softmax_vectorized(SoftmaxArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kKeys);
+  constexpr int kVec = vec_width(kVecWanted, kKeys);
   constexpr int kPieces = kKeys / kVec;
   constexpr int kPerThread = ceil_div(kPieces, kBlock);
   static_assert(kRows == 1 || kBlock == 32);
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int thread = kRows == 1 ? threadIdx.x : threadIdx.x % kBlock;
   const long long row = static_cast<long long>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kBlock);
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kBlock* kRows) softmax_vectorized(SoftmaxArgs 
   for (int j = 0; j < kPerThread; ++j) {
     const int piece = thread + j * kBlock;
     if (piece < kPieces) {
-      in[j] = load_vec_stream<kVec>(x + piece * kVec);
+      in[j] = load_vec_hint<kVec>(x + piece * kVec);
       if constexpr (kMasked) seen[j] = load_vec<kVec>(mask + piece * kVec);  // the heads share it
     }
   }
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kBlock* kRows) softmax_vectorized(SoftmaxArgs 
     if (piece < kPieces) {
 #pragma unroll
       for (int i = 0; i < kVec; ++i) p[j][i] *= inverse;
-      store_vec_by<kStore>(y + piece * kVec, from_float<T>(p[j]));
+      store_vec_hint<kStore>(y + piece * kVec, from_float<T>(p[j]));
     }
   }
 }

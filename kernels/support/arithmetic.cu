@@ -29,17 +29,17 @@ __global__ void __launch_bounds__(256) matrix_chains(StreamArgs args) {
   constexpr int kTile = (64 + 128) * 16 * 2 / 16;  // A and B of one product, in 16-byte pieces
   __shared__ __align__(128) uint4 tiles[8 * kTile];
   for (int i = threadIdx.x; i < 8 * kTile; i += 256) tiles[i] = static_cast<const uint4*>(args.from)[i];
-  wgmma_publish();
+  fence_proxy_async();
   __syncthreads();
   float d[64] = {};
   for (int step = 0; step < kSteps; ++step) {
-    wgmma_begin();
+    warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      wgmma<bf16, 128>(d, wgmma_matrix(tiles + i * kTile, 128, 256),
-                       wgmma_matrix(tiles + i * kTile + 128, 128, 256), true);
-    wgmma_commit();
-    wgmma_wait<0>();
+      wgmma<bf16, 128>(d, wgmma_descriptor(tiles + i * kTile, 128, 256),
+                       wgmma_descriptor(tiles + i * kTile + 128, 128, 256), true);
+    warpgroup_commit_batch();
+    warpgroup_wait<0>();
   }
 #pragma unroll
   for (int i = 0; i < 64; ++i) sum += d[i];

@@ -1,6 +1,6 @@
 // Idea: inputs are a pure function of (seed, index), bit for bit that of harness/core/random.h; and the count
 // of elements that were not written (poison) or are NaN; and a number that any change of a region changes.
-#include "kernels/common/codes.cuh"
+#include "kernels/common/quantize.cuh"
 #include "kernels/support/args.h"
 
 namespace warptune {

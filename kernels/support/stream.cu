@@ -76,7 +76,7 @@ __global__ void empty(SpinArgs) {}
 
 /// The same as a link of a chain of dependent launches.
 __global__ void empty_dependent(SpinArgs) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 }
 

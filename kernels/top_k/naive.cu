@@ -7,7 +7,7 @@ namespace warptune {
 
 template <class T, int kVocab, int kK, int kBlock>
 __global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
   __shared__ Word sorted[kK];
   pdl_wait();

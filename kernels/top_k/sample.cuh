@@ -1,7 +1,7 @@
 #pragma once
 // Draws one of k candidates sorted from the largest down, by one warp.
-#include "kernels/common/ordered.cuh"
 #include "kernels/common/philox.cuh"
+#include "kernels/common/sort_key.cuh"
 #include "kernels/top_k/args.h"
 
 namespace warptune {

@@ -3,8 +3,8 @@
 // leaves its k best in the workspace. The last block to arrive does the same with all that were left, sorts
 // them by rank and draws.
 // Workspace: int arrived[batch], then from `kListOffset` bytes keys [batch][kBlocksPerRow][kK].
-#include "kernels/common/dot.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/top_k/sample.cuh"
 
 namespace warptune {
@@ -75,16 +75,16 @@ __device__ __forceinline__ void choose_largest(const Word (&keys)[kItems], Word*
 
 template <class T, int kVocab, int kK, int kBlock, int kBlocksPerRow, int kListOffset>
 __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
-  constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
+  constexpr int kVec = vec_width<T>(kVocab), kPieces = kVocab / kVec;
   constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
   __shared__ Word chosen[ceil_div(kK, 4) * 4];  // whole 16-byte pieces: the compiler reads it so
   __shared__ Word sorted[kK];
   __shared__ int count;
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   {

@@ -66,8 +66,8 @@ __global__ void ring_stream(RingArgs args) {
   const long long begun = nanoseconds();
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32, slot_bytes = 2 * args.chunk_bytes;
   unsigned char* const ring = shared + warp * args.stages * slot_bytes;
-  BulkBarrier* const full =
-      reinterpret_cast<BulkBarrier*>(shared + warps * args.stages * slot_bytes) + warp * args.stages;
+  Mbarrier* const full =
+      reinterpret_cast<Mbarrier*>(shared + warps * args.stages * slot_bytes) + warp * args.stages;
   const long long slice = static_cast<long long>(blockIdx.y) * args.chunks, in_ranges = args.in_ranges;
   const int end = static_cast<int>(in_ranges * (blockIdx.x + 1) / gridDim.x);
   int at = static_cast<int>(in_ranges * blockIdx.x / gridDim.x) + warp, ticket = args.chunks;
@@ -83,24 +83,24 @@ __global__ void ring_stream(RingArgs args) {
   const auto ask = [&](int chunk, int slot) {
     const long long from = (slice + chunk) * args.chunk_bytes;
     unsigned char* const to = ring + slot * slot_bytes;
-    bulk_expect(full + slot, slot_bytes);
-    bulk_copy_once(to, args.k + from, args.chunk_bytes, full + slot);
-    bulk_copy_once(to + args.chunk_bytes, args.v + from, args.chunk_bytes, full + slot);
+    mbarrier_arrive_expect_tx(full + slot, slot_bytes);
+    bulk_copy_evict_first(to, args.k + from, args.chunk_bytes, full + slot);
+    bulk_copy_evict_first(to + args.chunk_bytes, args.v + from, args.chunk_bytes, full + slot);
   };
   const bool asks = threadIdx.x % 32 == 0;
   int pending = 0, came = 0;
   if (asks) {
-    for (int slot = 0; slot < args.stages; ++slot) bulk_barrier_init(full + slot);
-    bulk_barriers_ready();
+    for (int slot = 0; slot < args.stages; ++slot) mbarrier_init(full + slot);
+    mbarrier_init_fence();
     for (int slot = 0; slot < args.stages; ++slot)
       if (const int chunk = next(); chunk < args.chunks) ask(chunk, slot), ++pending;
   }
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   if (!asks) return;
   unsigned parity = 0;
   for (int slot = 0; pending > 0; --pending, ++came) {
-    bulk_wait(full + slot, parity);
+    mbarrier_wait(full + slot, parity);
     if (const int chunk = next(); chunk < args.chunks) ask(chunk, slot), ++pending;
     if (++slot == args.stages) {
       slot = 0;
@@ -198,7 +198,7 @@ struct Row {
   }
   int chunk_bytes() const { return keys * kHeadDim * static_cast<int>(sizeof(bf16)); }
   int chunks() const { return batch * kv_heads * context / keys; }
-  std::size_t ring_bytes() const { return warps * stages * (2ull * chunk_bytes() + sizeof(BulkBarrier)); }
+  std::size_t ring_bytes() const { return warps * stages * (2ull * chunk_bytes() + sizeof(Mbarrier)); }
 };
 /// With mma_ring, or else split_ring.
 template <bool kMma, int kQHeads, int kKvHeads, int kSplits, int kWarps, int kKeys, int kStages,

@@ -1,7 +1,7 @@
 #pragma once
 // Parameters and launches that the memory-bound ops share.
 #include "harness/core/variant.h"
-#include "kernels/common/fitting.h"
+#include "kernels/common/vec_width.h"
 
 namespace warptune {
 
@@ -9,7 +9,7 @@ inline Parameter block_parameter() { return {"block", {64, 128, 256, 512, 1024},
 inline Parameter vec_parameter() { return {"vec", {2, 4, 8}, "elements per access"}; }
 inline Parameter unroll_parameter() { return {"unroll", {1, 2, 4, 8}, "accesses in flight per thread"}; }
 inline Parameter pdl_parameter() { return {"pdl", {0, 1}, "programmatic dependent launch"}; }
-/// The order is that of kStorePlain, kStoreStreaming, kInputsFirstOut (kernels/common/stream.cuh).
+/// The order is that of kCacheDefault, kCacheStreaming, kCacheEvictFirst (kernels/common/cache_hint.cuh).
 inline Parameter store_parameter(bool inputs_first_out = false) {
   Parameter p{"store", {0, 1}, "cache policy of what passes through", {"plain", "streaming"}};
   if (inputs_first_out) {
@@ -33,7 +33,7 @@ inline Launch row_launch(std::int64_t rows, const Config& c) {
 /// Rows of `length` elements laid end to end, `unroll` pieces of `vec` elements (1 where not given) per
 /// thread.
 inline Launch flat_launch(std::int64_t rows, std::int64_t length, const Config& c) {
-  const std::int64_t vec = fitting_vec(static_cast<int>(c.get("vec", 1)), length);
+  const std::int64_t vec = vec_width(static_cast<int>(c.get("vec", 1)), length);
   return {.grid = {blocks_for(rows * (length / vec), c["block"] * c.get("unroll", 1))},
           .block = {static_cast<unsigned>(c["block"])},
           .pdl = c.get("pdl", 0) != 0};
