@@ -1,4 +1,6 @@
-// Idea: one block, a thread per sequence in turn; the step is read by all before it is moved on.
+// End of a decode step: writes the sampled ids and advances the state of every unfinished sequence.
+// Grid: one block; a thread takes sequences round-robin.
+// Sync: all threads read the step before thread 0 increments it.
 #include "kernels/advance/args.h"
 #include "kernels/common/pdl.cuh"
 

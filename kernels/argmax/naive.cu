@@ -1,4 +1,6 @@
-// Idea: one block per row, one element at a time: the readable baseline.
+// Naive argmax: the readable baseline.
+// Grid: one block per row; a thread reads elements one by one and keeps its largest sort key (sort_key.cuh).
+// Sync: one block reduction.
 #include "kernels/argmax/args.h"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/sort_key.cuh"

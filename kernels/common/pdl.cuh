@@ -3,6 +3,7 @@
 // no kernel writes (weights) may come before pdl_wait(); everything else comes after it. Every thread of a
 // kernel launched with the pdl attribute must reach pdl_wait(). Both are no-ops before sm_90, where no launch
 // has the attribute.
+#include "kernels/common/special_registers.cuh"
 
 namespace warptune {
 
@@ -25,13 +26,6 @@ __device__ __forceinline__ void pdl_launch_dependents() {
 
 // The first wave: the blocks that a programmatic dependent launch starts, one per SM, while the predecessor
 // ends.
-
-/// An upper bound of the SM ids ("%nsmid").
-__device__ __forceinline__ unsigned max_sm_count() {
-  unsigned count;
-  asm("mov.u32 %0, %%nsmid;" : "=r"(count));
-  return count;
-}
 
 /// Whether the grid has at most one block per SM.
 __device__ __forceinline__ bool is_single_wave() {

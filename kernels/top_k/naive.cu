@@ -1,5 +1,7 @@
-// Idea: one block per row; k times the largest key below the one before, then one warp draws: the readable
-// baseline, which reads the row k times.
+// Naive top-k/top-p sampling: the readable baseline.
+// Grid: one block per row; k rounds, each of which reads the row for the largest sort key below the one
+// before;
+//   then one warp samples.
 #include "kernels/common/pdl.cuh"
 #include "kernels/top_k/sample.cuh"
 

@@ -1,5 +1,7 @@
-// Idea: rows of V come through shared memory with cp.async, kStages tiles of kTile keys ahead, so that what
-// is in flight costs no registers. One block per sequence and kHeads heads of a group.
+// Multistage cp.async P.V on CUDA cores.
+// Grid: one block per sequence and kHeads query heads of a KV head, which share the rows of V.
+// Loads: tiles of kTile keys of V in kStages stages of shared memory, so that bytes in flight take no
+// registers. Sync: cp_async_wait() and one __syncthreads() per tile.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pv_accumulator.cuh"
@@ -9,12 +11,12 @@ namespace warptune {
 
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kBlock, int kTile, int kStages, int kLanes,
           int kHeads>
-__global__ void __launch_bounds__(kBlock) logits_dot_v_staged(LogitsDotVArgs args) {
-  using Sums = PvAccumulator<T, kHeadDim, kBlock, kLanes, kHeads>;
-  constexpr int kGroup = kQHeads / kKvHeads, kX = Sums::kX, kVectors = Sums::kVectors;
+__global__ void __launch_bounds__(kBlock) logits_dot_v_multistage(LogitsDotVArgs args) {
+  using Accumulator = PvAccumulator<T, kHeadDim, kBlock, kLanes, kHeads>;
+  constexpr int kGroup = kQHeads / kKvHeads, kX = Accumulator::kX, kVectors = Accumulator::kVectors;
   static_assert(kGroup % kHeads == 0);
   extern __shared__ __align__(16) unsigned char shared[];  // kStages tiles
-  __shared__ float rows[Sums::kWarps * Sums::kRow];
+  __shared__ float rows[Accumulator::kWarps * Accumulator::kRow];
   T* tiles = reinterpret_cast<T*>(shared);
   pdl_launch_dependents();
   pdl_wait();
@@ -35,24 +37,25 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_staged(LogitsDotVArgs arg
 #pragma unroll
   for (int tile = 0; tile < kStages - 1; ++tile) copy(tile);
 
-  Sums sums;
+  Accumulator accumulator;
   for (int tile = 0; tile * kTile < length; ++tile) {
     cp_async_wait<kStages - 2>();
-    __syncthreads();  // the tile is there, and the one before it has been read
+    __syncthreads();  // the tile has arrived, and all threads have read the one before
     copy(tile + kStages - 1);
     const T* at = tiles + tile % kStages * kTile * kHeadDim;
-    for (int i = sums.group; i < kTile && tile * kTile + i < length; i += Sums::kGroups) {
+    for (int i = accumulator.group; i < kTile && tile * kTile + i < length; i += Accumulator::kGroups) {
       float weight[kHeads];
 #pragma unroll
       for (int h = 0; h < kHeads; ++h)
         weight[h] = to_float(logits[static_cast<long long>(h) * args.capacity + tile * kTile + i]);
 #pragma unroll
-      for (int j = 0; j < Sums::kPerLane; ++j)
-        if (sums.has(j)) sums.add(j, load_vec<kX>(at + i * kHeadDim + sums.vector(j) * kX), weight);
+      for (int j = 0; j < Accumulator::kPerLane; ++j)
+        if (accumulator.has(j))
+          accumulator.add(j, load_vec<kX>(at + i * kHeadDim + accumulator.vector(j) * kX), weight);
     }
   }
-  cp_async_wait<0>();  // none of this block is under way when it ends
-  sums.reduce(rows, [&](int i, float value) {
+  cp_async_wait<0>();  // no copy is in flight when the block ends
+  accumulator.reduce(rows, [&](int i, float value) {
     static_cast<T*>(args.out)[row * kHeadDim + i] = from_float<T>(value);
   });
 }

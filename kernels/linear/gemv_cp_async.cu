@@ -1,7 +1,12 @@
-// Idea: persistent blocks; every warp streams its rows through a ring of its own in shared memory, filled by
-// 16-byte cp.async, across the ends of rows. The ring, not the registers, holds the bytes in flight, and it
-// is full before the kernel waits for its predecessor. A thread reads back only what it copied itself, so
-// that no barrier is needed. Rows are whole multiples of 16 bytes.
+// Multistage cp.async GEMV (sm_80), persistent blocks, for few tokens.
+// Grid: persistent; warp w of block b computes output rows w * blocks + b + i * blocks * kWarps, so that
+// blocks
+//   that run together read neighboring rows.
+// Loads: every warp has a pipeline of its own of kStages stages of kUnroll * 32 vectors of 16 bytes, which
+//   continues across the ends of rows. Shared memory, not registers, holds the bytes in flight. The first
+//   kStages - 1 stages are loaded before pdl_wait().
+// Sync: none. A thread reads back only what it has copied itself, after cp_async_wait().
+// Rows are whole multiples of 16 bytes.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
@@ -11,58 +16,60 @@
 namespace warptune {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kStages, int kUnroll>
-__global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args) {
-  constexpr int kVec = kVec16<T>, kPieces = kIn / kVec;
-  constexpr int kSteps = ceil_div(kPieces, 32 * kUnroll);  // ring stages per row
+__global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs args) {
+  constexpr int kVec = kVec16<T>, kVectors = kIn / kVec;
+  constexpr int kSteps = ceil_div(kVectors, 32 * kUnroll);  // stages per row
   static_assert(kIn % kVec == 0);
-  extern __shared__ uint4 ring[];  // [kWarps][kStages][kUnroll][32]
+  extern __shared__ uint4 stages[];  // [kWarps][kStages][kUnroll][32]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint4* own = ring + warp * (kStages * kUnroll * 32) + lane;
-  // Neighbouring blocks take neighbouring rows: warp w of block b starts at row w * blocks + b.
+  uint4* own = stages + warp * (kStages * kUnroll * 32) + lane;
   const int first = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const int stride = static_cast<int>(gridDim.x) * kWarps;
   const T* weight = static_cast<const T*>(args.weight);
   const T* x = static_cast<const T*>(args.x);
   T* y = static_cast<T*>(args.y);
 
-  int fill_row = first, fill_step = 0, fill_stage = 0;
-  auto fill = [&] {
-    if (fill_row < kOut) {
-      const T* from = weight + static_cast<long long>(fill_row) * kIn;
+  int load_row = first, load_step = 0, load_stage = 0;
+  auto load = [&] {  // the next stage; an empty group after the last row
+    if (load_row < kOut) {
+      const T* from = weight + static_cast<long long>(load_row) * kIn;
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        const int piece = (fill_step * kUnroll + u) * 32 + lane;
-        if (piece < kPieces) cp_async_16(own + (fill_stage * kUnroll + u) * 32, from + piece * kVec);
+        const int vector = (load_step * kUnroll + u) * 32 + lane;
+        if (vector < kVectors) cp_async_16(own + (load_stage * kUnroll + u) * 32, from + vector * kVec);
       }
-      if (++fill_step == kSteps) {
-        fill_step = 0;
-        fill_row += stride;
+      if (++load_step == kSteps) {
+        load_step = 0;
+        load_row += stride;
       }
     }
     cp_async_commit();
-    fill_stage = fill_stage + 1 == kStages ? 0 : fill_stage + 1;
+    load_stage = load_stage + 1 == kStages ? 0 : load_stage + 1;
   };
+
+  // Load prologue.
 #pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) fill();
+  for (int s = 0; s < kStages - 1; ++s) load();
   pdl_launch_dependents();
   pdl_wait();
 
+  // Main loop.
   int stage = 0;
   for (int row = first; row < kOut; row += stride) {
     float sum[kTokens];
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) sum[t] = 0;
     for (int step = 0; step < kSteps; ++step) {
-      fill();
+      load();
       cp_async_wait<kStages - 1>();
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        const int piece = (step * kUnroll + u) * 32 + lane;
-        if (piece < kPieces) {
+        const int vector = (step * kUnroll + u) * 32 + lane;
+        if (vector < kVectors) {
           const auto f = to_float(*reinterpret_cast<const Vec<T, kVec>*>(own + (stage * kUnroll + u) * 32));
 #pragma unroll
           for (int t = 0; t < kTokens; ++t) {
-            const auto g = to_float(load_vec<kVec>(x + t * kIn + piece * kVec));
+            const auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
 #pragma unroll
             for (int i = 0; i < kVec; ++i) sum[t] = fmaf(f[i], g[i], sum[t]);
           }
@@ -70,6 +77,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_async(LinearArgs args
       }
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
+    // Epilogue of a row.
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
       float total = warp_reduce<Sum>(sum[t]);
