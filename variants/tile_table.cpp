@@ -142,13 +142,13 @@ class Filling {
  public:
   Filling(const Tile& tile, const Variant& variant, const Problem& problem, const DeviceFacts& facts)
       : variant_(variant), words_(words_of(tile, variant)), space_(variant, problem, facts) {
-    const Knowns knowns = knowns_of(problem, facts);
+    const NamedValues known = known_values(problem, facts);
     for (const Parameter& p : variant.parameters) names_.push_back(p.name);
     values_.resize(names_.size());
-    for (std::size_t i = 0; i < knowns.names.size(); ++i) {
-      if (std::ranges::find(names_, knowns.names[i]) != names_.end()) continue;
-      names_.push_back(knowns.names[i]);
-      values_.push_back(knowns.values[i]);
+    for (std::size_t i = 0; i < known.names.size(); ++i) {
+      if (std::ranges::find(names_, known.names[i]) != names_.end()) continue;
+      names_.push_back(known.names[i]);
+      values_.push_back(known.values[i]);
     }
   }
   std::optional<Config> first() { return from(0); }
@@ -218,12 +218,12 @@ std::string DefaultTile::origin() const {
 std::vector<DefaultTile> default_tiles(const Problem& problem, const DeviceFacts& facts,
                                        std::string_view variant) {
   std::vector<DefaultTile> fitting;
-  const Knowns knowns = knowns_of(problem, facts);
+  const NamedValues known = known_values(problem, facts);
   for (const Tile& tile : tile_table()) {
     if (tile.op != problem.op || (!variant.empty() && tile.variant != variant)) continue;
     const Variant& v = find_op(tile.op).variant(tile.variant);
     if (!takes(v, problem, facts.backend) ||
-        Expression(tile.when, knowns.names, "tile").evaluate(knowns.values) == 0)
+        Expression(tile.when, known.names, "tile").evaluate(known.values) == 0)
       continue;
     if (auto config = Filling(tile, v, problem, facts).first()) fitting.push_back({&tile, &v, *config});
   }

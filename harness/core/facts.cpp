@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <sstream>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -10,6 +11,17 @@
 namespace warptune {
 
 int DeviceFacts::arch_number() const { return arch.starts_with("sm_") ? std::stoi(arch.substr(3)) : 0; }
+
+bool DeviceFacts::has_bulk_copy() const { return arch_number() == 90; }
+bool DeviceFacts::has_wgmma() const { return arch == "sm_90a"; }
+bool DeviceFacts::has_clusters() const { return arch_number() == 90; }
+bool DeviceFacts::has_pdl() const { return arch_number() >= 90; }
+bool DeviceFacts::has_fp8_conversion() const { return arch_number() >= 89; }
+
+std::string DeviceFacts::family_note() const {
+  if (arch_number() <= 90) return {};
+  return fmt::format("No kernel family was written for {}: it runs those of sm_80.", arch);
+}
 
 void DeviceFacts::set_ceilings(const DeviceFacts& m) {
   read_gb_per_s = m.read_gb_per_s;
@@ -27,28 +39,41 @@ std::string DeviceFacts::slug() const {
   return text;
 }
 
+namespace {
+
+struct KnownDevice {
+  const char *archs, *name;  // architectures, separated by spaces
+  int sms;
+  std::int64_t l2_mib, memory_gib, shared_per_block_kib, shared_per_sm_kib, threads_per_sm;
+};
+
+constexpr KnownDevice kKnownDevices[] = {
+    {"sm_80", "NVIDIA A100-SXM4-40GB", 108, 40, 40, 163, 164, 2048},
+    {"sm_90 sm_90a", "NVIDIA H200", 132, 60, 141, 227, 228, 2048},
+    {"sm_100", "NVIDIA B200", 148, 126, 180, 227, 228, 2048},
+    {"sm_120", "NVIDIA GeForce RTX 5090", 170, 96, 32, 99, 100, 1536},
+};
+
+}  // namespace
+
 DeviceFacts known_device(std::string_view arch) {
-  DeviceFacts facts{
-      .backend = Backend::cuda, .arch = std::string(arch), .registers_per_sm = 65536, .threads_per_sm = 2048};
-  if (arch == "sm_80") {
-    facts.name = "NVIDIA A100-SXM4-40GB";
-    facts.sms = 108;
-    facts.l2_bytes = 40LL << 20;
-    facts.memory_bytes = 40LL << 30;
-    facts.shared_per_block = 163 << 10;
-    facts.shared_per_sm = 164 << 10;
-  } else if (arch == "sm_90" || arch == "sm_90a") {
-    facts.name = "NVIDIA H200";
-    facts.sms = 132;
-    facts.l2_bytes = 60LL << 20;
-    facts.memory_bytes = 141LL << 30;
-    facts.shared_per_block = 227 << 10;
-    facts.shared_per_sm = 228 << 10;
-  } else {
-    throw InputError(
-        fmt::format("unknown architecture '{}'; known are sm_80, sm_90 and sm_90a", brief(arch)));
+  for (const KnownDevice& device : kKnownDevices) {
+    std::istringstream archs(device.archs);
+    for (std::string name; archs >> name;)
+      if (name == arch)
+        return {.backend = Backend::cuda,
+                .name = device.name,
+                .arch = name,
+                .sms = device.sms,
+                .l2_bytes = device.l2_mib << 20,
+                .memory_bytes = device.memory_gib << 30,
+                .shared_per_block = device.shared_per_block_kib << 10,
+                .shared_per_sm = device.shared_per_sm_kib << 10,
+                .registers_per_sm = 65536,
+                .threads_per_sm = device.threads_per_sm};
   }
-  return facts;
+  throw InputError(fmt::format("unknown architecture '{}'; known are sm_80, sm_90, sm_90a, sm_100 and sm_120",
+                               brief(arch)));
 }
 
 }  // namespace warptune

@@ -33,11 +33,22 @@ struct DeviceFacts {
   void set_ceilings(const DeviceFacts& measured);
   /// 80 of sm_80, 90 of sm_90a, 0 on the host.
   int arch_number() const;
+  // What kernel families ask for; constraints read the same names as 0 or 1. Three of them are true for
+  // compute capability 9.0 only: newer devices have the instructions too, but no family here was written for
+  // them.
+  bool has_bulk_copy() const;       // cp.async.bulk, tensor maps, mbarrier transaction counts
+  bool has_wgmma() const;           // warpgroup matrix instructions: code for sm_90a
+  bool has_clusters() const;        // thread block clusters, distributed shared memory
+  bool has_pdl() const;             // programmatic dependent launch: 9.0 and later
+  bool has_fp8_conversion() const;  // e4m3 to fp16 in hardware: 8.9 and later
+  /// One sentence where no kernel family was written for this architecture; else empty.
+  std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.
   std::string slug() const;
 };
 
-/// Facts of an architecture that is not here: sm_80 (A100 40 GB), sm_90a (H200). Throws InputError.
+/// Facts of an architecture without a device: sm_80 (A100 40 GB), sm_90 and sm_90a (H200), sm_100 (B200),
+/// sm_120 (RTX 5090). Throws InputError.
 DeviceFacts known_device(std::string_view arch);
 
 }  // namespace warptune

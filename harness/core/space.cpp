@@ -15,6 +15,8 @@ namespace warptune {
 
 struct Space::Rules {
   std::vector<Expression> expressions;
+  std::function<LaunchResources(const Config&)> resources;  // empty: the variant does not say
+  std::int64_t shared_per_block = 0;
 };
 
 namespace {
@@ -43,18 +45,23 @@ void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
 
 }  // namespace
 
-Knowns knowns_of(const Problem& problem, const DeviceFacts& facts) {
-  Knowns knowns;
+NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
+  NamedValues known;
   const auto add = [&](std::string name, double value) {
-    knowns.names.push_back(std::move(name));
-    knowns.values.push_back(value);
+    known.names.push_back(std::move(name));
+    known.values.push_back(value);
   };
   for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
   add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
   add("sms", facts.sms);
   add("arch", facts.arch_number());
   add("shared_per_block", static_cast<double>(facts.shared_per_block));
-  return knowns;
+  add("has_bulk_copy", facts.has_bulk_copy());
+  add("has_wgmma", facts.has_wgmma());
+  add("has_clusters", facts.has_clusters());
+  add("has_pdl", facts.has_pdl());
+  add("has_fp8_conversion", facts.has_fp8_conversion());
+  return known;
 }
 
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
@@ -69,16 +76,22 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
   }
   std::vector<std::string> variables;
   for (const Parameter& p : parameters_) variables.push_back(p.name);
-  const Knowns knowns = knowns_of(problem, facts);
-  for (std::size_t i = 0; i < knowns.names.size(); ++i) {
-    if (std::ranges::find(variables, knowns.names[i]) != variables.end()) continue;  // hidden by a parameter
-    variables.push_back(knowns.names[i]);
-    fixed_.push_back(knowns.values[i]);
+  const NamedValues known = known_values(problem, facts);
+  for (std::size_t i = 0; i < known.names.size(); ++i) {
+    if (std::ranges::find(variables, known.names[i]) != variables.end()) continue;  // hidden by a parameter
+    variables.push_back(known.names[i]);
+    fixed_.push_back(known.values[i]);
   }
 
   auto rules = std::make_shared<Rules>();
   for (const std::string& text : variant.constraints) rules->expressions.emplace_back(text, variables);
   for (const std::string& text : constraints) rules->expressions.emplace_back(text, variables);
+  if (variant.resources) {
+    rules->resources = [resources = variant.resources, problem](const Config& config) {
+      return resources(problem, config);
+    };
+    rules->shared_per_block = facts.shared_per_block;
+  }
   rules_ = std::move(rules);
 }
 
@@ -116,15 +129,25 @@ const Expression* Space::broken(const std::vector<double>& values) const {
   return it == all.end() ? nullptr : &*it;
 }
 
+std::optional<std::string> Space::broken_resource(const Config& config) const {
+  if (!rules_->resources) return std::nullopt;
+  const std::int64_t bytes = rules_->resources(config).shared_bytes;
+  if (bytes <= rules_->shared_per_block) return std::nullopt;
+  return fmt::format("needs {} bytes of shared memory, the device has {}", bytes, rules_->shared_per_block);
+}
+
 std::optional<std::string> Space::broken_constraint(const Config& config) const {
-  const Expression* rule = broken(values_of(config));
-  return rule ? std::optional(rule->text()) : std::nullopt;
+  if (const Expression* rule = broken(values_of(config))) return rule->text();
+  return broken_resource(config);
 }
 
 std::string Space::why_excluded(const Config& config) const {
   const auto values = values_of(config);
   const Expression* rule = broken(values);
-  if (!rule) return "";
+  if (!rule) {
+    const auto resource = broken_resource(config);
+    return resource ? fmt::format("{} {}", config.empty() ? "it" : config.str(), *resource) : "";
+  }
   return fmt::format("constraint '{}' excludes {}{}", rule->text(), config.empty() ? "it" : config.str(),
                      rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
 }
@@ -133,7 +156,10 @@ std::string Space::why_excluded(const Config& config) const {
 class Space::Walk {
  public:
   explicit Walk(const Space& space)
-      : parameters_(space.parameters_), values_(parameters_.size()), due_(parameters_.size() + 1) {
+      : space_(space),
+        parameters_(space.parameters_),
+        values_(parameters_.size()),
+        due_(parameters_.size() + 1) {
     values_.insert(values_.end(), space.fixed_.begin(), space.fixed_.end());
     for (const Expression& rule : space.rules_->expressions) {
       std::size_t last = 0;
@@ -154,6 +180,7 @@ class Space::Walk {
     if (std::ranges::any_of(due_[given], [&](const Expression* e) { return e->evaluate(values_) == 0; }))
       return;
     if (given == parameters_.size()) {
+      if (space_.broken_resource(config_)) return;
       if (kept_.size() == kMostKept) too_many();
       kept_.push_back(config_);
       return;
@@ -172,6 +199,7 @@ class Space::Walk {
                                  kMostKept, kMostSteps));
   }
 
+  const Space& space_;
   const std::vector<Parameter>& parameters_;
   std::vector<double> values_;
   std::vector<std::vector<const Expression*>> due_;  // by how many parameters they wait for

@@ -13,13 +13,14 @@ namespace warptune {
 
 class Expression;
 
-/// What expressions know of a problem on a device: its dims, `dtype_bytes`, and `sms`, `arch` and
-/// `shared_per_block` of the device.
-struct Knowns {
+/// Variables of expressions beside a variant's parameters.
+struct NamedValues {
   std::vector<std::string> names;
   std::vector<double> values;
 };
-Knowns knowns_of(const Problem& problem, const DeviceFacts& facts);
+/// The dims of a problem, `dtype_bytes`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
+/// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
+NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 
 /// A parameter's values as a sweep gives them, instead of the variant's own.
 struct Override {
@@ -28,7 +29,7 @@ struct Override {
 };
 
 /// The cross product of a variant's parameters, in canonical order (the last parameter varies fastest),
-/// with the constraints of the variant and of the sweep.
+/// with the constraints of the variant and of the sweep, and the shared memory of the device.
 class Space {
  public:
   /// Throws InputError for an override of an unknown parameter or a wrong constraint.
@@ -48,11 +49,13 @@ class Space {
 
  private:
   std::vector<Parameter> parameters_;
-  std::vector<double> fixed_;  // knowns, in the order of the expressions' variables after the parameters
+  std::vector<double>
+      fixed_;  // known values, in the order of the expressions' variables after the parameters
   struct Rules;
   class Walk;
   const Expression* broken(const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
+  std::optional<std::string> broken_resource(const Config& config) const;
   std::shared_ptr<const Rules> rules_;
 };
 

@@ -86,12 +86,21 @@ inline Stage library_stage(std::function<VendorFunction(const Problem&, const Co
   return {.file = {}, .kernel = {}, .launch = {}, .library = std::move(library)};
 }
 
+/// What the launches of a configuration need, known before they are compiled: the largest over its stages.
+struct LaunchResources {
+  std::int64_t shared_bytes = 0;  // per block, static and dynamic
+  int registers = 0;              // per thread, an estimate; 0: not known
+};
+
 struct Variant {
   std::string name, idea;
   Backend backend = Backend::cuda;
   std::vector<Parameter> parameters = {};
-  /// Expressions over dims, parameters, `dtype_bytes` and the device's `sms`, `arch`, `shared_per_block`.
+  /// Expressions over dims, parameters, `dtype_bytes` and the device's facts (known_values(), core/space.h).
   std::vector<std::string> constraints = {};
+  /// A configuration whose shared memory exceeds the device's limit per block is excluded, as by a
+  /// constraint.
+  std::function<LaunchResources(const Problem&, const Config&)> resources = {};
   std::vector<DType> dtypes = {};  // empty: all of the op's
 
   std::vector<Stage> stages = {};                                            // cuda: launched in order

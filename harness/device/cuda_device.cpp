@@ -158,7 +158,10 @@ class CudaDevice : public Device {
     facts_.backend = Backend::cuda;
     facts_.name = p.name;
     facts_.id = uuid_text(p.uuid);
-    facts_.arch = fmt::format("sm_{}{}{}", p.major, p.minor, p.major >= 9 ? "a" : "");
+    // Only the wgmma kernels need architecture-specific code; other devices compile for their plain
+    // architecture.
+    const int arch = p.major * 10 + p.minor;
+    facts_.arch = fmt::format("sm_{}{}", arch, arch == 90 ? "a" : "");
     facts_.driver = clocks_.driver_version();
     facts_.toolkit = fmt::format("{}.{}", toolkit / 1000, toolkit % 1000 / 10);
     facts_.sms = p.multiProcessorCount;

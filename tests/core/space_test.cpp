@@ -87,6 +87,44 @@ TEST(Space, ConstraintsKnowTheDevice) {
   EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
 }
 
+TEST(Space, ConstraintsKnowWhatTheDeviceHas) {
+  const auto count = [](const char* arch, std::string constraint) {
+    const std::vector<std::string> constraints = {std::move(constraint)};
+    return Space(kVariant, kProblem, {.arch = arch}, {}, constraints).configs().size();
+  };
+  EXPECT_EQ(count("sm_90a", "has_bulk_copy + has_wgmma + has_clusters + has_pdl + has_fp8_conversion == 5"),
+            8u);
+  EXPECT_EQ(count("sm_89", "has_bulk_copy + has_wgmma + has_clusters + has_pdl == 0 && has_fp8_conversion"),
+            8u);
+  for (const char* arch : {"sm_100", "sm_120"})
+    EXPECT_EQ(count(arch, "has_bulk_copy + has_wgmma + has_clusters == 0 && has_pdl && has_fp8_conversion"),
+              8u)
+        << arch;
+}
+
+TEST(Space, AConfigurationMustFitTheSharedMemory) {
+  Variant variant = kVariant;
+  variant.resources = [](const Problem& problem, const Config& config) {
+    return LaunchResources{.shared_bytes = config["block"] * config["vec"] * problem["hidden"]};
+  };
+  const Space space(variant, kProblem, facts());
+  EXPECT_EQ(texts(space),
+            (std::vector<std::string>{"block=64,vec=1,layout=rows", "block=64,vec=1,layout=columns",
+                                      "block=64,vec=2,layout=rows", "block=64,vec=2,layout=columns",
+                                      "block=128,vec=1,layout=rows", "block=128,vec=1,layout=columns"}));
+  const Config large{{"block", 128}, {"vec", 2}, {"layout", 0}};
+  EXPECT_EQ(space.broken_constraint(large), "needs 1536 bytes of shared memory, the device has 1000");
+  EXPECT_EQ(space.why_excluded(large),
+            "block=128,vec=2,layout=0 needs 1536 bytes of shared memory, the device has 1000");
+}
+
+TEST(DeviceFacts, ADeviceWithoutAKernelFamilySaysSo) {
+  EXPECT_EQ(known_device("sm_90a").family_note(), "");
+  EXPECT_EQ(known_device("sm_80").family_note(), "");
+  EXPECT_EQ(known_device("sm_100").family_note(),
+            "No kernel family was written for sm_100: it runs those of sm_80.");
+}
+
 TEST(Space, OverridesReplaceTheValues) {
   const std::vector<Override> overrides = {{"block", {96}}, {"layout", {1}}};
   EXPECT_EQ(texts(Space(kVariant, kProblem, facts(), overrides)),
@@ -107,7 +145,8 @@ TEST(Space, WrongOverridesAndConstraints) {
   EXPECT_EQ(
       error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
       "unknown name 'blok' at position 1 of constraint 'blok > 1'; it may use block, vec, layout, hidden, "
-      "dtype_bytes, sms, arch, shared_per_block");
+      "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
+      "has_fp8_conversion");
 }
 
 TEST(ParseConfig, TakesAnyOrderAndLabels) {
