@@ -76,7 +76,7 @@ void add_profile(CLI::App& app, int&) {
   command->footer(
       "Examples:\n"
       "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 --config "
-      "block=256,rows=1,vec=8,store=plain,pdl=0\n"
+      "block=256,rows=1,vec=8,cache_hint=none,pdl=0\n"
       "  warptune profile linear/gemv_split_k --problem tokens=1,in=4096,out=4096 --from-wisdom wisdom.json "
       "--run "
       "ncu");

@@ -112,13 +112,13 @@ std::vector<Variant> rope_append_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one token after the other",
+          .idea = "One thread computes tokens one by one.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "tokens over threads",
+          .idea = "Tokens over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= tokens || threads == 1"},

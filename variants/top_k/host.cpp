@@ -76,13 +76,13 @@ std::vector<Variant> top_k_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "k times the largest of the rest",
+          .idea = "Finds the largest remaining logit k times.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, false, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "partial sort, rows over threads",
+          .idea = "Partial sort, rows over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
