@@ -17,6 +17,12 @@
 
 namespace warptune {
 
+template <class T, int kOut, bool kBias>
+__device__ __forceinline__ void store_output(const LinearArgs& args, int token, int o, float y) {
+  if constexpr (kBias) y += to_float(static_cast<const T*>(args.bias)[o]);
+  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
+}
+
 template <class T, int kTokens, int kIn, int kOut, bool kBias, int kWarps, int kRows, int kTileK, int kStages>
 __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs args) {
   constexpr int kVec = kVec16<T>;
@@ -103,10 +109,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
       for (int r = 0; r < kRows; ++r) {
         float y = warp_reduce<Sum>(sum[t][r]);
         const int o = group * kRows + r;
-        if (lane == r) {
-          if constexpr (kBias) y += to_float(static_cast<const T*>(args.bias)[o]);
-          static_cast<T*>(args.y)[static_cast<long long>(t) * kOut + o] = from_float<T>(y);
-        }
+        if (lane == r) store_output<T, kOut, kBias>(args, t, o, y);
       }
   }
 }

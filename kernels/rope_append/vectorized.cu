@@ -32,6 +32,23 @@ __device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
     store_vec<N>(to, from_float<To>(x));
 }
 
+/// Sines and cosines of pairs [first_pair, first_pair + kPairs) at a position.
+template <bool kDynamic, int kHeadDim, int kPairs>
+__device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int position, int sequence,
+                                               int first_pair, float (&inv_freq)[kPairs],
+                                               float (&sine)[kPairs], float (&cosine)[kPairs]) {
+  if constexpr (kDynamic) {
+    const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
+    if (theta_log2 != 0) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) inv_freq[i] = ntk_inv_freq(theta_log2, first_pair + i, kHeadDim);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i)
+    sin_cos(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
+}
+
 /// Rotates pairs: (x[2i], x[2i+1]) if kInterleaved, else (x[i], x[i + kPairs]).
 template <bool kInterleaved, int kPairs>
 __device__ __forceinline__ void rotate(float (&x)[2 * kPairs], const float (&sine)[kPairs],
@@ -97,24 +114,13 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   const int position = args.position[token], sequence = args.sequence[token];
   if (position < 0) return;
 
-  // Angles.
   float sine[kPairs], cosine[kPairs];
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) sine[i] = 0, cosine[i] = 1;
-  if (first_head < kQHeads + kKvHeads) {
-    if constexpr (kDynamic) {
-      const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
-      if (theta_log2 != 0) {
-#pragma unroll
-        for (int i = 0; i < kPairs; ++i) inv_freq[i] = ntk_inv_freq(theta_log2, part * kPairs + i, kHeadDim);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i)
-      sin_cos(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
-  }
+  if (first_head < kQHeads + kKvHeads)
+    compute_angles<kDynamic, kHeadDim>(args, position, sequence, part * kPairs, inv_freq, sine, cosine);
 
-  // Rotation and stores, head by head.
+    // Rotation and stores, head by head.
 #pragma unroll
   for (int j = 0; j < kHeadsPerThread; ++j) {
     const int head = first_head + j;
