@@ -1,4 +1,4 @@
-// How argmax runs on the CPU.
+// Host variants of argmax.
 #include <algorithm>
 #include <vector>
 

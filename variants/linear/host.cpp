@@ -1,4 +1,4 @@
-// How linear runs on the CPU.
+// Host variants of linear.
 #include <algorithm>
 
 #include "harness/core/parallel.h"

@@ -1,4 +1,4 @@
-// What padding_offset is.
+// The op padding_offset.
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/lengths.h"
 #include "variants/padding_offset/padding_offset.h"
@@ -8,7 +8,7 @@ namespace warptune {
 Op padding_offset() {
   return {
       .name = "padding_offset",
-      .summary = "prefix sums of lengths, and how far each packed token is from its padded place",
+      .summary = "prefix sums of lengths, and the distance of each packed token from its padded row",
       .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}},
       .dtypes = {DType::int32},
       .tensors =

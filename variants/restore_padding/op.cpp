@@ -1,4 +1,4 @@
-// What restore_padding is.
+// The op restore_padding.
 #include "kernels/restore_padding/args.h"
 #include "variants/helpers/lengths.h"
 #include "variants/restore_padding/restore_padding.h"
@@ -8,7 +8,7 @@ namespace warptune {
 Op restore_padding() {
   return {
       .name = "restore_padding",
-      .summary = "pads packed rows again, with zeros",
+      .summary = "pads packed rows with zeros",
       .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}, {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {

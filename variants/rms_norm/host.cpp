@@ -1,4 +1,4 @@
-// How rms_norm runs on the CPU.
+// Host variants of rms_norm.
 #include <cmath>
 
 #include "harness/core/parallel.h"
