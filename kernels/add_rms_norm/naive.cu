@@ -1,7 +1,6 @@
 // Naive residual add + RMSNorm: the readable baseline.
-// Grid: one block per token; a thread reads elements one by one. The sum is written to residual_out and read
-// back
-//   from it.
+// Grid: one block per token; a thread reads elements one by one. The sum is written to residual_out and
+//   read back from it.
 // Sync: one block reduction.
 #include "kernels/add_rms_norm/args.h"
 #include "kernels/common/pdl.cuh"

@@ -1,10 +1,8 @@
 // Vectorized residual add + RMSNorm in one pass, kRows tokens per block.
-// Grid: one block per kRows tokens. x and residual are read once; their sum is stored and stays in registers
-// for
-//   the scaling: two reads and two writes per element.
+// Grid: one block per kRows tokens. x and residual are read once; their sum is stored and stays in
+//   registers for the scaling: two reads and two writes per element.
 // Loads: the weights before pdl_wait(), all rows before the first use. A thread reads a vector of residual
-// before
-//   it writes the same vector of residual_out, so the two may be the same memory.
+//   before it writes the same vector of residual_out, so the two may be the same memory.
 // Sync: one block reduction for all rows.
 #include "kernels/add_rms_norm/add.cuh"
 #include "kernels/add_rms_norm/args.h"

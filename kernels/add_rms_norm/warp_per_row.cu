@@ -1,7 +1,6 @@
 // Residual add + RMSNorm with one warp per token: reductions by shuffles only, no barrier.
 // Grid: kRows warps per block, one token each. Up to 256 bytes of the sum per lane stay in registers; a
-// longer sum
-//   is read back from residual_out, by the lane that wrote it.
+//   longer sum is read back from residual_out, by the lane that wrote it.
 // Loads: kBatch vectors of x and of residual in flight per lane.
 #include "kernels/add_rms_norm/add.cuh"
 #include "kernels/add_rms_norm/args.h"

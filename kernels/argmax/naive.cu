@@ -1,5 +1,6 @@
 // Naive argmax: the readable baseline.
-// Grid: one block per row; a thread reads elements one by one and keeps its largest sort key (sort_key.cuh).
+// Grid: one block per row; a thread reads elements one by one and keeps its largest sort key
+//   (sort_key.cuh).
 // Sync: one block reduction.
 #include "kernels/argmax/args.h"
 #include "kernels/common/pdl.cuh"

@@ -1,9 +1,8 @@
 // Vectorized argmax with a last-block reduction.
 // Grid: (kBlocksPerRow, rows); the blocks of a row read it in vectors of up to 16 bytes, round-robin.
 // Loads: kUnroll in flight per thread.
-// Combine: a block adds its largest sort key to the row's slot with atomicMax; the last block writes the id
-// and
-//   resets slot and counter.
+// Combine: a block writes its largest sort key to the row's slot with atomicMax; the last block writes the
+//   id and resets slot and counter.
 // Workspace per row: unsigned long long best; unsigned long long arrivals.
 #include "kernels/argmax/args.h"
 #include "kernels/common/pdl.cuh"

@@ -1,6 +1,6 @@
 #pragma once
-// Barriers: named barriers of a block, mbarriers in shared memory (sm_90), and the last-block test of a grid.
-// PTX manual: "bar", "mbarrier", "atom". An mbarrier used on an older architecture does not assemble.
+// Barriers: named barriers of a block, mbarriers in shared memory (sm_90), and the last-block test of a
+// grid. PTX manual: "bar", "mbarrier", "atom". An mbarrier used on an older architecture does not assemble.
 #include "kernels/common/cp_async.cuh"
 
 namespace warptune {

@@ -1,6 +1,6 @@
 #pragma once
 // 16-bit floats as plain bits, so that run-time compilation needs no toolkit headers (arithmetic is fp32),
-// and fast approximations of functions of floats.
+// and a fast sine and cosine.
 
 namespace warptune {
 

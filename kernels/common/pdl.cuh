@@ -1,8 +1,8 @@
 #pragma once
-// Programmatic dependent launch (sm_90): a kernel starts while its predecessor still runs. Loads of data that
-// no kernel writes (weights) may come before pdl_wait(); everything else comes after it. Every thread of a
-// kernel launched with the pdl attribute must reach pdl_wait(). Both are no-ops before sm_90, where no launch
-// has the attribute.
+// Programmatic dependent launch (sm_90): a kernel starts while its predecessor still runs. Loads of data
+// that no kernel writes (weights) may come before pdl_wait(); everything else comes after it. Every thread
+// of a kernel launched with the pdl attribute must reach pdl_wait(). Both are no-ops before sm_90, where no
+// launch has the attribute.
 #include "kernels/common/special_registers.cuh"
 
 namespace warptune {

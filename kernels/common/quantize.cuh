@@ -1,6 +1,6 @@
 #pragma once
-// 8-bit quantized values: conversions of int8 and fp8 (e4m3) to and from floats, and exactly to packed pairs
-// of fp16, the inputs of tensor cores.
+// 8-bit quantized values: conversions of int8 and fp8 (e4m3) to and from floats, and exactly to packed
+// pairs of fp16, the inputs of tensor cores.
 #include "kernels/common/vec.cuh"
 
 namespace warptune {

@@ -1,6 +1,6 @@
 #pragma once
-// Reductions (sum, maximum) of a warp, by a butterfly of shuffles, and of a block. Every thread receives the
-// result.
+// Reductions (sum, maximum) of a warp, by a butterfly of shuffles, and of a block. Every thread receives
+// the result.
 #include "kernels/common/numeric.cuh"
 
 namespace warptune {

@@ -1,6 +1,6 @@
 // Naive embedding lookup: the readable baseline.
-// Grid: one block per token; a thread copies elements one by one. An id outside the table gives zeros and is
-//   reported in bad_token.
+// Grid: one block per token; a thread copies elements one by one. An id outside the table gives zeros and
+//   is reported in bad_token.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/embedding/args.h"

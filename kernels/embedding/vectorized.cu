@@ -1,6 +1,7 @@
 // Vectorized embedding lookup: a gather of rows (gather_rows.cuh).
 // Grid: the rows of all tokens are one run of vectors, kUnroll per thread, so that one token uses several
-// SMs. Loads: kUnroll in flight per thread, by the read-only path.
+//   SMs.
+// Loads: kUnroll in flight per thread, by the read-only path.
 #include "kernels/common/gather_rows.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/embedding/args.h"

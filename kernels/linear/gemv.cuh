@@ -1,8 +1,8 @@
 #pragma once
-// Register pipeline of the GEMVs: dot products of kRows weight rows with kTokens tokens by a group of kLanes
-// threads. A thread keeps kUnroll vectors of each row in flight: when it has consumed a vector, its registers
-// take the load of the vector kUnroll steps further. load_prologue() is a function of its own, so that the
-// first weights can be loaded before the activations exist.
+// Register pipeline of the GEMVs: dot products of kRows weight rows with kTokens tokens by a group of
+// kLanes threads. A thread keeps kUnroll vectors of each row in flight: when it has consumed a vector, its
+// registers take the load of the vector kUnroll steps further. load_prologue() is a function of its own, so
+// that the first weights can be loaded before the activations exist.
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/vec.cuh"
 

@@ -1,14 +1,13 @@
 // Multistage bulk-copy GEMV (cp.async.bulk, sm_90), persistent blocks, for few tokens.
 // Grid: persistent; the warps of all blocks split the output rows into equal contiguous ranges. A warp
-// computes
-//   kRows output rows at once, in tiles of kTileK elements.
-// Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues the
-//   copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
+//   computes kRows output rows at once, in tiles of kTileK elements.
+// Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
+//   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
-// start. Wins: few tokens. The first kStages stages are loaded before pdl_wait(), so that the weights stream
-// while the
-//   kernels before, which only touch activations, still run; and shared memory holds more bytes in flight
-//   than registers can.
+//   start.
+// Wins: few tokens. The first kStages stages are loaded before pdl_wait(), so that the weights stream while
+//   the kernels before, which only touch activations, still run; and shared memory holds more bytes in
+//   flight than registers can.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"

@@ -1,7 +1,6 @@
 // Multistage cp.async GEMV (sm_80), persistent blocks, for few tokens.
 // Grid: persistent; warp w of block b computes output rows w * blocks + b + i * blocks * kWarps, so that
-// blocks
-//   that run together read neighboring rows.
+//   blocks that run together read neighboring rows.
 // Loads: every warp has a pipeline of its own of kStages stages of kUnroll * 32 vectors of 16 bytes, which
 //   continues across the ends of rows. Shared memory, not registers, holds the bytes in flight. The first
 //   kStages - 1 stages are loaded before pdl_wait().

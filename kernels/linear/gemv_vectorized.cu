@@ -1,8 +1,7 @@
 // Vectorized GEMV with register prefetch, for few tokens (the time is that of reading the weights once).
 // Grid: a block has kWarps / kWarpsPerRow groups; a group of kWarpsPerRow warps computes kRows output rows.
 // Loads: 16-byte read-only loads without an L1 line, kUnroll per row and thread in flight (gemv.cuh); the
-// first
-//   ones are issued before pdl_wait().
+//   first ones are issued before pdl_wait().
 // Sync: the warps of a group add their partial sums in shared memory, one __syncthreads().
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/args.h"

@@ -1,7 +1,6 @@
 // Multistage tensor-core GEMM (mma.sync m16n8k16, cp.async, sm_80), for 2 tokens and more.
 // Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; kWarpsM x kWarpsN warps,
-// fp32
-//   accumulators in registers.
+//   fp32 accumulators in registers.
 // Loads: all threads copy tiles of x and weight to kStages stages with cp.async; the first weights before
 //   pdl_wait(). Rows of a stage are padded by 16 bytes, so that ldmatrix has no bank conflicts.
 // Sync: cp_async_wait() and one __syncthreads() per step.

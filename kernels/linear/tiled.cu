@@ -1,9 +1,8 @@
 // Tiled GEMM on CUDA cores (SIMT) with register blocking, for many tokens and any dtype.
 // Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; a thread kMicroM x kMicroN
 //   accumulators in fp32.
-// Loads: all threads load both tiles, widen them to fp32 and store them transposed, [k][row], with 4 columns
-// of
-//   padding; two __syncthreads() per step, one stage.
+// Loads: all threads load both tiles, widen them to fp32 and store them transposed, [k][row], with 4
+//   columns of padding; two __syncthreads() per step, one stage.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"

@@ -1,7 +1,8 @@
 // Multistage cp.async P.V on CUDA cores.
 // Grid: one block per sequence and kHeads query heads of a KV head, which share the rows of V.
 // Loads: tiles of kTile keys of V in kStages stages of shared memory, so that bytes in flight take no
-// registers. Sync: cp_async_wait() and one __syncthreads() per tile.
+//   registers.
+// Sync: cp_async_wait() and one __syncthreads() per tile.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pv_accumulator.cuh"

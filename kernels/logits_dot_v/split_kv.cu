@@ -1,10 +1,11 @@
 // Split-KV P.V on CUDA cores.
-// Grid: (kSplits, groups of kHeads query heads, sequences); a block reduces over kSplitKeys keys, so that one
-//   sequence uses all SMs. The kHeads query heads of a KV head share the rows of V (pv_accumulator.cuh).
+// Grid: (kSplits, groups of kHeads query heads, sequences); a block reduces over kSplitKeys keys, so that
+//   one sequence uses all SMs. The kHeads query heads of a KV head share the rows of V
+//   (pv_accumulator.cuh).
 // Loads: kLanes threads per row of V, 16-byte read-only loads, kUnroll rows in flight per thread group.
 // Combine: last-block reduction (barrier.cuh) of fp32 partial rows, in the order of the splits.
 // Source: Flash-Decoding (split-KV).
-#include "kernels/attention_decode/combine.cuh"
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pv_accumulator.cuh"
 #include "kernels/logits_dot_v/args.h"

@@ -1,7 +1,6 @@
 // Block-wide prefix sum of sequence lengths, and the padding offset of every token.
 // Grid: every block scans all sequences, kBlock at a time (cheap), and writes the offsets of its own
-// sequences:
-//   the warps of all blocks are assigned round-robin. Block 0 writes cu_seqlens.
+//   sequences: the warps of all blocks are assigned round-robin. Block 0 writes cu_seqlens.
 // Sync: warp scans by shuffles, warp totals in shared memory, three barriers per kBlock sequences.
 // Source: the scan of CUB (warp scans, then a scan of their totals).
 #include "kernels/common/pdl.cuh"

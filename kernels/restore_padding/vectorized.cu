@@ -1,6 +1,7 @@
 // Vectorized copy of packed rows to padded sequences: a gather of rows (gather_rows.cuh).
 // Grid: the padded rows are one run of vectors, kUnroll per thread; rows of padding are zeros and load
-// nothing. Loads: kUnroll in flight per thread.
+//   nothing.
+// Loads: kUnroll in flight per thread.
 #include "kernels/common/gather_rows.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/restore_padding/args.h"

@@ -1,10 +1,8 @@
 // Vectorized RMSNorm in one pass, kRows tokens per block.
 // Grid: one block per kRows tokens; a thread holds vectors of up to kMaxVec elements of every row in
-// registers
-//   between the sum of squares and the scaling, so that a row is read once and written once.
+//   registers between the sum of squares and the scaling, so that a row is read once and written once.
 // Loads: the weights before pdl_wait(), all rows before the first use. Rows whose length is no multiple of
-// kMaxVec
-//   take narrower vectors.
+//   kMaxVec take narrower vectors.
 // Sync: one block reduction for all rows.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec_width.h"

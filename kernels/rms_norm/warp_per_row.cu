@@ -1,7 +1,6 @@
 // RMSNorm with one warp per token: reductions by shuffles only, no barrier.
-// Grid: kRows warps per block, one token each. Up to 256 bytes of a row per lane stay in registers; a longer
-// row
-//   is read again, from L1 or L2, for the scaling.
+// Grid: kRows warps per block, one token each. Up to 256 bytes of a row per lane stay in registers; a
+//   longer row is read again, from L1 or L2, for the scaling.
 // Wins: many tokens with short rows.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec_width.h"

@@ -1,7 +1,7 @@
 // Naive RoPE and KV cache append: the readable baseline.
 // Grid: one thread per pair of one head of one token; elements are read one by one. Threads of v heads copy
-// their
-//   pair without rotation. With a quantized cache every thread computes the whole row for its amax magnitude.
+//   their pair without rotation. With a quantized cache every thread computes the whole row for its largest
+//   magnitude.
 #include "kernels/common/pdl.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
 #include "kernels/rope_append/rope.cuh"

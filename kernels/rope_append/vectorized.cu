@@ -1,10 +1,10 @@
 // Vectorized RoPE and KV cache append.
-// Grid: a thread owns kPairs pairs of a head and rotates them in kHeadsPerThread heads of its token, so that
-// sines
-//   and cosines are computed once and stay in registers; neighboring threads own neighboring vectors of a
-//   head. half_split: two vectors of kVec elements per head, half a head apart; interleaved: one vector.
-// Loads: inverse frequencies before pdl_wait(); all vectors before the angles are computed. Sizes that are no
-//   multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1 line, streaming stores.
+// Grid: a thread owns kPairs pairs of a head and rotates them in kHeadsPerThread heads of its token, so
+//   that sines and cosines are computed once and stay in registers; neighboring threads own neighboring
+//   vectors of a head. half_split: two vectors of kVec elements per head, half a head apart; interleaved:
+//   one vector.
+// Loads: inverse frequencies before pdl_wait(); all vectors before the angles are computed. Sizes that are
+//   no multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1 line, streaming stores.
 // Sync: none; the threads of a row of a quantized cache reduce its largest magnitude by shuffles.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec.cuh"

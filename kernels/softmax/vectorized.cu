@@ -1,6 +1,6 @@
 // Vectorized softmax of rows in one pass.
-// Grid: kBlock threads per row; a block of one-warp rows has kRows of them. The row is read once and stays in
-//   registers as floats between maximum, sum and result. A fully masked row becomes zeros.
+// Grid: kBlock threads per row; a block of one-warp rows has kRows of them. The row is read once and stays
+//   in registers as floats between maximum, sum and result. A fully masked row becomes zeros.
 // Sync: two block reductions; none where a row is one warp.
 #include "kernels/common/cache_hint.cuh"
 #include "kernels/common/pdl.cuh"

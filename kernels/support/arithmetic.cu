@@ -1,7 +1,6 @@
 // Measured peaks of arithmetic: chains of independent operations on values that stay on the chip.
 // fma_chains: fp32 FMA on CUDA cores. matrix_chains: bf16 tensor cores, wgmma m64n128k16 with both operands
-// in
-//   shared memory (sm_90a), mma.sync m16n8k16 elsewhere.
+//   in shared memory (sm_90a), mma.sync m16n8k16 elsewhere.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/support/args.h"

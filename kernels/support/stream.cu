@@ -1,7 +1,6 @@
 // Measured peaks of memory bandwidth: read, copy and write streams. And kernels that wait or do nothing.
 // Grid: grid-stride; a thread moves kUnroll vectors of 16 bytes per step, all loads in flight before the
-// first
-//   use, each byte once per round.
+//   first use, each byte once per round.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/special_registers.cuh"
 #include "kernels/common/vec.cuh"

@@ -1,11 +1,10 @@
 // Radix select top-k with a last-block reduction, then top-k/top-p sampling by one warp.
 // Grid: (kBlocksPerRow, rows); the blocks of a row read it once, round-robin, and hold its sort keys in
-// registers. Select: the k-th largest key by a search over its bits, two per step. Keys above a threshold are
-// counted with
-//   warp reductions, not with shared atomics, so that equal logits cost nothing.
+//   registers.
+// Select: the k-th largest key by a search over its bits, two per step. Keys above a threshold are counted
+//   with warp reductions, not with shared atomics, so that equal logits cost nothing.
 // Combine: every block writes its k largest keys to the workspace; the last block selects from all of them,
-// sorts
-//   the k by rank and samples.
+//   sorts the k by rank and samples.
 // Workspace: int arrivals[batch], then from byte kListOffset keys [batch][kBlocksPerRow][kK].
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec.cuh"
