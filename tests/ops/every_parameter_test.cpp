@@ -111,7 +111,7 @@ TEST(EveryParameter, HasAProblemForEachOfItsValues) {
       ADD_FAILURE() << entry.op.name;
       continue;
     }
-    // Some values exist for one architecture only: multiples of its SMs.
+    // Some values are for the multiprocessors of one architecture.
     std::vector<std::string> sm_80, sm_90a;
     covering_configs(entry, it->problems, it->dtype, known_device("sm_80"), sm_80);
     covering_configs(entry, it->problems, it->dtype, known_device("sm_90a"), sm_90a);
