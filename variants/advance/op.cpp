@@ -13,7 +13,7 @@ constexpr int kMaxSteps = 8, kStep = 3, kEos = 2;
 Op advance() {
   return {
       .name = "advance",
-      .summary = "end of a decode step: advances transcript, positions, lengths, step and sampler",
+      .summary = "ends a decode step: transcript, positions, lengths, step and sampler move on",
       .dims = {{"batch", "sequences"}},
       .dtypes = {DType::int32},
       .tensors =

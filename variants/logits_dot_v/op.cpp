@@ -72,7 +72,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
 Op logits_dot_v() {
   return {
       .name = "logits_dot_v",
-      .summary = "logits . V for one token per sequence: the P.V of decode attention alone",
+      .summary = "logits . V for one token per sequence: the second product of decode attention alone",
       .dims = {{"batch", "sequences"},
                {"q_heads", "query heads"},
                {"kv_heads", "value heads, each serving q_heads / kv_heads query heads"},

@@ -8,7 +8,7 @@ namespace warptune {
 Op padding_offset() {
   return {
       .name = "padding_offset",
-      .summary = "prefix sums of lengths, and the distance of each packed token from its padded row",
+      .summary = "prefix sums of lengths, and how far each packed token is from its padded place",
       .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}},
       .dtypes = {DType::int32},
       .tensors =

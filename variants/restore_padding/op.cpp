@@ -8,7 +8,7 @@ namespace warptune {
 Op restore_padding() {
   return {
       .name = "restore_padding",
-      .summary = "pads packed rows with zeros",
+      .summary = "pads packed rows again, with zeros",
       .dims = {{"batch", "sequences"}, {"max_q_len", "padded length"}, {"hidden", "row length"}},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
