@@ -1,12 +1,12 @@
 #pragma once
-// Problems without features: what libraries take, and simple kernels.
+// Problems without optional features, which libraries and simple kernels support.
 #include <fmt/format.h>
 
 #include "harness/core/op.h"
 
 namespace warptune {
 
-/// A constraint that holds for the problems of an op that have none of its optional dims, whichever it has.
+/// A constraint that holds where all optional dims of the op have their defaults.
 inline std::string plain_problem(const Op& op) {
   std::string constraint;
   for (const Dim& dim : op.dims)

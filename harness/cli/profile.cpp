@@ -102,7 +102,7 @@ void add_profile(CLI::App& app, int&) {
       "Examples:\n"
       "  warptune profile 'rms_norm[tokens=1,hidden=4096]' --wisdom results/h200/wisdom.json --run ncu\n"
       "  warptune profile rms_norm/vectorized --problem tokens=1,hidden=4096 \\\n"
-      "    --config block=256,rows=1,vec=8,store=plain,pdl=0");
+      "    --config block=256,rows=1,vec=8,cache_hint=none,pdl=0");
   const auto given = std::make_shared<Given>();
   command
       ->add_option("TARGET", given->target,

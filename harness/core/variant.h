@@ -44,7 +44,7 @@ struct Launch {
 };
 
 /// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see
-/// kernels/common/tensor_copy.cuh). Innermost dim first. Boxes of 128 bytes width come with the 128-byte
+/// kernels/common/tma.cuh). Innermost dim first. Boxes of 128 bytes width come with the 128-byte
 /// swizzle.
 struct TensorMapSpec {
   const void* base = nullptr;  // 16-byte aligned

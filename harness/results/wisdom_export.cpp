@@ -37,7 +37,7 @@ namespace warptune_wisdom {
 struct Winner {
   std::string_view problem;  // op[dims,dtype=..], the dims in the op's order
   std::string_view variant;
-  std::string_view config;  // "block=256,store=plain"
+  std::string_view config;  // "block=256,cache_hint=none"
   double time_us;
   std::string_view source_hash;  // of the variant's kernels
   std::string_view device, arch, driver, toolkit;

@@ -1,9 +1,10 @@
 #pragma once
+// The residual add.
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
-/// a + b, rounded to T: what residual_out holds and what the norm is taken of.
+/// a + b, rounded to T: residual_out, and the input of the norm.
 template <class T, int N>
 __device__ __forceinline__ Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
   auto f = to_float(a);

@@ -1,5 +1,7 @@
-// Idea: one block per token, one element at a time, the sum read back from residual_out: the readable
-// baseline.
+// Naive residual add + RMSNorm: the readable baseline.
+// Grid: one block per token; a thread reads elements one by one. The sum is written to residual_out and
+//   read back from it.
+// Sync: one block reduction.
 #include "kernels/add_rms_norm/args.h"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"

@@ -1,20 +1,22 @@
-// Idea: kRows tokens per block; x and residual are read once with wide loads, their sum is stored at once and
-// kept in registers for the scaling, so that traffic is the floor: two reads, two writes. All rows are in
-// flight together and share one barrier and the weights. Each thread reads a piece of residual before it
-// writes the same piece of residual_out, so the two may be the same memory.
+// Vectorized residual add + RMSNorm in one pass, kRows tokens per block.
+// Grid: one block per kRows tokens. x and residual are read once; their sum is stored and stays in
+//   registers for the scaling: two reads and two writes per element.
+// Loads: the weights before pdl_wait(), all rows before the first use. A thread reads a vector of residual
+//   before it writes the same vector of residual_out, so the two may be the same memory.
+// Sync: one block reduction for all rows.
 #include "kernels/add_rms_norm/add.cuh"
 #include "kernels/add_rms_norm/args.h"
-#include "kernels/common/fitting.h"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock, int kRows, int kVecWanted, int kStore>
+template <class T, int kHidden, int kBlock, int kRows, int kMaxVec, int kCacheHint>
 __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kHidden);
-  constexpr int kPieces = kHidden / kVec;
-  constexpr int kPerThread = ceil_div(kPieces, kBlock);
+  constexpr int kVec = vec_width(kMaxVec, kHidden);
+  constexpr int kVectors = kHidden / kVec;
+  constexpr int kPerThread = ceil_div(kVectors, kBlock);
   const long long first = static_cast<long long>(blockIdx.x) * kRows, start = first * kHidden;
   const int rows = kRows == 1 ? 1 : static_cast<int>(min(static_cast<long long>(kRows), args.tokens - first));
   const T* x = static_cast<const T*>(args.x) + start;
@@ -25,7 +27,7 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
 
   Vec<T, kVec> w[kPerThread];
   load_weights<kHidden, kBlock>(w, weight);
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   Vec<T, kVec> sum[kRows][kPerThread], other[kRows][kPerThread];
@@ -33,10 +35,10 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
   for (int r = 0; r < kRows; ++r)
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
-      const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows) {
-        sum[r][j] = load_vec_stream<kVec, kStore>(x + r * kHidden + piece * kVec);
-        other[r][j] = load_vec_stream<kVec, kStore>(residual + r * kHidden + piece * kVec);
+      const int vector = threadIdx.x + j * kBlock;
+      if (vector < kVectors && r < rows) {
+        sum[r][j] = load_vec_hint<kVec, kCacheHint>(x + r * kHidden + vector * kVec);
+        other[r][j] = load_vec_hint<kVec, kCacheHint>(residual + r * kHidden + vector * kVec);
       }
     }
   float squares[kRows] = {};
@@ -44,14 +46,14 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_vectorized(AddRmsNormArgs
   for (int r = 0; r < kRows; ++r)
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
-      const int piece = threadIdx.x + j * kBlock;
-      if (piece < kPieces && r < rows) {
+      const int vector = threadIdx.x + j * kBlock;
+      if (vector < kVectors && r < rows) {
         sum[r][j] = add_rounded(sum[r][j], other[r][j]);
-        store_vec_by<kStore>(out + r * kHidden + piece * kVec, sum[r][j]);
+        store_vec_hint<kCacheHint>(out + r * kHidden + vector * kVec, sum[r][j]);
         add_squares(squares[r], sum[r][j]);
       }
     }
-  normalize_rows<kHidden, kBlock, kStore>(y, sum, w, squares, rows, args.eps);
+  normalize_rows<kHidden, kBlock, kCacheHint>(y, sum, w, squares, rows, args.eps);
 }
 
 }  // namespace warptune

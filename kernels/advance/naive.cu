@@ -1,4 +1,6 @@
-// Idea: one block, a thread per sequence in turn; the step is read by all before it is moved on.
+// End of a decode step: writes the sampled ids and advances the state of every unfinished sequence.
+// Grid: one block; a thread takes sequences round-robin.
+// Sync: all threads read the step before thread 0 increments it.
 #include "kernels/advance/args.h"
 #include "kernels/common/pdl.cuh"
 
@@ -6,7 +8,7 @@ namespace warptune {
 
 template <int kBlock>
 __global__ void __launch_bounds__(kBlock) advance_naive(AdvanceArgs args) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int step = *args.step;
   for (int b = threadIdx.x; b < args.batch; b += kBlock) {

@@ -6,7 +6,7 @@ namespace warptune {
 struct ArgmaxArgs {
   const void* logits;  // [batch, vocab], dtype
   int* ids;            // [batch]
-  void* workspace;     // what the variant asked for, zeroed before the first launch
+  void* workspace;     // of the size that the variant states, zeroed before the first launch
   int batch;
 };
 

@@ -1,13 +1,16 @@
-// Idea: one block per row, one element at a time: the readable baseline.
+// Naive argmax: the readable baseline.
+// Grid: one block per row; a thread reads elements one by one and keeps its largest sort key
+//   (sort_key.cuh).
+// Sync: one block reduction.
 #include "kernels/argmax/args.h"
-#include "kernels/common/ordered.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/sort_key.cuh"
 
 namespace warptune {
 
 template <class T, int kVocab, int kBlock>
 __global__ void __launch_bounds__(kBlock) argmax_naive(ArgmaxArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   pdl_wait();
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(blockIdx.x) * kVocab;
   typename Key::Word best = 0;

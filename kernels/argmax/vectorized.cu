@@ -1,26 +1,26 @@
-// Idea: several blocks share a row and read it in 16-byte pieces, kUnroll loads of a thread in flight at
-// once. Each block leaves its best key in the row's slot by an atomic maximum; the last one to arrive writes
-// the id and puts slot and counter back to zero.
-//
-// Workspace per row: unsigned long long best; unsigned long long arrived.
+// Vectorized argmax with a last-block reduction.
+// Grid: (kBlocksPerRow, rows); the blocks of a row read it in vectors of up to 16 bytes, round-robin.
+// Loads: kUnroll in flight per thread.
+// Combine: a block writes its largest sort key to the row's slot with atomicMax; the last block writes the
+//   id and resets slot and counter.
+// Workspace per row: unsigned long long best; unsigned long long arrivals.
 #include "kernels/argmax/args.h"
-#include "kernels/common/dot.cuh"
-#include "kernels/common/ordered.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/sort_key.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
 template <class T, int kVocab, int kBlock, int kBlocksPerRow, int kUnroll>
 __global__ void __launch_bounds__(kBlock) argmax_vectorized(ArgmaxArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
-  constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
-  constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
+  constexpr int kVec = vec_width<T>(kVocab), kVectors = kVocab / kVec;
+  constexpr int kSteps = ceil_div(kVectors, kBlock * kBlocksPerRow);
   constexpr int kInFlight = min_of(kSteps, kUnroll);
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   Word best = 0;
@@ -28,15 +28,15 @@ __global__ void __launch_bounds__(kBlock) argmax_vectorized(ArgmaxArgs args) {
     Vec<T, kVec> x[kInFlight];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      const int piece = ((step + j) * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
-      if (piece < kPieces) x[j] = load_vec<kVec>(logits + piece * kVec);
+      const int vector = ((step + j) * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
+      if (vector < kVectors) x[j] = load_vec<kVec>(logits + vector * kVec);
     }
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      const int piece = ((step + j) * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
-      if (piece < kPieces) {
+      const int vector = ((step + j) * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
+      if (vector < kVectors) {
 #pragma unroll
-        for (int i = 0; i < kVec; ++i) best = max_key(best, Key::make(x[j][i], piece * kVec + i));
+        for (int i = 0; i < kVec; ++i) best = max_key(best, Key::make(x[j][i], vector * kVec + i));
       }
     }
   }

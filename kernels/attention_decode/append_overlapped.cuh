@@ -3,8 +3,8 @@
 // loaded first, the angles are computed before or while the fused qkv row arrives. The new key is then placed
 // behind the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021 (half-split pairs).
 #include "kernels/attention_decode/problem.cuh"
-#include "kernels/common/cosine_sine.cuh"
-#include "kernels/common/first_threads.cuh"
+#include "kernels/common/barrier.cuh"
+#include "kernels/common/numeric.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
@@ -44,8 +44,8 @@ struct OverlappedAppend {
   /// pdl_wait(); otherwise append() calls it while the fused row arrives. All threads call.
   __device__ __forceinline__ void compute_angles(int position, const Constants& constants) {
     if (angle() < kHalf)
-      rotation[angle()] = cosine_sine(__fmul_rn(static_cast<float>(position), constants.frequency));
-    sync_first<kBlock>();
+      rotation[angle()] = cos_sin_fast(__fmul_rn(static_cast<float>(position), constants.frequency));
+    named_barrier_sync<kBlock>();
   }
 
   /// Computes the new rows of sequence b for the query heads from first_head on. `needs_kv`: this block
@@ -80,7 +80,7 @@ struct OverlappedAppend {
         if (writes) (which == 0 ? cache.k_scales : cache.v_scales)[to] = scale;
       }
     }
-    sync_first<kBlock>();
+    named_barrier_sync<kBlock>();
   }
 
   /// Adds the bias to a lane's vectors of a query row and rotates them. Vector i begins at column(i); vector

@@ -9,7 +9,7 @@ template <class P, int kSplits, int kSplitKeys, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_decode_combine(AttentionDecodeArgs args) {
   __shared__ float weights[kSplits];
   __shared__ __align__(16) float sums[kCombineFloats<kBlock>];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
   const int active = split_range<kSplits, kSplitKeys>(P::first_key(length), length, 0).active;

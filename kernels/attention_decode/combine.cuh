@@ -4,10 +4,9 @@
 // combine_warps() and combine_splits() serve split_kv, mma and the combine kernel; BlockCombine is the
 // epilogue of the pipelined kernels and of mma_direct: last block, cluster or LL packets.
 #include "kernels/attention_decode/problem.cuh"
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/cluster.cuh"
-#include "kernels/common/first_threads.cuh"
-#include "kernels/common/last_to_arrive.cuh"
-#include "kernels/common/posted_words.cuh"
+#include "kernels/common/ll_packet.cuh"
 #include "kernels/common/reduce.cuh"
 
 namespace warptune {
@@ -87,7 +86,7 @@ __device__ __forceinline__ void combine_splits(
   constexpr int kColumns = kHeads * kHeadDim / 4, kPerRow = kHeadDim / 4;
   constexpr int kTeams = max_of(1, kBlock / kColumns);  // threads that divide the splits of a column
   split_weights<P, kSplits, kHeads, kBlock>(workspace, first, active, out, weights);
-  sync_first<kBlock>();
+  named_barrier_sync<kBlock>();
 
   const auto sum_column = [&](int column, int team) {
     const int head = column / kPerRow;
@@ -112,7 +111,7 @@ __device__ __forceinline__ void combine_splits(
   } else {
     const int column = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
     if (team < kTeams) store_vec<4>(sums + threadIdx.x * 4, sum_column(column, team));
-    sync_first<kBlock>();
+    named_barrier_sync<kBlock>();
     if (threadIdx.x < kColumns) {
       Vec<float, 4> x = {};
 #pragma unroll
@@ -176,35 +175,35 @@ class LlCombine {
   }
 
   __device__ __forceinline__ void send(const PartialRow& row, int split) const {
-    PostedWords<4>::of(row.sum).put(sums_ + split * P::kHeadDim);
-    if (sends_state_) PostedWords<2>::of({row.state.max, row.state.sum}).put(states_ + split);
+    LlPacket<4>::pack(row.sum).store(sums_ + split * P::kHeadDim);
+    if (sends_state_) LlPacket<2>::pack({row.state.max, row.state.sum}).store(states_ + split);
   }
 
   /// Receives all splits but `split`, which is `own`, and combines them. Clears the packets, states excepted.
   __device__ __forceinline__ PartialRow receive(const PartialRow& own, int split) const {
-    PostedWords<4> sums[kSplits] = {};
-    PostedWords<2> states[kSplits] = {};
+    LlPacket<4> sums[kSplits] = {};
+    LlPacket<2> states[kSplits] = {};
     for (bool waits = true; waits;) {
       waits = false;
 #pragma unroll
       for (int from = 0; from < kSplits; ++from) {
-        if (from == split || (sums[from].whole() && states[from].whole())) continue;
-        sums[from] = PostedWords<4>::look(sums_ + from * P::kHeadDim);
-        states[from] = PostedWords<2>::look(states_ + from);
+        if (from == split || (sums[from].is_complete() && states[from].is_complete())) continue;
+        sums[from] = LlPacket<4>::load(sums_ + from * P::kHeadDim);
+        states[from] = LlPacket<2>::load(states_ + from);
         waits = true;
       }
     }
     PartialRow all;
     all.template add<kSplits>([&](int from) {
       if (from == split) return own;
-      PostedWords<4>{}.put(sums_ + from * P::kHeadDim);
-      const Vec<float, 2> state = states[from].floats();
-      return PartialRow{{state[0], state[1]}, sums[from].floats()};
+      LlPacket<4>{}.store(sums_ + from * P::kHeadDim);
+      const Vec<float, 2> state = states[from].unpack();
+      return PartialRow{{state[0], state[1]}, sums[from].unpack()};
     });
     return all;
   }
   /// Clears a state packet after all columns of the row were received.
-  __device__ __forceinline__ void clear_state(int split) const { PostedWords<2>{}.put(states_ + split); }
+  __device__ __forceinline__ void clear_state(int split) const { LlPacket<2>{}.store(states_ + split); }
 
  private:
   using Workspace = SplitWorkspace<P::kQHeads, P::kHeadDim, kSplits>;
@@ -258,7 +257,7 @@ struct BlockCombine {
   __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row, int split,
                                          const Output<P>& out, unsigned arrival) {
     const Workspace workspace(args);
-    const bool receives = any_of_first<kBlock>(kLl && threadIdx.x == 0 && arrival == kSplits - 1);
+    const bool receives = named_barrier_or<kBlock>(kLl && threadIdx.x == 0 && arrival == kSplits - 1);
     for (int i = threadIdx.x; i < kVectors; i += kBlock) {
       const int head = i / kPerRow, column = i % kPerRow * 4;
       PartialRow row;
@@ -286,11 +285,11 @@ struct BlockCombine {
       combine_cluster(split, out);
     } else if constexpr (kLl) {
       if (!receives) return;
-      sync_first<kBlock>();
+      named_barrier_sync<kBlock>();
       for (int i = threadIdx.x; i < kHeads * kSplits; i += kBlock)
         Ll(args, first_row + i / kSplits, 0).clear_state(i % kSplits);
     } else if constexpr (kSplits > 1) {
-      if (!last_to_arrive<kBlock>(workspace.arrivals + first_row, kSplits)) return;
+      if (!is_last_block<kBlock>(workspace.arrivals + first_row, kSplits)) return;
       if constexpr (kManySplits)
         combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, kSplits, out, weights, sums);
       else

@@ -3,7 +3,7 @@
 // cp.async pipeline in shared memory, kStages - 1 tiles ahead. Each lane loads and uses its own vectors, so
 // that the pipeline needs no barrier; the vectors of neighboring lanes are adjacent, so that there are no
 // bank conflicts.
-#include "kernels/common/async_word.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -15,7 +15,7 @@ struct LaneTile {
   float scales[max_of(1, kScales)];
 
   __device__ __forceinline__ void load_vector(int i, const C* from) {
-    vectors[i] = load_vec_once<kVec16<C>>(from);
+    vectors[i] = load_vec_nc<kVec16<C>>(from);
   }
   __device__ __forceinline__ void load_scale(int i, const float* from) { scales[i] = *from; }
 };
@@ -26,8 +26,8 @@ struct LaneStage {
   Vec<C, kVec16<C>>* vectors;  // stride 32: those of the next lane are adjacent
   float* scales;
 
-  __device__ __forceinline__ void load_vector(int i, const C* from) { copy_async16(vectors + i * 32, from); }
-  __device__ __forceinline__ void load_scale(int i, const float* from) { copy_async4(scales + i * 32, from); }
+  __device__ __forceinline__ void load_vector(int i, const C* from) { cp_async_16(vectors + i * 32, from); }
+  __device__ __forceinline__ void load_scale(int i, const float* from) { cp_async_4(scales + i * 32, from); }
 };
 
 /// The pipeline of a lane. Dynamic shared memory per warp: kStages * (512 * kVectors + 128 * kScales) bytes.
@@ -51,7 +51,7 @@ struct LanePipeline {
   }
   /// Waits until at most kStages - 1 tiles are outstanding and returns the next tile.
   __device__ __forceinline__ LaneTile<C, kVectors, kScales> consume() {
-    copy_async_wait<kStages - 1>();
+    cp_async_wait<kStages - 1>();
     const LaneStage<C> from = stage(0);
     LaneTile<C, kVectors, kScales> tile;
 #pragma unroll

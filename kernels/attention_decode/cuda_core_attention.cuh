@@ -285,7 +285,7 @@ struct CudaCoreAttention {
       LaneStage<C> stage = pipeline.stage(ahead);
       load(cache, tile, end, stage);
     }
-    copy_async_commit();
+    cp_async_commit();
   }
   /// The first tile of this warp.
   static __device__ __forceinline__ int first_tile(int first) {

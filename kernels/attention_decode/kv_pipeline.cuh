@@ -17,9 +17,8 @@
 // because the first kernel of a step is never launched with the pdl attribute (embedding has no such
 // parameter): when a later kernel of the step starts, all kernels of earlier steps have ended.
 #include "kernels/attention_decode/problem.cuh"
-#include "kernels/common/bulk_prefetch.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -58,14 +57,14 @@ class KvPipeline {
     buffers_ = reinterpret_cast<C*>(shared) + consumer * kStages * 2 * kTileElements;
     scales_ = reinterpret_cast<float*>(shared + kScalesAt) + consumer * kStages * kScales;
     tiles_ = reinterpret_cast<KvTile*>(shared + kTilesAt) + consumer * kStages;
-    full_barrier_ = reinterpret_cast<BulkBarrier*>(shared + kBarriersAt) + consumer * kStages;
+    full_barrier_ = reinterpret_cast<Mbarrier*>(shared + kBarriersAt) + consumer * kStages;
     empty_barrier_ = full_barrier_ + kBuffers;
     if (is_producer_lane()) {
       for (int s = 0; s < kStages; ++s) {
-        bulk_barrier_init(full_barrier_ + s);
-        bulk_barrier_init(empty_barrier_ + s);
+        mbarrier_init(full_barrier_ + s);
+        mbarrier_init(empty_barrier_ + s);
       }
-      bulk_barriers_ready();
+      mbarrier_init_fence();
     }
   }
   static __device__ __forceinline__ int split(int work) { return work % kSplits; }
@@ -77,7 +76,7 @@ class KvPipeline {
   __device__ __forceinline__ void produce(const AttentionDecodeArgs& args, unsigned* work_counter) {
     const int blocks = static_cast<int>(gridDim.x);
     int work = static_cast<int>(blockIdx.x);
-    pdl_launch_next();
+    pdl_launch_dependents();
     if (work >= work_tiles) pdl_wait();
     for (bool first = true; work < work_tiles; first = false) {
       const WorkTile current(args, work, min_of(lane_, kWarps - 1));
@@ -86,7 +85,7 @@ class KvPipeline {
         const int early = current.early_rounds();
         for (; round < min_of(kStages, early); ++round) issue_load(current, round);
         if (kL2Prefetch > 0 && is_producer_lane() && round == kStages) {
-          bulk_wait(full_barrier_ + (kStages - 1), 0);
+          mbarrier_wait(full_barrier_ + (kStages - 1), 0);
           for (int r = kStages; r < min_of(kStages + kL2Prefetch, early); ++r) prefetch_l2(current, r);
         }
         __syncwarp();
@@ -105,15 +104,15 @@ class KvPipeline {
           work_tiles <= blocks ? work_tiles : blocks + static_cast<int>(__shfl_sync(0xffffffffu, fetched, 0));
     }
     if (is_producer_lane()) {
-      bulk_wait(empty_barrier_ + stage_, parity_ ^ 1);
+      mbarrier_wait(empty_barrier_ + stage_, parity_ ^ 1);
       tiles_[stage_].work = -1;
-      bulk_expect(full_barrier_ + stage_, 0);
+      mbarrier_arrive_expect_tx(full_barrier_ + stage_, 0);
     }
   }
 
   /// Consumer warps: waits for the next tile.
   __device__ __forceinline__ KvTile consumer_wait() const {
-    bulk_wait(full_barrier_ + stage_, parity_);
+    mbarrier_wait(full_barrier_ + stage_, parity_);
     return tiles_[stage_];
   }
   __device__ __forceinline__ C* keys() const { return buffers_ + stage_ * 2 * kTileElements; }
@@ -123,7 +122,7 @@ class KvPipeline {
   /// Consumer warps: frees the stage.
   __device__ __forceinline__ void consumer_release() {
     __syncwarp();
-    if (lane_ == 0) barrier_arrive(empty_barrier_ + stage_);
+    if (lane_ == 0) mbarrier_arrive(empty_barrier_ + stage_);
     advance();
   }
 
@@ -151,8 +150,8 @@ class KvPipeline {
   C* buffers_;
   float* scales_;
   KvTile* tiles_;
-  BulkBarrier* full_barrier_;
-  BulkBarrier* empty_barrier_;
+  Mbarrier* full_barrier_;
+  Mbarrier* empty_barrier_;
   int stage_ = 0;
   unsigned parity_ = 0;
   int issued_ = 0;       // rounds
@@ -169,22 +168,22 @@ class KvPipeline {
   /// Lane i loads for consumer warp i.
   __device__ __forceinline__ void issue_load(const WorkTile& work, int round) {
     if (is_producer_lane()) {
-      bulk_wait(empty_barrier_ + stage_, parity_ ^ 1);
+      mbarrier_wait(empty_barrier_ + stage_, parity_ ^ 1);
       if (kLoadsInFlight < kStages && issued_ >= kLoadsInFlight)
-        bulk_wait(full_barrier_ + limit_stage_, limit_parity_);
+        mbarrier_wait(full_barrier_ + limit_stage_, limit_parity_);
       const int tile = work.tile(round);
       const bool exists = tile < work.tiles.end;
       tiles_[stage_] = {work.index, exists ? tile : -1, work.tiles.length, work.rounds - round};
       const int cached = exists ? work.tiles.cached(tile) : 0;
       const unsigned bytes = cached * kRowBytes, scale_bytes = P::kRowScales ? ceil_div(cached, 4) * 16 : 0;
-      bulk_expect(full_barrier_ + stage_, 2 * (bytes + scale_bytes));
+      mbarrier_arrive_expect_tx(full_barrier_ + stage_, 2 * (bytes + scale_bytes));
       if (cached > 0) {
         const long long row = work.cache.row(tile * kTileKv);
-        bulk_copy_once(keys(), work.cache.k_at(row, 0), bytes, full_barrier_ + stage_);
-        bulk_copy_once(values(), work.cache.v_at(row, 0), bytes, full_barrier_ + stage_);
+        bulk_copy_evict_first(keys(), work.cache.k_at(row, 0), bytes, full_barrier_ + stage_);
+        bulk_copy_evict_first(values(), work.cache.v_at(row, 0), bytes, full_barrier_ + stage_);
         if constexpr (P::kRowScales) {
-          bulk_copy_once(k_scales(), work.cache.k_scales + row, scale_bytes, full_barrier_ + stage_);
-          bulk_copy_once(v_scales(), work.cache.v_scales + row, scale_bytes, full_barrier_ + stage_);
+          bulk_copy_evict_first(k_scales(), work.cache.k_scales + row, scale_bytes, full_barrier_ + stage_);
+          bulk_copy_evict_first(v_scales(), work.cache.v_scales + row, scale_bytes, full_barrier_ + stage_);
         }
       }
     }
@@ -199,8 +198,8 @@ class KvPipeline {
     const int tile = work.tile(round), cached = tile < work.tiles.end ? work.tiles.cached(tile) : 0;
     if (cached == 0) return;
     const long long row = work.cache.row(tile * kTileKv);
-    bulk_prefetch(work.cache.k_at(row, 0), cached * kRowBytes);
-    bulk_prefetch(work.cache.v_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(work.cache.k_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(work.cache.v_at(row, 0), cached * kRowBytes);
   }
 };
 

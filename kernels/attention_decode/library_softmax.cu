@@ -3,7 +3,7 @@
 // with stride kStride, to probabilities of the cache's type in place.
 #include "kernels/attention_decode/args.h"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/softmax_row.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

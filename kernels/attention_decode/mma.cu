@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
                 kWarps * kPipeline * 2 >= kCombineFloats<kBlock> * 4);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kWarps * kGroup];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   const int split = blockIdx.x, kv_head = blockIdx.y, b = blockIdx.z, length = args.lengths[b];
@@ -56,11 +56,11 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
         const int item = lane + i * 32, row = item / kVectors, at = item % kVectors * 8;
         const int key = min_of(first + row, range.end - 1);
         const bool valid = first + row < range.end;
-        copy_async16(to + row * kPitch + at, cache.k_at(key, at), valid);
-        copy_async16(to + (kTileKv + row) * kPitch + at, cache.v_at(key, at), valid);
+        cp_async_16(to + row * kPitch + at, cache.k_at(key, at), valid);
+        cp_async_16(to + (kTileKv + row) * kPitch + at, cache.v_at(key, at), valid);
       }
     }
-    copy_async_commit();
+    cp_async_commit();
   };
 #pragma unroll
   for (int round = 0; round < kStages - 1; ++round) load_tile(round);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   for (int round = 0;; ++round) {
     const int first = range.first + (warp + round * kWarps) * kTileKv;
     if (first >= range.end) break;
-    copy_async_wait<kStages - 2>();
+    cp_async_wait<kStages - 2>();
     __syncwarp();  // this tile has arrived for all lanes, and the one before is free
     load_tile(round + kStages - 1);
     const T* k = buffers + round % kStages * kStage;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 #pragma unroll
       for (int n = 0; n < kTileKv / 16; ++n) {
         unsigned r[4];
-        load_matrix_x4(r, k + (n * 16 + lane / 16 * 8 + lane % 8) * kPitch + step * 16 + lane / 8 % 2 * 8);
+        ldmatrix_x4(r, k + (n * 16 + lane / 16 * 8 + lane % 8) * kPitch + step * 16 + lane / 8 % 2 * 8);
         mma_m16n8k16<T>(s[2 * n], q[step], r[0], r[1]);
         mma_m16n8k16<T>(s[2 * n + 1], q[step], r[2], r[3]);
       }
@@ -130,8 +130,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 #pragma unroll
       for (int step = 0; step < kHeadDim / 16; ++step) {
         unsigned r[4];
-        load_matrix_x4_transposed(
-            r, v + (n * 16 + lane / 8 % 2 * 8 + lane % 8) * kPitch + step * 16 + lane / 16 * 8);
+        ldmatrix_x4_trans(r, v + (n * 16 + lane / 8 % 2 * 8 + lane % 8) * kPitch + step * 16 + lane / 16 * 8);
         mma_m16n8k16<T>(acc[2 * step], p, r[0], r[1]);
         mma_m16n8k16<T>(acc[2 * step + 1], p, r[2], r[3]);
       }
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
 
   // Epilogue: every warp stores its partial rows in its own buffers, which are free now; then they are
   // combined.
-  copy_async_wait<0>();
+  cp_async_wait<0>();
   __syncwarp();
   float* rows = reinterpret_cast<float*>(buffers);
 #pragma unroll
@@ -175,7 +174,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
       });
   if constexpr (kLastBlock) {
     __shared__ float weights[kGroup * kSplits];
-    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active)) {
+    if (is_last_block<kBlock>(workspace.arrivals + first_row, range.active)) {
       using P = DecodeProblem<T, kQHeads, 1, kHeadDim>;
       AttentionDecodeArgs of_group{};
       of_group.out = out;

@@ -131,7 +131,7 @@ struct MmaAttention {
         if constexpr (P::kQuantized) {
 #pragma unroll
           for (int w = 0; w < 4; ++w) {
-            const CodePairs pairs = to_fp16_pairs<true>(words[w], C{});
+            const Fp16Pairs pairs = to_fp16_pairs<true>(words[w], C{});
             mma_m16n8k16<F>(p[n], q[4 * i + w], pairs.first, pairs.second);
           }
         } else {
@@ -265,7 +265,7 @@ struct MmaAttention {
         for (int w = 0; w < 4; ++w) {
           const unsigned a = words[0][w], b = words[1][w], c = words[2][w], d = words[3][w];
           if constexpr (P::kQuantized) {  // interleaves bytes of a and b: pairs of one element
-            const CodePairs ab = to_fp16_pairs<true>(__byte_perm(a, b, 0x5140), C{}),
+            const Fp16Pairs ab = to_fp16_pairs<true>(__byte_perm(a, b, 0x5140), C{}),
                             ab2 = to_fp16_pairs<true>(__byte_perm(a, b, 0x7362), C{}),
                             cd = to_fp16_pairs<true>(__byte_perm(c, d, 0x5140), C{}),
                             cd2 = to_fp16_pairs<true>(__byte_perm(c, d, 0x7362), C{});

@@ -27,7 +27,7 @@ struct RegisterTile : FragmentLayout<P, kTileKv> {
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(first_key);
     const auto load = [](const C* from) {
-      const auto x = load_vec_once<Layout::kX>(from);
+      const auto x = load_vec_nc<Layout::kX>(from);
       return *reinterpret_cast<const uint4*>(&x);
     };
 #pragma unroll
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kWarps * 32, kWarpsPerSm / kWarps)
   RegisterTile<P, kTileKv> kv;
   const bool early = tiles.first < tiles.early_end;
   if (early) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const Output<P> output(args, batch, first_head);
   if (tiles.length == 0) {

@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelin
     const unsigned arrival =
         consume_tiles<Block, kTileKv, kStages>(args, pipeline, attention, append, first_row, length);
 
-    sync_first<kThreads>();  // all warps have read `block` and `append` of the previous work tile
+    named_barrier_sync<kThreads>();  // all warps have read `block` and `append` of the previous work tile
     attention.store(block);
     block.finish(args, first_row, Pipeline::split(work), Output<P>(args, batch, first_head()), arrival);
     const KvTile next = pipeline.consumer_wait();

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(Attent
   if (P::kAppend && args.bias) bias.load(static_cast<const T*>(args.bias) + q_head * kHeadDim, at);
   Pipeline pipeline(args, batch, kv_head, split, shared);
   pipeline.issue_early_loads();
-  if (pipeline.launches_next_at_start()) pdl_launch_next();
+  if (pipeline.launches_next_at_start()) pdl_launch_dependents();
   if constexpr (P::kAppend) append.compute_angles(pipeline.tiles.length - 1, constants);
   pdl_wait();
   const int length = pipeline.tiles.length;
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(Attent
       accumulate_pv<false, kHeadDim>(v, valid, p, out);
 
     if (pipeline.release(tile)) arrival = Block::arrive(args, first_row);
-    if (pipeline.launches_next_after(tile)) pdl_launch_next();
+    if (pipeline.launches_next_after(tile)) pdl_launch_dependents();
   }
 
   // Epilogue

@@ -2,8 +2,8 @@
 // What every decode attention kernel starts from: the problem as template parameters, the addresses of one KV
 // head's cache, the score bias, the output with its epilogue, and the range of keys of a split.
 #include "kernels/attention_decode/args.h"
-#include "kernels/common/codes.cuh"
 #include "kernels/common/online_softmax.cuh"
+#include "kernels/common/quantize.cuh"
 
 namespace warptune {
 

@@ -8,20 +8,20 @@
 // Shared memory: K rows (later the partial sums of the warps), V rows, scores.
 // Wins: contexts up to about 256 keys.
 #include "kernels/attention_decode/append.cuh"
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/value_sums.cuh"
+#include "kernels/common/pv_accumulator.cuh"
 
 namespace warptune {
 
 /// K, V and scores of `keys` keys in dynamic shared memory: K rows, which partial sums of the warps
 /// overwrite; V rows; scores [kHeads][keys]. Rows are padded against bank conflicts of lanes of several keys.
 template <class P, int kBlock, int kThreadsPerKey, int kHeads>
-struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kThreadsPerKey> {
+struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsPerKey> {
   using C = typename P::C;
-  using Lanes = RowLanes<C, P::kHeadDim, kBlock, kThreadsPerKey>;
-  using Lanes::chunk, Lanes::group, Lanes::has, Lanes::part;
-  using Lanes::kX, Lanes::kChunks, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
+  using Lanes = ThreadGroups<C, P::kHeadDim, kBlock, kThreadsPerKey>;
+  using Lanes::kX, Lanes::kVectors, Lanes::kPerLane, Lanes::kGroups, Lanes::kWarps;
+  using Lanes::vector, Lanes::group, Lanes::has, Lanes::part;
   static constexpr int kHeadDim = P::kHeadDim;
   static constexpr int kStride = kHeadDim * sizeof(C) + (kThreadsPerKey < 8 ? 16 * kThreadsPerKey : 0);
 
@@ -38,20 +38,20 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kThreadsPerKe
         keys(keys) {}
 
   __device__ __forceinline__ Vec<C, kX> vector(const unsigned char* rows, int key, int j) const {
-    return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + chunk(j) * kX);
+    return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + vector(j) * kX);
   }
 
   /// Issues the loads of `count` rows of K, then of V, as one cp.async group each.
   __device__ __forceinline__ void issue_loads(const KvCache<P>& cache, int count) {
-    for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(k + offset(item), cache.k_at(cache.row(first + item / kChunks), item % kChunks * kX));
-    copy_async_commit();
-    for (int item = threadIdx.x; item < count * kChunks; item += kBlock)
-      copy_async16(v + offset(item), cache.v_at(cache.row(first + item / kChunks), item % kChunks * kX));
-    copy_async_commit();
+    for (int item = threadIdx.x; item < count * kVectors; item += kBlock)
+      cp_async_16(k + offset(item), cache.k_at(cache.row(first + item / kVectors), item % kVectors * kX));
+    cp_async_commit();
+    for (int item = threadIdx.x; item < count * kVectors; item += kBlock)
+      cp_async_16(v + offset(item), cache.v_at(cache.row(first + item / kVectors), item % kVectors * kX));
+    cp_async_commit();
   }
   static __device__ __forceinline__ int offset(int item) {
-    return item / kChunks * kStride + item % kChunks * 16;
+    return item / kVectors * kStride + item % kVectors * 16;
   }
   /// Places the new key behind the cached ones.
   __device__ __forceinline__ void put_new_key(const NewRows<kHeads, kHeadDim>& new_rows) {
@@ -71,7 +71,7 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kThreadsPerKe
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) {
-          const auto x = to_float(load_vec<kX>(q_rows + h * kHeadDim + chunk(j) * kX));
+          const auto x = to_float(load_vec<kX>(q_rows + h * kHeadDim + vector(j) * kX));
 #pragma unroll
           for (int i = 0; i < kX; ++i) q[h][j * kX + i] = x[i] * scale;
         }
@@ -116,7 +116,7 @@ struct ShortContext : RowLanes<typename P::C, P::kHeadDim, kBlock, kThreadsPerKe
   /// P.V: calls put(element of the heads' rows, value) for each element.
   template <class Put>
   __device__ __forceinline__ void compute_pv(Put put) const {
-    ValueSums<C, kHeadDim, kBlock, kThreadsPerKey, kHeads> sums_of_v;
+    PvAccumulator<C, kHeadDim, kBlock, kThreadsPerKey, kHeads> sums_of_v;
     for (int key = group; key < keys; key += kGroups) {
       float weight[kHeads];
 #pragma unroll
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
   static_assert(P::kGroup % kHeads == 0);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kHeads];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int first_head = blockIdx.x * kHeads, b = blockIdx.y, length = args.lengths[b];
   const Output<P> out(args, b, first_head);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     __syncthreads();
     if (first_head % P::kGroup == 0) write_new_row<kBlock>(cache, length - 1, new_rows);
     context.put_new_key(new_rows);
-    copy_async_wait<1>();
+    cp_async_wait<1>();
     __syncthreads();
     const auto scale_of = [&](int which, int key) {
       if (!P::kRowScales) return 1.0f;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     __syncthreads();
     context.softmax(states, [&](int key) { return scale_of(1, key); });
   } else {
-    copy_async_wait<1>();
+    cp_async_wait<1>();
     __syncthreads();
     context.compute_scores(
         static_cast<const typename P::T*>(args.q) +
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_short_context(Attenti
     context.softmax(states,
                     [&](int key) { return P::kRowScales ? cache.v_scale(cache.row(first + key)) : 1.0f; });
   }
-  copy_async_wait<0>();
+  cp_async_wait<0>();
   __syncthreads();
   context.compute_pv([&](int item, float value) {
     out.put(item / kHeadDim, item % kHeadDim, value, states[item / kHeadDim]);

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDec
   static_assert(P::kGroup % kHeads == 0);
   __shared__ __align__(16) float rows[max_of(kWarps * kRow, kCombineFloats<kBlock>)];
   __shared__ SoftmaxState states[kWarps * kHeads];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int split = blockIdx.x, first_head = blockIdx.y * kHeads, b = blockIdx.z, length = args.lengths[b];
   const SplitRange range = split_range<kSplits, kSplitKeys>(P::first_key(length), length, split);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDec
                                                 });
   if constexpr (kCombine == Combine::last_block) {
     __shared__ float weights[kHeads * kSplits];
-    if (last_to_arrive<kBlock>(workspace.arrivals + first_row, range.active))
+    if (is_last_block<kBlock>(workspace.arrivals + first_row, range.active))
       combine_splits<P, kSplits, kHeads, kBlock>(workspace, first_row, range.active, out, weights, rows);
   }
 }

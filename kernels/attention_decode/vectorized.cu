@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionD
   constexpr int kWarps = kBlock / 32;
   __shared__ __align__(16) float rows[kWarps * P::kHeadDim];
   __shared__ SoftmaxState states[kWarps];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
   const Output<P> out(args, b, head);

@@ -11,9 +11,8 @@
 // until the previous kernel has combined its splits. Blocks of the first wave prefetch after their first tile
 // has arrived; earlier prefetches would delay the loads of that combine.
 #include "kernels/attention_decode/problem.cuh"
-#include "kernels/common/bulk_copy.cuh"
-#include "kernels/common/bulk_prefetch.cuh"
-#include "kernels/common/waves.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -36,16 +35,16 @@ struct WarpPipeline {
       : tiles(args, batch, split, warp()),
         cache(args, batch, kv_head),
         buffers_(reinterpret_cast<C*>(shared) + warp() * kStages * 2 * kTileElements),
-        full_barrier_(reinterpret_cast<BulkBarrier*>(shared + kBarriersAt) + warp() * kStages) {}
+        full_barrier_(reinterpret_cast<Mbarrier*>(shared + kBarriersAt) + warp() * kStages) {}
 
   /// Issues the first loads: before pdl_wait() those of early tiles, after it the others. All lanes call.
   __device__ __forceinline__ void issue_early_loads() {
     if (lane() != 0) return;
-    for (int s = 0; s < kStages; ++s) bulk_barrier_init(full_barrier_ + s);
-    bulk_barriers_ready();
+    for (int s = 0; s < kStages; ++s) mbarrier_init(full_barrier_ + s);
+    mbarrier_init_fence();
     for (int s = 0; s < kStages; ++s)
       if (tiles.first + s * kWarps < tiles.early_end) issue_load(tiles.first + s * kWarps, s);
-    if (kL2Prefetch > 0 && in_first_wave() && tiles.first < tiles.early_end) bulk_wait(full_barrier_, 0);
+    if (kL2Prefetch > 0 && in_first_wave() && tiles.first < tiles.early_end) mbarrier_wait(full_barrier_, 0);
     for (int s = kStages; s < kStages + kL2Prefetch; ++s)
       if (tiles.first + s * kWarps < tiles.early_end) prefetch_l2(tiles.first + s * kWarps);
   }
@@ -63,7 +62,7 @@ struct WarpPipeline {
   // end a sixth of the time before the last, and early blocks of the next kernel would issue their loads
   // before the remaining blocks have theirs: they launch when at most one round of stages is left to load.
   __device__ __forceinline__ bool launches_next_at_start() {
-    return has_launched_ = !single_wave() || holds_all_tiles();
+    return has_launched_ = !is_single_wave() || holds_all_tiles();
   }
   __device__ __forceinline__ bool launches_next_after(int tile) {
     if (has_launched_ || tile + 2 * kBuffers < tiles.end) return false;
@@ -71,7 +70,7 @@ struct WarpPipeline {
   }
 
   /// Waits for the next tile.
-  __device__ __forceinline__ void wait() const { bulk_wait(full_barrier_ + stage_, parity_); }
+  __device__ __forceinline__ void wait() const { mbarrier_wait(full_barrier_ + stage_, parity_); }
   __device__ __forceinline__ C* keys() const { return buffers_ + stage_ * 2 * kTileElements; }
   __device__ __forceinline__ C* values() const { return keys() + kTileElements; }
 
@@ -89,7 +88,7 @@ struct WarpPipeline {
 
  private:
   C* buffers_;
-  BulkBarrier* full_barrier_;
+  Mbarrier* full_barrier_;
   int stage_ = 0;
   unsigned parity_ = 0;
   bool has_launched_ = false;
@@ -103,19 +102,19 @@ struct WarpPipeline {
   __device__ __forceinline__ void issue_load(int tile, int stage) const {
     const int cached = tiles.cached(tile);
     const unsigned bytes = cached * kRowBytes;
-    bulk_expect(full_barrier_ + stage, 2 * bytes);
+    mbarrier_arrive_expect_tx(full_barrier_ + stage, 2 * bytes);
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(tile * kTileKv);
     C* const to = buffers_ + stage * 2 * kTileElements;
-    bulk_copy_once(to, cache.k_at(row, 0), bytes, full_barrier_ + stage);
-    bulk_copy_once(to + kTileElements, cache.v_at(row, 0), bytes, full_barrier_ + stage);
+    bulk_copy_evict_first(to, cache.k_at(row, 0), bytes, full_barrier_ + stage);
+    bulk_copy_evict_first(to + kTileElements, cache.v_at(row, 0), bytes, full_barrier_ + stage);
   }
   __device__ __forceinline__ void prefetch_l2(int tile) const {
     const int cached = tiles.cached(tile);
     if (P::kAppend && cached == 0) return;
     const long long row = cache.row(tile * kTileKv);
-    bulk_prefetch(cache.k_at(row, 0), cached * kRowBytes);
-    bulk_prefetch(cache.v_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(cache.k_at(row, 0), cached * kRowBytes);
+    bulk_prefetch_l2(cache.v_at(row, 0), cached * kRowBytes);
   }
 };
 

@@ -14,11 +14,10 @@
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/split_kv.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
-#include "kernels/common/async_copy.cuh"
-#include "kernels/common/exp2.cuh"
-#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -47,13 +46,13 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
 #pragma unroll
         for (int i = 0; i < 4; ++i) a[mt][i] = q_fragments[mt][kk][i];
       } else {
-        load_matrix_x4_at(a[mt], queries.at(kk * 2, mt * 16));
+        ldmatrix_x4(a[mt], queries.at(kk * 2, mt * 16));
       }
     }
 #pragma unroll
     for (int np = 0; np < kTileN / 16; ++np) {
       unsigned b[4];  // keys 0-7: b[0], b[1]; keys 8-15: b[2], b[3]
-      load_matrix_x4_at(b, keys.at(kk * 2, np * 16));
+      ldmatrix_x4(b, keys.at(kk * 2, np * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(s[mt][2 * np], a[mt], b[0], b[1]);
@@ -83,7 +82,7 @@ __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim /
 #pragma unroll
     for (int dp = 0; dp < kHeadDim / 16; ++dp) {
       unsigned b[4];  // elements 0-7 of the 16: b[0], b[1]; elements 8-15: b[2], b[3]
-      load_matrix_x4_transposed_at(b, values.at(dp * 2, kt * 16));
+      ldmatrix_x4_trans(b, values.at(dp * 2, kt * 16));
 #pragma unroll
       for (int mt = 0; mt < kRowTiles; ++mt) {
         mma_m16n8k16<T>(o[mt][2 * dp], a[mt], b[0], b[1]);
@@ -215,15 +214,15 @@ struct FlashMma {
           return q + row / kPackedHeads * args.q_stride + row % kPackedHeads * kHeadDim;
         },
         rows);
-    copy_async_commit();
+    cp_async_commit();
     for (int stage = 0; stage < kPrologue; ++stage) {
       if (stage < loader.walk.tiles) {
         loader.load_keys(stage, stage, false);
         if constexpr (kStages > 1) loader.load_values(stage, stage, false);
       }
-      copy_async_commit();
+      cp_async_commit();
     }
-    copy_async_wait<kPrologue>();
+    cp_async_wait<kPrologue>();
     __syncthreads();
   }
 
@@ -232,7 +231,7 @@ struct FlashMma {
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int kk = 0; kk < kQFragments; ++kk)
-        load_matrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+        ldmatrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
   }
 
   /// Split-KV epilogue: unnormalized output, row maxima and row sums go to the workspace.
@@ -349,26 +348,26 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     const int stage = kStages == 1 ? 0 : step % kStages;
     typename Flash::Scores s;
     if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // K of this tile
-      __syncthreads();       // all warps are done with the last V
+      cp_async_wait<0>();  // K of this tile
+      __syncthreads();     // all warps are done with the last V
       loader.load_values(step, 0, !is_masked);
-      copy_async_commit();
+      cp_async_commit();
     } else {
-      copy_async_wait<kStages - 2>();  // K and V of this tile
-      __syncthreads();                 // all warps are done with the stage that is loaded next
+      cp_async_wait<kStages - 2>();  // K and V of this tile
+      __syncthreads();               // all warps are done with the stage that is loaded next
       if (step + kStages - 1 < walk.tiles) {
         loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
         loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
       }
-      copy_async_commit();
+      cp_async_commit();
     }
     multiply_keys<T, kHeadDim, kTileN, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
         s, q_fragments, q_address, k_address + stage * kTileN * Flash::Tile::kRowBytes);
     if constexpr (kStages == 1) {
-      copy_async_wait<0>();  // V of this tile
-      __syncthreads();       // all warps are done with K
+      cp_async_wait<0>();  // V of this tile
+      __syncthreads();     // all warps are done with K
       if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
-      copy_async_commit();
+      cp_async_commit();
     }
 
     const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;

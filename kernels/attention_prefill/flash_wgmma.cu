@@ -14,9 +14,9 @@
 #include "kernels/attention_prefill/tile_scheduler.cuh"
 #include "kernels/attention_prefill/tma_pipeline.cuh"
 #include "kernels/attention_prefill/wgmma_softmax.cuh"
+#include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/store_matrix.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/common/wgmma.cuh"
 
@@ -53,21 +53,21 @@ struct FlashWgmma {
       return scheduler.get_next_work(work);
     }
     __device__ __forceinline__ void load_q(const WorkTile& work) {
-      BulkBarrier* const full = &shared.barriers.q_full[q_state.stage];
-      bulk_expect(full, Storage::kMatrices * kMatrixM);
+      Mbarrier* const full = &shared.barriers.q_full[q_state.stage];
+      mbarrier_arrive_expect_tx(full, Storage::kMatrices * kMatrixM);
 #pragma unroll
       for (int matrix = 0; matrix < Storage::kMatrices; ++matrix)
-        tensor_copy(shared.q[q_state.stage] + matrix * kMatrixM, q_map, matrix * 64, work.head,
+        tma_load_3d(shared.q[q_state.stage] + matrix * kMatrixM, q_map, matrix * 64, work.head,
                     work.sequence.first_token + work.first_row, full);
     }
     __device__ __forceinline__ void load_k(int tile, const KvLoader& loader) {
-      bulk_wait(&shared.barriers.k_empty[k_state.stage], k_state.phase ^ 1);
+      mbarrier_wait(&shared.barriers.k_empty[k_state.stage], k_state.phase ^ 1);
       loader.template load<Storage::kMatrices>(k_map, shared.k[k_state.stage], tile,
                                                &shared.barriers.k_full[k_state.stage]);
       k_state.advance();
     }
     __device__ __forceinline__ void load_v(int tile, const KvLoader& loader) {
-      bulk_wait(&shared.barriers.v_empty[v_state.stage], v_state.phase ^ 1);
+      mbarrier_wait(&shared.barriers.v_empty[v_state.stage], v_state.phase ^ 1);
       loader.template load<Storage::kMatricesV>(v_map, shared.v[v_state.stage], tile,
                                                 &shared.barriers.v_full[v_state.stage]);
       v_state.advance();
@@ -75,13 +75,13 @@ struct FlashWgmma {
     __device__ __forceinline__ void run() {
       const WorkTile* last = nullptr;  // its first V tile is still to be loaded
       for (const WorkTile* work = &next_work();; work = &next_work()) {
-        bulk_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
+        mbarrier_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
         const bool is_end = work->head == WorkTile::kEnd, has_keys = !is_end && work->tiles > 0;
         if (has_keys) {
           load_q(*work);
           load_k(work->last_tile(), loader_of(*work));
         } else {
-          barrier_arrive(&shared.barriers.q_full[q_state.stage]);
+          mbarrier_arrive(&shared.barriers.q_full[q_state.stage]);
         }
         q_state.advance();
         if (!is_end && work->tiles < 2) scheduler.prefetch_next_work();
@@ -130,15 +130,15 @@ struct FlashWgmma {
     /// The first row of this warp within the work tile.
     __device__ __forceinline__ int first_row() const { return index * 64 + threadIdx.x % 128 / 32 * 16; }
 
-    __device__ __forceinline__ void release(BulkBarrier* barrier) const {
+    __device__ __forceinline__ void release(Mbarrier* barrier) const {
       __syncwarp();
-      if (lane == 0) barrier_arrive(barrier);
+      if (lane == 0) mbarrier_arrive(barrier);
     }
     __device__ __forceinline__ void wait_k() const {
-      bulk_wait(&shared.barriers.k_full[k_state.stage], k_state.phase);
+      mbarrier_wait(&shared.barriers.k_full[k_state.stage], k_state.phase);
     }
     __device__ __forceinline__ void wait_v() const {
-      bulk_wait(&shared.barriers.v_full[v_state.stage], v_state.phase);
+      mbarrier_wait(&shared.barriers.v_full[v_state.stage], v_state.phase);
     }
     __device__ __forceinline__ void release_k() {
       release(&shared.barriers.k_empty[k_state.stage]);
@@ -151,27 +151,29 @@ struct FlashWgmma {
 
     /// Issues scores = q . k^T (SS wgmma).
     __device__ __forceinline__ void issue_qk() {
-      const unsigned long long a = wgmma_swizzled(q + q_state.stage * (Storage::kMatricesQ * kMatrixM)),
-                               b = wgmma_swizzled(k + k_state.stage * (Storage::kMatrices * kMatrixN));
-      wgmma_hold(softmax.s);
-      wgmma_begin();
+      const unsigned long long a = wgmma_descriptor_swizzle_128b(q + q_state.stage *
+                                                                         (Storage::kMatricesQ * kMatrixM)),
+                               b = wgmma_descriptor_swizzle_128b(k + k_state.stage *
+                                                                         (Storage::kMatrices * kMatrixN));
+      warpgroup_fence_operand(softmax.s);
+      warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kHeadDim / 16; ++kk)
-        wgmma<T, kTileN>(softmax.s, wgmma_advance(a, kk / 4 * kMatrixM + kk % 4 * 32),
-                         wgmma_advance(b, kk / 4 * kMatrixN + kk % 4 * 32), kk > 0);
-      wgmma_commit();
+        wgmma<T, kTileN>(softmax.s, wgmma_descriptor_advance(a, kk / 4 * kMatrixM + kk % 4 * 32),
+                         wgmma_descriptor_advance(b, kk / 4 * kMatrixN + kk % 4 * 32), kk > 0);
+      warpgroup_commit_batch();
     }
     /// Issues o += p . v (RS wgmma).
     __device__ __forceinline__ void issue_pv() {
       const unsigned long long b =
-          wgmma_swizzled(v + v_state.stage * (Storage::kMatricesV * kMatrixN), kMatrixN);
-      wgmma_hold(o);
-      wgmma_hold(p);
-      wgmma_begin();
+          wgmma_descriptor_swizzle_128b(v + v_state.stage * (Storage::kMatricesV * kMatrixN), kMatrixN);
+      warpgroup_fence_operand(o);
+      warpgroup_fence_operand(p);
+      warpgroup_arrive();
 #pragma unroll
       for (int kk = 0; kk < kTileN / 16; ++kk)
-        wgmma<T, kHeadDimV>(o, p[kk], wgmma_advance(b, kk * 2048), true);
-      wgmma_commit();
+        wgmma<T, kHeadDimV>(o, p[kk], wgmma_descriptor_advance(b, kk * 2048), true);
+      warpgroup_commit_batch();
     }
     /// Issues the scores of a tile and P.V of the tile before it, and waits for the scores.
     __device__ __forceinline__ void issue_qk_and_pv() {
@@ -180,13 +182,13 @@ struct FlashWgmma {
       wait_v();
       issue_pv();
       if constexpr (kPingPong) named_barrier_arrive(next_barrier, 256);
-      wgmma_wait<1>();
+      warpgroup_wait<1>();
       release_k();
     }
     __device__ __forceinline__ void wait_pv() {
-      wgmma_wait<0>();
-      wgmma_hold(o);
-      wgmma_hold(p);
+      warpgroup_wait<0>();
+      warpgroup_fence_operand(o);
+      warpgroup_fence_operand(p);
       release_v();
     }
 
@@ -203,13 +205,13 @@ struct FlashWgmma {
         *reinterpret_cast<uint4*>(shared.v[v_state.stage] + matrix * kMatrixN + valid * 128 + vector * 16) =
             make_uint4(0, 0, 0, 0);
       }
-      wgmma_publish();
+      fence_proxy_async();
       warpgroup_barrier();
     }
 
     /// Waits for Q of the next work tile.
     __device__ __forceinline__ const WorkTile& next_work() {
-      bulk_wait(&shared.barriers.q_full[q_state.stage], q_state.phase);
+      mbarrier_wait(&shared.barriers.q_full[q_state.stage], q_state.phase);
       const WorkTile& work = shared.work_tiles[work_state.stage];
       work_state.advance();
       return work;
@@ -229,7 +231,8 @@ struct FlashWgmma {
       softmax.template next_tile<kMask>();
       issue_qk_and_pv();
       softmax.template online_softmax<kMask>();
-      // Waiting for K here is a branch, which keeps the compiler from moving the softmax past wgmma_wait().
+      // Waiting for K here is a branch, which keeps the compiler from moving the softmax past
+      // warpgroup_wait().
       if (more) wait_k();
       wait_pv();
       softmax.convert_p(p);  // before rescale_o(): the compiler schedules the step better
@@ -240,7 +243,7 @@ struct FlashWgmma {
       softmax.begin(work);
       wait_k();
       issue_qk();
-      wgmma_wait<0>();
+      warpgroup_wait<0>();
       release_k();
       softmax.template online_softmax<true>();
       begin_output(work);
@@ -307,12 +310,12 @@ struct FlashWgmma {
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           x[j] = pack2<T>(o[i * 8 + j * 2] * out_scale[j % 2], o[i * 8 + j * 2 + 1] * out_scale[j % 2]);
-        store_matrix_x4_at(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
+        stmatrix_x4(shared_address(rows) + at(lane % 16, i * 2 + lane / 16), x);
       }
       __syncwarp();
       store_rows(
           work, [&](int row, int vector) { return *reinterpret_cast<const uint4*>(rows + at(row, vector)); });
-      wgmma_publish();
+      fence_proxy_async();
       release(&shared.barriers.q_empty[stage]);
     }
     /// The output of a work tile that sees no keys.
@@ -355,17 +358,17 @@ struct FlashWgmma {
     const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
     if (threadIdx.x == 0) {
       shared.init_barriers();
-      tensor_map_prefetch(q_map);
-      tensor_map_prefetch(k_map);
-      tensor_map_prefetch(v_map);
+      tma_prefetch_descriptor(q_map);
+      tma_prefetch_descriptor(k_map);
+      tma_prefetch_descriptor(v_map);
     }
     __syncthreads();
     pdl_wait();
     if (group == 0) {
-      if constexpr (kConsumers > 1) give_registers_back<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
+      if constexpr (kConsumers > 1) warpgroup_reg_dealloc<kConsumers == 3 ? 32 : kManyRegisters ? 24 : 40>();
       if (threadIdx.x == 0) Producer(args, q_map, k_map, v_map, shared).run();
     } else {
-      if constexpr (kConsumers > 1) take_registers<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
+      if constexpr (kConsumers > 1) warpgroup_reg_alloc<kConsumers == 3 ? 160 : kManyRegisters ? 240 : 232>();
       Consumer(args, shared, group - 1).run();
     }
   }

@@ -15,11 +15,10 @@
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
-#include "kernels/common/async_copy.cuh"
-#include "kernels/common/exp2.cuh"
-#include "kernels/common/load_matrix.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -37,11 +36,11 @@ __device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T
     for (int kk = 0; kk < kDepth / 16; ++kk) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_a.at(kk * 2, mt * 16));
+      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_a.at(kk * 2, mt * 16));
 #pragma unroll
       for (int np = 0; np < kNt / 2; ++np) {
         unsigned y[4];  // rows 0-7: y[0], y[1]; rows 8-15: y[2], y[3]
-        load_matrix_x4_at(y, from_b.at(kk * 2, np * 16));
+        ldmatrix_x4(y, from_b.at(kk * 2, np * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * np], x[mt], y[0], y[1]);
@@ -87,12 +86,12 @@ __device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4
     for (int kt = 0; kt < kTileN / 16; ++kt) {
       unsigned x[kMt][4];
 #pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) load_matrix_x4_at(x[mt], from_p.at(kt * 2, mt * 16));
+      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_p.at(kt * 2, mt * 16));
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         if (!kAll && first + pair >= kDim / 16) break;
         unsigned y[4];  // columns 0-7: y[0], y[1]; columns 8-15: y[2], y[3]
-        load_matrix_x4_transposed_at(y, from_v.at((first + pair) * 2, kt * 16));
+        ldmatrix_x4_trans(y, from_v.at((first + pair) * 2, kt * 16));
 #pragma unroll
         for (int mt = 0; mt < kMt; ++mt) {
           mma_m16n8k16<T>(sum[mt][2 * pair], x[mt], y[0], y[1]);
@@ -262,7 +261,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   Tile::template load<kTileM, kThreads>(
       q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
   if (begin < max_key_end) Tile::template load_keys<kTileN, kThreads>(k_tile, keys, begin, sequence.kv_len);
-  copy_async_commit();
+  cp_async_commit();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / kWarpsN * kMt * 16, warp_key = warp % kWarpsN * kNt * 8;
@@ -286,10 +285,10 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   };
 
   for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
-    copy_async_wait<0>();  // K of this tile
-    __syncthreads();       // all warps are done with the last V
+    cp_async_wait<0>();  // K of this tile
+    __syncthreads();     // all warps are done with the last V
     ValueTile::template load_keys<kTileN, kThreads>(v_tile, values, first_key, sequence.kv_len);
-    copy_async_commit();
+    cp_async_commit();
     typename Steps::Scores s = {};
     multiply_rows<T, kHeadDim, kMt, kNt>(s, q_tile + warp_row * kHeadDim, k_tile + warp_key * kHeadDim);
 
@@ -301,14 +300,14 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
     __syncthreads();  // all row maxima are written, and all warps are done with K
     if (first_key + kTileN < max_key_end)
       Tile::template load_keys<kTileN, kThreads>(k_tile, keys, first_key + kTileN, sequence.kv_len);
-    copy_async_commit();
+    cp_async_commit();
 
     typename Steps::RowState rescale;
     Steps::softmax_tile(s, row_max, row_sum, rescale, row_exchange, tile_row, scale);
     if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
     Steps::write_weights(weights, s, tile_row, warp_key, lane);
-    copy_async_wait<1>();  // V of this tile
-    __syncthreads();       // and all weights are written
+    cp_async_wait<1>();  // V of this tile
+    __syncthreads();     // and all weights are written
 
     T* const my_weights = weights + warp_row * kTileN;
     if constexpr (kOutInMemory) {

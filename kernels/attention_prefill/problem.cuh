@@ -2,10 +2,10 @@
 // What the kernels of attention_prefill share: dims fixed at compile time, the mask as key ranges, addresses
 // of K and V rows, score bias, dropout and lse. Features that a problem lacks compile to nothing.
 #include "kernels/attention_prefill/args.h"
-#include "kernels/common/exp2.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/philox.cuh"
 #include "kernels/common/score_bias.h"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

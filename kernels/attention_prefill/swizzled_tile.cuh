@@ -1,7 +1,7 @@
 #pragma once
 // A tile in shared memory: rows of kDim elements as 16-byte vectors, XOR-swizzled within the row so that
 // ldmatrix reads eight rows without bank conflicts. Global memory is loaded with cp.async.
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -51,7 +51,7 @@ struct SwizzledTile {
       const int index = threadIdx.x + i * kThreads;
       if (kTileVectors % kThreads != 0 && index >= kTileVectors) break;
       const int row = index / kVectors, vector = index % kVectors;
-      copy_async16(at(tile, row, vector), row_at(row) + vector * kVec, row < valid);
+      cp_async_16(at(tile, row, vector), row_at(row) + vector * kVec, row < valid);
     }
   }
   /// Loads the K (or V) rows of keys [first, first + kRows); `first` is a multiple of kRows below kv_len.
@@ -69,7 +69,7 @@ struct SwizzledTile {
       T* const to = at(tile, row, vector);  // rows kStep apart have the same swizzle
 #pragma unroll
       for (int i = 0; i < kRows; i += kStep)
-        copy_async16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
+        cp_async_16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
     } else {
       const T* const from = rows.at(first);
       load<kRows, kThreads>(

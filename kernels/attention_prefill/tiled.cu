@@ -7,9 +7,9 @@
 // Wins: where tensor cores cannot run (fp32, odd head_dim), and for tiny problems.
 // Source: FlashAttention (Dao et al., 2022).
 #include "kernels/attention_prefill/problem.cuh"
-#include "kernels/common/exp2.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {

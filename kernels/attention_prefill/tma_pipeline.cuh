@@ -3,7 +3,7 @@
 // mbarrier per stage. One producer thread issues TMA loads, which arrive at the full barrier; each consumer
 // warp arrives at the empty barrier.
 #include "kernels/attention_prefill/tile_scheduler.cuh"
-#include "kernels/common/tensor_copy.cuh"
+#include "kernels/common/tma.cuh"
 
 namespace warptune {
 
@@ -32,20 +32,21 @@ struct SharedStorage {
   unsigned char q[kQStages][kMatricesQ * kMatrixM], k[kStages][kMatrices * kMatrixN],
       v[kStages][kMatricesV * kMatrixN];
   struct Barriers {
-    BulkBarrier q_full[kQStages], q_empty[kQStages];
-    BulkBarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
+    Mbarrier q_full[kQStages], q_empty[kQStages];
+    Mbarrier k_full[kStages], k_empty[kStages], v_full[kStages], v_empty[kStages];
   } barriers;
   WorkTile work_tiles[kQStages + 1];  // of the Q stages, and the next one
 
   /// Called by one thread before any other uses the barriers.
   __device__ __forceinline__ void init_barriers() {
     for (int i = 0; i < kQStages; ++i)
-      barrier_init(&barriers.q_full[i], 1), barrier_init(&barriers.q_empty[i], 4 * kConsumers);
+      mbarrier_init(&barriers.q_full[i], 1), mbarrier_init(&barriers.q_empty[i], 4 * kConsumers);
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(&barriers.k_full[i], 1), barrier_init(&barriers.v_full[i], 1);
-      barrier_init(&barriers.k_empty[i], 4 * kConsumers), barrier_init(&barriers.v_empty[i], 4 * kConsumers);
+      mbarrier_init(&barriers.k_full[i], 1), mbarrier_init(&barriers.v_full[i], 1);
+      mbarrier_init(&barriers.k_empty[i], 4 * kConsumers),
+          mbarrier_init(&barriers.v_empty[i], 4 * kConsumers);
     }
-    bulk_barriers_ready();
+    mbarrier_init_fence();
   }
 };
 
@@ -75,23 +76,23 @@ struct KvTmaLoader {
   /// pages that the sequence does not have are not read. Called by one thread.
   template <int kMatrices>
   __device__ __forceinline__ void load(const TensorMap& map, unsigned char* to, int tile,
-                                       BulkBarrier* full_barrier) const {
+                                       Mbarrier* full_barrier) const {
     if constexpr (Shape::kPageSize > 0) {
       const int boxes = min(kTileN / kBoxRows, ceil_div(kv_len - tile * kTileN, kBoxRows));
-      bulk_expect(full_barrier, boxes * kMatrices * kBoxRows * 128);
+      mbarrier_arrive_expect_tx(full_barrier, boxes * kMatrices * kBoxRows * 128);
       for (int box = 0; box < boxes; ++box) {
         const int key = tile * kTileN + box * kBoxRows, page = pages[key / Shape::kPageSize];
 #pragma unroll
         for (int matrix = 0; matrix < kMatrices; ++matrix)
-          tensor_copy(to + matrix * kMatrixN + box * kBoxRows * 128, map, matrix * 64, key % Shape::kPageSize,
+          tma_load_3d(to + matrix * kMatrixN + box * kBoxRows * 128, map, matrix * 64, key % Shape::kPageSize,
                       page * Shape::kKvHeads + head, full_barrier);
       }
     } else {
       const int row = first + tile * kTileN;
-      bulk_expect(full_barrier, kMatrices * kMatrixN);
+      mbarrier_arrive_expect_tx(full_barrier, kMatrices * kMatrixN);
 #pragma unroll
       for (int matrix = 0; matrix < kMatrices; ++matrix)
-        tensor_copy(to + matrix * kMatrixN, map, matrix * 64, Shape::kPacked ? head : row,
+        tma_load_3d(to + matrix * kMatrixN, map, matrix * 64, Shape::kPacked ? head : row,
                     Shape::kPacked ? row : head, full_barrier);
     }
   }

@@ -7,7 +7,7 @@
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
-#include "kernels/common/softmax_row.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 

@@ -5,7 +5,7 @@
 // those of score_fragment.cuh; loads of an additive bias overlap the wgmma of the scores.
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/tile_scheduler.cuh"
-#include "kernels/common/exp2.cuh"
+#include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/common/wgmma.cuh"
 
@@ -109,7 +109,7 @@ struct WgmmaSoftmax {
   /// Online softmax: scores become weights; updates row maxima and sums.
   template <bool kMask>
   __device__ __forceinline__ void online_softmax() {
-    wgmma_hold(s);
+    warpgroup_fence_operand(s);
     update_row_maxima<kMask>();
     float sum[2][2] = {};
 #pragma unroll
@@ -121,7 +121,7 @@ struct WgmmaSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) rows.sum[r] += sum[r][0] + sum[r][1];
     if constexpr (Shape::kDropout) apply_dropout(fragments(), dropout, query, key);
-    wgmma_hold(s);
+    warpgroup_fence_operand(s);
   }
   /// Converts the weights to 16 bits, in the layout of wgmma's A operand in registers.
   __device__ __forceinline__ void convert_p(unsigned (&p)[kTileN / 16][4]) const {

@@ -1,4 +1,5 @@
-// Idea: one block per query, one element at a time: the readable baseline.
+// Naive causal mask: the readable baseline.
+// Grid: one block per query; a thread writes elements one by one.
 #include "kernels/causal_mask/visible.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"

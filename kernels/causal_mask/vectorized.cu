@@ -1,33 +1,33 @@
-// Idea: the mask as one run of wide pieces, several per thread: it is only written, so stores are all there
-// is.
+// Vectorized causal mask: stores only.
+// Grid: the mask is one run of vectors, kUnroll per thread, kBlock apart.
 #include "kernels/causal_mask/visible.cuh"
-#include "kernels/common/fitting.h"
+#include "kernels/common/cache_hint.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/vec_width.h"
 
 namespace warptune {
 
-template <class T, int kMaxQ, int kMaxK, int kBlock, int kUnroll, int kVecWanted, int kStore>
+template <class T, int kMaxQ, int kMaxK, int kBlock, int kUnroll, int kMaxVec, int kCacheHint>
 __global__ void __launch_bounds__(kBlock) causal_mask_vectorized(CausalMaskArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kMaxK);
-  constexpr int kPieces = kMaxK / kVec;
-  pdl_launch_next();
+  constexpr int kVec = vec_width(kMaxVec, kMaxK);
+  constexpr int kVectors = kMaxK / kVec;
+  pdl_launch_dependents();
   pdl_wait();
   const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
-  const long long first_row = first / kPieces;
-  const int first_piece = static_cast<int>(first - first_row * kPieces) + static_cast<int>(threadIdx.x);
+  const long long first_row = first / kVectors;
+  const int first_vector = static_cast<int>(first - first_row * kVectors) + static_cast<int>(threadIdx.x);
   const long long rows = static_cast<long long>(args.batch) * kMaxQ;
 #pragma unroll
   for (int j = 0; j < kUnroll; ++j) {
-    const int piece = first_piece + j * kBlock;
-    const long long row = first_row + piece / kPieces;
+    const int vector = first_vector + j * kBlock;
+    const long long row = first_row + vector / kVectors;
     if (row < rows) {
-      const int k = piece % kPieces * kVec;
+      const int k = vector % kVectors * kVec;
       const int visible = visible_keys(args, static_cast<int>(row / kMaxQ), static_cast<int>(row % kMaxQ));
       Vec<float, kVec> x;
 #pragma unroll
       for (int i = 0; i < kVec; ++i) x[i] = k + i < visible ? 1.0f : 0.0f;
-      store_vec_by<kStore>(static_cast<T*>(args.mask) + row * kMaxK + k, from_float<T>(x));
+      store_vec_hint<kCacheHint>(static_cast<T*>(args.mask) + row * kMaxK + k, from_float<T>(x));
     }
   }
 }

@@ -1,9 +1,10 @@
 #pragma once
-// Tensor-core products m16n8k16 (sm_80): D[16x8] += A[16x16] * B[16x8], 16-bit inputs, fp32 accumulators.
-// Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16": with g = lane / 4, t = lane % 4,
-// A: a0 (row g, k 2t..2t+1), a1 (row g+8), a2 (row g, k 2t+8..), a3 (row g+8, k 2t+8..);
-// B: b0 (k 2t..2t+1, col g), b1 (k 2t+8.., col g); D: d0,d1 (row g, cols 2t, 2t+1), d2,d3 (row g+8).
-#include "kernels/common/async_copy.cuh"
+// Tensor cores of a warp: mma.sync m16n8k16 (sm_80), D[16x8] += A[16x16] * B[16x8], 16-bit inputs, fp32
+// accumulators; and ldmatrix (sm_75) and stmatrix (sm_90), which move its fragments from and to shared
+// memory. Fragments as in the PTX manual, "Matrix fragments for mma.m16n8k16": with g = lane / 4, t = lane %
+// 4, A: a0 (row g, k 2t..2t+1), a1 (row g+8), a2 (row g, k 2t+8..), a3 (row g+8, k 2t+8..); B: b0 (k
+// 2t..2t+1, col g), b1 (k 2t+8.., col g); D: d0,d1 (row g, cols 2t, 2t+1), d2,d3 (row g+8).
+#include "kernels/common/cp_async.cuh"
 #include "kernels/common/numeric.cuh"
 
 namespace warptune {
@@ -30,17 +31,34 @@ __device__ __forceinline__ void mma_m16n8k16<fp16>(float (&d)[4], const unsigned
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Four 8x8 tiles of 16-bit elements; lane i gives the address of row i % 8 of tile i / 8.
-__device__ __forceinline__ void load_matrix_x4(unsigned (&r)[4], const void* shared_row) {
+/// ldmatrix: four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+/// Loops that pass a 32-bit shared address (see shared_address()) instead of a pointer take half the
+/// registers, and constant offsets fold into the instruction.
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(shared_row)));
+               : "r"(address));
 }
-/// The same, each tile transposed.
-__device__ __forceinline__ void load_matrix_x4_transposed(unsigned (&r)[4], const void* shared_row) {
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* shared_row) {
+  ldmatrix_x4(r, shared_address(shared_row));
+}
+
+/// The same, each matrix transposed.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-               : "r"(shared_address(shared_row)));
+               : "r"(address));
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* shared_row) {
+  ldmatrix_x4_trans(r, shared_address(shared_row));
+}
+
+/// stmatrix (sm_90), the inverse of ldmatrix: lane i holds elements 2 * (i % 4) and the next of row i / 4 of
+/// each matrix. Lanes 8 j to 8 j + 7 give the addresses of the rows of matrix j, 16 bytes each.
+__device__ __forceinline__ void stmatrix_x4(unsigned address, const unsigned (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
 }
 
 }  // namespace warptune

@@ -1,20 +1,20 @@
 #pragma once
-// Softmax over pieces: each piece keeps its running maximum and the sum of exp2(score - maximum); pieces
-// merge by rescaling. Scores are in base-2 units (log2e is folded into the scale of q.k). Source: Milakov and
-// Gimelshein, "Online normalizer calculation for softmax", 2018.
-#include "kernels/common/exp2.cuh"
+// The state of an online softmax. Source: Milakov and Gimelshein, "Online normalizer calculation for
+// softmax", 2018. Scores are in base-2 units: log2(e) is folded into the scale of q.k.
 #include "kernels/common/numeric.cuh"
+#include "kernels/common/softmax.cuh"
 
 namespace warptune {
 
-/// The maximum of a piece without scores: finite, so that the difference of two of them is 0 and not NaN.
+/// The maximum of a tile without scores: finite, so that the difference of two of them is 0 and not NaN.
 inline constexpr float kNoScore = -1e30f;
 
+/// Running maximum and sum of exp2(score - max). States of tiles combine by rescaling.
 struct alignas(8) SoftmaxState {
   float max, sum;
 
   static __device__ __forceinline__ SoftmaxState none() { return {kNoScore, 0.0f}; }
-  /// Raises the maximum to cover `score`; returns the factor for everything summed so far.
+  /// Raises the maximum to at least `score`; returns the factor that rescales everything accumulated so far.
   __device__ __forceinline__ float raise(float score) {
     const float raised = fmaxf(max, score);
     const float factor = exp2_fast(max - raised);
@@ -22,7 +22,7 @@ struct alignas(8) SoftmaxState {
     sum *= factor;
     return factor;
   }
-  /// The weight of a score that the maximum covers.
+  /// The weight of a score that is at most the maximum.
   __device__ __forceinline__ float weight(float score) const { return exp2_fast(score - max); }
 };
 

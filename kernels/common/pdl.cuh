@@ -1,25 +1,39 @@
 #pragma once
-// Programmatic dependent launch (sm_90): a kernel may start while its predecessor ends. Whatever does not
-// depend on the predecessor (weights) may be loaded before pdl_wait(); everything else only after it. Every
-// thread of a kernel launched with the pdl attribute must reach pdl_wait(). No-ops before sm_90.
+// Programmatic dependent launch (sm_90): a kernel starts while its predecessor still runs. Loads of data
+// that no kernel writes (weights) may come before pdl_wait(); everything else comes after it. Every thread
+// of a kernel launched with the pdl attribute must reach pdl_wait(). Both are no-ops before sm_90, where no
+// launch has the attribute.
+#include "kernels/common/special_registers.cuh"
 
 namespace warptune {
 
-/// Waits until all kernels before this one have ended and their writes are visible.
+/// griddepcontrol.wait: waits until all kernels before this one have ended and their writes are visible.
 __device__ __forceinline__ void pdl_wait() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Lets the next kernel of the stream start once every block has called this or ended. Called before
-/// pdl_wait(), it lets a chain of small kernels, and the weights' copies of the product behind them, start
-/// while a product before them still runs: each still waits for the one before it, so all before that have
-/// ended too.
-__device__ __forceinline__ void pdl_launch_next() {
+/// griddepcontrol.launch_dependents: the next kernel of the stream starts once every block has called this or
+/// ended. Called before pdl_wait(), it lets a chain of small kernels, and the weight loads of the GEMV behind
+/// them, start while a GEMV before them still runs. Each kernel still waits for its predecessor, so all
+/// earlier kernels have ended too.
+__device__ __forceinline__ void pdl_launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+// The first wave: the blocks that a programmatic dependent launch starts, one per SM, while the predecessor
+// ends.
+
+/// Whether the grid has at most one block per SM.
+__device__ __forceinline__ bool is_single_wave() {
+  return gridDim.x * gridDim.y * gridDim.z <= max_sm_count();
+}
+/// Whether this block belongs to the first wave, at one block per SM.
+__device__ __forceinline__ bool in_first_wave() {
+  return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x < max_sm_count();
 }
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #pragma once
-// Sums and maxima over a warp (butterfly of shuffles) and a block. Every thread receives the result.
+// Reductions (sum, maximum) of a warp, by a butterfly of shuffles, and of a block. Every thread receives
+// the result.
 #include "kernels/common/numeric.cuh"
 
 namespace warptune {
@@ -13,7 +14,7 @@ struct Max {
   static __device__ __forceinline__ float combine(float a, float b) { return fmaxf(a, b); }
 };
 
-/// Over groups of kWidth neighbouring lanes (a power of two).
+/// Reduces over groups of kWidth neighboring lanes (a power of two).
 template <class Op, int kWidth = 32>
 __device__ __forceinline__ float warp_reduce(float x) {
 #pragma unroll
@@ -22,7 +23,8 @@ __device__ __forceinline__ float warp_reduce(float x) {
   return x;
 }
 
-/// Over kBlock threads (a multiple of 32). All threads must call it; it may be called again at once.
+/// Reduces over kBlock threads (a multiple of 32). All threads must call it; calls may follow each other
+/// without a barrier between them.
 template <class Op, int kBlock>
 __device__ __forceinline__ float block_reduce(float x) {
   constexpr int kWarps = kBlock / 32;
@@ -36,6 +38,27 @@ __device__ __forceinline__ float block_reduce(float x) {
     x = warp_reduce<Op>(lane < kWarps ? partial[lane] : Op::identity());
   }
   return x;
+}
+
+/// Reduces kRows values of each thread at once over kBlock threads (a multiple of 32): the shuffles of the
+/// rows overlap, and one barrier serves all rows. All threads must call it, and only once in a kernel: no
+/// barrier protects its shared memory against a second call.
+template <class Op, int kBlock, int kRows>
+__device__ __forceinline__ void block_reduce_rows(float (&x)[kRows]) {
+  constexpr int kWarps = kBlock / 32;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) x[r] = warp_reduce<Op>(x[r]);
+  if constexpr (kWarps > 1) {
+    __shared__ float partial[kRows][kWarps];
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) partial[r][threadIdx.x / 32] = x[r];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) x[r] = warp_reduce<Op>(lane < kWarps ? partial[r][lane] : Op::identity());
+  }
 }
 
 }  // namespace warptune

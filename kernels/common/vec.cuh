@@ -1,6 +1,8 @@
 #pragma once
-// N elements moved as one access (16 bytes where N * sizeof(T) == 16), computed on as floats.
+// Vectorized loads and stores of N elements as one access, with or without cache hints, and conversions of
+// whole vectors to and from floats.
 #include "kernels/common/numeric.cuh"
+#include "kernels/common/vec_width.h"
 
 namespace warptune {
 
@@ -11,9 +13,15 @@ struct alignas(sizeof(T) * N) Vec {
   __device__ __forceinline__ const T& operator[](int i) const { return v[i]; }
 };
 
-/// How many T a 16-byte access holds.
+/// The number of T in a 16-byte access.
 template <class T>
 inline constexpr int kVec16 = 16 / static_cast<int>(sizeof(T));
+
+/// The widest access, up to 16 bytes, that keeps rows of `length` elements of T aligned.
+template <class T>
+constexpr __host__ __device__ int vec_width(int length) {
+  return vec_width(kVec16<T>, length);
+}
 
 template <int N, class T>
 __device__ __forceinline__ Vec<T, N> load_vec(const T* p) {
@@ -24,9 +32,10 @@ __device__ __forceinline__ void store_vec(T* p, const Vec<T, N>& x) {
   *reinterpret_cast<Vec<T, N>*>(p) = x;
 }
 
-/// A load of data that is read once: read-only path, no line kept in L1. Other sizes load plainly.
+/// Loads through the read-only path without an L1 line (ld.global.nc.L1::no_allocate): for data that is read
+/// once and that no kernel before writes (weights). Accesses below 16 bytes are plain.
 template <int N, class T>
-__device__ __forceinline__ Vec<T, N> load_vec_once(const T* p) {
+__device__ __forceinline__ Vec<T, N> load_vec_nc(const T* p) {
   if constexpr (sizeof(T) * N == 16) {
     union {
       uint4 bits;
@@ -41,10 +50,29 @@ __device__ __forceinline__ Vec<T, N> load_vec_once(const T* p) {
   }
 }
 
+/// Stores with .cs (evicted first): for data that is not read again soon. Accesses below 4 bytes are plain.
+template <int N, class T>
+__device__ __forceinline__ void store_vec_streaming(T* p, const Vec<T, N>& x) {
+  constexpr int kBytes = static_cast<int>(sizeof(T)) * N;
+  if constexpr (kBytes < 4) {
+    store_vec<N>(p, x);
+  } else {
+    const unsigned* w = reinterpret_cast<const unsigned*>(&x);
+    if constexpr (kBytes == 16)
+      asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]),
+                   "r"(w[3])
+                   : "memory");
+    else if constexpr (kBytes == 8)
+      asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(w[0]), "r"(w[1]) : "memory");
+    else
+      asm volatile("st.global.cs.u32 [%0], %1;" ::"l"(p), "r"(w[0]) : "memory");
+  }
+}
+
 template <int N, class T>
 __device__ __forceinline__ Vec<float, N> to_float(const Vec<T, N>& x) {
   Vec<float, N> y;
-  if constexpr (is_same<T, bf16> && N % 2 == 0) {  // two instructions per pair: shift and mask
+  if constexpr (is_same<T, bf16> && N % 2 == 0) {  // one instruction per element: shift or mask
     const unsigned* words = reinterpret_cast<const unsigned*>(&x);
 #pragma unroll
     for (int i = 0; i < N; i += 2) {

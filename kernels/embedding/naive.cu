@@ -1,4 +1,6 @@
-// Idea: one block per token, one element at a time: the readable baseline.
+// Naive embedding lookup: the readable baseline.
+// Grid: one block per token; a thread copies elements one by one. An id outside the table gives zeros and
+//   is reported in bad_token.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/embedding/args.h"

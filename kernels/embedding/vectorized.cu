@@ -1,18 +1,19 @@
-// Idea: the rows of all tokens as one run of wide pieces, several per thread, so that a token's row is spread
-// over as many threads and blocks as it has pieces (one token still fills several SMs) and many loads are in
-// flight.
-#include "kernels/common/copy_rows.cuh"
+// Vectorized embedding lookup: a gather of rows (gather_rows.cuh).
+// Grid: the rows of all tokens are one run of vectors, kUnroll per thread, so that one token uses several
+//   SMs.
+// Loads: kUnroll in flight per thread, by the read-only path.
+#include "kernels/common/gather_rows.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/embedding/args.h"
 
 namespace warptune {
 
-template <class T, int kVocab, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
+template <class T, int kVocab, int kHidden, int kBlock, int kUnroll, int kVec, int kCacheHint>
 __global__ void __launch_bounds__(kBlock) embedding_vectorized(EmbeddingArgs args) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const T* table = static_cast<const T*>(args.table);
-  copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, true>(
+  gather_rows<kHidden, kBlock, kUnroll, kVec, kCacheHint, true>(
       static_cast<T*>(args.y), args.tokens, [&](long long token) -> const T* {
         const int id = args.ids[token];
         if (id >= 0 && id < kVocab) return table + static_cast<long long>(id) * kHidden;

@@ -8,7 +8,7 @@ struct LinearArgs {
   const void* weight;  // [out, in], dtype
   const void* bias;    // [out], dtype; null where the problem has no bias
   void* y;             // [tokens, out], dtype
-  void* workspace;     // what the variant asked for, zeroed before the first launch
+  void* workspace;     // of the size that the variant states, zeroed before the first launch
   int tokens;
 };
 

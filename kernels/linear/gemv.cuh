@@ -1,25 +1,24 @@
 #pragma once
-// Dot products of kRows weight rows with kTokens tokens by a group of kLanes threads. Every thread keeps
-// kUnroll pieces of each row in flight: as soon as a piece is used, its register takes the load of the piece
-// kUnroll steps further on. The loads of the first pieces are a function of their own, so that they can be
-// issued before the activations exist.
-#include "kernels/common/dot.cuh"
+// Register pipeline of the GEMVs: dot products of kRows weight rows with kTokens tokens by a group of
+// kLanes threads. A thread keeps kUnroll vectors of each row in flight: when it has consumed a vector, its
+// registers take the load of the vector kUnroll steps further. load_prologue() is a function of its own, so
+// that the first weights can be loaded before the activations exist.
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 
-/// Pieces [kFirst, kFirst + kCount) of kVec elements of a row of kIn elements.
 template <class T, int kIn, int kTokens, int kRows, int kUnroll, int kLanes>
 struct GemvRows {
-  static constexpr int kVec = row_vec<T>(kIn);
-  static constexpr int kPieces = kIn / kVec;
+  static constexpr int kVec = vec_width<T>(kIn);
+  static constexpr int kVectors = kIn / kVec;  // of a row
 
   const T* row[kRows];
-  int lane, first, end;  // of this thread's group: its lane, and the pieces it shares
+  int lane, first, end;  // lane of the group; the vectors [first, end) of a row that the group reduces
   Vec<T, kVec> w[kUnroll][kRows];
   float sum[kRows][kTokens];
 
-  /// `row0`: the first of kRows rows; rows past the last are read as the last one.
+  /// `row0`: the first of kRows output rows. Rows past the last are read as the last one.
   __device__ __forceinline__ GemvRows(const T* weight, int row0, int rows, int lane, int first, int end)
       : lane(lane), first(first), end(end) {
 #pragma unroll
@@ -31,26 +30,31 @@ struct GemvRows {
       for (int t = 0; t < kTokens; ++t) sum[r][t] = 0;
   }
 
-  __device__ __forceinline__ void load(int u, int piece) {
-    if (piece < end) {
+  __device__ __forceinline__ void load(int u, int vector) {
+    if (vector < end) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) w[u][r] = load_vec_once<kVec>(row[r] + piece * kVec);
+      for (int r = 0; r < kRows; ++r) w[u][r] = load_vec_nc<kVec>(row[r] + vector * kVec);
     }
   }
 
-  __device__ __forceinline__ void load_first() {
+  __device__ __forceinline__ void load_prologue() {
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) load(u, first + lane + u * kLanes);
   }
 
-  __device__ __forceinline__ void use(int u, int piece, const T* x) {
-    if (piece < end) {
+  __device__ __forceinline__ void consume(int u, int vector, const T* x) {
+    if (vector < end) {
       Vec<float, kVec> f[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) f[r] = unpack(w[u][r]);
+      for (int r = 0; r < kRows; ++r) {
+        if constexpr (is_same<T, bf16>)
+          f[r] = to_float(Vec<T, kVec>(w[u][r]));  // the copy keeps w in registers
+        else
+          f[r] = to_float(w[u][r]);
+      }
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) {
-        const auto g = unpack(load_vec<kVec>(x + t * kIn + piece * kVec));
+        const auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
 #pragma unroll
         for (int r = 0; r < kRows; ++r)
 #pragma unroll
@@ -59,12 +63,12 @@ struct GemvRows {
     }
   }
 
-  /// After load_first(). x: [kTokens, kIn].
-  __device__ __forceinline__ void run(const T* x) {
+  /// Comes after load_prologue(). x: [kTokens, kIn]. Leaves the sums of a warp in all of its lanes.
+  __device__ __forceinline__ void main_loop(const T* x) {
     for (int base = first + lane; base < end; base += kUnroll * kLanes) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        use(u, base + u * kLanes, x);
+        consume(u, base + u * kLanes, x);
         load(u, base + (u + kUnroll) * kLanes);
       }
     }

@@ -1,8 +1,10 @@
-// Idea: the rows' length is split over kSplits blocks, so that a matrix of few rows still fills the device.
-// Blocks leave fp32 partial sums in the workspace; the last one to arrive for a group of rows adds them in
-// the order of the splits (the same result on every run) and puts the counter back to zero.
-// Workspace: int counters[row groups], then from `kPartialOffset` bytes float
-// partial[kSplits][kTokens][kOut].
+// Split-K GEMV, for few tokens and matrices with too few rows to fill the GPU.
+// Grid: (row groups, kSplits); a block computes kWarps * kRows output rows over one split of the row
+//   length, a warp kRows of them. Loads as in gemv_vectorized (gemv.cuh).
+// Combine: last-block reduction. Every block writes fp32 partial sums to the workspace; the last block of a
+//   row group adds them in the order of the splits, so that runs agree bitwise, and resets the counter.
+// Workspace: int counters[row groups], then from byte kPartialOffset float partial[kSplits][kTokens][kOut].
+// Source: threadFenceReduction (CUDA samples).
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/args.h"
 #include "kernels/linear/gemv.cuh"
@@ -14,17 +16,17 @@ template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kR
 __global__ void __launch_bounds__(kWarps * 32) linear_gemv_split_k(LinearArgs args) {
   constexpr int kRowsPerBlock = kWarps * kRows;
   using Rows = GemvRows<T, kIn, kTokens, kRows, kUnroll, 32>;
-  constexpr int kPerSplit = ceil_div(Rows::kPieces, kSplits);
+  constexpr int kPerSplit = ceil_div(Rows::kVectors, kSplits);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int block_row = static_cast<int>(blockIdx.x) * kRowsPerBlock, row0 = block_row + warp * kRows;
   const int split = blockIdx.y;
-  const int first = min_of(split * kPerSplit, Rows::kPieces);
+  const int first = min_of(split * kPerSplit, Rows::kVectors);
   Rows rows(static_cast<const T*>(args.weight), row0, kOut, lane, first,
-            min_of(first + kPerSplit, Rows::kPieces));
-  rows.load_first();
-  pdl_launch_next();
+            min_of(first + kPerSplit, Rows::kVectors));
+  rows.load_prologue();
+  pdl_launch_dependents();
   pdl_wait();
-  rows.run(static_cast<const T*>(args.x));
+  rows.main_loop(static_cast<const T*>(args.x));
 
   int* counter = static_cast<int*>(args.workspace) + blockIdx.x;
   float* partial = reinterpret_cast<float*>(static_cast<char*>(args.workspace) + kPartialOffset);
@@ -38,10 +40,10 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_split_k(LinearArgs ar
     __threadfence();
   }
   __syncthreads();
-  __shared__ int arrived;
-  if (threadIdx.x == 0) arrived = atomicAdd(counter, 1);
+  __shared__ int arrival;
+  if (threadIdx.x == 0) arrival = atomicAdd(counter, 1);
   __syncthreads();
-  if (arrived != kSplits - 1) return;
+  if (arrival != kSplits - 1) return;
   __threadfence();
   if (threadIdx.x == 0) *counter = 0;
   for (int i = threadIdx.x; i < kRowsPerBlock * kTokens; i += kWarps * 32) {

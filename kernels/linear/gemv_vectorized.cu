@@ -1,6 +1,8 @@
-// Idea: for few tokens the weights are read once and everything else is noise: kWarpsPerRow warps share
-// kRows rows, 16-byte loads that leave no line in L1, kUnroll of them in flight per row and thread. The first
-// loads are issued before the kernel waits for its predecessor.
+// Vectorized GEMV with register prefetch, for few tokens (the time is that of reading the weights once).
+// Grid: a block has kWarps / kWarpsPerRow groups; a group of kWarpsPerRow warps computes kRows output rows.
+// Loads: 16-byte read-only loads without an L1 line, kUnroll per row and thread in flight (gemv.cuh); the
+//   first ones are issued before pdl_wait().
+// Sync: the warps of a group add their partial sums in shared memory, one __syncthreads().
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/args.h"
 #include "kernels/linear/gemv.cuh"
@@ -14,11 +16,11 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_vectorized(LinearArgs
   using Rows = GemvRows<T, kIn, kTokens, kRows, kUnroll, kLanes>;
   const int group = threadIdx.x / kLanes;
   const int row0 = (static_cast<int>(blockIdx.x) * kGroups + group) * kRows;
-  Rows rows(static_cast<const T*>(args.weight), row0, kOut, threadIdx.x % kLanes, 0, Rows::kPieces);
-  rows.load_first();
-  pdl_launch_next();
+  Rows rows(static_cast<const T*>(args.weight), row0, kOut, threadIdx.x % kLanes, 0, Rows::kVectors);
+  rows.load_prologue();
+  pdl_launch_dependents();
   pdl_wait();
-  rows.run(static_cast<const T*>(args.x));
+  rows.main_loop(static_cast<const T*>(args.x));
 
   __shared__ float partial[kWarps][kResults];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -1,4 +1,6 @@
-// Idea: one thread per output, one element at a time: the readable baseline.
+// Naive GEMM on CUDA cores: the readable baseline.
+// Grid: one thread per output element (token, output row); a thread reads both rows element by element and
+//   accumulates in fp32.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/args.h"

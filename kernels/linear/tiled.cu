@@ -1,34 +1,37 @@
-// Idea: many tokens: tiles of x and weight go through shared memory, widened to fp32 and transposed, and each
-// thread keeps a small tile of sums in registers, so that each element loaded is used kTileM or kTileN times.
-#include "kernels/common/dot.cuh"
+// Tiled GEMM on CUDA cores (SIMT) with register blocking, for many tokens and any dtype.
+// Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; a thread kMicroM x kMicroN
+//   accumulators in fp32.
+// Loads: all threads load both tiles, widen them to fp32 and store them transposed, [k][row], with 4
+//   columns of padding; two __syncthreads() per step, one stage.
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
 
 namespace warptune {
 
-/// Copies kTile rows of kTileK elements from row `row0`, column `k0` of a [rows, kIn] matrix into
-/// to[k][row]; zeros beyond its edges.
+/// Loads rows [row0, row0 + kTile), columns [k0, k0 + kTileK) of a [rows, kIn] matrix to to[k][row]; zeros
+/// beyond its edges.
 template <class T, int kIn, int kTile, int kTileK, int kThreads>
 __device__ __forceinline__ void load_tile(const T* from, int row0, int rows, int k0, float (*to)[kTile + 4]) {
-  constexpr int kVec = row_vec<T>(kIn), kPerRow = kTileK / kVec, kPieces = kTile * kPerRow;
+  constexpr int kVec = vec_width<T>(kIn), kPerRow = kTileK / kVec, kVectors = kTile * kPerRow;
 #pragma unroll
-  for (int i = 0; i < ceil_div(kPieces, kThreads); ++i) {
-    const int piece = static_cast<int>(threadIdx.x) + i * kThreads;
-    if (piece < kPieces) {
-      const int row = piece / kPerRow, k = piece % kPerRow * kVec;
+  for (int i = 0; i < ceil_div(kVectors, kThreads); ++i) {
+    const int vector = static_cast<int>(threadIdx.x) + i * kThreads;
+    if (vector < kVectors) {
+      const int row = vector / kPerRow, k = vector % kPerRow * kVec;
       Vec<float, kVec> f;
 #pragma unroll
       for (int j = 0; j < kVec; ++j) f[j] = 0;
       if (row0 + row < rows && k0 + k < kIn)
-        f = unpack(load_vec<kVec>(from + static_cast<long long>(row0 + row) * kIn + k0 + k));
+        f = to_float(load_vec<kVec>(from + static_cast<long long>(row0 + row) * kIn + k0 + k));
 #pragma unroll
       for (int j = 0; j < kVec; ++j) to[k + j][row] = f[j];
     }
   }
 }
 
-/// Thread (tx, ty) owns rows ty*4 + {0..3} and columns tx*4 + {0..3} of each 4x4 sub-tile, which lie
-/// 4 * threads apart, so that shared memory is read in 16-byte accesses of neighbouring threads.
+/// Thread (tx, ty) owns rows ty*4 + {0..3} and columns tx*4 + {0..3} of every sub-tile. Sub-tiles are 4 *
+/// threads apart, so that neighboring threads read neighboring 16 bytes of shared memory.
 template <class T, int kIn, int kOut, int kBias, int kTileM, int kTileN, int kTileK, int kMicroM, int kMicroN>
 __global__ void __launch_bounds__((kTileM / kMicroM) * (kTileN / kMicroN)) linear_tiled(LinearArgs args) {
   constexpr int kThreadsM = kTileM / kMicroM, kThreadsN = kTileN / kMicroN, kThreads = kThreadsM * kThreadsN;

@@ -1,5 +1,6 @@
-// Idea: one block per sequence and query head, a thread per element of the head walks over all keys: the
-// readable baseline for any shape.
+// Naive P.V for any shape: the readable baseline.
+// Grid: one block per sequence and query head; a thread owns an element of the head and walks over all
+//   keys.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/logits_dot_v/args.h"

@@ -1,6 +1,6 @@
 #pragma once
-// For sequences padded to max_q_len: where each starts when packed, and how far a packed token is from its
-// padded place. Packed token t of sequence b stands at padded row t + padding_offset[t].
+// For sequences padded to max_q_len: the start of each in packed rows, and the distance of a packed token
+// from its padded row. Packed token t is padded row t + padding_offset[t].
 
 namespace warptune {
 

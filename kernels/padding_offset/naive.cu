@@ -1,4 +1,5 @@
-// Idea: one thread walks over all sequences: the readable baseline.
+// Naive prefix sum of sequence lengths, and the padding offset of every token: the readable baseline.
+// Grid: one thread walks over all sequences.
 #include "kernels/common/pdl.cuh"
 #include "kernels/padding_offset/args.h"
 

@@ -1,6 +1,8 @@
-// Idea: a prefix sum over kBlock sequences at a time (shuffles in the warps, then over the warps' totals);
-// the warps then write the tokens' offsets, lanes side by side. Every block does the whole scan, which is
-// cheap, and writes the offsets of its share of the sequences; the first block writes cu_seqlens.
+// Block-wide prefix sum of sequence lengths, and the padding offset of every token.
+// Grid: every block scans all sequences, kBlock at a time (cheap), and writes the offsets of its own
+//   sequences: the warps of all blocks are assigned round-robin. Block 0 writes cu_seqlens.
+// Sync: warp scans by shuffles, warp totals in shared memory, three barriers per kBlock sequences.
+// Source: the scan of CUB (warp scans, then a scan of their totals).
 #include "kernels/common/pdl.cuh"
 #include "kernels/padding_offset/args.h"
 
@@ -9,9 +11,9 @@ namespace warptune {
 template <int kBlock>
 __global__ void __launch_bounds__(kBlock) padding_offset_scan(PaddingOffsetArgs args) {
   constexpr int kWarps = kBlock / 32;
-  __shared__ int starts[kBlock + 1];  // where the sequences of this round start; the last: where they end
+  __shared__ int starts[kBlock + 1];  // starts of the sequences of this round, and the end of the last
   __shared__ int totals[kWarps];
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   int carry = 0;  // tokens before this round, the same in all threads

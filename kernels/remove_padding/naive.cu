@@ -1,4 +1,5 @@
-// Idea: one block per packed token, one element at a time: the readable baseline.
+// Naive copy of padded sequences to packed rows: the readable baseline.
+// Grid: one block per packed token; a thread copies elements one by one.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/remove_padding/args.h"

@@ -1,4 +1,5 @@
-// Idea: one block per padded row, one element at a time: the readable baseline.
+// Naive copy of packed rows to padded sequences: the readable baseline.
+// Grid: one block per padded row; a thread copies elements one by one, and zeros to rows of padding.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/restore_padding/args.h"

@@ -1,17 +1,19 @@
-// Idea: the padded rows as one run of wide pieces, several per thread, all loads before the first store;
-// pieces of padding are zeros in registers and load nothing.
-#include "kernels/common/copy_rows.cuh"
+// Vectorized copy of packed rows to padded sequences: a gather of rows (gather_rows.cuh).
+// Grid: the padded rows are one run of vectors, kUnroll per thread; rows of padding are zeros and load
+//   nothing.
+// Loads: kUnroll in flight per thread.
+#include "kernels/common/gather_rows.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/restore_padding/args.h"
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kStore>
+template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kCacheHint>
 __global__ void __launch_bounds__(kBlock) restore_padding_vectorized(RestorePaddingArgs args) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
   const T* x = static_cast<const T*>(args.x);
-  copy_rows<kHidden, kBlock, kUnroll, kVec, kStore, false>(
+  gather_rows<kHidden, kBlock, kUnroll, kVec, kCacheHint, false>(
       static_cast<T*>(args.y), static_cast<long long>(args.batch) * args.max_q_len,
       [&](long long row) -> const T* {
         const int sequence = static_cast<int>(row) / args.max_q_len;

@@ -1,4 +1,7 @@
-// Idea: one block per token, one element at a time, the row read twice: the readable baseline.
+// Naive RMSNorm: the readable baseline.
+// Grid: one block per token; a thread reads elements one by one, the row twice (sum of squares, then
+//   scaling).
+// Sync: one block reduction.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/rms_norm/args.h"

@@ -1,7 +1,7 @@
 #pragma once
 // What the kernels of rms_norm and add_rms_norm share: sums of squares and the scaling of rows.
-#include "kernels/common/reduce_rows.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/cache_hint.cuh"
+#include "kernels/common/reduce.cuh"
 
 namespace warptune {
 
@@ -13,29 +13,31 @@ __device__ __forceinline__ void add_squares(float& sum, const Vec<T, N>& x) {
   for (int i = 0; i < N; ++i) sum += f[i] * f[i];
 }
 
-/// y = x * scale * weight for one piece of a row.
-template <int kStore, class T, int N>
+/// y = x * scale * weight for one vector of a row.
+template <int kCacheHint, class T, int N>
 __device__ __forceinline__ void store_scaled(T* y, const Vec<T, N>& x, float scale, const Vec<T, N>& weight) {
   auto f = to_float(x);
   const auto g = to_float(weight);
 #pragma unroll
   for (int i = 0; i < N; ++i) f[i] *= scale * g[i];
-  store_vec_by<kStore>(y, from_float<T>(f));
+  store_vec_hint<kCacheHint>(y, from_float<T>(f));
 }
 
-/// The thread's pieces (threadIdx.x + j * kBlock) of the weights. They do not depend on the kernel before.
+/// Loads the thread's vectors (threadIdx.x + j * kBlock) of the weights. No kernel writes them, so this may
+/// come before pdl_wait().
 template <int kHidden, int kBlock, class T, int kVec, int kPerThread>
 __device__ __forceinline__ void load_weights(Vec<T, kVec> (&w)[kPerThread], const T* weight) {
 #pragma unroll
   for (int j = 0; j < kPerThread; ++j) {
-    const int piece = threadIdx.x + j * kBlock;
-    if (piece < kHidden / kVec) w[j] = load_vec<kVec>(weight + piece * kVec);
+    const int vector = threadIdx.x + j * kBlock;
+    if (vector < kHidden / kVec) w[j] = load_vec<kVec>(weight + vector * kVec);
   }
 }
 
-/// y = x * w / sqrt(mean(x^2) + eps) for the first `rows` of kRows rows that the block holds in registers, a
-/// thread the pieces threadIdx.x + j * kBlock. `squares`: the sums over the thread's own pieces; overwritten.
-template <int kHidden, int kBlock, int kStore, class T, int kVec, int kRows, int kPerThread>
+/// y = x * w / sqrt(mean(x^2) + eps) for the first `rows` of the kRows rows that the block holds in
+/// registers; a thread holds vectors threadIdx.x + j * kBlock. `squares`: the sums over the thread's own
+/// vectors; overwritten.
+template <int kHidden, int kBlock, int kCacheHint, class T, int kVec, int kRows, int kPerThread>
 __device__ __forceinline__ void normalize_rows(T* y, const Vec<T, kVec> (&x)[kRows][kPerThread],
                                                const Vec<T, kVec> (&w)[kPerThread], float (&squares)[kRows],
                                                int rows, float eps) {
@@ -45,9 +47,9 @@ __device__ __forceinline__ void normalize_rows(T* y, const Vec<T, kVec> (&x)[kRo
     const float scale = rsqrtf(squares[r] / kHidden + eps);
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
-      const int piece = threadIdx.x + j * kBlock;
-      if (piece < kHidden / kVec && r < rows)
-        store_scaled<kStore>(y + r * kHidden + piece * kVec, x[r][j], scale, w[j]);
+      const int vector = threadIdx.x + j * kBlock;
+      if (vector < kHidden / kVec && r < rows)
+        store_scaled<kCacheHint>(y + r * kHidden + vector * kVec, x[r][j], scale, w[j]);
     }
   }
 }

@@ -1,16 +1,17 @@
-// Idea: one thread per pair of one head of one token, element by element: the readable baseline. The threads
-// of v heads move their pair unturned. Where rows are quantised, every thread makes the whole row, to know
-// its largest element.
+// Naive RoPE and KV cache append: the readable baseline.
+// Grid: one thread per pair of one head of one token; elements are read one by one. Threads of v heads copy
+//   their pair without rotation. With a quantized cache every thread computes the whole row for its largest
+//   magnitude.
 #include "kernels/common/pdl.cuh"
-#include "kernels/rope_append/cache.cuh"
-#include "kernels/rope_append/rotation.cuh"
+#include "kernels/rope_append/kv_cache.cuh"
+#include "kernels/rope_append/rope.cuh"
 
 namespace warptune {
 
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
           bool kBias, int kBlock>
 __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args) {
-  using Code = typename Cache::Code;
+  using Element = typename Cache::Element;
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kPairs = kHeadDim / 2;
   pdl_wait();
   const long long index = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   struct Pair {
     T y0, y1;
   };
-  const auto turned = [&](int pair) -> Pair {
+  const auto rotated = [&](int pair) -> Pair {
     const int d0 = first(pair), d1 = second(pair);
     const T* row = static_cast<const T*>(args.qkv) + (token * kHeads + head) * kHeadDim;
     float x0 = to_float(row[d0]), x1 = to_float(row[d1]);
@@ -39,11 +40,11 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
     if (head < kQHeads + kKvHeads) {
       float inv_freq = args.inv_freq[pair];
       if constexpr (kDynamic) {
-        const double theta_log2 = grown_theta_log2(args, args.lengths[sequence], kHeadDim);
-        if (theta_log2 != 0) inv_freq = grown_inv_freq(theta_log2, pair, kHeadDim);
+        const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
+        if (theta_log2 != 0) inv_freq = ntk_inv_freq(theta_log2, pair, kHeadDim);
       }
       float sine, cosine;
-      sine_cosine(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
+      sin_cos(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
       const float low = x0 * cosine - x1 * sine;
       x1 = x0 * sine + x1 * cosine;
       x0 = low;
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   };
 
   const int d0 = first(own_pair), d1 = second(own_pair);
-  const auto [y0, y1] = turned(own_pair);
+  const auto [y0, y1] = rotated(own_pair);
   if (head < kQHeads) {
     T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim;
     q[d0] = y0;
@@ -63,17 +64,17 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   const long long row = Cache::row(args, sequence, (head - kQHeads) % kKvHeads, position);
   float inverse = 1.0f;
   if constexpr (Cache::kQuantized) {
-    float largest = 0.0f;
+    float amax = 0.0f;
     for (int pair = 0; pair < kPairs; ++pair) {
-      const Pair y = turned(pair);
-      largest = fmaxf(largest, fmaxf(fabsf(to_float(y.y0)), fabsf(to_float(y.y1))));
+      const Pair y = rotated(pair);
+      amax = fmaxf(amax, fmaxf(fabsf(to_float(y.y0)), fabsf(to_float(y.y1))));
     }
-    const float scale = Cache::scale(largest);
+    const float scale = Cache::scale(amax);
     inverse = Cache::inverse(scale);
     if (own_pair == 0) (is_k ? args.k_scale : args.v_scale)[row] = scale;
   }
-  *(is_k ? Cache::k(args, row, d0) : Cache::v(args, row, d0)) = from_float<Code>(to_float(y0) * inverse);
-  *(is_k ? Cache::k(args, row, d1) : Cache::v(args, row, d1)) = from_float<Code>(to_float(y1) * inverse);
+  *(is_k ? Cache::k(args, row, d0) : Cache::v(args, row, d0)) = from_float<Element>(to_float(y0) * inverse);
+  *(is_k ? Cache::k(args, row, d1) : Cache::v(args, row, d1)) = from_float<Element>(to_float(y1) * inverse);
 }
 
 }  // namespace warptune

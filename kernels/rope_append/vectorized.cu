@@ -1,26 +1,21 @@
-// Idea: a thread keeps the sines and cosines of its few pairs in registers and turns those pairs in several
-// heads of its token; all loads are issued before the angles are worked out. half_split: two accesses of kVec
-// elements per head, half a head apart; interleaved: one access of kVec / 2 pairs. Neighbouring threads take
-// neighbouring pieces of a head. Sizes that are no multiple of kVec take narrower accesses. kStream: loads
-// and stores that leave the caches first. The threads of a row that is quantised find its largest element by
-// shuffles.
+// Vectorized RoPE and KV cache append.
+// Grid: a thread owns kPairs pairs of a head and rotates them in kHeadsPerThread heads of its token, so
+//   that sines and cosines are computed once and stay in registers; neighboring threads own neighboring
+//   vectors of a head. half_split: two vectors of kVec elements per head, half a head apart; interleaved:
+//   one vector.
+// Loads: inverse frequencies before pdl_wait(); all vectors before the angles are computed. Sizes that are
+//   no multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1 line, streaming stores.
+// Sync: none; the threads of a row of a quantized cache reduce its largest magnitude by shuffles.
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/store_once.cuh"
 #include "kernels/common/vec.cuh"
-#include "kernels/rope_append/cache.cuh"
-#include "kernels/rope_append/rotation.cuh"
+#include "kernels/rope_append/kv_cache.cuh"
+#include "kernels/rope_append/rope.cuh"
 
 namespace warptune {
 
-/// The widest power of two up to `wanted` that divides n.
-constexpr __host__ __device__ int dividing(int n, int wanted) {
-  while (n % wanted != 0) wanted /= 2;
-  return wanted;
-}
-
-/// The largest x of the group of kWidth neighbouring lanes (a power of two), of which all must call it.
+/// The maximum over groups of kWidth neighboring lanes (a power of two); all lanes of a group call it.
 template <int kWidth>
-__device__ __forceinline__ float largest_of_group(float x) {
+__device__ __forceinline__ float group_max(float x) {
   constexpr unsigned kGroup = kWidth == 32 ? ~0u : (1u << kWidth % 32) - 1;
   const unsigned group = kGroup << (threadIdx.x % 32 / kWidth * kWidth);
 #pragma unroll
@@ -28,44 +23,93 @@ __device__ __forceinline__ float largest_of_group(float x) {
   return x;
 }
 
-/// N elements as a row's thread stores them.
-template <bool kStream, class To, int N>
+/// Stores N elements; kStreaming: with a streaming hint from 8 bytes on.
+template <bool kStreaming, class To, int N>
 __device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
-  if constexpr (kStream)
-    store_vec_once<N>(to, from_float<To>(x));
+  if constexpr (kStreaming && sizeof(To) * N >= 8)
+    store_vec_streaming<N>(to, from_float<To>(x));
   else
     store_vec<N>(to, from_float<To>(x));
 }
 
+/// Sines and cosines of pairs [first_pair, first_pair + kPairs) at a position.
+template <bool kDynamic, int kHeadDim, int kPairs>
+__device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int position, int sequence,
+                                               int first_pair, float (&inv_freq)[kPairs],
+                                               float (&sine)[kPairs], float (&cosine)[kPairs]) {
+  if constexpr (kDynamic) {
+    const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
+    if (theta_log2 != 0) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) inv_freq[i] = ntk_inv_freq(theta_log2, first_pair + i, kHeadDim);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i)
+    sin_cos(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
+}
+
+/// Rotates pairs: (x[2i], x[2i+1]) if kInterleaved, else (x[i], x[i + kPairs]).
+template <bool kInterleaved, int kPairs>
+__device__ __forceinline__ void rotate(float (&x)[2 * kPairs], const float (&sine)[kPairs],
+                                       const float (&cosine)[kPairs]) {
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    float& x0 = x[kInterleaved ? 2 * i : i];
+    float& x1 = x[kInterleaved ? 2 * i + 1 : i + kPairs];
+    const float rotated = x0 * cosine[i] - x1 * sine[i];
+    x1 = x0 * sine[i] + x1 * cosine[i];
+    x0 = rotated;
+  }
+}
+
+/// Rounds a thread's elements of a row to T and divides them by the row's scale, which it returns. kThreads
+/// neighboring lanes share the row.
+template <class T, class Cache, int kThreads, int kVectors, int kVec>
+__device__ __forceinline__ float quantize_row(Vec<float, kVec> (&y)[kVectors]) {
+  float amax = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVectors * kVec; ++i) {
+    float& value = y[i / kVec][i % kVec];
+    value = to_float(from_float<T>(value));
+    amax = fmaxf(amax, fabsf(value));
+  }
+  const float scale = Cache::scale(group_max<kThreads>(amax)), inverse = Cache::inverse(scale);
+#pragma unroll
+  for (int i = 0; i < kVectors * kVec; ++i) y[i / kVec][i % kVec] *= inverse;
+  return scale;
+}
+
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
-          bool kBias, int kBlock, int kVecWanted, int kHeadsPerThread, bool kStream>
+          bool kBias, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
 __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
-  constexpr int kVec = dividing(kInterleaved ? kHeadDim : kHalf, kVecWanted);
-  constexpr int kParts = kInterleaved ? 1 : 2;  // accesses per head
-  constexpr int kPairs = kVec * kParts / 2;     // pairs per thread and head
-  constexpr int kPieces = kHalf / kPairs;       // threads that share a head
+  constexpr int kVec = vec_width(kMaxVec, kInterleaved ? kHeadDim : kHalf);
+  constexpr int kVectors = kInterleaved ? 1 : 2;  // per thread and head
+  constexpr int kPairs = kVec * kVectors / 2;     // per thread and head
+  constexpr int kThreadsPerHead = kHalf / kPairs;
   constexpr int kGroups = ceil_div(kHeads, kHeadsPerThread);
   const unsigned index = blockIdx.x * kBlock + threadIdx.x;  // the op keeps tokens * heads * pairs below 2^31
-  const int piece = static_cast<int>(index % kPieces);
-  const int first_head = static_cast<int>(index / kPieces % kGroups) * kHeadsPerThread;
-  const long long token = index / (kPieces * kGroups);
-  float inv_freq[kPairs];  // a table: does not depend on the kernel before
+  const int part = static_cast<int>(index % kThreadsPerHead);  // of the head
+  const int first_head = static_cast<int>(index / kThreadsPerHead % kGroups) * kHeadsPerThread;
+  const long long token = index / (kThreadsPerHead * kGroups);
+
+  // Loads.
+  float inv_freq[kPairs];
 #pragma unroll
-  for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[piece * kPairs + i];
-  pdl_launch_next();
+  for (int i = 0; i < kPairs; ++i) inv_freq[i] = args.inv_freq[part * kPairs + i];
+  pdl_launch_dependents();
   pdl_wait();
   if (token >= args.tokens) return;
-
-  const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + piece * kVec;
-  Vec<T, kVec> in[kHeadsPerThread][kParts];
+  const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + part * kVec;
+  Vec<T, kVec> in[kHeadsPerThread][kVectors];
 #pragma unroll
   for (int j = 0; j < kHeadsPerThread; ++j)
 #pragma unroll
-    for (int part = 0; part < kParts; ++part)
+    for (int v = 0; v < kVectors; ++v)
       if (first_head + j < kHeads) {
-        const T* from = row + (first_head + j) * kHeadDim + part * kHalf;
-        in[j][part] = kStream ? load_vec_once<kVec>(from) : load_vec<kVec>(from);
+        const T* from = row + (first_head + j) * kHeadDim + v * kHalf;
+        in[j][v] = kStreaming ? load_vec_nc<kVec>(from) : load_vec<kVec>(from);
       }
   const int position = args.position[token], sequence = args.sequence[token];
   if (position < 0) return;
@@ -73,74 +117,46 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   float sine[kPairs], cosine[kPairs];
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) sine[i] = 0, cosine[i] = 1;
-  if (first_head < kQHeads + kKvHeads) {
-    if constexpr (kDynamic) {
-      const double theta_log2 = grown_theta_log2(args, args.lengths[sequence], kHeadDim);
-      if (theta_log2 != 0) {
-#pragma unroll
-        for (int i = 0; i < kPairs; ++i)
-          inv_freq[i] = grown_inv_freq(theta_log2, piece * kPairs + i, kHeadDim);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i)
-      sine_cosine(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
-  }
+  if (first_head < kQHeads + kKvHeads)
+    compute_angles<kDynamic, kHeadDim>(args, position, sequence, part * kPairs, inv_freq, sine, cosine);
 
+    // Rotation and stores, head by head.
 #pragma unroll
   for (int j = 0; j < kHeadsPerThread; ++j) {
     const int head = first_head + j;
     if (head >= kHeads) continue;
-    float x[kParts * kVec];
+    float x[kVectors * kVec];
 #pragma unroll
-    for (int i = 0; i < kParts * kVec; ++i) x[i] = to_float(in[j][i / kVec][i % kVec]);
+    for (int i = 0; i < kVectors * kVec; ++i) x[i] = to_float(in[j][i / kVec][i % kVec]);
     if constexpr (kBias) {
-      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim + piece * kVec;
+      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim + part * kVec;
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        const auto b = to_float(load_vec<kVec>(bias + part * kHalf));
+      for (int v = 0; v < kVectors; ++v) {
+        const auto b = to_float(load_vec<kVec>(bias + v * kHalf));
 #pragma unroll
-        for (int i = 0; i < kVec; ++i) x[part * kVec + i] += b[i];
+        for (int i = 0; i < kVec; ++i) x[v * kVec + i] += b[i];
       }
     }
-    if (head < kQHeads + kKvHeads) {
+    if (head < kQHeads + kKvHeads) rotate<kInterleaved>(x, sine, cosine);
+    Vec<float, kVec> y[kVectors];
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        float& x0 = x[kInterleaved ? 2 * i : i];
-        float& x1 = x[kInterleaved ? 2 * i + 1 : i + kPairs];
-        const float turned = x0 * cosine[i] - x1 * sine[i];
-        x1 = x0 * sine[i] + x1 * cosine[i];
-        x0 = turned;
-      }
-    }
-    Vec<float, kVec> y[kParts];
-#pragma unroll
-    for (int i = 0; i < kParts * kVec; ++i) y[i / kVec][i % kVec] = x[i];
+    for (int i = 0; i < kVectors * kVec; ++i) y[i / kVec][i % kVec] = x[i];
     if (head < kQHeads) {
-      T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + piece * kVec;
+      T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + part * kVec;
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) store_as<kStream>(q + part * kHalf, y[part]);
+      for (int v = 0; v < kVectors; ++v) store_as<kStreaming>(q + v * kHalf, y[v]);
       continue;
     }
     const bool is_k = head < kQHeads + kKvHeads;
     const long long row = Cache::row(args, sequence, (head - kQHeads) % kKvHeads, position);
     if constexpr (Cache::kQuantized) {
-      float largest = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kParts * kVec; ++i) {
-        float& value = y[i / kVec][i % kVec];
-        value = to_float(from_float<T>(value));
-        largest = fmaxf(largest, fabsf(value));
-      }
-      const float scale = Cache::scale(largest_of_group<kPieces>(largest)), inverse = Cache::inverse(scale);
-#pragma unroll
-      for (int i = 0; i < kParts * kVec; ++i) y[i / kVec][i % kVec] *= inverse;
-      if (piece == 0) (is_k ? args.k_scale : args.v_scale)[row] = scale;
+      const float scale = quantize_row<T, Cache, kThreadsPerHead>(y);
+      if (part == 0) (is_k ? args.k_scale : args.v_scale)[row] = scale;
     }
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const int d = piece * kVec + part * kHalf;
-      store_as<kStream>(is_k ? Cache::k(args, row, d) : Cache::v(args, row, d), y[part]);
+    for (int v = 0; v < kVectors; ++v) {
+      const int d = part * kVec + v * kHalf;
+      store_as<kStreaming>(is_k ? Cache::k(args, row, d) : Cache::v(args, row, d), y[v]);
     }
   }
 }

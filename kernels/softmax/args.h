@@ -1,5 +1,5 @@
 #pragma once
-// y = softmax(x * scale) over the last dim, where mask is not 0; a row that sees nothing gives zeros.
+// y = softmax(x * scale) over the last dim, where mask is not 0; a fully masked row becomes zeros.
 
 namespace warptune {
 

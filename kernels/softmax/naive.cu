@@ -1,5 +1,6 @@
-// Idea: one block per row, one element at a time, the row read three times (maximum, sum, result): the
-// readable baseline.
+// Naive softmax of rows: the readable baseline.
+// Grid: one block per row; a thread reads elements one by one, the row three times (maximum, sum, result).
+// Sync: two block reductions.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/softmax/args.h"
@@ -19,16 +20,16 @@ __global__ void __launch_bounds__(kBlock) softmax_naive(SoftmaxArgs args) {
     return to_float(x[k]) * args.scale;
   };
 
-  float most = -WARPTUNE_INFINITY;
-  for (int k = threadIdx.x; k < kKeys; k += kBlock) most = fmaxf(most, score(k));
-  most = block_reduce<Max, kBlock>(most);
-  const bool nothing = most == -WARPTUNE_INFINITY;
+  float max_score = -WARPTUNE_INFINITY;
+  for (int k = threadIdx.x; k < kKeys; k += kBlock) max_score = fmaxf(max_score, score(k));
+  max_score = block_reduce<Max, kBlock>(max_score);
+  const bool is_fully_masked = max_score == -WARPTUNE_INFINITY;
   float sum = 0;
-  if (!nothing)
-    for (int k = threadIdx.x; k < kKeys; k += kBlock) sum += __expf(score(k) - most);
+  if (!is_fully_masked)
+    for (int k = threadIdx.x; k < kKeys; k += kBlock) sum += __expf(score(k) - max_score);
   sum = block_reduce<Sum, kBlock>(sum);
   for (int k = threadIdx.x; k < kKeys; k += kBlock)
-    y[k] = from_float<T>(nothing ? 0.0f : __expf(score(k) - most) / sum);
+    y[k] = from_float<T>(is_fully_masked ? 0.0f : __expf(score(k) - max_score) / sum);
 }
 
 }  // namespace warptune

@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of the harness's own kernels.
+// Arguments of the harness's own kernels: inputs, checks of outputs, measured peaks.
 
 namespace warptune {
 
@@ -13,7 +13,7 @@ struct FillArgs {
 struct CountArgs {
   const void* data;  // [count]
   long long count;
-  unsigned long long* found;  // added to
+  unsigned long long* found;  // the kernel adds to it
 };
 
 struct ChecksumRegion {
@@ -23,7 +23,7 @@ struct ChecksumRegion {
 
 struct ChecksumArgs {
   const ChecksumRegion* regions;  // [gridDim.y]
-  unsigned long long* sums;       // [gridDim.y], added to
+  unsigned long long* sums;       // [gridDim.y]; the kernel adds to them
 };
 
 struct StreamArgs {

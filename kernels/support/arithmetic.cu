@@ -1,4 +1,6 @@
-// Idea: the ceilings of arithmetic: chains of independent operations on values that stay on the chip.
+// Measured peaks of arithmetic: chains of independent operations on values that stay on the chip.
+// fma_chains: fp32 FMA on CUDA cores. matrix_chains: bf16 tensor cores, wgmma m64n128k16 with both operands
+//   in shared memory (sm_90a), mma.sync m16n8k16 elsewhere.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/support/args.h"
@@ -20,26 +22,25 @@ __global__ void __launch_bounds__(256) fma_chains(StreamArgs args) {
   if (sum == -1.0f) *static_cast<float*>(args.to) = sum;  // keeps the chains alive
 }
 
-/// Products of random bf16 tiles: from shared memory by warpgroups (sm_90a), else from registers by warps.
-/// Each block of 256 threads does kSteps * 8 * 2 products of 64 x 128 x 16.
+/// A block of 256 threads computes kSteps * 8 * 2 products of 64 x 128 x 16 on random bf16 tiles.
 template <int kSteps>
 __global__ void __launch_bounds__(256) matrix_chains(StreamArgs args) {
   float sum = 0;
 #if WARPTUNE_WGMMA
-  constexpr int kTile = (64 + 128) * 16 * 2 / 16;  // A and B of one product, in 16-byte pieces
+  constexpr int kTile = (64 + 128) * 16 * 2 / 16;  // A and B of one wgmma, in vectors of 16 bytes
   __shared__ __align__(128) uint4 tiles[8 * kTile];
   for (int i = threadIdx.x; i < 8 * kTile; i += 256) tiles[i] = static_cast<const uint4*>(args.from)[i];
-  wgmma_publish();
+  fence_proxy_async();
   __syncthreads();
   float d[64] = {};
   for (int step = 0; step < kSteps; ++step) {
-    wgmma_begin();
+    warpgroup_arrive();
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      wgmma<bf16, 128>(d, wgmma_matrix(tiles + i * kTile, 128, 256),
-                       wgmma_matrix(tiles + i * kTile + 128, 128, 256), true);
-    wgmma_commit();
-    wgmma_wait<0>();
+      wgmma<bf16, 128>(d, wgmma_descriptor(tiles + i * kTile, 128, 256),
+                       wgmma_descriptor(tiles + i * kTile + 128, 128, 256), true);
+    warpgroup_commit_batch();
+    warpgroup_wait<0>();
   }
 #pragma unroll
   for (int i = 0; i < 64; ++i) sum += d[i];
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(256) matrix_chains(StreamArgs args) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) b[i / 2][i % 2] = from[(8 + i) * 256];
   float d[2][8][4] = {};
-  for (int step = 0; step < kSteps * 8; ++step) {  // a warp: 32 x 64 x 16
+  for (int step = 0; step < kSteps * 8; ++step) {  // per warp 32 x 64 x 16
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll

@@ -1,6 +1,8 @@
-// Idea: inputs are a pure function of (seed, index), bit for bit that of harness/core/random.h; and the count
-// of elements that were not written (poison) or are NaN; and a number that any change of a region changes.
-#include "kernels/common/codes.cuh"
+// Random inputs, and checks of memory: count of elements not written, checksum of regions.
+// fill_random: an input is a function of (seed, index), bit for bit that of harness/core/random.h.
+// count_poisoned: elements that still hold the poison, or are NaN.
+// checksum: a sum that every change of a region changes.
+#include "kernels/common/quantize.cuh"
 #include "kernels/support/args.h"
 
 namespace warptune {
@@ -49,9 +51,9 @@ __global__ void count_poisoned(CountArgs args) {
   if (n && threadIdx.x % 32 == 0) atomicAdd(args.found, static_cast<unsigned long long>(n));
 }
 
-/// A word and its place (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
-__device__ __forceinline__ unsigned long long scramble(unsigned long long word, unsigned long long place) {
-  unsigned long long z = word + place * 0x9e3779b97f4a7c15ull;
+/// Hash of a word and its index (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
+__device__ __forceinline__ unsigned long long hash_word(unsigned long long word, unsigned long long index) {
+  unsigned long long z = word + index * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -63,10 +65,10 @@ __global__ void checksum(ChecksumArgs args) {
   const long long count = region.bytes / 8, stride = static_cast<long long>(gridDim.x) * blockDim.x;
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   unsigned long long sum = 0;
-  for (long long i = thread; i < count; i += stride) sum += scramble(words[i], i);
+  for (long long i = thread; i < count; i += stride) sum += hash_word(words[i], i);
   if (const long long i = 8 * count + thread; i < region.bytes)
-    sum += scramble(static_cast<const unsigned char*>(region.data)[i], ~i);
-  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_down_sync(0xffffffffu, sum, lanes);
+    sum += hash_word(static_cast<const unsigned char*>(region.data)[i], ~i);
+  for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
   if (threadIdx.x % 32 == 0) atomicAdd(args.sums + blockIdx.y, sum);
 }
 

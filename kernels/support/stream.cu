@@ -1,11 +1,14 @@
-// Idea: the ceilings of device memory: every thread moves 16-byte chunks, several in flight, each once. And a
-// kernel that waits (so that work queued behind it starts without gaps), and one that does nothing.
+// Measured peaks of memory bandwidth: read, copy and write streams. And kernels that wait or do nothing.
+// Grid: grid-stride; a thread moves kUnroll vectors of 16 bytes per step, all loads in flight before the
+//   first use, each byte once per round.
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/special_registers.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/support/args.h"
 
 namespace warptune {
 
-/// `kRounds` times over the same bytes: where they fit the L2, the ceiling is the L2's.
+/// Reads the same bytes kRounds times: where they fit the L2, the peak is that of the L2.
 template <int kUnroll, int kRounds = 1>
 __global__ void __launch_bounds__(512) stream_read(StreamArgs args) {
   const uint4* from = static_cast<const uint4*>(args.from);
@@ -18,9 +21,7 @@ __global__ void __launch_bounds__(512) stream_read(StreamArgs args) {
       for (int i = 0; i < kUnroll; ++i) {
         const long long at = base + i * blockDim.x + threadIdx.x;
         if (at < args.chunks)
-          asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                       : "=r"(x[i].x), "=r"(x[i].y), "=r"(x[i].z), "=r"(x[i].w)
-                       : "l"(from + at));
+          x[i] = load_vec_nc<1>(from + at)[0];
         else
           x[i] = {};
       }
@@ -64,19 +65,18 @@ __global__ void __launch_bounds__(512) stream_write(StreamArgs args) {
   }
 }
 
+/// Waits for a time, so that work queued behind it starts without gaps.
 __global__ void spin(SpinArgs args) {
-  long long start, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - start < args.nanoseconds);
+  const long long start = global_timer_ns();
+  while (global_timer_ns() - start < args.nanoseconds) {
+  }
 }
 
 __global__ void empty(SpinArgs) {}
 
-/// The same as a link of a chain of dependent launches.
+/// The same as part of a chain of programmatic dependent launches.
 __global__ void empty_dependent(SpinArgs) {
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 }
 

@@ -1,4 +1,5 @@
-// Idea: one thread per element: the readable baseline.
+// Naive SwiGLU: the readable baseline.
+// Grid: one thread per output element.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/swiglu/args.h"

@@ -1,46 +1,47 @@
-// Idea: the result as one run of wide pieces, several per thread, with all loads of gate and up in flight
-// before the first use.
-#include "kernels/common/fitting.h"
+// Vectorized SwiGLU.
+// Grid: the outputs are one run of vectors, kUnroll per thread, kBlock apart.
+// Loads: all vectors of gate and up of a thread are in flight before the first use.
+#include "kernels/common/cache_hint.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/stream.cuh"
+#include "kernels/common/vec_width.h"
 #include "kernels/swiglu/args.h"
 #include "kernels/swiglu/silu.cuh"
 
 namespace warptune {
 
-template <class T, int kIntermediate, int kBlock, int kUnroll, int kVecWanted, int kStore>
+template <class T, int kIntermediate, int kBlock, int kUnroll, int kMaxVec, int kCacheHint>
 __global__ void __launch_bounds__(kBlock) swiglu_vectorized(SwigluArgs args) {
-  constexpr int kVec = fitting_vec(kVecWanted, kIntermediate);
-  constexpr int kPieces = kIntermediate / kVec;
+  constexpr int kVec = vec_width(kMaxVec, kIntermediate);
+  constexpr int kVectors = kIntermediate / kVec;
   const long long first = static_cast<long long>(blockIdx.x) * (kBlock * kUnroll);
-  const long long first_token = first / kPieces;
-  const int first_piece = static_cast<int>(first - first_token * kPieces) + static_cast<int>(threadIdx.x);
-  pdl_launch_next();
+  const long long first_token = first / kVectors;
+  const int first_vector = static_cast<int>(first - first_token * kVectors) + static_cast<int>(threadIdx.x);
+  pdl_launch_dependents();
   pdl_wait();
 
   Vec<T, kVec> gate[kUnroll], up[kUnroll];
 #pragma unroll
   for (int j = 0; j < kUnroll; ++j) {
-    const int piece = first_piece + j * kBlock;
-    const long long token = first_token + piece / kPieces;
+    const int vector = first_vector + j * kBlock;
+    const long long token = first_token + vector / kVectors;
     if (token < args.tokens) {
       const T* from =
-          static_cast<const T*>(args.gate_up) + token * (2 * kIntermediate) + piece % kPieces * kVec;
-      gate[j] = load_vec_stream<kVec, kStore>(from);
-      up[j] = load_vec_stream<kVec, kStore>(from + kIntermediate);
+          static_cast<const T*>(args.gate_up) + token * (2 * kIntermediate) + vector % kVectors * kVec;
+      gate[j] = load_vec_hint<kVec, kCacheHint>(from);
+      up[j] = load_vec_hint<kVec, kCacheHint>(from + kIntermediate);
     }
   }
 #pragma unroll
   for (int j = 0; j < kUnroll; ++j) {
-    const int piece = first_piece + j * kBlock;
-    const long long token = first_token + piece / kPieces;
+    const int vector = first_vector + j * kBlock;
+    const long long token = first_token + vector / kVectors;
     if (token < args.tokens) {
       auto y = to_float(gate[j]);
       const auto u = to_float(up[j]);
 #pragma unroll
       for (int i = 0; i < kVec; ++i) y[i] = silu(y[i]) * u[i];
-      store_vec_by<kStore>(static_cast<T*>(args.y) + token * kIntermediate + piece % kPieces * kVec,
-                           from_float<T>(y));
+      store_vec_hint<kCacheHint>(static_cast<T*>(args.y) + token * kIntermediate + vector % kVectors * kVec,
+                                 from_float<T>(y));
     }
   }
 }

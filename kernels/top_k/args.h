@@ -11,7 +11,7 @@ struct TopKArgs {
   const unsigned long long*
       rng;          // [2]: seed, step; in device memory so that a captured graph can be replayed
   int* ids;         // [batch]
-  void* workspace;  // what the variant asked for, zeroed before the first launch
+  void* workspace;  // of the size that the variant states, zeroed before the first launch
   int batch;
   float temperature;
   float p;

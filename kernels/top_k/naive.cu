@@ -1,5 +1,6 @@
-// Idea: one block per row; k times the largest key below the one before, then one warp draws: the readable
-// baseline, which reads the row k times.
+// Naive top-k/top-p sampling: the readable baseline.
+// Grid: one block per row; k rounds, each of which reads the row for the largest sort key below the one
+//   before; then one warp samples.
 #include "kernels/common/pdl.cuh"
 #include "kernels/top_k/sample.cuh"
 
@@ -7,7 +8,7 @@ namespace warptune {
 
 template <class T, int kVocab, int kK, int kBlock>
 __global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
   __shared__ Word sorted[kK];
   pdl_wait();

@@ -1,16 +1,19 @@
-// Idea: several blocks share a row. Each holds its keys in registers, finds the k-th largest by a search over
-// the bits of the key, two at a time (counting costs no shared atomics, so equal logits do no harm), and
-// leaves its k best in the workspace. The last block to arrive does the same with all that were left, sorts
-// them by rank and draws.
-// Workspace: int arrived[batch], then from `kListOffset` bytes keys [batch][kBlocksPerRow][kK].
-#include "kernels/common/dot.cuh"
+// Radix select top-k with a last-block reduction, then top-k/top-p sampling by one warp.
+// Grid: (kBlocksPerRow, rows); the blocks of a row read it once, round-robin, and hold its sort keys in
+//   registers.
+// Select: the k-th largest key by a search over its bits, two per step. Keys above a threshold are counted
+//   with warp reductions, not with shared atomics, so that equal logits cost nothing.
+// Combine: every block writes its k largest keys to the workspace; the last block selects from all of them,
+//   sorts the k by rank and samples.
+// Workspace: int arrivals[batch], then from byte kListOffset keys [batch][kBlocksPerRow][kK].
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/vec.cuh"
 #include "kernels/top_k/sample.cuh"
 
 namespace warptune {
 
-/// The largest threshold that at least k of the block's keys reach; 0 where fewer than k are not 0. Called by
-/// all threads; a barrier must lie between two calls.
+/// The k-th largest of the block's keys; 0 where fewer than k are not 0. All threads call it, with a barrier
+/// between two calls.
 template <int kBlock, int kBits, int kItems, class Word>
 __device__ __forceinline__ Word kth_largest(const Word (&keys)[kItems], int k) {
   static_assert(kBlock * kItems < 65536);
@@ -23,7 +26,7 @@ __device__ __forceinline__ Word kth_largest(const Word (&keys)[kItems], int k) {
   for (int shift = (kBits + 1) / 2 * 2 - 2; shift >= 0; shift -= 2, parity ^= 1) {
     const Word step = Word{1} << shift;
     const Word one = threshold + step, two = one + step, three = two + step;
-    unsigned low = 0, high = 0;  // how many reach one (lower half), two (upper half); three
+    unsigned low = 0, high = 0;  // keys >= one (lower half) and >= two (upper half); >= three
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       low += (keys[i] >= one ? 1u : 0u) + (keys[i] >= two ? 0x10000u : 0u);
@@ -55,11 +58,11 @@ __device__ __forceinline__ Word kth_largest(const Word (&keys)[kItems], int k) {
   return threshold;
 }
 
-/// Leaves the block's k largest keys in chosen[kK], in no order; zeros where there are fewer.
+/// Writes the block's k largest keys to selected[kK], unordered; zeros where there are fewer.
 template <int kBlock, int kBits, int kK, int kItems, class Word>
-__device__ __forceinline__ void choose_largest(const Word (&keys)[kItems], Word* chosen, int* count) {
+__device__ __forceinline__ void select_largest(const Word (&keys)[kItems], Word* selected, int* count) {
   __syncthreads();
-  for (int i = threadIdx.x; i < kK; i += kBlock) chosen[i] = 0;
+  for (int i = threadIdx.x; i < kK; i += kBlock) selected[i] = 0;
   if (threadIdx.x == 0) *count = 0;
   const Word threshold = kth_largest<kBlock, kBits>(keys, kK);
   __syncthreads();
@@ -67,7 +70,7 @@ __device__ __forceinline__ void choose_largest(const Word (&keys)[kItems], Word*
   for (int i = 0; i < kItems; ++i) {
     if (keys[i] >= threshold && keys[i] != 0) {
       const int at = atomicAdd(count, 1);
-      if (at < kK) chosen[at] = keys[i];
+      if (at < kK) selected[at] = keys[i];
     }
   }
   __syncthreads();
@@ -75,65 +78,66 @@ __device__ __forceinline__ void choose_largest(const Word (&keys)[kItems], Word*
 
 template <class T, int kVocab, int kK, int kBlock, int kBlocksPerRow, int kListOffset>
 __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
-  using Key = Keys<T, kVocab>;
+  using Key = SortKey<T, kVocab>;
   using Word = typename Key::Word;
-  constexpr int kVec = row_vec<T>(kVocab), kPieces = kVocab / kVec;
-  constexpr int kSteps = ceil_div(kPieces, kBlock * kBlocksPerRow);
-  __shared__ Word chosen[ceil_div(kK, 4) * 4];  // whole 16-byte pieces: the compiler reads it so
+  constexpr int kVec = vec_width<T>(kVocab), kVectors = kVocab / kVec;
+  constexpr int kSteps = ceil_div(kVectors, kBlock * kBlocksPerRow);
+  __shared__ Word selected[ceil_div(kK, 4) * 4];  // whole vectors of 16 bytes, as the compiler reads it
   __shared__ Word sorted[kK];
   __shared__ int count;
   const int row = blockIdx.y;
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
-  pdl_launch_next();
+  pdl_launch_dependents();
   pdl_wait();
 
   {
     Vec<T, kVec> x[kSteps];
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int piece = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
-      if (piece < kPieces) x[s] = load_vec<kVec>(logits + piece * kVec);
+      const int vector = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
+      if (vector < kVectors) x[s] = load_vec<kVec>(logits + vector * kVec);
     }
     Word keys[kSteps * kVec];
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
-      const int piece = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
+      const int vector = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
 #pragma unroll
       for (int i = 0; i < kVec; ++i)
-        keys[s * kVec + i] = piece < kPieces ? Key::make(x[s][i], piece * kVec + i) : Word{0};
+        keys[s * kVec + i] = vector < kVectors ? Key::make(x[s][i], vector * kVec + i) : Word{0};
     }
-    choose_largest<kBlock, Key::kBits, kK>(keys, chosen, &count);
+    select_largest<kBlock, Key::kBits, kK>(keys, selected, &count);
   }
 
   if constexpr (kBlocksPerRow > 1) {
-    constexpr int kListed = kBlocksPerRow * kK, kItems = ceil_div(kListed, kBlock);
-    int* arrived = static_cast<int*>(args.workspace) + row;
+    constexpr int kCandidates = kBlocksPerRow * kK, kItems = ceil_div(kCandidates, kBlock);
+    int* arrivals = static_cast<int*>(args.workspace) + row;
     Word* list = reinterpret_cast<Word*>(static_cast<char*>(args.workspace) + kListOffset) +
-                 static_cast<long long>(row) * kListed;
-    for (int i = threadIdx.x; i < kK; i += kBlock) list[static_cast<int>(blockIdx.x) * kK + i] = chosen[i];
+                 static_cast<long long>(row) * kCandidates;
+    for (int i = threadIdx.x; i < kK; i += kBlock) list[static_cast<int>(blockIdx.x) * kK + i] = selected[i];
     __threadfence();
     __syncthreads();
-    __shared__ int before;
-    if (threadIdx.x == 0) before = atomicAdd(arrived, 1);
+    __shared__ int arrival;
+    if (threadIdx.x == 0) arrival = atomicAdd(arrivals, 1);
     __syncthreads();
-    if (before != kBlocksPerRow - 1) return;
+    if (arrival != kBlocksPerRow - 1) return;
     __threadfence();
-    if (threadIdx.x == 0) *arrived = 0;
+    if (threadIdx.x == 0) *arrivals = 0;
     Word keys[kItems];
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const int at = i * kBlock + static_cast<int>(threadIdx.x);
-      keys[i] = at < kListed ? __ldcg(list + at) : Word{0};
+      keys[i] = at < kCandidates ? __ldcg(list + at) : Word{0};
     }
-    choose_largest<kBlock, Key::kBits, kK>(keys, chosen, &count);
+    select_largest<kBlock, Key::kBits, kK>(keys, selected, &count);
   }
 
+  // Sort by rank: keys are distinct, but for zeros.
   for (int i = threadIdx.x; i < kK; i += kBlock) {
-    const Word own = chosen[i];
+    const Word key = selected[i];
     int rank = 0;
 #pragma unroll 8
-    for (int j = 0; j < kK; ++j) rank += chosen[j] > own || (chosen[j] == own && j < i) ? 1 : 0;
-    sorted[rank] = own;
+    for (int j = 0; j < kK; ++j) rank += selected[j] > key || (selected[j] == key && j < i) ? 1 : 0;
+    sorted[rank] = key;
   }
   __syncthreads();
   if (threadIdx.x < 32) {

@@ -89,7 +89,7 @@ def winners(wisdom, problems, limit=None):
 
 
 def pairs(values):
-    """ "tokens=1,store=plain" of dims or a configuration as the wisdom holds them. """
+    """ "tokens=1,cache_hint=none" of dims or a configuration as the wisdom holds them. """
     return ",".join(f"{k}={v['label'] if isinstance(v, dict) else v}" for k, v in values.items())
 
 

@@ -52,8 +52,7 @@ TEST(OpProblem, AnOptionalDimIsSaidOnlyWhereItIsNotTheDefault) {
 }
 
 TEST(OpProblem, ErrorsAreOneSentence) {
-  EXPECT_EQ(error_of({{"token", "1"}}),
-            "op 'scale' has no dim 'token'; did you mean 'tokens'?");
+  EXPECT_EQ(error_of({{"token", "1"}}), "op 'scale' has no dim 'token'; did you mean 'tokens'?");
   EXPECT_EQ(error_of({{"tokens", "4"}}, DType::fp16), "op 'scale' does not take dtype fp16");
   EXPECT_EQ(error_of({{"heads", "4"}}), "op 'scale' needs dim 'tokens' (rows)");
   EXPECT_EQ(error_of({{"tokens", "0"}}), "dim 'tokens' of op 'scale' is 0; it must be at least 1");

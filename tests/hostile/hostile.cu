@@ -1,25 +1,27 @@
-// Idea: kernels that cheat, for tests/measure/hostile_gpu_test.cpp. All but one begin with a right rms_norm,
-// a block per token, and then do one thing that must be found out. What they remember is in module variables.
+// Kernels that cheat, for tests/measure/hostile_gpu_test.cpp. Most first compute a correct rms_norm, one
+// block per token, and then do one thing that verification must detect. State between launches is in module
+// variables.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/special_registers.cuh"
 #include "kernels/rms_norm/args.h"
 
 namespace warptune {
 
 constexpr int kThreads = 128;
-constexpr int kMostTokens = 64, kMostElements = 1 << 16;
+constexpr int kMaxTokens = 64, kMaxElements = 1 << 16;
 
-__device__ int calls[kMostTokens];
-__device__ float kept[kMostElements];
+__device__ int calls[kMaxTokens];
+__device__ float saved[kMaxElements];
 
 template <class T>
 __device__ T* row_of(const void* tensor, int hidden) {
   return static_cast<T*>(const_cast<void*>(tensor)) + static_cast<long long>(blockIdx.x) * hidden;
 }
 
-/// The right answer of this block's token. Ends with a barrier.
+/// Computes this block's token correctly. Ends with a barrier.
 template <class T, int kHidden>
-__device__ void right_answer(const RmsNormArgs& args) {
+__device__ void compute_correctly(const RmsNormArgs& args) {
   const T *x = row_of<T>(args.x, kHidden), *weight = static_cast<const T*>(args.weight);
   T* y = row_of<T>(args.y, kHidden);
   float sum = 0;
@@ -30,7 +32,7 @@ __device__ void right_answer(const RmsNormArgs& args) {
   __syncthreads();
 }
 
-/// How often this block's token was computed before. Ends with a barrier.
+/// Returns how many launches computed this block's token before. Ends with a barrier.
 __device__ __forceinline__ int count_call() {
   __shared__ int before;
   if (threadIdx.x == 0) before = calls[blockIdx.x]++;
@@ -43,17 +45,17 @@ __global__ void __launch_bounds__(kThreads) writes_nothing(RmsNormArgs) {}
 
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) writes_nan(RmsNormArgs args) {
-  right_answer<T, kHidden>(args);
+  compute_correctly<T, kHidden>(args);
   if (threadIdx.x == 0) row_of<T>(args.y, kHidden)[5] = from_float<T>(__int_as_float(0x7fffffff));
 }
 
-/// After the first call: what the call before it found.
+/// After the first launch: writes the result of the launch before.
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) returns_predecessor(RmsNormArgs args) {
   const bool first = count_call() == 0;
-  right_answer<T, kHidden>(args);
+  compute_correctly<T, kHidden>(args);
   T* y = row_of<T>(args.y, kHidden);
-  float* before = kept + blockIdx.x * kHidden;
+  float* before = saved + blockIdx.x * kHidden;
   for (int i = threadIdx.x; i < kHidden; i += kThreads) {
     const float now = to_float(y[i]);
     if (!first) y[i] = from_float<T>(before[i]);
@@ -63,22 +65,22 @@ __global__ void __launch_bounds__(kThreads) returns_predecessor(RmsNormArgs args
 
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) edits_inputs(RmsNormArgs args) {
-  right_answer<T, kHidden>(args);
+  compute_correctly<T, kHidden>(args);
   if (threadIdx.x == 0) row_of<T>(args.x, kHidden)[0] = from_float<T>(0.5f);
 }
 
 /// kAt: 0: one past the end, 1: one before the start.
 template <class T, int kHidden, int kAt>
 __global__ void __launch_bounds__(kThreads) writes_outside(RmsNormArgs args) {
-  right_answer<T, kHidden>(args);
+  compute_correctly<T, kHidden>(args);
   if (threadIdx.x == 0 && blockIdx.x == 0)
     static_cast<T*>(args.y)[kAt ? -1 : static_cast<long long>(args.tokens) * kHidden] = from_float<T>(1.0f);
 }
 
-/// A few bytes behind the end, without using what it reads. Volatile, since a load for nothing is left out.
+/// Reads a few bytes past the end and does not use them. The load is volatile, so that the compiler keeps it.
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) reads_past_end(RmsNormArgs args) {
-  right_answer<T, kHidden>(args);
+  compute_correctly<T, kHidden>(args);
   const T* end = static_cast<const T*>(args.x) + static_cast<long long>(args.tokens) * kHidden;
   unsigned seen;
   if (threadIdx.x == 0 && blockIdx.x == 0)
@@ -89,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) reads_past_end(RmsNormArgs args) {
 
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) skips_after_ten(RmsNormArgs args) {
-  if (count_call() < 10) right_answer<T, kHidden>(args);
+  if (count_call() < 10) compute_correctly<T, kHidden>(args);
 }
 
 /// Sums rounded to fp16 after each addition.
@@ -109,32 +111,26 @@ __global__ void __launch_bounds__(kThreads) narrow_accumulators(RmsNormArgs args
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) right_for_first_inputs(RmsNormArgs args) {
   const bool first = count_call() == 0;
-  if (first) right_answer<T, kHidden>(args);
+  if (first) compute_correctly<T, kHidden>(args);
   T* y = row_of<T>(args.y, kHidden);
-  float* before = kept + blockIdx.x * kHidden;
+  float* before = saved + blockIdx.x * kHidden;
   for (int i = threadIdx.x; i < kHidden; i += kThreads) {
     if (first) before[i] = to_float(y[i]);
     y[i] = from_float<T>(before[i]);
   }
 }
 
-__device__ __forceinline__ long long now() {
-  long long ns;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
-  return ns;
-}
-
-/// A second block per token (grid.y) writes zeros; who is last depends on the time of day.
+/// A second block per token (grid.y) writes zeros; which block is last depends on the clock.
 template <class T, int kHidden>
 __global__ void __launch_bounds__(kThreads) races(RmsNormArgs args) {
-  const long long start = now();
-  const bool liar = blockIdx.y == 1;
-  const long long wait = liar ? 20'000 : (start >> 12) % 4 == 0 ? 40'000 : 0;
-  while (now() - start < wait) {
+  const long long start = global_timer_ns();
+  const bool writes_zeros = blockIdx.y == 1;
+  const long long wait = writes_zeros ? 20'000 : (start >> 12) % 4 == 0 ? 40'000 : 0;
+  while (global_timer_ns() - start < wait) {
   }
   __syncthreads();
-  if (!liar) {
-    right_answer<T, kHidden>(args);
+  if (!writes_zeros) {
+    compute_correctly<T, kHidden>(args);
     return;
   }
   T* y = row_of<T>(args.y, kHidden);

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuLogitsDotV, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, LogitsDotVCompile,
                          ::testing::Values(dims(5, 8, 2, 128, 700), dims(3, 6, 3, 80, 65)), shape_name);
 
-TEST(LogitsDotVOp, HeadsOfAGroupAreWhole) {
+TEST(LogitsDotVOp, QHeadsAreAMultipleOfKvHeads) {
   try {
     find_op("logits_dot_v").op.problem(dims(1, 5, 2, 64, 10), DType::bf16);
     FAIL();

@@ -64,7 +64,7 @@ TEST(GpuRopeAppendConfigs, AllMatchTheReference) {
   check_cuda_variants("rope_append", shape(67, 8, 2, 128, {{"batch", "3"}, {"bias", "yes"}}), dtypes, 1000);
 }
 
-// Positions below 0 are of finished sequences: their rows are not written.
+// A position below 0 marks a finished sequence: its rows are not written.
 const Dims kPart = shape(29, 4, 2, 32, {{"batch", "3"}}),
            kPartDsx = shape(29, 4, 2, 32, {{"batch", "3"}, {"k_layout", "dsx"}}),
            kPartPaged = shape(29, 4, 2, 32, {{"batch", "3"}, {"page_size", "16"}}),
@@ -81,7 +81,7 @@ TEST(RopeAppendBugs, HostWritesTheNewRowsOnly) {
   check_host_variants(scales_kept(), kPartInt8, kFloats);
 }
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnly) { check_cuda_variants(rest_kept(), kPart, kFloats, 8); }
-TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheSplitLayout) {
+TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfTheBlockedLayout) {
   check_cuda_variants(rest_kept(), kPartDsx, kFloats, 8);
 }
 TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfPages) {
@@ -89,7 +89,7 @@ TEST(GpuRopeAppendBugs, WritesTheNewRowsOnlyOfPages) {
   check_cuda_variants(scales_kept(), kPartInt8, kFloats, 8);
 }
 
-TEST(RopeAppendOp, RejectsWhatItCannotTurn) {
+TEST(RopeAppendOp, RejectsUnsupportedShapes) {
   const Op& op = find_op("rope_append").op;
   EXPECT_THROW(op.problem(shape(1, 1, 1, 7), DType::fp32), InputError);
   EXPECT_THROW(op.problem(shape(1, 1, 1, 2, {{"scaling", "dynamic_ntk"}}), DType::fp32), InputError);

@@ -114,13 +114,13 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"wrong_dtype", "3: unknown dtype 'float16'; known are fp32, fp16, bf16, int32"},
       {"unknown_variant", "6: op 'rms_norm' has no variant 'vectorised'; did you mean 'vectorized'?"},
       {"unknown_parameter",
-       "8: variant 'rms_norm/vectorized' has no parameter 'width'; it has block, rows, vec, store, pdl"},
+       "8: variant 'rms_norm/vectorized' has no parameter 'width'; it has block, rows, vec, cache_hint, pdl"},
       {"label_not_offered", "8: parameter 'combine' is 'cluster'; it must be one of last_block, ll"},
       {"empty_parameter", "7: parameter 'block' is an empty list; give at least one"},
       {"backward_range", "4: the range of dim 'tokens' is empty: 64 is above 1"},
       {"constraint_name",
        "8: unknown name 'width' at position 9 of constraint 'block * width <= hidden'; it may use "
-       "dtype_bytes, sms, arch, shared_per_block, block, rows, vec, store, pdl, tokens, hidden"},
+       "dtype_bytes, sms, arch, shared_per_block, block, rows, vec, cache_hint, pdl, tokens, hidden"},
       {"constraint_syntax",
        "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},
       {"few_samples", "3: 'min_samples' is 1; it must be 6 to 100000 (fewer give no 95 % interval)"},
@@ -324,7 +324,7 @@ TEST(Schedule, WhatConstraintsLeaveOfALargeSpaceIsPlanned) {
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants:\n"
                    "      - vectorized: {parameters: {block: " +
-                   values + ", rows: " + values + ", vec: " + values + ", store: plain, pdl: 0}}\n"));
+                   values + ", rows: " + values + ", vec: " + values + ", cache_hint: none, pdl: 0}}\n"));
   const auto plan = make_schedule(sweep, known_device("sm_90a"));
   EXPECT_EQ(plan.at(0).counts.at(0).all, 1500LL * 1500 * 1500);
   EXPECT_LT(plan.at(0).candidates.size(), 100u);
@@ -336,7 +336,7 @@ TEST(Schedule, SpacesTooLargeForAnyMemoryAreRefused) {
     const Sweep sweep =
         load(with_op("    problems: [{tokens: 1, hidden: 512}]\n    variants:\n"
                      "      - vectorized: {parameters: {block: " +
-                     values + ", pdl: " + values + ", rows: 1, vec: 1, store: plain}}\n" + more));
+                     values + ", pdl: " + values + ", rows: 1, vec: 1, cache_hint: none}}\n" + more));
     try {
       make_schedule(sweep, known_device("sm_90a"));
     } catch (const InputError& e) {

@@ -1,4 +1,4 @@
-// How add_rms_norm runs on the CPU.
+// Host variants of add_rms_norm.
 #include <cmath>
 
 #include "kernels/add_rms_norm/args.h"

@@ -1,5 +1,5 @@
-// What add_rms_norm is. The sum is rounded to dtype before the norm is taken, as a model without the fusion
-// does.
+// The op add_rms_norm. The sum is rounded to dtype before the norm, as in a model without the
+// fusion.
 #include <cmath>
 
 #include "kernels/add_rms_norm/args.h"

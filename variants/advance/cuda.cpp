@@ -1,4 +1,4 @@
-// How advance runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of advance, in rising difficulty.
 #include "variants/advance/advance.h"
 #include "variants/helpers/streaming.h"
 
@@ -8,9 +8,9 @@ std::vector<Variant> advance_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "one block, a thread per sequence in turn",
+          .idea = "One block; a thread takes sequences round-robin.",
           .parameters = {{"block", {32, 64, 128, 256}, "threads"}, pdl_parameter()},
-          .constraints = {"block == 32 || block < 2 * batch", "pdl == 0 || arch >= 90"},
+          .constraints = {"block == 32 || block < 2 * batch", kPdlConstraint},
           .stages = {{"advance/naive.cu", "advance_naive<{block}>",
                       [](const Problem&, const Config& c) { return row_launch(1, c); }}},
       },

@@ -1,4 +1,4 @@
-// How advance runs on the CPU.
+// Host variants of advance.
 #include "harness/core/parallel.h"
 #include "kernels/advance/args.h"
 #include "variants/advance/advance.h"
@@ -32,7 +32,7 @@ HostFunction run(int threads) {
 }  // namespace
 
 std::vector<Variant> advance_host() {
-  return host_pair("one sequence after the other", "sequences over threads",
+  return host_pair("One thread takes sequences one by one.", "Sequences over threads.",
                    {"threads <= sms", "threads <= batch || threads == 1"},
                    [](const Problem&, int threads) { return run(threads); });
 }

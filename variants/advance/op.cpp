@@ -1,5 +1,5 @@
-// What advance is. Every third sequence is finished before, some sample the end token, and the low word of
-// the sampler's step is about to carry.
+// The op advance. Inputs: every third sequence is finished, some sample the end token, and the low
+// word of the sampler's step is about to carry.
 #include "kernels/advance/args.h"
 #include "variants/advance/advance.h"
 
@@ -58,7 +58,7 @@ Op advance() {
           },
       .cost =
           [](const Problem& p) {
-            // ids, positions and lengths read and written, one transcript entry, step and sampler.
+            // Reads and writes ids, positions and lengths, one transcript entry, step and sampler.
             return Cost{.bytes = 24.0 * static_cast<double>(p["batch"]) + 24};
           },
       .units = [](const Problem& p) { return p["batch"]; },

@@ -1,4 +1,4 @@
-// How argmax runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of argmax, in rising difficulty.
 #include "variants/argmax/argmax.h"
 #include "variants/helpers/streaming.h"
 
@@ -9,7 +9,7 @@ std::vector<Variant> argmax_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "block per row, one element at a time",
+          .idea = "One block per row reads elements one by one.",
           .parameters = {block},
           .stages = {{"argmax/naive.cu", "argmax_naive<{dtype}, {vocab}, {block}>",
                       [](const Problem& p, const Config& c) {
@@ -19,15 +19,15 @@ std::vector<Variant> argmax_cuda() {
       },
       {
           .name = "vectorized",
-          .idea = "blocks share a row, 16-byte loads, the last to arrive writes the id",
+          .idea = "Several blocks per row, vectorized loads, last-block reduction.",
           .parameters = {block,
-                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
+                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks per row"},
                          {"unroll", {4, 8, 16}, "loads in flight per thread"},
                          pdl_parameter()},
           .constraints = {"blocks_per_row * block <= max(vocab, block)",
                           // More loads in flight only where a thread has them.
                           "unroll == 4 || unroll / 2 * 16 * block * blocks_per_row < vocab * dtype_bytes",
-                          "batch <= 65535", "pdl == 0 || arch >= 90"},
+                          "batch <= 65535", kPdlConstraint},
           .stages = {{"argmax/vectorized.cu",
                       "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
                       [](const Problem& p, const Config& c) {

@@ -1,4 +1,4 @@
-// How argmax runs on the CPU.
+// Host variants of argmax.
 #include <algorithm>
 #include <vector>
 
@@ -48,13 +48,13 @@ std::vector<Variant> argmax_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one element after the other",
+          .idea = "One thread reads elements one by one.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "parts of rows over threads",
+          .idea = "Parts of rows over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {2, 4, 8, 16}, "worker threads"}},
           .constraints = {"threads <= sms || threads == 2"},

@@ -1,4 +1,4 @@
-// What argmax is: greedy sampling.
+// The op argmax: greedy sampling.
 #include "kernels/argmax/args.h"
 #include "variants/argmax/argmax.h"
 #include "variants/helpers/sampling.h"

@@ -15,18 +15,18 @@ void* library_workspace(const Problem& p, const AttentionDecodeArgs& a) {
 VendorFunction scores(const Problem& p, const Config& c) {
   const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"];
   const BatchedGemmShape shape{.inputs = p.dtype,
-                                  .output = DType::fp32,
-                                  .rows = group,
-                                  .columns = p["context"],
-                                  .inner = d,
-                                  .batch = p["batch"] * p["kv_heads"],
-                                  .b_transposed = true,
-                                  .a = {d, group * d},
-                                  .b = {d, p["context"] * d},
-                                  .c = {score_stride(p), group * score_stride(p)},
-                                  .alignment = row_alignment(p)};
+                               .output = DType::fp32,
+                               .rows = group,
+                               .columns = p["context"],
+                               .inner = d,
+                               .batch = p["batch"] * p["kv_heads"],
+                               .b_transposed = true,
+                               .a = {d, group * d},
+                               .b = {d, p["context"] * d},
+                               .c = {score_stride(p), group * score_stride(p)},
+                               .alignment = row_alignment(p)};
   return [p, product = std::make_shared<BatchedGemm>(shape, c["scores_algo"])](const void* raw,
-                                                                                  void* stream) {
+                                                                               void* stream) {
     const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
     product->run(a.q, a.k_cache, a.capacity * p["head_dim"], a.workspace, library_workspace(p, a), stream);
   };
@@ -36,17 +36,17 @@ VendorFunction values(const Problem& p, const Config& c) {
   const std::int64_t d = p["head_dim"], group = p["q_heads"] / p["kv_heads"];
   const std::int64_t row = score_stride(p) * 4 / static_cast<std::int64_t>(size_of(p.dtype));
   const BatchedGemmShape shape{.inputs = p.dtype,
-                                  .output = p.dtype,
-                                  .rows = group,
-                                  .columns = d,
-                                  .inner = p["context"],
-                                  .batch = p["batch"] * p["kv_heads"],
-                                  .a = {row, group * row},
-                                  .b = {d, p["context"] * d},
-                                  .c = {d, group * d},
-                                  .alignment = row_alignment(p)};
+                               .output = p.dtype,
+                               .rows = group,
+                               .columns = d,
+                               .inner = p["context"],
+                               .batch = p["batch"] * p["kv_heads"],
+                               .a = {row, group * row},
+                               .b = {d, p["context"] * d},
+                               .c = {d, group * d},
+                               .alignment = row_alignment(p)};
   return [p, product = std::make_shared<BatchedGemm>(shape, c["values_algo"])](const void* raw,
-                                                                                  void* stream) {
+                                                                               void* stream) {
     const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
     product->run(a.workspace, a.v_cache, a.capacity * p["head_dim"], a.out, library_workspace(p, a), stream);
   };

@@ -8,7 +8,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/attention_prefill/args.h"
-#include "kernels/common/fitting.h"
+#include "kernels/common/vec_width.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/problem.h"
 
@@ -96,7 +96,7 @@ void check(const Problem& p) {
           fmt::format("page_size ({}) must be 0 or a power of two from 16 to 256", page_size));
   require(page_size == 0 || !packed(p), "K and V are either packed or paged, not both");
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
-  const std::int64_t vector = fitting_vec(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
+  const std::int64_t vector = vec_width(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
           fmt::format("q_stride ({}) is below the {} elements of a row", q_stride, row));
   require(

@@ -1,4 +1,4 @@
-// How causal_mask runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of causal_mask, in rising difficulty.
 #include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/streaming.h"
 
@@ -12,7 +12,7 @@ std::vector<Variant> causal_mask_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "block per query, one element at a time",
+          .idea = "One block per query writes elements one by one.",
           .parameters = {block_parameter()},
           .stages = {{"causal_mask/naive.cu", "causal_mask_naive<{dtype}, {max_q_len}, {max_k_len}, {block}>",
                       [](const Problem& p, const Config& c) {
@@ -21,12 +21,12 @@ std::vector<Variant> causal_mask_cuda() {
       },
       {
           .name = "vectorized",
-          .idea = "mask as one run of wide pieces, several per thread",
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
+          .idea = "Vectorized stores: the mask as one run of vectors, several per thread.",
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
           .stages = {{"causal_mask/vectorized.cu",
                       "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, {unroll}, {vec}, "
-                      "{store}>",
+                      "{cache_hint}>",
                       [](const Problem& p, const Config& c) {
                         return flat_launch(p["batch"] * p["max_q_len"], p["max_k_len"], c);
                       }}},

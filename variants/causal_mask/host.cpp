@@ -1,4 +1,4 @@
-// How causal_mask runs on the CPU.
+// Host variants of causal_mask.
 #include "kernels/causal_mask/args.h"
 #include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/host_rows.h"

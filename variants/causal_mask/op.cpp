@@ -1,4 +1,4 @@
-// What causal_mask is.
+// The op causal_mask.
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
@@ -27,7 +27,7 @@ Op causal_mask() {
           [](const Problem& p, std::uint64_t seed) {
             const auto q_lens = uneven_lengths(p["batch"], p["max_q_len"], seed);
             std::vector<std::int32_t> k_lens = q_lens;
-            for (std::size_t b = 0; b < k_lens.size(); ++b)  // a context of any length that has room
+            for (std::size_t b = 0; b < k_lens.size(); ++b)  // a context of any length that fits
               k_lens[b] += static_cast<std::int32_t>(
                   random_bits(seed + 1, b) % static_cast<std::uint64_t>(p["max_k_len"] - q_lens[b] + 1));
             k_lens[0] = static_cast<std::int32_t>(p["max_k_len"]);

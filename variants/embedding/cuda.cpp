@@ -1,6 +1,5 @@
-// How embedding runs on the GPU: an index of ideas in rising difficulty. No variant has a pdl parameter: it
-// is the first kernel of a decode step and must begin after the step before
-// (kernels/attention_decode/kv_pipeline.cuh).
+// CUDA variants of embedding, in rising difficulty. No variant has a pdl parameter: embedding
+// is the first kernel of a decode step and starts only after the step before has ended.
 #include "variants/embedding/embedding.h"
 #include "variants/helpers/streaming.h"
 
@@ -10,25 +9,24 @@ std::vector<Variant> embedding_cuda() {
   std::vector<std::string> constraints = vec_constraints("hidden");
   constraints.insert(constraints.end(),
                      {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
-                      "store == 0 || tokens >= 256"});
+                      "cache_hint == 0 || tokens >= 256"});
   return {
       {
           .name = "naive",
-          .idea = "block per token, one element at a time",
+          .idea = "One block per token copies elements one by one.",
           .parameters = {block_parameter()},
           .stages = {{"embedding/naive.cu", "embedding_naive<{dtype}, {vocab}, {hidden}, {block}>",
                       [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
       },
       {
           .name = "vectorized",
-          .idea = "rows as one run of wide pieces, several loads in flight per thread",
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
+          .idea = "Gather of rows as one run of vectors, several loads in flight per thread.",
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
-          .stages = {{"embedding/vectorized.cu",
-                      "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, {store}>",
-                      [](const Problem& p, const Config& c) {
-                        return flat_launch(p["tokens"], p["hidden"], c);
-                      }}},
+          .stages =
+              {{"embedding/vectorized.cu",
+                "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}>",
+                [](const Problem& p, const Config& c) { return flat_launch(p["tokens"], p["hidden"], c); }}},
       },
   };
 }

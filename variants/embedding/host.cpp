@@ -1,4 +1,4 @@
-// How embedding runs on the CPU.
+// Host variants of embedding.
 #include <algorithm>
 #include <atomic>
 

@@ -1,4 +1,4 @@
-// What embedding is. Ids are uniform over the vocabulary and always legal here.
+// The op embedding. Input ids are uniform over the vocabulary and legal.
 #include <cmath>
 
 #include "kernels/embedding/args.h"
@@ -47,7 +47,7 @@ Op embedding() {
           },
       .cost =
           [](const Problem& p) {
-            // Rows of the table that are read at least once, as expected of uniform ids.
+            // The expected number of distinct rows of the table for uniform ids.
             const double tokens = static_cast<double>(p["tokens"]), vocab = static_cast<double>(p["vocab"]),
                          rows = vocab * -std::expm1(tokens * std::log1p(-1 / vocab));
             return Cost{.bytes = (std::min(rows, tokens) + tokens) * static_cast<double>(p["hidden"]) *

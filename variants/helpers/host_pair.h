@@ -1,12 +1,12 @@
 #pragma once
-// The two host variants of an op whose work falls into independent parts: on one thread and on several.
+// The two host variants of an op with independent parts: host_naive on one thread, host_threaded on several.
 #include <utility>
 
 #include "harness/core/variant.h"
 
 namespace warptune {
 
-/// `run(problem, threads)` makes the function that computes the op. `constraints` are of the second variant.
+/// `run(problem, threads)` returns the function that computes the op. `constraints` belong to host_threaded.
 template <class Run>
 std::vector<Variant> host_pair(std::string naive_idea, std::string threaded_idea,
                                std::vector<std::string> constraints, Run run) {

@@ -1,11 +1,11 @@
 #pragma once
-// The host variants of ops whose result is made of independent rows: one after the other, and over threads.
+// The host variants of ops with independent rows: on one thread, and rows over threads.
 #include "harness/core/parallel.h"
 #include "variants/helpers/host_pair.h"
 
 namespace warptune {
 
-/// `rows(problem, args)`: how many there are; `row(problem, args, i)` computes one. A is the op's args
+/// `rows(problem, args)` returns the number of rows; `row(problem, args, i)` computes one. A is the op's args
 /// struct.
 template <class A, class Rows, class Row>
 std::vector<Variant> host_rows(Rows rows, Row row) {
@@ -15,7 +15,7 @@ std::vector<Variant> host_rows(Rows rows, Row row) {
       parallel_for(rows(p, args), threads, [&](std::int64_t i) { row(p, args, i); });
     };
   };
-  return host_pair("one row after the other", "rows over threads", {"threads <= sms"}, run);
+  return host_pair("One thread computes rows one by one.", "Rows over threads.", {"threads <= sms"}, run);
 }
 
 }  // namespace warptune

@@ -1,6 +1,6 @@
 #pragma once
-// Uneven sequence lengths for problems: which lengths there are follows from batch and max alone (so that
-// shapes do not depend on the seed), their order from the seed.
+// Uneven sequence lengths of a problem. The set of lengths depends on batch and max only, so that shapes do
+// not depend on the seed; their order depends on the seed.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -11,7 +11,7 @@
 
 namespace warptune {
 
-/// `batch` lengths in [1, max]: one of max, from two sequences on one of length 1, the rest spread.
+/// `batch` lengths in [1, max]: one is max, one is 1 (from two sequences on), the others are random.
 inline std::vector<std::int32_t> uneven_lengths(std::int64_t batch, std::int64_t max, std::uint64_t seed) {
   std::vector<std::int32_t> lengths(static_cast<std::size_t>(batch));
   const auto n = static_cast<std::uint64_t>(batch);
@@ -29,7 +29,7 @@ inline std::int64_t packed_tokens(std::int64_t batch, std::int64_t max) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
-/// Where each sequence starts when packed, and at the end where the last one ends.
+/// Prefix sums: the start of each packed sequence, then the end of the last.
 inline std::vector<std::int32_t> starts_of(const std::vector<std::int32_t>& lengths) {
   std::vector<std::int32_t> starts{0};
   for (const std::int32_t length : lengths) starts.push_back(starts.back() + length);

@@ -1,5 +1,5 @@
 #pragma once
-// The CUDA variants of rms_norm and add_rms_norm: the same ideas on rows that one of them adds up first.
+// The CUDA variants of rms_norm and add_rms_norm. They differ only in the residual add.
 #include <fmt/format.h>
 
 #include "variants/helpers/streaming.h"
@@ -10,18 +10,19 @@ struct NormIdeas {
   std::string naive, vectorized, warp_per_row;
 };
 
-/// `op` names the kernels; `most`: how many elements a thread of `vectorized` may hold over several rows.
-inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas& ideas, int most) {
+/// `op` names the kernels. `max_elements`: elements of several rows that a thread of `vectorized` may hold.
+inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas& ideas, int max_elements) {
   std::vector<std::string> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
-  const auto both = {"rows == 1 || rows <= tokens", "store == 0 || tokens >= 256", "pdl == 0 || arch >= 90"};
+  const std::vector<std::string> both = {"rows == 1 || rows <= tokens", "cache_hint == 0 || tokens >= 256",
+                                         kPdlConstraint};
   vectorized.insert(vectorized.end(), both.begin(), both.end());
   vectorized.insert(
       vectorized.end(),
       {"block * vec <= 2 * hidden || block == 64",
        fmt::format("rows == 1 ? hidden <= 64 * block : rows * max(hidden, block * vec) <= {} * block",
-                   most)});
+                   max_elements)});
   warp_per_row.insert(warp_per_row.end(), both.begin(), both.end());
-  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // else registers spill
+  warp_per_row.push_back("rows <= 8 || hidden * dtype_bytes <= 4096");  // otherwise registers spill
   return {
       {
           .name = "naive",
@@ -36,11 +37,11 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
           .parameters = {block_parameter(),
                          {"rows", {1, 2, 4, 8}, "tokens per block"},
                          vec_parameter(),
-                         store_parameter(true),
+                         cache_hint_parameter(true),
                          pdl_parameter()},
           .constraints = vectorized,
           .stages = {{op + "/vectorized.cu",
-                      op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {store}>",
+                      op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
                       [](const Problem& p, const Config& c) {
                         return row_launch(ceil_div(p["tokens"], c["rows"]), c);
                       }}},
@@ -50,11 +51,11 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
           .idea = ideas.warp_per_row,
           .parameters = {{"rows", {1, 2, 4, 8, 16}, "tokens per block"},
                          vec_parameter(),
-                         store_parameter(),
+                         cache_hint_parameter(),
                          pdl_parameter()},
           .constraints = warp_per_row,
           .stages = {{op + "/warp_per_row.cu",
-                      op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {store}>",
+                      op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {blocks_for(p["tokens"], c["rows"])},
                                       .block = {static_cast<unsigned>(32 * c["rows"])},

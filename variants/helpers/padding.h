@@ -1,6 +1,5 @@
 #pragma once
-// The CUDA variants of remove_padding and restore_padding: the same copy of rows, in one direction and in the
-// other.
+// The CUDA variants of remove_padding and restore_padding: gathers of rows in opposite directions.
 #include "variants/helpers/streaming.h"
 
 namespace warptune {
@@ -11,7 +10,7 @@ inline std::vector<Variant> padding_variants(const std::string& op, const std::s
   std::vector<std::string> constraints = vec_constraints("hidden");
   constraints.insert(constraints.end(), {"block * unroll <= 2048",
                                          "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
-                                         "store == 0 || batch * max_q_len >= 256"});
+                                         "cache_hint == 0 || batch * max_q_len >= 256"});
   return {
       {
           .name = "naive",
@@ -25,10 +24,10 @@ inline std::vector<Variant> padding_variants(const std::string& op, const std::s
       {
           .name = "vectorized",
           .idea = vectorized_idea,
-          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), store_parameter()},
+          .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
           .stages = {{op + "/vectorized.cu",
-                      op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {store}>",
+                      op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}>",
                       [](const Problem& p, const Config& c) {
                         return flat_launch(p["batch"] * p["max_q_len"], p["hidden"], c);
                       }}},

@@ -1,10 +1,10 @@
 #pragma once
-// What the ops that choose a token share: their logits, the chosen ids, and the bytes of both.
+// Tensors and cost that argmax and top_k share.
 #include "harness/core/op.h"
 
 namespace warptune {
 
-/// [batch, vocab], as the lm_head left them.
+/// [batch, vocab]: the output of the lm_head.
 inline TensorSpec logits_spec(const Problem& p) {
   return {.name = "logits",
           .dtype = p.dtype,
@@ -22,7 +22,7 @@ inline TensorSpec ids_spec(const Problem& p) {
           .cache = CacheState::hot};
 }
 
-/// Every logit read once, an id written per row, and `more` bytes.
+/// Every logit is read once, an id is written per row; `more` bytes in addition.
 inline Cost sampling_cost(const Problem& p, double more = 0) {
   const auto n = static_cast<double>(p["batch"] * p["vocab"]);
   return {.bytes = n * static_cast<double>(size_of(p.dtype)) + more + 4 * static_cast<double>(p["batch"]),

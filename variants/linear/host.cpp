@@ -1,4 +1,4 @@
-// How linear runs on the CPU.
+// Host variants of linear.
 #include <algorithm>
 
 #include "harness/core/parallel.h"
@@ -68,13 +68,13 @@ std::vector<Variant> linear_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one output after the other, one element at a time",
+          .idea = "One thread computes outputs one by one.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return naive(p); },
       },
       {
           .name = "host_blocked",
-          .idea = "blocks of weight rows over threads, partial sums in vector registers",
+          .idea = "Blocks of weight rows over threads, partial sums in vector registers.",
           .backend = Backend::host,
           .parameters = {{"block", {8, 64}, "weight rows per block"},
                          {"threads", {1, 2, 4, 8, 16, 32}, "worker threads"}},

@@ -1,4 +1,4 @@
-// What linear is: the projections of a transformer layer, and the logits.
+// The op linear: the projections of a transformer layer, and the logits.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kUnitOutputs = 64;  // a unit: one token, a group of outputs
+constexpr std::int64_t kUnitOutputs = 64;  // a unit of verification: one token, this many output rows
 
 }  // namespace
 
@@ -73,7 +73,7 @@ Op linear() {
           },
       .tolerance =
           [](const Problem& p) {
-            // The rounding of a sum that is carried along in fp32 grows with the square root of its length.
+            // The rounding error of an fp32 sum grows with the square root of its length.
             Tolerance t = default_tolerance(p.dtype);
             const double grown = std::sqrt(static_cast<double>(p["in"])) * 0x1p-24;
             t.rel_l2 = std::max(t.rel_l2, grown);

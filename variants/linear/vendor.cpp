@@ -124,7 +124,7 @@ class Product {
 std::vector<Variant> linear_vendor() {
   return {{
       .name = "cublaslt",
-      .idea = "cuBLASLt, fp32 compute; the heuristic's choices in its order",
+      .idea = "cuBLASLt with fp32 compute; algorithms of its heuristic in their order.",
       .parameters = {{"algo", {0, 1, 2, 3, 4, 5, 6, 7}, "index among the heuristic's results"}},
       .vendor = [](const Problem& p, const Config& c) -> VendorFunction {
         return [product = std::make_shared<Product>(p, c["algo"])](const void* args, void* stream) {

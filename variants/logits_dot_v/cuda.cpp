@@ -1,4 +1,4 @@
-// How logits_dot_v runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of logits_dot_v, in rising difficulty.
 #include "variants/helpers/streaming.h"
 #include "variants/logits_dot_v/logits_dot_v.h"
 
@@ -6,84 +6,92 @@ namespace warptune {
 namespace {
 
 const std::string kShape = "{dtype}, {q_heads}, {kv_heads}, {head_dim}, {block}";
-const Parameter kLanes{"threads_per_value", {4, 8, 16, 32}, "lanes that share a row of V"};
-const Parameter kHeads{"heads_per_block", {1, 2, 4, 8}, "query heads that share what is read"};
+const Parameter kLanes{"threads_per_value", {4, 8, 16, 32}, "threads per row of V"};
+const Parameter kHeads{"heads_per_block", {1, 2, 4, 8}, "query heads that share the rows of V"};
 
-/// Whole 16-byte pieces, one or two per lane or few lanes; sums in a part of the registers, and in shared
-/// memory.
+/// Rows of V are whole vectors of 16 bytes. Accumulators fit the registers, and the sums of the warps fit
+/// shared memory.
 std::vector<std::string> row_constraints(std::vector<std::string> more) {
   more.insert(more.end(), {"head_dim * dtype_bytes % 16 == 0",
                            "threads_per_value == 4 || threads_per_value * 16 <= head_dim * dtype_bytes",
                            "(q_heads / kv_heads) % heads_per_block == 0",
                            "heads_per_block * head_dim <= 64 * threads_per_value",
                            "block * heads_per_block * head_dim <= 24576 * threads_per_value",
-                           "block / 32 * heads_per_block * head_dim <= 8192", "pdl == 0 || arch >= 90"});
+                           "block / 32 * heads_per_block * head_dim <= 8192", kPdlConstraint});
   return more;
 }
 
-std::int64_t splits(const Problem& p, const Config& c) { return ceil_div(p["context"], c["keys_per_block"]); }
+std::int64_t splits(const Problem& p, const Config& c) { return ceil_div(p["context"], c["keys_per_split"]); }
 
-Variant split_keys() {
-  return {
-      .name = "split_keys",
-      .idea = "keys split over blocks, lanes per row of V with 16-byte loads, heads of a group sharing rows",
-      .parameters = {{"block", {64, 128, 256}, "threads per block"},
-                     {"keys_per_block", {64, 128, 256, 512, 1024, 4096}, "keys of a split"},
-                     kLanes,
-                     {"unroll", {1, 2, 4, 8}, "rows in flight per group of lanes"},
-                     kHeads,
-                     pdl_parameter()},
-      .constraints = row_constraints({
-          "keys_per_block < 2 * context || keys_per_block == 64",
-          "unroll * block <= keys_per_block * threads_per_value",
-          // Bytes in flight per lane: up to 128.
-          "unroll * head_dim * dtype_bytes <= 128 * threads_per_value",
-      }),
-      .stages = {{"logits_dot_v/split_keys.cu",
-                  "logits_dot_v_split_keys<" + kShape +
-                      ", {splits}, {keys_per_block}, {threads_per_value}, {unroll}, {heads_per_block}>",
-                  [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(splits(p, c)),
-                                           static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
-                                           static_cast<unsigned>(p["batch"])},
-                                  .block = {static_cast<unsigned>(c["block"])},
-                                  .pdl = c["pdl"] != 0};
-                  }}},
-      .constants =
-          [](const Problem& p, const Config& c) {
-            return Assignment{{"splits", splits(p, c)}};
-          },
-      .workspace_bytes = [](const Problem& p, const Config& c) -> std::int64_t {
-        const std::int64_t rows = p["batch"] * p["q_heads"];
-        if (splits(p, c) == 1) return 0;
-        return rows * splits(p, c) * p["head_dim"] * 4 + rows / c["heads_per_block"] * 4;
-      }};
+Variant split_kv() {
+  return {.name = "split_kv",
+          .idea =
+              "Split-KV: blocks reduce over parts of the keys, query heads of a group share the rows of V; "
+              "last-block reduction.",
+          .parameters = {{"block", {64, 128, 256}, "threads per block"},
+                         {"keys_per_split", {64, 128, 256, 512, 1024, 4096}, "keys per split"},
+                         kLanes,
+                         {"unroll", {1, 2, 4, 8}, "rows in flight per thread"},
+                         kHeads,
+                         pdl_parameter()},
+          .constraints = row_constraints({
+              "keys_per_split < 2 * context || keys_per_split == 64",
+              "unroll * block <= keys_per_split * threads_per_value",
+              // At most 128 bytes in flight per thread.
+              "unroll * head_dim * dtype_bytes <= 128 * threads_per_value",
+          }),
+          .stages = {{"logits_dot_v/split_kv.cu",
+                      "logits_dot_v_split_kv<" + kShape +
+                          ", {splits}, {keys_per_split}, {threads_per_value}, {unroll}, {heads_per_block}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{.grid = {static_cast<unsigned>(splits(p, c)),
+                                               static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
+                                               static_cast<unsigned>(p["batch"])},
+                                      .block = {static_cast<unsigned>(c["block"])},
+                                      .pdl = c["pdl"] != 0};
+                      }}},
+          .constants =
+              [](const Problem& p, const Config& c) {
+                return Assignment{{"splits", splits(p, c)}};
+              },
+          .workspace_bytes = [](const Problem& p, const Config& c) -> std::int64_t {
+            const std::int64_t rows = p["batch"] * p["q_heads"];
+            if (splits(p, c) == 1) return 0;
+            return rows * splits(p, c) * p["head_dim"] * 4 + rows / c["heads_per_block"] * 4;
+          }};
 }
 
-Variant staged() {
-  return {.name = "staged",
-          .idea = "rows of V through shared memory with cp.async, several tiles ahead",
+/// The stages of `multistage`.
+std::int64_t tile_bytes(const Problem& p, const Config& c) {
+  return c["stages"] * c["tile_kv"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype));
+}
+
+Variant multistage() {
+  return {.name = "multistage",
+          .idea = "Multistage cp.async: tiles of V through several stages of shared memory.",
           .parameters = {{"block", {64, 128, 256}, "threads per block"},
-                         {"tile", {16, 32, 64}, "keys of a tile"},
-                         {"stages", {2, 3, 4}, "tiles in shared memory"},
+                         {"tile_kv", {16, 32, 64}, "keys per tile"},
+                         {"stages", {2, 3, 4}, "stages of the pipeline"},
                          kLanes,
                          kHeads,
                          pdl_parameter()},
           .constraints = row_constraints({
-              "stages * tile * head_dim * dtype_bytes + block / 8 * heads_per_block * head_dim <= "
-              "shared_per_block",
-              "tile * threads_per_value >= block",
-              "tile == 16 || (stages - 1) * tile < 2 * context",
+              "tile_kv * threads_per_value >= block",
+              "tile_kv == 16 || (stages - 1) * tile_kv < 2 * context",
           }),
-          .stages = {{"logits_dot_v/staged.cu",
-                      "logits_dot_v_staged<" + kShape +
-                          ", {tile}, {stages}, {threads_per_value}, {heads_per_block}>",
+          .resources =
+              [](const Problem& p, const Config& c) {
+                const auto sums = 4 * (c["block"] / 32) * c["heads_per_block"] * p["head_dim"];
+                return LaunchResources{.shared_bytes = tile_bytes(p, c) + sums};
+              },
+          .stages = {{"logits_dot_v/multistage.cu",
+                      "logits_dot_v_multistage<" + kShape +
+                          ", {tile_kv}, {stages}, {threads_per_value}, {heads_per_block}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
                                                static_cast<unsigned>(p["batch"])},
                                       .block = {static_cast<unsigned>(c["block"])},
-                                      .shared_bytes = c["stages"] * c["tile"] * p["head_dim"] *
-                                                      static_cast<std::int64_t>(size_of(p.dtype)),
+                                      .shared_bytes = tile_bytes(p, c),
                                       .pdl = c["pdl"] != 0};
                       }}}};
 }
@@ -93,9 +101,9 @@ Variant staged() {
 std::vector<Variant> logits_dot_v_cuda() {
   return {{
               .name = "naive",
-              .idea = "block per query head, thread per element of the head",
+              .idea = "One block per query head, one thread per element of the head.",
               .parameters = {{"block", {32, 64, 128, 256}, "threads per block"}, pdl_parameter()},
-              .constraints = {"block == 32 || block < 2 * head_dim", "pdl == 0 || arch >= 90"},
+              .constraints = {"block == 32 || block < 2 * head_dim", kPdlConstraint},
               .stages = {{"logits_dot_v/naive.cu", "logits_dot_v_naive<" + kShape + ">",
                           [](const Problem& p, const Config& c) {
                             return Launch{.grid = {static_cast<unsigned>(p["q_heads"]),
@@ -104,8 +112,8 @@ std::vector<Variant> logits_dot_v_cuda() {
                                           .pdl = c["pdl"] != 0};
                           }}},
           },
-          split_keys(),
-          staged()};
+          split_kv(),
+          multistage()};
 }
 
 }  // namespace warptune

@@ -1,4 +1,4 @@
-// What logits_dot_v is: the second product of decode attention alone, so that ways to do it can be compared.
+// The op logits_dot_v: the P.V of decode attention alone, to compare its implementations.
 // Source: Vaswani et al., "Attention Is All You Need", 2017; Ainslie et al., "GQA", 2023.
 #include <fmt/format.h>
 
@@ -10,8 +10,7 @@
 namespace warptune {
 namespace {
 
-/// The longest; or from the longest down to one key, and where there are three sequences or more a finished
-/// one.
+/// All equal to the longest; or from the longest down to one key, with a finished sequence from three on.
 std::vector<std::int32_t> lengths_of(const Problem& p, std::uint64_t seed) {
   const std::int64_t batch = p["batch"];
   if (p["uneven"] == 0)
@@ -107,7 +106,7 @@ Op logits_dot_v() {
           },
       .units = [](const Problem& p) { return p["batch"] * p["q_heads"]; },
       .reference = reference,
-      // Of fp32 the error of a sum grows with its terms.
+      // The error of an fp32 sum grows with the number of its terms.
       .tolerance =
           [](const Problem& p) {
             return default_tolerance(p.dtype,

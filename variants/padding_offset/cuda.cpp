@@ -1,4 +1,4 @@
-// How padding_offset runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of padding_offset, in rising difficulty.
 #include "variants/helpers/streaming.h"
 #include "variants/padding_offset/padding_offset.h"
 
@@ -8,14 +8,14 @@ std::vector<Variant> padding_offset_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "one thread walks over all sequences",
+          .idea = "One thread walks over all sequences.",
           .stages = {{"padding_offset/naive.cu", "padding_offset_naive",
                       [](const Problem&, const Config&) { return Launch{}; }}},
       },
       {
           .name = "scan",
-          .idea = "prefix sum over a block, warps write the offsets",
-          .parameters = {block_parameter(), {"blocks", {1, 4, 16, 64}, "blocks that share the writing"}},
+          .idea = "Block-wide prefix sum; the warps of several blocks write the offsets.",
+          .parameters = {block_parameter(), {"blocks", {1, 4, 16, 64}, "blocks that write offsets"}},
           .constraints = {"blocks == 1 || blocks * block <= 32 * batch"},
           .stages = {{"padding_offset/scan.cu", "padding_offset_scan<{block}>",
                       [](const Problem&, const Config& c) { return row_launch(c["blocks"], c); }}},

@@ -1,4 +1,4 @@
-// How padding_offset runs on the CPU.
+// Host variants of padding_offset.
 #include <algorithm>
 
 #include "harness/core/parallel.h"
@@ -9,7 +9,7 @@
 namespace warptune {
 namespace {
 
-/// The prefix sums by one thread, the offsets by `threads`.
+/// One thread computes the prefix sums, `threads` threads write the offsets.
 HostFunction run(int threads) {
   return [=](const void* raw) {
     const auto& a = *static_cast<const PaddingOffsetArgs*>(raw);
@@ -25,7 +25,7 @@ HostFunction run(int threads) {
 }  // namespace
 
 std::vector<Variant> padding_offset_host() {
-  return host_pair("one sequence after the other", "offsets of the sequences over threads",
+  return host_pair("One thread takes sequences one by one.", "Offsets of the sequences over threads.",
                    {"threads <= sms", "threads <= batch || threads == 1"},
                    [](const Problem&, int threads) { return run(threads); });
 }

@@ -1,4 +1,4 @@
-// What padding_offset is.
+// The op padding_offset.
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/lengths.h"
 #include "variants/padding_offset/padding_offset.h"

@@ -1,12 +1,12 @@
-// How remove_padding runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of remove_padding, in rising difficulty.
 #include "variants/helpers/padding.h"
 #include "variants/remove_padding/remove_padding.h"
 
 namespace warptune {
 
 std::vector<Variant> remove_padding_cuda() {
-  return padding_variants("remove_padding", "block per packed token, one element at a time",
-                          "rows as one run of wide pieces, several loads in flight per thread");
+  return padding_variants("remove_padding", "One block per packed token copies elements one by one.",
+                          "Gather of rows as one run of vectors, several loads in flight per thread.");
 }
 
 }  // namespace warptune

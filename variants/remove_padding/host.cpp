@@ -1,4 +1,4 @@
-// How remove_padding runs on the CPU.
+// Host variants of remove_padding.
 #include <algorithm>
 
 #include "kernels/remove_padding/args.h"

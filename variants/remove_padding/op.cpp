@@ -1,4 +1,4 @@
-// What remove_padding is.
+// The op remove_padding.
 #include "kernels/remove_padding/args.h"
 #include "variants/helpers/lengths.h"
 #include "variants/remove_padding/remove_padding.h"

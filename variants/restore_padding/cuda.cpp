@@ -1,12 +1,12 @@
-// How restore_padding runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of restore_padding, in rising difficulty.
 #include "variants/helpers/padding.h"
 #include "variants/restore_padding/restore_padding.h"
 
 namespace warptune {
 
 std::vector<Variant> restore_padding_cuda() {
-  return padding_variants("restore_padding", "block per padded row, one element at a time",
-                          "rows as one run of wide pieces, zeros without a load");
+  return padding_variants("restore_padding", "One block per padded row copies elements one by one.",
+                          "Gather of rows as one run of vectors; padding is zeros without a load.");
 }
 
 }  // namespace warptune

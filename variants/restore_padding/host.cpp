@@ -1,4 +1,4 @@
-// How restore_padding runs on the CPU.
+// Host variants of restore_padding.
 #include <algorithm>
 
 #include "kernels/restore_padding/args.h"

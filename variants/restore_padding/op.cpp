@@ -1,4 +1,4 @@
-// What restore_padding is.
+// The op restore_padding.
 #include "kernels/restore_padding/args.h"
 #include "variants/helpers/lengths.h"
 #include "variants/restore_padding/restore_padding.h"

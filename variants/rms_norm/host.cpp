@@ -1,4 +1,4 @@
-// How rms_norm runs on the CPU.
+// Host variants of rms_norm.
 #include <cmath>
 
 #include "harness/core/parallel.h"
@@ -35,13 +35,13 @@ std::vector<Variant> rms_norm_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one row after the other",
+          .idea = "One thread computes rows one by one.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "rows over threads",
+          .idea = "Rows over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= tokens || threads == 1"},

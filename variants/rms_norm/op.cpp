@@ -1,4 +1,4 @@
-// What rms_norm is. Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+// The op rms_norm. Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 #include <cmath>
 
 #include "kernels/rms_norm/args.h"

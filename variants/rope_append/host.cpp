@@ -1,4 +1,4 @@
-// How rope_append runs on the CPU.
+// Host variants of rope_append.
 #include <cmath>
 
 #include "harness/core/parallel.h"
@@ -9,14 +9,14 @@
 namespace warptune {
 namespace {
 
-/// What is fixed for a plan.
+/// The constants of a plan.
 struct Shape {
   std::int64_t q_heads, kv_heads, head_dim, page;
   bool interleaved, dynamic, split;
   DType cache;
 };
 
-/// The row of a KV head's key, counted over the whole cache.
+/// The row of a key of a KV head, counted over the whole cache.
 std::int64_t row_of(const RopeAppendArgs& a, const Shape& s, std::int64_t sequence, std::int64_t kv_head,
                     std::int64_t position) {
   if (s.page == 0) return (sequence * s.kv_heads + kv_head) * a.capacity + position;
@@ -24,7 +24,7 @@ std::int64_t row_of(const RopeAppendArgs& a, const Shape& s, std::int64_t sequen
   return (page * s.kv_heads + kv_head) * s.page + position % s.page;
 }
 
-/// Rounds a row to T and stores it as the cache holds it.
+/// Rounds a row to T and stores it in the format of the cache.
 template <class T>
 void store_row(const RopeAppendArgs& a, const Shape& s, bool is_k, std::int64_t row,
                const std::vector<float>& x) {
@@ -112,13 +112,13 @@ std::vector<Variant> rope_append_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "one token after the other",
+          .idea = "One thread computes tokens one by one.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "tokens over threads",
+          .idea = "Tokens over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= tokens || threads == 1"},

@@ -1,4 +1,4 @@
-// What rope_append is. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+// The op rope_append. Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
 // 2021; the scalings as in Hugging Face transformers; pages as in Kwon et al., "PagedAttention", 2023.
 #include <fmt/format.h>
 
@@ -15,22 +15,22 @@
 namespace warptune {
 namespace {
 
-/// The tokens of a problem: spread over the sequences, each a run of positions from its own start.
+/// The tokens of a problem, spread over the sequences; those of a sequence are consecutive positions.
 struct Batch {
   std::vector<std::int32_t> sequence, position, lengths;
 };
 
 constexpr std::int64_t kSpread = 64;  // of the starts
 
-bool quantised(const Problem& p) { return p["kv_dtype"] != 0; }
+bool is_quantized(const Problem& p) { return p["kv_dtype"] != 0; }
 
 std::int64_t capacity_of(const Problem& p) {
   const std::int64_t keys = p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]),
                      page = std::max<std::int64_t>(1, p["page_size"]);
   return ceil_div(keys, page) * page;
 }
-/// Elements of a 16-byte piece of the cache.
-std::int64_t piece_of(const Problem& p) {
+/// Elements of the cache in 16 bytes: x of the layout [D/x, S, x].
+std::int64_t elements_of_16_bytes(const Problem& p) {
   return 16 / static_cast<std::int64_t>(size_of(rope_cache_dtype(p)));
 }
 
@@ -52,7 +52,7 @@ Batch make_batch(const Problem& p, std::uint64_t seed) {
   return b;
 }
 
-/// Where sequences have their pages: shuffled, and nowhere where no row is written.
+/// The block table: shuffled pages; -1 where no row is written.
 std::vector<std::int32_t> block_table_of(const Problem& p, std::uint64_t seed) {
   const std::int64_t size = p["page_size"], per_sequence = capacity_of(p) / size;
   std::vector<std::int32_t> pages(static_cast<std::size_t>(p["batch"] * per_sequence));
@@ -79,10 +79,11 @@ RopeScaling scaling_of(const Problem& p) {
 }
 
 void check(const Problem& p) {
-  if (p["head_dim"] % 2 != 0) throw InputError("rope_append turns pairs of elements: head_dim must be even");
+  if (p["head_dim"] % 2 != 0)
+    throw InputError("rope_append rotates pairs of elements: head_dim must be even");
   if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && p["head_dim"] < 4)
     throw InputError("rope_append with dynamic_ntk needs a head_dim of 4 or more");
-  if (p["k_layout"] == 1 && p["head_dim"] % piece_of(p) != 0)
+  if (p["k_layout"] == 1 && p["head_dim"] % elements_of_16_bytes(p) != 0)
     throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
   const std::int64_t page = p["page_size"];
   if (page != 0 && (page < 16 || page > 256 || !std::has_single_bit(static_cast<std::uint64_t>(page))))
@@ -98,8 +99,8 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   const std::int64_t tokens = p["tokens"], q_heads = p["q_heads"], kv_heads = p["kv_heads"];
   const std::int64_t head_dim = p["head_dim"], heads = q_heads + 2 * kv_heads, batch = p["batch"];
   Batch b = make_batch(p, seed);
-  const std::int64_t capacity = capacity_of(p), page = p["page_size"], x = piece_of(p);
-  // Sequences, or pages; and the rows of each.
+  const std::int64_t capacity = capacity_of(p), page = p["page_size"], x = elements_of_16_bytes(p);
+  // Sequences or pages, and the rows of each.
   const std::int64_t parts = page == 0 ? batch : batch * (capacity / page),
                      rows = page == 0 ? capacity : page;
   const std::vector<std::int64_t> cache = {parts, kv_heads, rows, head_dim},
@@ -141,7 +142,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
        .sparse = true},
       {.name = "v_cache", .dtype = stored, .shape = cache, .role = Role::output, .sparse = true},
   };
-  if (quantised(p))
+  if (is_quantized(p))
     for (const char* name : {"k_scale", "v_scale"})
       specs.push_back({.name = name, .shape = {parts, kv_heads, rows}, .role = Role::output, .sparse = true});
   if (page != 0)
@@ -170,7 +171,7 @@ Args bind(const Problem& p, std::span<void* const> t, void*) {
                    .factor = static_cast<float>(scaling.factor),
                    .max_position = scaling.original_max_position};
   std::size_t next = 9;  // optional tensors, in the order of tensors()
-  if (quantised(p)) {
+  if (is_quantized(p)) {
     a.k_scale = static_cast<float*>(t[next++]);
     a.v_scale = static_cast<float*>(t[next++]);
   }
@@ -178,9 +179,9 @@ Args bind(const Problem& p, std::span<void* const> t, void*) {
   return Args(a);
 }
 
-/// Puts the scale of a row and turns its elements, rounded to dtype, into codes that are not yet rounded: in
-/// fp32, as every variant does, so that all round alike.
-void quantise(const Problem& p, std::vector<double>& x, const char* scales, std::int64_t row, Expected& out) {
+/// Writes the scale of a row, and divides its elements, rounded to dtype, by it: in fp32 as every variant
+/// does, so that all round alike.
+void quantize(const Problem& p, std::vector<double>& x, const char* scales, std::int64_t row, Expected& out) {
   const float largest_code = rope_largest_code(rope_cache_dtype(p));
   double largest = 0;
   for (double& value : x) {
@@ -241,12 +242,12 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
             : static_cast<std::int64_t>(in["block_table"][sequence * (capacity / page) + position / page]);
     const std::int64_t first = (part * kv_heads + (head - q_heads) % kv_heads) * rows,
                        within = position % rows;
-    if (quantised(p)) quantise(p, x, is_k ? "k_scale" : "v_scale", first + within, out);
+    if (is_quantized(p)) quantize(p, x, is_k ? "k_scale" : "v_scale", first + within, out);
     if (!is_k) {
       out.put("v_cache", (first + within) * head_dim, std::move(x));
       continue;
     }
-    const std::int64_t width = p["k_layout"] == 1 ? piece_of(p) : head_dim;
+    const std::int64_t width = p["k_layout"] == 1 ? elements_of_16_bytes(p) : head_dim;
     for (std::int64_t d = 0; d < head_dim; d += width)
       out.put("k_cache", first * head_dim + (d / width * rows + within) * width,
               {x.begin() + d, x.begin() + d + width});
@@ -258,7 +259,7 @@ Cost cost(const Problem& p) {
   const double kv = static_cast<double>(p["kv_heads"] * p["head_dim"]);
   const double b = static_cast<double>(size_of(p.dtype));
   const double stored = 2 * kv * static_cast<double>(size_of(rope_cache_dtype(p))) +
-                        (quantised(p) ? 8 * static_cast<double>(p["kv_heads"]) : 0);
+                        (is_quantized(p) ? 8 * static_cast<double>(p["kv_heads"]) : 0);
   double tokens = 0;
   for (std::int64_t t = 0; t < p["tokens"]; ++t) tokens += skips(p, t) ? 0 : 1;
   const double read = (tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b, written = q * b + stored;
@@ -278,12 +279,12 @@ Op rope_append() {
                {"head_dim", "elements per head"},
                work_dim({"batch", "sequences of the cache", 1}),
                {"style", "which elements are a pair", 0, {"half_split", "interleaved"}},
-               {"scaling", "of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
-               {"bias", "of q, k and v", 0, {"no", "yes"}},
+               {"scaling", "scaling of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
+               {"bias", "whether q, k and v have a bias", 0, {"no", "yes"}},
                {"k_layout", "[S, D] or [D/x, S, x] with x = 16 bytes", 0, {"sd", "dsx"}},
-               {.name = "start", .doc = "the least position", .fallback = 0, .min = 0},
+               {.name = "start", .doc = "the lowest position", .fallback = 0, .min = 0},
                {"kv_dtype",
-                "how k and v are stored; int8 and fp8 with a scale per row",
+                "element type of the cache; int8 and fp8 with a scale per row",
                 0,
                 {"same", "int8", "fp8"},
                 0,
@@ -299,8 +300,8 @@ Op rope_append() {
           },
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference = reference,
-      // A row that is quantised is rounded to dtype before.
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, quantised(p) ? 2 : 1); },
+      // A row is rounded to dtype before it is quantized.
+      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, is_quantized(p) ? 2 : 1); },
   };
 }
 

@@ -8,12 +8,12 @@ Op rope_append();
 std::vector<Variant> rope_append_cuda();
 std::vector<Variant> rope_append_host();
 
-/// How the caches store k and v; the label of dim kv_dtype.
+/// The element type of the caches, by the dim kv_dtype.
 inline DType rope_cache_dtype(const Problem& p) {
   constexpr DType kQuantized[] = {DType::int8, DType::fp8};
   return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
 }
-/// The magnitude of the largest code of a quantised cache.
+/// The largest value of a quantized cache.
 inline float rope_largest_code(DType cache) { return cache == DType::int8 ? 127.0f : 448.0f; }
 
 /// Dynamic NTK: the inverse frequency of a pair in a sequence longer than max_position.

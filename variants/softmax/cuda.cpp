@@ -1,4 +1,4 @@
-// How softmax runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of softmax, in rising difficulty.
 #include "variants/helpers/streaming.h"
 #include "variants/softmax/softmax.h"
 
@@ -14,23 +14,23 @@ std::vector<Variant> softmax_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "block per row, one element at a time, row read three times",
+          .idea = "One block per row reads elements one by one, the row three times.",
           .parameters = {block_parameter()},
           .stages = {{"softmax/naive.cu",
                       "softmax_naive<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}>", launch}},
       },
       {
           .name = "vectorized",
-          .idea = "wide loads, row kept in registers between maximum, sum and result",
+          .idea = "Vectorized loads, one pass: the row stays in registers between maximum, sum and result.",
           .parameters = {{"block", {32, 64, 128, 256, 512, 1024}, "threads per row"},
                          {"rows", {1, 2, 4, 8}, "rows per block"},
                          vec_parameter(),
-                         store_parameter()},
+                         cache_hint_parameter()},
           .constraints = constraints,
           .stages =
               {{"softmax/vectorized.cu",
                 "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, {rows}, {vec}, "
-                "{store}>",
+                "{cache_hint}>",
                 [](const Problem& p, const Config& c) {
                   return Launch{.grid = {blocks_for(p["batch"] * p["q_heads"] * p["q_len"], c["rows"])},
                                 .block = {static_cast<unsigned>(c["block"] * c["rows"])}};

@@ -1,4 +1,4 @@
-// How softmax runs on the CPU.
+// Host variants of softmax.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// What softmax is. The mask's elements are so small that half of them round to 0.
+// The op softmax. Mask elements are so small that half of them round to 0.
 #include <cmath>
 
 #include "kernels/softmax/args.h"

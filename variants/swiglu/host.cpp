@@ -1,4 +1,4 @@
-// How swiglu runs on the CPU.
+// Host variants of swiglu.
 #include <cmath>
 
 #include "kernels/swiglu/args.h"

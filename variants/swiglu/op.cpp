@@ -1,4 +1,4 @@
-// What swiglu is. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+// The op swiglu. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
 #include <cmath>
 
 #include "kernels/swiglu/args.h"

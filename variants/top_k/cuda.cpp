@@ -1,11 +1,11 @@
-// How top_k runs on the GPU: an index of ideas in rising difficulty.
+// CUDA variants of top_k, in rising difficulty.
 #include "variants/helpers/streaming.h"
 #include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {
 
-/// Bytes of the counters before the candidates in the workspace.
+/// Bytes of the counters; the candidates follow them in the workspace.
 std::int64_t list_offset(const Problem& p) { return ceil_div(4 * p["batch"], 256) * 256; }
 
 }  // namespace
@@ -14,7 +14,7 @@ std::vector<Variant> top_k_cuda() {
   return {
       {
           .name = "naive",
-          .idea = "block per row, k times the largest of the rest",
+          .idea = "One block per row finds the largest remaining logit k times.",
           .parameters = {{"block", {128, 256, 512, 1024}, "threads per block"}},
           .stages = {{"top_k/naive.cu", "top_k_naive<{dtype}, {vocab}, {k}, {block}>",
                       [](const Problem& p, const Config& c) {
@@ -24,16 +24,17 @@ std::vector<Variant> top_k_cuda() {
       },
       {
           .name = "vectorized",
-          .idea = "blocks share a row and keep their k largest, the last to arrive merges and draws",
+          .idea = "Radix select: several blocks per row keep their k largest; the last block selects from "
+                  "these and samples.",
           .parameters = {{"block", {128, 256, 512}, "threads per block"},
-                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks that share a row"},
+                         {"blocks_per_row", {1, 2, 4, 8, 16, 32, 64}, "blocks per row"},
                          pdl_parameter()},
-          // The keys of a block, and the candidates of all blocks, must fit the registers of one block.
+          // The keys of a block and the candidates of all blocks must fit the registers of one block.
           .constraints =
               {"vocab * dtype_bytes <= 64 * block * blocks_per_row || vocab * dtype_bytes > 524288",
                "vocab <= 32 * block * blocks_per_row", "blocks_per_row * k <= 16 * block",
                "blocks_per_row == 1 || (blocks_per_row - 1) * block < vocab", "batch <= 65535",
-               "pdl == 0 || arch >= 90"},
+               kPdlConstraint},
           .stages = {{"top_k/vectorized.cu",
                       "top_k_vectorized<{dtype}, {vocab}, {k}, {block}, {blocks_per_row}, {list_offset}>",
                       [](const Problem& p, const Config& c) {

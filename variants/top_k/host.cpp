@@ -1,4 +1,4 @@
-// How top_k runs on the CPU.
+// Host variants of top_k.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace warptune {
 namespace {
 
-/// The draw among candidates sorted from the largest down.
+/// Samples one of the candidates, which are sorted in descending order.
 template <class T>
 int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, std::int64_t row) {
   if (!(a.temperature > 0)) return sorted[0];
@@ -28,7 +28,7 @@ int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, std
   return sorted[taken];
 }
 
-/// k times the largest of the rest.
+/// Finds the largest remaining logit k times.
 template <class T>
 std::vector<int> largest_by_passes(const T* logits, std::int64_t vocab, std::int64_t k) {
   std::vector<int> sorted;
@@ -76,13 +76,13 @@ std::vector<Variant> top_k_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "k times the largest of the rest",
+          .idea = "Finds the largest remaining logit k times.",
           .backend = Backend::host,
           .host = [](const Problem& p, const Config&) { return run(p, false, 1); },
       },
       {
           .name = "host_threaded",
-          .idea = "partial sort, rows over threads",
+          .idea = "Partial sort, rows over threads.",
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= batch || threads == 1"},

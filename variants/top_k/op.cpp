@@ -1,4 +1,4 @@
-// What top_k is: sampling restricted to the k largest logits, and of those to a prefix of probability p.
+// The op top_k: sampling restricted to the k largest logits, and of those to a prefix of probability p.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr std::int64_t kMostK = 256;
 constexpr float kTemperature = 0.8f, kP = 0.9f;
-/// fp32 sums may fall on the other side of a boundary this near (relative to the total): both ids are right.
+/// An fp32 sum may cross a boundary that is this close (relative to the total): both ids are correct.
 constexpr double kEdge = 1e-4;
 
-/// The candidates that a draw may take: the exact one first, then those whose boundary is near.
+/// The ids that a correct sample may be: the exact one first, then those whose boundary is close.
 std::vector<std::size_t> taken(const std::vector<double>& cumulative, double p, double u) {
   const std::size_t k = cumulative.size();
   const double total = cumulative.back();
@@ -51,7 +51,7 @@ Op top_k() {
           [](const Problem& p) {
             if (p["k"] > p["vocab"])
               throw InputError(
-                  fmt::format("op 'top_k' cannot take the {} largest of {} logits", p["k"], p["vocab"]));
+                  fmt::format("op 'top_k' cannot select the {} largest of {} logits", p["k"], p["vocab"]));
             if (p["k"] > kMostK)
               throw InputError(
                   fmt::format("dim 'k' of op 'top_k' is {}; at most {} are possible", p["k"], kMostK));

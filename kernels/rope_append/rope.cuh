@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels of rope_append share: the angle of a pair, its sine and cosine.
+// RoPE: sine and cosine of the angle of a pair, and inverse frequencies under dynamic NTK scaling.
 #include "kernels/common/numeric.cuh"
 #include "kernels/rope_append/args.h"
 
@@ -7,7 +7,7 @@ namespace warptune {
 
 /// Sine and cosine of 0 <= angle <= 1.4e5 to about 2e-7, without the slow path (and local memory) of sincosf:
 /// Cody-Waite reduction by pi/2 in three parts, then the polynomials of Cephes for |r| <= pi/4.
-__device__ __forceinline__ void sine_cosine(float angle, float& sine, float& cosine) {
+__device__ __forceinline__ void sin_cos(float angle, float& sine, float& cosine) {
   const int quarter = __float2int_rn(angle * 0.636619772f);
   const float k = static_cast<float>(quarter);
   float r = fmaf(-k, 1.57079637050628662e+00f, angle);
@@ -25,17 +25,17 @@ __device__ __forceinline__ void sine_cosine(float angle, float& sine, float& cos
   if ((quarter + 1) & 2) cosine = -cosine;
 }
 
-/// log2 of the grown theta of a sequence of that length, 0 where theta does not grow. fp64, since a last bit
-/// of a frequency counts at large positions.
-__device__ __forceinline__ double grown_theta_log2(const RopeAppendArgs& args, int length, int head_dim) {
+/// Dynamic NTK: log2 of theta for a sequence of `length`; 0 where the sequence fits max_position and theta
+/// stays. fp64, since the last bit of a frequency matters at large positions.
+__device__ __forceinline__ double ntk_theta_log2(const RopeAppendArgs& args, int length, int head_dim) {
   if (length <= args.max_position) return 0;
   const double factor = args.factor;
   const double growth = factor * length / args.max_position - (factor - 1);
   return log2(static_cast<double>(args.theta)) + log2(growth) * head_dim / (head_dim - 2);
 }
 
-/// The inverse frequency of a pair for a grown theta.
-__device__ __forceinline__ float grown_inv_freq(double theta_log2, int pair, int head_dim) {
+/// Dynamic NTK: the inverse frequency of a pair for that theta.
+__device__ __forceinline__ float ntk_inv_freq(double theta_log2, int pair, int head_dim) {
   return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / head_dim));
 }
 

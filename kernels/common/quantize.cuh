@@ -1,6 +1,6 @@
 #pragma once
-// Codes of 8 bits: int8 and fp8 (e4m3), to and from floats; and as pairs of fp16, exactly, for tensor-core
-// products.
+// 8-bit quantized values: conversions of int8 and fp8 (e4m3) to and from floats, and exactly to packed
+// pairs of fp16, the inputs of tensor cores.
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
@@ -13,7 +13,8 @@ struct fp8 {
 __device__ __forceinline__ float to_float(signed char x) { return static_cast<float>(x); }
 __device__ __forceinline__ float to_float(fp8 x) {
   const unsigned magnitude = x.bits & 0x7fu, sign = static_cast<unsigned>(x.bits >> 7) << 31;
-  const float value = __uint_as_float(magnitude << 20) * 0x1p120f;  // the other bias; right below 2^-6, too
+  const float value =
+      __uint_as_float(magnitude << 20) * 0x1p120f;  // rebias; exact for subnormals (below 2^-6), too
   return __uint_as_float((magnitude == 0x7f ? 0x7fc00000u : __float_as_uint(value)) | sign);
 }
 
@@ -33,7 +34,7 @@ __device__ __forceinline__ Vec<float, N> to_float(const Vec<signed char, N>& x) 
   }
   return y;
 }
-/// By way of pairs of fp16, sm_89 and newer.
+/// Through pairs of fp16 on sm_89 and newer.
 template <int N>
 __device__ __forceinline__ Vec<float, N> to_float(const Vec<fp8, N>& x) {
   Vec<float, N> y;
@@ -55,7 +56,7 @@ __device__ __forceinline__ Vec<float, N> to_float(const Vec<fp8, N>& x) {
   return y;
 }
 
-/// Rounds to nearest even and saturates, at 127 and 448 of either sign.
+/// Rounds to nearest even and saturates: int8 at -127 and 127, fp8 at -448 and 448.
 template <>
 __device__ __forceinline__ signed char from_float<signed char>(float x) {
   return static_cast<signed char>(max(-127, min(127, __float2int_rn(x))));
@@ -76,30 +77,32 @@ __device__ __forceinline__ fp8 from_float<fp8>(float x) {
 #endif
 }
 
-/// Codes 0 and 1, 2 and 3 of a register (neighbours), or 0 and 2, 1 and 3 (every other).
-struct CodePairs {
+/// The four values of a register as two pairs of fp16: 0 and 1, 2 and 3 (adjacent), or 0 and 2, 1 and 3
+/// (interleaved).
+struct Fp16Pairs {
   unsigned first, second;
 };
 
-/// 1152 + x is the fp16 0x6480 + x: the code with its sign bit flipped, below 0x64, is x + 1152.
-template <bool kNeighbours>
-__device__ __forceinline__ CodePairs to_fp16_pairs(unsigned codes, signed char) {
-  const unsigned x = codes ^ 0x80808080u;
-  CodePairs y = {__byte_perm(x, 0x64646464u, kNeighbours ? 0x4140 : 0x4240),
-                 __byte_perm(x, 0x64646464u, kNeighbours ? 0x4342 : 0x4341)};
+/// The byte 0x64 above x with its sign bit flipped is the fp16 value x + 1152; subtracting 1152 is exact.
+template <bool kAdjacent>
+__device__ __forceinline__ Fp16Pairs to_fp16_pairs(unsigned packed, signed char) {
+  const unsigned x = packed ^ 0x80808080u;
+  Fp16Pairs y = {__byte_perm(x, 0x64646464u, kAdjacent ? 0x4140 : 0x4240),
+                 __byte_perm(x, 0x64646464u, kAdjacent ? 0x4342 : 0x4341)};
   asm("sub.f16x2 %0, %0, %1;" : "+r"(y.first) : "r"(0x64806480u));
   asm("sub.f16x2 %0, %0, %1;" : "+r"(y.second) : "r"(0x64806480u));
   return y;
 }
 /// sm_89 and newer.
-template <bool kNeighbours>
-__device__ __forceinline__ CodePairs to_fp16_pairs(unsigned codes, fp8) {
-  CodePairs y = {};
-#if __CUDA_ARCH__ >= 890
-  const unsigned x = kNeighbours ? codes : __byte_perm(codes, 0, 0x3120);
+template <bool kAdjacent>
+__device__ __forceinline__ Fp16Pairs to_fp16_pairs(unsigned packed, fp8) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+  static_assert(kAdjacent && !kAdjacent, "cvt.f16x2.e4m3x2 needs sm_89 or newer");
+#endif
+  Fp16Pairs y;
+  const unsigned x = kAdjacent ? packed : __byte_perm(packed, 0, 0x3120);
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y.first) : "h"(static_cast<unsigned short>(x)));
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(y.second) : "h"(static_cast<unsigned short>(x >> 16)));
-#endif
   return y;
 }
 

@@ -1,0 +1,54 @@
+#pragma once
+// Bulk asynchronous copies from global to shared memory (sm_90): contiguous bytes (cp.async.bulk) and TMA
+// tiles of a tensor map (cp.async.bulk.tensor). One thread issues a copy; an mbarrier counts its bytes. PTX
+// manual: "cp.async.bulk". On an older architecture these do not assemble.
+#include "kernels/common/barrier.cuh"
+
+namespace warptune {
+
+/// An L2 policy for data that is read once: its lines are evicted first.
+__device__ __forceinline__ unsigned long long l2_evict_first_policy() {
+  unsigned long long policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// Copies `bytes` (a multiple of 16; both addresses 16-byte aligned) with L2::evict_first.
+__device__ __forceinline__ void bulk_copy_evict_first(void* shared, const void* global, unsigned bytes,
+                                                      Mbarrier* barrier) {
+  const unsigned long long policy = l2_evict_first_policy();
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+      "[%3], %4;" ::"r"(shared_address(shared)),
+      "l"(global), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
+      : "memory");
+}
+
+/// Prefetches `bytes` at `global` (multiples of 16) into the L2; it takes no shared memory. One thread.
+__device__ __forceinline__ void bulk_prefetch_l2(const void* global, unsigned bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+}
+
+/// A CUtensorMap, opaque: what the harness passes for each of Stage::tensor_maps as `const __grid_constant__
+/// TensorMap`.
+struct alignas(64) TensorMap {
+  unsigned char bits[128];
+};
+
+/// Prefetches the descriptor itself, some time before its first use.
+__device__ __forceinline__ void tma_prefetch_descriptor(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Loads the tile whose first element is (x, y, z), x the innermost. Elements outside of the tensor are
+/// zeros. The barrier counts the bytes of the whole tile. One thread.
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, int x, int y, int z,
+                                            Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+      "[%5];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
+      : "memory");
+}
+
+}  // namespace warptune

@@ -1,0 +1,116 @@
+// Multistage bulk-copy GEMV (cp.async.bulk, sm_90), persistent blocks, for few tokens.
+// Grid: persistent; the warps of all blocks split the output rows into equal contiguous ranges. A warp
+//   computes kRows output rows at once, in tiles of kTileK elements.
+// Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
+//   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
+// Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
+//   start.
+// Wins: few tokens. The first kStages stages are loaded before pdl_wait(), so that the weights stream while
+//   the kernels before, which only touch activations, still run; and shared memory holds more bytes in
+//   flight than registers can.
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/linear/args.h"
+
+namespace warptune {
+
+template <class T, int kOut, bool kBias>
+__device__ __forceinline__ void store_output(const LinearArgs& args, int token, int o, float y) {
+  if constexpr (kBias) y += to_float(static_cast<const T*>(args.bias)[o]);
+  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
+}
+
+template <class T, int kTokens, int kIn, int kOut, bool kBias, int kWarps, int kRows, int kTileK, int kStages>
+__global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs args) {
+  constexpr int kVec = kVec16<T>;
+  constexpr int kTiles = ceil_div(kIn, kTileK);  // per row
+  constexpr int kLastTileK = kIn - (kTiles - 1) * kTileK;
+  extern __shared__ __align__(128) unsigned char shared[];
+  T* stages = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * (kStages * kRows * kTileK);
+  T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kTileK;  // [kTokens, kIn]
+  Mbarrier* full_barrier = reinterpret_cast<Mbarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
+
+  const int lane = threadIdx.x % 32;
+  const int groups = kOut / kRows, warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const int first = static_cast<int>(static_cast<long long>(groups) * warp / warps);
+  const int last = static_cast<int>(static_cast<long long>(groups) * (warp + 1) / warps);
+  const int steps = (last - first) * kTiles;
+  const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kRows * kIn;
+
+  int load_group = 0, load_tile = 0, load_stage = 0;
+  const auto load = [&] {  // lane 0: the next tile
+    const int elements = load_tile == kTiles - 1 ? kLastTileK : kTileK;
+    mbarrier_arrive_expect_tx(full_barrier + load_stage, kRows * elements * static_cast<int>(sizeof(T)));
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      bulk_copy_evict_first(
+          stages + (load_stage * kRows + r) * kTileK,
+          weight + (static_cast<long long>(load_group) * kRows + r) * kIn + load_tile * kTileK,
+          elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
+    if (++load_tile == kTiles) {
+      load_tile = 0;
+      ++load_group;
+    }
+    if (++load_stage == kStages) load_stage = 0;
+  };
+
+  // Load prologue: weights before the dependency, x after it.
+  if (lane == 0) {
+    for (int s = 0; s < kStages; ++s) mbarrier_init(full_barrier + s);
+    mbarrier_init_fence();
+    for (int s = 0; s < min_of(kStages, steps); ++s) load();
+  }
+  pdl_launch_dependents();
+  pdl_wait();
+  const T* from = static_cast<const T*>(args.x);
+  for (int i = threadIdx.x; i < kTokens * kIn / kVec; i += kWarps * 32)
+    store_vec<kVec>(x + i * kVec, load_vec<kVec>(from + i * kVec));
+  __syncthreads();
+
+  // Main loop.
+  int stage = 0, step = 0;
+  unsigned phase = 0;
+  for (int group = first; group < last; ++group) {
+    float sum[kTokens][kRows] = {};
+    for (int tile = 0; tile < kTiles; ++tile, ++step) {
+      mbarrier_wait(full_barrier + stage, phase);
+      const T* weights = stages + stage * kRows * kTileK;
+#pragma unroll
+      for (int i = 0; i < kTileK / (32 * kVec); ++i) {
+        const int k = (i * 32 + lane) * kVec;
+        if (kLastTileK == kTileK || k + tile * kTileK < kIn) {
+          Vec<float, kVec> w[kRows];
+#pragma unroll
+          for (int r = 0; r < kRows; ++r) w[r] = to_float(load_vec<kVec>(weights + r * kTileK + k));
+#pragma unroll
+          for (int t = 0; t < kTokens; ++t) {
+            const auto v = to_float(load_vec<kVec>(x + t * kIn + tile * kTileK + k));
+#pragma unroll
+            for (int r = 0; r < kRows; ++r)
+#pragma unroll
+              for (int j = 0; j < kVec; ++j) sum[t][r] = fmaf(w[r][j], v[j], sum[t][r]);
+          }
+        }
+      }
+      __syncwarp();
+      if (lane == 0 && step + kStages < steps) load();
+      if (++stage == kStages) {
+        stage = 0;
+        phase ^= 1;
+      }
+    }
+    // Epilogue of kRows output rows.
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        float y = warp_reduce<Sum>(sum[t][r]);
+        const int o = group * kRows + r;
+        if (lane == r) store_output<T, kOut, kBias>(args, t, o, y);
+      }
+  }
+}
+
+}  // namespace warptune
