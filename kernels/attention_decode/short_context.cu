@@ -37,7 +37,7 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
         first(first),
         keys(keys) {}
 
-  __device__ __forceinline__ Vec<C, kX> vector(const unsigned char* rows, int key, int j) const {
+  __device__ __forceinline__ Vec<C, kX> shared_vector(const unsigned char* rows, int key, int j) const {
     return load_vec<kX>(reinterpret_cast<const C*>(rows + key * kStride) + vector(j) * kX);
   }
 
@@ -81,7 +81,7 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
         if (has(j)) {
-          const auto x = to_float(vector(k, key, j));
+          const auto x = to_float(shared_vector(k, key, j));
 #pragma unroll
           for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -123,7 +123,7 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
       for (int h = 0; h < kHeads; ++h) weight[h] = scores[h * keys + key];
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
-        if (has(j)) sums_of_v.add(j, vector(v, key, j), weight);
+        if (has(j)) sums_of_v.add(j, shared_vector(v, key, j), weight);
     }
     sums_of_v.merge(sums, put);
   }

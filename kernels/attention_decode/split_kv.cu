@@ -17,6 +17,27 @@
 
 namespace warptune {
 
+/// Combine::cluster: each block combines a part of the rows from the shared memory `mine` of all blocks: rows
+/// [kHeads][kHeadDim], maxima [kHeads], sums [kHeads].
+template <int kHeads, int kHeadDim, int kBlock, int kSplits, class P>
+__device__ __forceinline__ void combine_cluster(const float* mine, int split, const Output<P>& out) {
+  constexpr int kRow = kHeads * kHeadDim;
+  cluster_barrier();
+  for (int item = split * kBlock + threadIdx.x; item < kRow; item += kSplits * kBlock) {
+    const int h = item / kHeadDim;
+    SoftmaxState all = SoftmaxState::none();
+    float value = 0.0f;
+#pragma unroll
+    for (int s = 0; s < kSplits; ++s) {
+      const float max = cluster_load(mine + kRow + h, s), factor = all.raise(max), weight = all.weight(max);
+      all.sum += weight * cluster_load(mine + kRow + kHeads + h, s);
+      value = value * factor + weight * cluster_load(mine + item, s);
+    }
+    out.put(h, item % kHeadDim, value, all);
+  }
+  cluster_barrier();  // no block exits while another reads its shared memory
+}
+
 template <class P, int kBlock, int kSplits, int kSplitKeys, int kThreadsPerKey, int kThreadsPerValue,
           int kUnroll, int kStages, int kHeads, int kCombineIndex>
 __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDecodeArgs args) {
@@ -56,20 +77,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDec
                                                       mine[kRow + kHeads + h] = all.sum;
                                                     }
                                                   });
-    cluster_barrier();
-    for (int item = split * kBlock + threadIdx.x; item < kRow; item += kSplits * kBlock) {
-      const int h = item / kHeadDim;
-      SoftmaxState all = SoftmaxState::none();
-      float value = 0.0f;
-#pragma unroll
-      for (int s = 0; s < kSplits; ++s) {
-        const float max = cluster_load(mine + kRow + h, s), factor = all.raise(max), weight = all.weight(max);
-        all.sum += weight * cluster_load(mine + kRow + kHeads + h, s);
-        value = value * factor + weight * cluster_load(mine + item, s);
-      }
-      out.put(h, item % kHeadDim, value, all);
-    }
-    cluster_barrier();  // no block exits while another reads its shared memory
+    combine_cluster<kHeads, kHeadDim, kBlock, kSplits>(mine, split, out);
     return;
   }
   const SplitWorkspace<P::kQHeads, kHeadDim, kSplits> workspace(args);
