@@ -69,7 +69,7 @@ struct Rig {
                PlanBook::Options plans = {})
       : config(std::move(shape)),
         weights(random_weights(*device, config, dtype, 3)),
-        book(*device, std::move(plans)),
+        book(ops(), *device, std::move(plans)),
         model(*device, config, weights, book, options) {}
   std::unique_ptr<Device> device = open_device("host");
   ModelConfig config;
