@@ -132,8 +132,8 @@ TEST_P(DecodeGroupsCompile, OnTensorCores) {
 INSTANTIATE_TEST_SUITE_P(Together, DecodeGroupsCompile, ::testing::ValuesIn(kOfGroups), shape_name);
 INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kOfGroups), shape_name);
 
-/// So that the tests of kernels do not pass without any. What is missing here is in the table of
-/// docs/tuning-notes.md.
+/// Without it the tests of a feature would pass if no variant took the feature.
+/// docs/lessons/attention_decode.md lists which variant takes which feature.
 TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   const auto takes_all = [](const std::string& name, const Dims& features, const char* arch) {
     const Problem problem = decode().op.problem(dims(5, 8, 2, 128, 150, features), DType::bf16);
