@@ -14,8 +14,8 @@ struct Tiling {
   std::int64_t splits = 1;
 };
 
-/// In pairs of a query and a key. To begin and to end a piece takes as long as kEnds keys. Sequences count as
-/// long as q_len and kv_len.
+/// In pairs of a query and a key. To begin and to end a piece takes as long as kEnds keys
+/// (docs/tuning-notes.md). Sequences count as long as q_len and kv_len.
 inline Drawn drawn_tiles(const Problem& p, const Tiling& t) {
   constexpr std::int64_t kEnds = 192;
   const std::int64_t q_len = p["q_len"], heads = p["batch"] * p["q_heads"] / t.pack,
