@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares our best time with the peers' best, problem by problem, as a Markdown table.
 
-A ratio below 1 means that ours is faster. Problems are the same where the op, the dtype and every dim that both
-name agree; dims that only one side names (our defaults) are shown. OURS may be a sweep's CSV or decode.csv.
+A ratio below 1 means that ours is faster. Problems match if the op, the dtype and every dim that both name agree; dims
+that only one side names (our defaults) are shown. OURS is a sweep's CSV or decode.csv.
 """
 import argparse
 import csv

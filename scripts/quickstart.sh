@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to tuned kernels and a checked decode: builds, tunes configs/quick.yaml on the GPU if there
-# is one (else on the host), decodes a small model from the winners and holds it against its golden.
+# is one (else on the host), decodes a small model from the winners and compares it with its golden.
 # usage: scripts/quickstart.sh [--out DIR]     (default: out)
 set -euo pipefail
 out=out

@@ -3,7 +3,7 @@
 #   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv, samples)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file
 # Environment: WARPTUNE (the program), DEVICE (auto), MIN_EFFECT (2%), OUT (out/regress), BASELINES
-# (results/baseline), PROBLEM (a regular expression; only winners of such problems, when recording too).
+# (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 warptune=${WARPTUNE:-$root/build/warptune} device=${DEVICE:-auto} out=${OUT:-$root/out/regress}

@@ -1,8 +1,8 @@
 #!/bin/sh
-# regret.sh: tunes the shapes of configs/attention_grid.yaml, searches those of configs/regret.yaml exhaustively, and says
-# how far what is chosen from the wisdom of the grid is from the best. Exits with 1 where a limit is passed (warptune
-# regret --help). The grid is merged into results/, the search copied there: the wisdom must not learn its shapes. What
-# was stopped goes on where it was.
+# Tunes the shapes of configs/attention_grid.yaml, searches those of configs/regret.yaml exhaustively, and prints how
+# far the choices from the grid's wisdom are from the best. Exits with 1 if a limit is exceeded (warptune regret
+# --help). The grid is merged into results/. The search is only copied there, because the wisdom must not contain its
+# shapes. A stopped run resumes.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 program=${WARPTUNE:-$root/build/warptune}

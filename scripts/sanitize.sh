@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the GPU tests of every op under compute-sanitizer: memcheck, racecheck and initcheck, a few configurations
-# of each variant but the vendor's. Needs a GPU and a built tree.
+# Runs the GPU tests of every op under compute-sanitizer (memcheck, racecheck, initcheck), with a few configurations of
+# each variant except the vendor's. Needs a GPU and a built tree.
 # usage: scripts/sanitize.sh [TOOL... | hostile]      WARPTUNE_TEST_CONFIGS=N configurations per variant (default 2),
 #        SHARDS=N processes at a time, FILTER=GTEST-FILTER, OPS_TEST=PROGRAM
 set -uo pipefail
@@ -14,7 +14,7 @@ if ! command -v compute-sanitizer >/dev/null; then
   exit 2
 fi
 
-# A kernel that reads past the end must be found: this fails where memcheck says nothing.
+# memcheck must find a kernel that reads past the end; this fails if it does not.
 if [[ ${1:-} == hostile ]]; then
   compute-sanitizer --tool memcheck --padding 1024 --error-exitcode 9 "${MEASURE_TEST:-build/tests/measure_test}" \
     --gtest_filter=GpuHostile.ReadsPastTheEnd

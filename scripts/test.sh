@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests but the nightly ones. GPU tests skip where there is no GPU.
+# Sets up, builds and runs all tests except the nightly ones. GPU tests skip without a GPU.
 # usage: scripts/test.sh [--nightly] [CTEST-ARGUMENT...]     for example: scripts/test.sh -L gpu
 #   --nightly: also compile every configuration of every shipped sweep, which takes hours on a few cores
 set -euo pipefail

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Holds `warptune decode` against transformers itself at 1.1B size.
+"""Compares `warptune decode` with transformers at 1.1B size.
 
     scripts/validate_hf.py [--program build/warptune] [--dtype bf16] [--device auto] [--wisdom FILE]
 
-Makes a TinyLlama-1.1B with random weights, saves it as transformers saves it, computes logits and greedy tokens
-in fp32, then runs `decode --check` on them: once with the plans of the wisdom (or defaults), once with the naive
-ones. Exit code 1 where they disagree. Needs torch, transformers, safetensors, and about 6 GB of disk and memory;
-fp32 matrix products run without TF32.
+Makes a TinyLlama-1.1B with random weights, saves it with transformers, computes logits and greedy tokens in fp32, then
+runs `decode --check` twice: with the plans of the wisdom (or defaults) and with the naive plans. Exits with 1 if they
+disagree. Needs torch, transformers, safetensors, and about 6 GB of disk and memory. fp32 GEMMs run without TF32.
 """
 import argparse
 import pathlib
@@ -72,12 +71,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/warptune")
     parser.add_argument("--device", default="auto", help="of warptune: auto, host or cuda:N")
-    parser.add_argument("--dtype", default="bf16,fp16,fp32", help="dtypes to check, apart by commas")
+    parser.add_argument("--dtype", default="bf16,fp16,fp32", help="dtypes to check, separated by commas")
     parser.add_argument("--wisdom", default="", help="winners to use; none: decode's own choice")
-    parser.add_argument("--lengths", default="1,17,200,333", help="prompt lengths, apart by commas")
+    parser.add_argument("--lengths", default="1,17,200,333", help="prompt lengths, separated by commas")
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", default="", help="where the checkpoint is kept; empty: a temporary folder")
+    parser.add_argument("--folder", default="", help="folder of the checkpoint; empty: a temporary folder")
     args = parser.parse_args()
 
     torch.backends.cuda.matmul.allow_tf32 = False

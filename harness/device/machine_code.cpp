@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "harness/core/error.h"
@@ -25,37 +26,56 @@ T read_at(std::string_view file, std::size_t offset) {
 
 /// The kinds of sections that decide what a kernel does; the rest of a section's name is the name of its
 /// function.
-constexpr std::string_view kSections[] = {".text", ".nv.constant", ".nv.global.init", ".nv.global",
-                                          ".nv.shared"};
+constexpr std::string_view kSections[] = {".text", ".nv.constant", ".nv.shared", ".nv.global"};
+/// Of these, the ones that also hold constants of headers that no kernel uses. Code refers to them by
+/// relocations.
+constexpr std::string_view kAddressed[] = {".nv.constant4", ".nv.global"};
 
-std::string_view kind_of(std::string_view name) {
-  const auto kind = std::ranges::find_if(kSections, [&](std::string_view k) { return name.starts_with(k); });
-  return kind == std::end(kSections) ? std::string_view() : *kind;
+bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [&](std::string_view b) { return name.starts_with(b); });
+}
+
+struct Section {
+  std::string_view name;
+  Elf64_Shdr header;
+};
+
+std::vector<Section> sections_of(std::string_view cubin) {
+  const auto header = read_at<Elf64_Ehdr>(cubin, 0);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    throw CompileError("the machine code is no 64-bit ELF file");
+  const auto at = [&](std::size_t i) {
+    return read_at<Elf64_Shdr>(cubin, header.e_shoff + i * header.e_shentsize);
+  };
+  const Elf64_Shdr names = at(header.e_shstrndx);
+  std::vector<Section> sections;
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const std::size_t name = names.sh_offset + at(i).sh_name;
+    if (name >= cubin.size()) throw CompileError("the machine code is cut off: a section has no name");
+    const std::string_view rest = cubin.substr(name);
+    sections.push_back({rest.substr(0, rest.find('\0')), at(i)});
+  }
+  return sections;
 }
 
 }  // namespace
 
 std::string machine_code_hash(std::string_view cubin) {
-  const auto header = read_at<Elf64_Ehdr>(cubin, 0);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
-    throw CompileError("the machine code is no 64-bit ELF file");
-  const auto section = [&](std::size_t i) {
-    return read_at<Elf64_Shdr>(cubin, header.e_shoff + i * header.e_shentsize);
-  };
-  const Elf64_Shdr names = section(header.e_shstrndx);
+  const auto sections = sections_of(cubin);
+  const bool has_addresses = std::ranges::any_of(sections, [](const Section& s) {
+    return s.name.starts_with(".rel.text") || s.name.starts_with(".rela.text");
+  });
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr s = section(i);
-    const std::size_t name_at = names.sh_offset + s.sh_name;
-    if (name_at >= cubin.size()) throw CompileError("the machine code is cut off: a section has no name");
-    const std::string_view kind = kind_of(cubin.data() + name_at);
-    if (kind.empty()) continue;
+  for (const auto& [name, s] : sections) {
+    if (!begins_with_one_of(name, kSections) || (!has_addresses && begins_with_one_of(name, kAddressed)))
+      continue;
     const bool has_bytes = s.sh_type != SHT_NOBITS;
     if (has_bytes && (s.sh_offset > cubin.size() || cubin.size() - s.sh_offset < s.sh_size))
       throw CompileError("the machine code is cut off: a section has no content");
     // Of a kernel's section, sh_info holds the number of registers above the index of its symbol.
-    const bool is_code = kind == ".text";
-    parts.push_back(fmt::format("{} {} {} ", kind, s.sh_size, is_code ? s.sh_info >> 24 : 0));
+    const bool is_code = name.starts_with(".text");
+    parts.push_back(fmt::format("{} {} {} ", name.substr(0, name.find('.', 1)), s.sh_size,
+                                is_code ? s.sh_info >> 24 : 0));
     if (has_bytes) parts.back() += cubin.substr(s.sh_offset, s.sh_size);
   }
   std::ranges::sort(parts);  // the order of sections follows the names of functions

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A/A study: the same winners, run again and again, and compared pair by pair.
+"""A/A study: the same winners are run repeatedly and compared pair by pair.
 
     scripts/evidence/aa_study.py --out results/h200/evidence
 

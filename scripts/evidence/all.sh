@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# All of the evidence of docs/measuring.md, one after the other; goes on after a failure and ends with a table.
+# Measures all evidence of docs/measuring.md in turn. Continues after a failure and ends with a table.
 #   scripts/evidence/all.sh --out results/h200/evidence [--program P] [--tests DIR] [--without-nvtx P] [--wisdom W]
 #                           [--device D] [--only "NAME..."]
 # --tests: the folder of measure_test; --without-nvtx: the program of the preset no-nvtx, for nvtx.csv; --only: of
-# spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream regress. Exit code: 1 where a bar is not met or nothing
-# could be measured. Takes about ten minutes on an H200; each step alone stays below three.
+# spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream regress. Exits with 1 if a bar is not met or nothing
+# could be measured. Takes about ten minutes on an H200; each step takes less than three.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} tests=$root/build/tests without='' device=auto

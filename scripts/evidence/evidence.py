@@ -32,7 +32,7 @@ def stop(sentence):
 
 
 def run(command, accept=(0,), **environment):
-    """The stdout of a command; ends the script with its last lines where its exit code is not accepted."""
+    """The stdout of a command; ends the script with its last lines if its exit code is not accepted."""
     command = [str(word) for word in command]
     try:
         done = subprocess.run(command, capture_output=True, text=True,
@@ -47,7 +47,7 @@ def run(command, accept=(0,), **environment):
 
 def rerun(program, wisdom, problems, name, folder, device):
     """Times the winners of these problems (a regular expression) again; the path of the CSV."""
-    # Exit code 1: a winner is not right any more. Its row says so, and the others stand.
+    # Exit code 1: a winner is no longer correct. Its row says so; the other rows are valid.
     run([program, "rerun", wisdom, "--problem", problems, "--name", name, "--out", folder, "--device", device], (0, 1))
     found = list(folder.glob(f"*/{name}.csv"))
     if not found:

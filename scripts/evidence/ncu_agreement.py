@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Our times against ncu's gpu__time_duration on five decode shapes.
+"""Compares our times with ncu's gpu__time_duration on five decode shapes.
 
     scripts/evidence/ncu_agreement.py --out results/h200/evidence
 
-Of each winner: ncu's duration of one launch (caches flushed, clocks left alone, median of --repeats sessions), and the
+For each winner: ncu's duration of one launch (caches flushed, clocks not locked, median of --repeats sessions), and the
 medians of `warptune bench --cache cold` (a chain of launches on rotating weights) and `--cache isolated` (a flush, then
-one launch). Both of ours hold the cost of a graph node, which ncu's duration does not; three tiny kernels, which do
-next to nothing, tell it: the median of what ours are above ncu's. Programmatic dependent launch is turned off for all,
-since it overlaps the launches of a chain and there is nothing to overlap with under ncu.
+one launch). Our times contain the cost of a graph node, ncu's duration does not. Three tiny kernels measure that cost:
+the median difference between our time and ncu's. Programmatic dependent launch is turned off, because it overlaps the
+launches of a chain and ncu runs one kernel alone.
 Bar: cold or isolated, less that node, within 3 % of ncu on each of the five. ncu_agreement.csv has a line per winner:
 kind (node: one of the three), problem, variant, config, kernels, ncu_us, cold_us, isolated_us, winner_us (cold, as the
 wisdom has it), and less the node: cold_ratio, isolated_ratio (ours / ncu).

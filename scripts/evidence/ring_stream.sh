@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What reading K and V alone takes with the rings of bulk copies of decode attention, beside the kernels themselves, on
-# five long rows (ring_stream.cu, which says how).
+# Times the bulk-copy pipelines of decode attention without arithmetic, and the kernels themselves, on five long rows
+# (ring_stream.cu explains how).
 #   scripts/evidence/ring_stream.sh --out results/h200/evidence [--program P]
-# --program: ring_stream, built before; without it nvcc builds it (half a minute). Takes 10 seconds on an H200.
-# Bar: in a chain of launches, as cold rows are timed, no kernel takes more than 3 % longer than its rings alone.
-# ring_stream.csv has a line per row, way (what: ranges, paced, queue, kernel) and launches per sample: bytes of K and V;
-# blocks, warps of each, bytes of a chunk of K (V has as many), stages; time_us per launch with its interval ci_low_us
-# and ci_high_us; gb_per_s; over_ranges, the time over that of ranges; and of single launches the us from the first
-# block's begin to when the first, the median and the last multiprocessor had read its share.
+# --program: a built ring_stream; without it nvcc builds one (half a minute). Takes 10 seconds on an H200.
+# Bar: in a chain of launches, as cold rows are timed, no kernel takes more than 3 % longer than its pipelines alone.
+# ring_stream.csv has a line per row, way (what: ranges, paced, queue, kernel) and launches per sample: bytes of K and
+# V; blocks, warps of each, bytes of a tile of K (V has as many), stages; time_us per launch with its interval ci_low_us
+# and ci_high_us; gb_per_s; over_ranges, the time over that of ranges; for single launches the us from the start of the
+# first block until the first, the median and the last SM has read its work tile.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$root/out/evidence program=''

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # The GPU tests of tests/measure/spin_ladder_test.cpp: kernels that wait for 1, 2, 4 and 8 us, timed as rows, and a
-# product with a kernel behind it that waits for 3 % of its time, held against the same with no wait.
+# GEMV followed by a kernel that waits for 3 % of its time, compared with the same pair without the wait.
 #   scripts/evidence/spin_ladder.sh --out results/h200/evidence [--tests DIR]
 # Bars: each wait is recovered within 5 %, less the time of a graph node; 19 of 20 slowdowns are SLOWER, and at most one
 # of 20 equal pairs raises an alarm. Takes half a minute.
-# spin_ladder.csv has a line per rung: device, spin_us (asked), in_kernel_us (waited, by the SM's clock), time_us with its
-# interval ci_low_us and ci_high_us, node_us (the first rung's row less its wait), recovered_us (time less node),
+# spin_ladder.csv has a line per rung: device, spin_us (asked), in_kernel_us (waited, by the SM's clock), time_us with
+# its interval ci_low_us and ci_high_us, node_us (the first rung's row less its wait), recovered_us (time less node),
 # error_pct, sm_clock_mhz; rungs below 1 us are for information.
 # slowdown.csv has a line per pair: base_us; again_us, again_pct and the verdict of an equal run; slowed_us, slowed_pct
 # and the verdict of the slower.

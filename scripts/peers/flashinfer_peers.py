@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures FlashInfer's attention on the harness's problems and writes the harness's CSV columns.
 
-As torch_peers.py, whose problems it takes; needs the package flashinfer-python as well (0.7.2.post1 is the one that
-was tried). Decode: one sequence as it is, several through pages of 16 keys that follow one another; without and with
-tensor cores (`flashinfer_tc`). Prefill: the backend that the package chooses, FlashAttention-3 on Hopper.
-The first run compiles its kernels, which takes minutes and is not timed.
+It has the problems of torch_peers.py and also needs the package flashinfer-python (tested with 0.7.2.post1). Decode:
+one sequence unpaged, several sequences with consecutive pages of 16 keys; without and with tensor cores
+(`flashinfer_tc`). Prefill: the backend that the package chooses, FlashAttention-3 on Hopper. The first run compiles its
+kernels, which takes minutes and is not timed.
 """
 import functools
 import importlib.util
@@ -22,7 +22,7 @@ import torch
 from cases import (DECODE_HEAD_DIM, DECODE_SHAPES, DEVICE, DTYPE, PREFILL_SHAPES, Case, activation, decode_case,
                    prefill_case, uniform, weight)
 from measure import Input
-from sitting import arguments, sit
+from session import arguments, run_session
 
 PAGE = 16
 WORKSPACE_BYTES = 256 << 20
@@ -103,8 +103,8 @@ def prefill_cases() -> Iterator[Case]:
 
 def main() -> int:
     options = arguments(__doc__).parse_args()
-    return sit(options, [*decode_cases(), *prefill_cases()],
-               f"flashinfer={flashinfer.__version__},torch={torch.__version__}")
+    return run_session(options, [*decode_cases(), *prefill_cases()],
+                       f"flashinfer={flashinfer.__version__},torch={torch.__version__}")
 
 
 if __name__ == "__main__":

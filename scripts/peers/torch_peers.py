@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures PyTorch on the harness's problems and writes the harness's CSV columns.
 
-One sitting: run it on the machine and in the hour in which `warptune tune` runs, then compare with
-scripts/compare_peers.py. Needs an NVIDIA GPU and scripts/peers/requirements.txt. `--only attention` takes every
-backend of PyTorch's attention and ends within 90 seconds on an H200.
+Run it in one session with `warptune tune`: same machine, same hour. Then compare with scripts/compare_peers.py. Needs
+an NVIDIA GPU and scripts/peers/requirements.txt. `--only attention` times every backend of PyTorch's attention, in less
+than 90 seconds on an H200.
 """
 import sys
 
@@ -12,7 +12,7 @@ import torch
 import llama
 from cases import Case, all_cases
 from measure import Sets, Times, measure
-from sitting import arguments, sit, time_case
+from session import arguments, run_session, time_case
 
 
 def decode_cases() -> list[Case]:
@@ -34,8 +34,8 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--e2e", action="store_true", help="also whole decode steps (about a minute of compiling each)")
     options = parser.parse_args()
-    return sit(options, [*all_cases(), *(decode_cases() if options.e2e else [])], f"torch={torch.__version__}",
-               lambda case: time_decode(case) if case.op == "llama_decode" else time_case(case))
+    return run_session(options, [*all_cases(), *(decode_cases() if options.e2e else [])], f"torch={torch.__version__}",
+                       lambda case: time_decode(case) if case.op == "llama_decode" else time_case(case))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tries tune_array.sh against a real Slurm on this machine: starts munge, slurmctld and slurmd from the
+# Runs tune_array.sh in a real Slurm on this machine: starts munge, slurmctld and slurmd from the
 # distribution's packages (apt-get install slurm-wlm munge), submits an array of two tasks on the host
 # device, merges their results and compares them with the whole sweep. Needs root; leaves nothing running.
 set -euo pipefail

@@ -1,10 +1,11 @@
 #!/bin/bash
-# A job array that does one sweep: task I of N takes shard I/N on the GPUs of its node.
+# A job array for one sweep: task I of N measures shard I/N on the GPUs of its node.
 #   sbatch --array=1-4 --gres=gpu:1 scripts/slurm/tune_array.sh configs/llama2-7b.yaml results
-# and, when all have ended, joins them:
+# When all tasks have ended, join their results:
 #   warptune merge results/shard-* -o results/all
-# WARPTUNE: the program (default build/warptune); WARPTUNE_DEVICE: the devices (default all: every GPU; a node without
-# one fails, host takes its CPU). A task that was stopped goes on where it was when it is submitted again. More options of `tune` may follow the folder.
+# WARPTUNE: the program (default build/warptune). WARPTUNE_DEVICE: the devices (default all: every GPU; a node without
+# one fails; host tunes its CPU). A stopped task resumes when it is submitted again. More options of `tune` may follow
+# the folder.
 #SBATCH --job-name=warptune
 #SBATCH --output=%x-%A_%a.log
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A compiler launcher for a copy of the tree, built in COPY/build: copies the object that the build of the tree itself has,
-# where that is listed in REUSABLE and was made by the same command (they are in COMMANDS); else compiles.
+# A compiler launcher for a copy of the tree that is built in COPY/build. Copies the object from BUILD, the build of the
+# tree itself, if REUSABLE lists it and COMMANDS holds the same compile command; compiles otherwise.
 # usage: reuse_object.sh SOURCE BUILD COPY REUSABLE COMMANDS COMPILER ARGUMENT...
 set -euo pipefail
 source=$1 build=$2 copy=$3 reusable=$4 commands=$5

@@ -1,4 +1,5 @@
-// Every value of every parameter of every CUDA variant, on problems that admit it.
+// Every value of every parameter of every CUDA variant, on problems that admit it. A new op needs an entry in
+// coverage().
 #include <algorithm>
 
 #include "harness/device/device.h"
@@ -108,14 +109,16 @@ TEST(EveryParameter, HasAProblemForEachOfItsValues) {
   for (const OpEntry& entry : ops()) {
     const auto it = std::ranges::find(all, entry.op.name, &Coverage::op);
     if (it == all.end()) {
-      ADD_FAILURE() << entry.op.name;
+      ADD_FAILURE() << "add problems of " << entry.op.name << " to coverage() (docs/adding-an-op.md)";
       continue;
     }
-    // Some values are for the multiprocessors of one architecture.
+    // Some values are legal on one architecture only.
     std::vector<std::string> sm_80, sm_90a;
     covering_configs(entry, it->problems, it->dtype, known_device("sm_80"), sm_80);
     covering_configs(entry, it->problems, it->dtype, known_device("sm_90a"), sm_90a);
-    for (const std::string& text : sm_90a) EXPECT_EQ(std::ranges::count(sm_80, text), 0) << text;
+    for (const std::string& text : sm_90a)
+      EXPECT_EQ(std::ranges::count(sm_80, text), 0)
+          << text << ": coverage() has no problem that admits this value";
   }
 }
 

@@ -1,4 +1,4 @@
-"""One sitting: the command line of a peer script, its cases timed one by one, their rows written."""
+"""A session of a peer script: its command line, its cases timed one by one, their rows written."""
 import argparse
 import gc
 import re
@@ -70,9 +70,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def sit(options: argparse.Namespace, cases: list[Case], config: str,
-        time_one: Callable[[Case], Times] = time_case) -> int:
-    """Times the cases that match --only and writes their rows; `config`: which versions ran. An exit code."""
+def run_session(options: argparse.Namespace, cases: list[Case], config: str,
+                time_one: Callable[[Case], Times] = time_case) -> int:
+    """Times the cases that match --only and writes their rows. `config`: the versions used. Returns an exit code."""
     cases = [c for c in cases if options.only.search(c.key)]
     if options.list:
         print("\n".join(c.key for c in cases))

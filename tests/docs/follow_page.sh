@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# Follows docs/adding-a-variant.md to the letter in a copy of the tree, and checks what comes out.
-# usage: adding_a_variant_test.sh SOURCE BUILD SCRATCH CUDA(0|1)
+# Follows a page of docs/ literally in a copy of the tree, and checks the result.
+# usage: follow_page.sh PAGE SOURCE BUILD SCRATCH CUDA(0|1) EXPECTED...
 #
-# A code block whose fence reads "LANGUAGE FILE" is that file; `LANGUAGE FILE after "LINE"` (or before) is inserted
-# after (before) the first such line of it; "sh" is run, "sh needs-cuda" only where the build has CUDA. What BUILD, a
-# build of SOURCE by Ninja, has compiled already is not compiled again where the page changes nothing that it depends on.
+# PAGE is relative to SOURCE. The fence of a code block says what happens to the block:
+#   LANGUAGE FILE                 the block becomes that file, which must not exist
+#   LANGUAGE FILE after "LINE"    the block is inserted after the first such line of that file (or `before` it)
+#   sh                            the block is run in the copy
+#   sh needs-cuda                 the same, only where the build has CUDA
+# EXPECTED is a word that the commands must print, or VARIANT=ROWS: try.csv has ROWS rows of VARIANT, all of them ok.
+#
+# BUILD is a Ninja build of SOURCE. Its objects serve the copy wherever the page changes nothing that they depend on.
 set -euo pipefail
-source=$(realpath "$1") build=$(realpath "$2") scratch=$3 cuda=$4
+page=$1 source=$(realpath "$2") build=$(realpath "$3") scratch=$4 cuda=$5
+shift 5
 rm -rf "$scratch"
 mkdir -p "$scratch"/{tree/build,blocks}
 scratch=$(realpath "$scratch")
 tree=$scratch/tree blocks=$scratch/blocks
 die() {
-  echo "adding_a_variant: $*" >&2
+  echo "$page: $*" >&2
   exit 1
 }
 
-# The tree's sources; without git (an archive) what a build needs. With their times, to the nanosecond.
+# Copies the sources with their modification times to the nanosecond. Without git (an archive): what a build needs.
 sources() {
   git -c safe.directory='*' ls-files -z --cached --others --exclude-standard 2>/dev/null ||
     find CMakeLists.txt CMakePresets.json cmake kernels variants harness bench tests -type f -print0
@@ -29,7 +35,7 @@ awk -v folder="$blocks" '
   /^```/ && !inside { inside = 1; name = sprintf("%s/%02d", folder, ++n)
                       print substr($0, 4) > (name ".info"); printf "" > (name ".text"); next }
   /^```/ { inside = 0; close(name ".text"); next }
-  inside { print > (name ".text") }' "$source/docs/adding-a-variant.md"
+  inside { print > (name ".text") }' "$source/$page"
 
 insert() { # FILE after|before LINE TEXT-FILE
   grep -qxF -- "$3" "$1" || die "$1 has no line '$3'"
@@ -53,9 +59,9 @@ for info in "$blocks"/*.info; do
   fi
 done
 
-# The objects of BUILD that serve the copy as well, by make's rule: what they depend on is there, and none of it newer.
-# What is generated is not there yet.
-ninja -n -C "$build" -t commands warptune >"$scratch/commands"
+# Lists the objects of BUILD that serve the copy as well, by make's rule: all dependencies exist and none is newer.
+# Generated headers do not exist yet, so what depends on them is compiled.
+ninja -n -C "$build" -t commands >"$scratch/commands"
 ninja -n -C "$build" -t deps | while IFS= read -r line; do
   case $line in
     *'(VALID)') object=${line%%: *} files=() ;;
@@ -81,12 +87,16 @@ for info in "$blocks"/*.info; do
   (cd "$tree" && bash -euo pipefail -x "${info%.info}.text") 2>&1 | tee -a "$log"
 done
 
-grep -q grid_stride "$log" || die "the CUDA variant is not listed"
-grep -q host_lanes "$log" || die "the host variant is not listed"
 rows=("$tree"/out/*/try.csv)
 [[ -f ${rows[0]} ]] || die "tune wrote no CSV"
-ok=$(grep ',host_lanes,.*,ok,' "${rows[0]}" | grep -vc ',ok,finalist' || true)
-# 2 token counts x 2 dtypes x 3 configurations
-((ok == 12)) || die "$ok rows of host_lanes are ok, not 12: ${rows[0]}"
-! grep ',host_lanes,' "${rows[0]}" | grep -qv ',ok,' || die "a row of host_lanes is not ok: ${rows[0]}"
-echo "adding_a_variant: the page holds: $ok rows of host_lanes are ok"
+for expected in "$@"; do
+  if [[ $expected != *=* ]]; then
+    grep -qF -- "$expected" "$log" || die "the commands do not print '$expected'"
+    continue
+  fi
+  variant=${expected%=*}
+  ok=$(grep ",$variant,.*,ok," "${rows[0]}" | grep -vc ',ok,finalist' || true)
+  ((ok == ${expected#*=})) || die "$ok rows of $variant are ok, not ${expected#*=}: ${rows[0]}"
+  ! grep ",$variant," "${rows[0]}" | grep -qv ',ok,' || die "a row of $variant is not ok: ${rows[0]}"
+done
+echo "$page: the page holds: $*"
