@@ -74,8 +74,8 @@ std::string machine_code_hash(std::string_view cubin) {
       throw CompileError("the machine code is cut off: a section has no content");
     // Of a kernel's section, sh_info holds the number of registers above the index of its symbol.
     const bool is_code = name.starts_with(".text");
-    parts.push_back(fmt::format("{} {} {} ", name.substr(0, name.find('.', 1)), s.sh_size,
-                                is_code ? s.sh_info >> 24 : 0));
+    parts.push_back(
+        fmt::format("{} {} {} ", name.substr(0, name.rfind('.')), s.sh_size, is_code ? s.sh_info >> 24 : 0));
     if (has_bytes) parts.back() += cubin.substr(s.sh_offset, s.sh_size);
   }
   std::ranges::sort(parts);  // the order of sections follows the names of functions
