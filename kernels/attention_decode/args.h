@@ -11,6 +11,7 @@
 // A quantized cache holds int8 or fp8 (e4m3) codes; value = code * scale, with one scale per KV head or per
 // row. An appended row is rounded to dtype and then quantized with the scale of its head, or with a scale of
 // its own, max |x| / 127 (fp8: 448), which is written next to it. Attention reads the quantized row.
+#include "kernels/common/score_bias.h"
 
 namespace warptune {
 
@@ -21,8 +22,6 @@ enum class Combine {
   cluster,     // distributed shared memory of a thread block cluster (sm_90)
   ll,          // flag-in-data packets, as NCCL's LL protocol
 };
-/// What is added to the scores.
-enum class ScoreBias { none, additive, alibi };
 /// What is applied to the output: nothing, (x + shift) * smooth, or the same quantized to int8.
 enum class Epilogue { none, smooth, quantize };
 
