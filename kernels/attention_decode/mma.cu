@@ -18,6 +18,40 @@
 
 namespace warptune {
 
+/// Scores become probabilities; the accumulators are rescaled. Keys from `end` on are masked.
+template <int kHeadDim, int kTileKv, int kHalves>
+__device__ __forceinline__ void online_softmax(int first, int end, int t, float scale,
+                                               SoftmaxState (&state)[2], float (&s)[kTileKv / 8][4],
+                                               float (&acc)[kHeadDim / 8][4]) {
+#pragma unroll
+  for (int half = 0; half < kHalves; ++half) {
+    float max = -WARPTUNE_INFINITY;
+#pragma unroll
+    for (int n = 0; n < kTileKv / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& x = s[n][half * 2 + i];
+        x = first + n * 8 + t * 2 + i < end ? x * scale : -WARPTUNE_INFINITY;
+        max = fmaxf(max, x);
+      }
+    const float factor = state[half].raise(warp_reduce<Max, 4>(max));
+#pragma unroll
+    for (int n = 0; n < kTileKv / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& x = s[n][half * 2 + i];
+        state[half].sum += x = state[half].weight(x);
+      }
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      acc[n][half * 2] *= factor;
+      acc[n][half * 2 + 1] *= factor;
+    }
+  }
+}
+
+// Q.K^T, P.V and the stores of the epilogue stay in the kernel: as device functions they change the machine
+// code.
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kTileKv, int kWarps, int kStages, int kSplits,
           bool kLastBlock>
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDecodeArgs args) {
@@ -97,31 +131,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
         mma_m16n8k16<T>(s[2 * n], q[step], r[0], r[1]);
         mma_m16n8k16<T>(s[2 * n + 1], q[step], r[2], r[3]);
       }
-#pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      float max = -WARPTUNE_INFINITY;
-#pragma unroll
-      for (int n = 0; n < kTileKv / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& x = s[n][half * 2 + i];
-          x = first + n * 8 + t * 2 + i < range.end ? x * scale : -WARPTUNE_INFINITY;
-          max = fmaxf(max, x);
-        }
-      const float factor = state[half].raise(warp_reduce<Max, 4>(max));
-#pragma unroll
-      for (int n = 0; n < kTileKv / 8; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float& x = s[n][half * 2 + i];
-          state[half].sum += x = state[half].weight(x);
-        }
-#pragma unroll
-      for (int n = 0; n < kHeadDim / 8; ++n) {
-        acc[n][half * 2] *= factor;
-        acc[n][half * 2 + 1] *= factor;
-      }
-    }
+    online_softmax<kHeadDim, kTileKv, kHalves>(first, range.end, t, scale, state, s, acc);
 #pragma unroll
     for (int n = 0; n < kTileKv / 16; ++n) {
       const float *low = s[2 * n], *high = s[2 * n + 1];

@@ -116,16 +116,16 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
   /// P.V: calls put(element of the heads' rows, value) for each element.
   template <class Put>
   __device__ __forceinline__ void compute_pv(Put put) const {
-    PvAccumulator<C, kHeadDim, kBlock, kThreadsPerKey, kHeads> sums_of_v;
+    PvAccumulator<C, kHeadDim, kBlock, kThreadsPerKey, kHeads> of_values;
     for (int key = group; key < keys; key += kGroups) {
       float weight[kHeads];
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) weight[h] = scores[h * keys + key];
 #pragma unroll
       for (int j = 0; j < kPerLane; ++j)
-        if (has(j)) sums_of_v.add(j, shared_vector(v, key, j), weight);
+        if (has(j)) of_values.add(j, shared_vector(v, key, j), weight);
     }
-    sums_of_v.merge(sums, put);
+    of_values.reduce(sums, put);
   }
 };
 
