@@ -1,4 +1,5 @@
-// warptune wisdom show|export: prints the winners, or exports them to other programs.
+// warptune wisdom show|check|export: prints the winners, says which still hold, or exports them to other
+// programs.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
@@ -6,12 +7,15 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "harness/cli/commands.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/parallel.h"
 #include "harness/results/durable_file.h"
+#include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/winners_sweep.h"
@@ -22,6 +26,7 @@ namespace {
 
 struct Given {
   std::string file, op, problem, variant, format = "json", output;
+  bool compile = false;
 };
 
 TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners,
@@ -72,6 +77,47 @@ void show_wisdom(const Given& given) {
   print(stdout, winners_table(wisdom, winners, facts));
 }
 
+/// How the code of a winner stands to that of this program.
+enum class CodeState { same_sources, same_code, other_code, unknown };
+constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
+                                       "no such variant"};
+
+/// `compile`: compares the machine code although the sources are the same.
+CodeState code_state(const Compiler& compiler, const Winner& winner, bool compile) {
+  const CodeNow now = code_now(compiler, ops(), winner);
+  if (now.source_hash.empty()) return CodeState::unknown;
+  const bool same_sources = now.source_hash == winner.source_hash;
+  if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
+  return !winner.code_hash.empty() && now.code_hash() == winner.code_hash ? CodeState::same_code
+                                                                          : CodeState::other_code;
+}
+
+/// Needs no GPU. Returns whether the code of every winner is known and unchanged.
+bool check_wisdom(const Given& given) {
+  const Wisdom wisdom = Wisdom::load(given.file);
+  const Compiler compiler(KernelSources(), default_cache_folder());
+  const auto& winners = wisdom.winners();
+  std::vector<CodeState> states(winners.size());
+  const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
+  parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    states[at] = code_state(compiler, winners[at], given.compile);
+  });
+  bool all_hold = true;
+  for (std::size_t i = 0; i < winners.size(); ++i) {
+    if (states[i] != CodeState::other_code && states[i] != CodeState::unknown) continue;
+    all_hold = false;
+    fmt::print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
+               kCodeStates[static_cast<std::size_t>(states[i])]);
+  }
+  fmt::print("{} winners:", winners.size());
+  for (std::size_t state = 0; state < std::size(kCodeStates); ++state)
+    fmt::print("{} {} with {}", state == 0 ? "" : ",",
+               std::ranges::count(states, static_cast<CodeState>(state)), kCodeStates[state]);
+  fmt::print("\n");
+  return all_hold;
+}
+
 void export_wisdom(const Given& given) {
   if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
@@ -96,12 +142,13 @@ void export_wisdom(const Given& given) {
 
 }  // namespace
 
-void add_wisdom(CLI::App& app, int&) {
+void add_wisdom(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("wisdom", "Shows or exports the winners of a wisdom file");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  warptune wisdom show results/h200/wisdom.json --op linear --problem 'tokens=1,'\n"
+      "  warptune wisdom check results/h200/wisdom.json\n"
       "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h");
   const auto given = std::make_shared<Given>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
@@ -110,6 +157,12 @@ void add_wisdom(CLI::App& app, int&) {
   show->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   show->add_option("--variant", given->variant, "Only winners that use this variant");
   show->callback([given] { show_wisdom(*given); });
+  auto* check = command->add_subcommand(
+      "check", "Says which winners still hold: by their sources, else by their machine code (no GPU needed)");
+  check->add_option("WISDOM", given->file, "wisdom.json")->required();
+  check->add_flag("--compile", given->compile,
+                  "Compares the machine code of winners with the same sources too");
+  check->callback([given, &exit_code] { exit_code = check_wisdom(*given) ? 0 : 1; });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");
   save->add_option("WISDOM", given->file, "wisdom.json")->required();
   save->add_option("--format", given->format, "json, or header: a C++17 header without dependencies")
