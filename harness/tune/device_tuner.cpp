@@ -99,8 +99,8 @@ void DeviceTuner::solve(const PlannedProblem& planned, Progress& progress) {
 std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
-  // With 32 the choice from the recorded grids is as good as with all times, with 16 it is worse, and wisdom
-  // of 1,500 winners stays below 4 MB (docs/choosing.md).
+  // Choices from the recorded grids are as good with 32 times as with all, and worse with 16; wisdom of 1,700
+  // winners then takes 2.7 MB (docs/choosing.md).
   constexpr std::size_t kMaxTimes = 32;
   std::vector<std::size_t> by_time;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
