@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
@@ -30,28 +32,51 @@ const char* name_of(PlanSource source) {
   return "";
 }
 
-/// Prints the regret of each problem and a summary. Returns whether both limits (percent) hold.
-bool print(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
-  double sum = 0, worst = 0;
-  std::size_t untimed = 0;
-  for (const Regret& r : list) {
-    fmt::print("{}\n  {:<9} {:>9} us  {}\n  best      {:>9.3f} us  {}\n", r.problem, name_of(r.source),
-               r.chosen_us > 0 ? fmt::format("{:.3f}", r.chosen_us) : "?", r.chosen, r.best_us, r.best);
+/// The regret of several problems.
+struct Total {
+  std::size_t problems = 0, untimed = 0;
+  double sum = 0, worst = 0;  // percent
+
+  void add(const Regret& r) {
+    ++problems;
     if (r.chosen_us > 0) {
-      fmt::print("  regret    {:>9.2f} %\n", 100 * r.value());
       sum += 100 * r.value();
       worst = std::max(worst, 100 * r.value());
     } else {
-      fmt::print("  regret            ?: the search did not time it\n");
       ++untimed;
     }
   }
-  const std::size_t timed = list.size() - untimed;
-  const double mean = timed ? sum / static_cast<double>(timed) : 0;
-  const bool met = untimed == 0 && mean <= mean_limit && worst <= worst_limit;
+  double mean() const { return problems > untimed ? sum / static_cast<double>(problems - untimed) : 0; }
+  std::string note() const { return untimed ? fmt::format(", {} choices not timed", untimed) : ""; }
+};
+
+void print(const Regret& r) {
+  fmt::print("{}\n  {:<9} {:>9} us  {}\n  best      {:>9.3f} us  {}\n", r.problem, name_of(r.source),
+             r.chosen_us > 0 ? fmt::format("{:.3f}", r.chosen_us) : "?", r.chosen, r.best_us, r.best);
+  if (r.chosen_us > 0)
+    fmt::print("  regret    {:>9.2f} %\n", 100 * r.value());
+  else
+    fmt::print("  regret            ?: the search did not time it\n");
+}
+
+/// Prints every problem, a line per op where there are several, and the sum; whether both limits (percent)
+/// hold.
+bool print(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
+  Total all;
+  std::map<std::string, Total> by_op;
+  for (const Regret& r : list) {
+    print(r);
+    all.add(r);
+    by_op[r.problem.substr(0, r.problem.find('['))].add(r);
+  }
+  if (by_op.size() > 1)
+    for (const auto& [op, total] : by_op)
+      fmt::print("{:<20} {:>4} problems, mean regret {:>6.2f} %, worst {:>6.2f} %{}\n", op, total.problems,
+                 total.mean(), total.worst, total.note());
+  const bool met = all.untimed == 0 && all.mean() <= mean_limit && all.worst <= worst_limit;
   fmt::print("{} problems, mean regret {:.2f} % (at most {:g} %), worst {:.2f} % (at most {:g} %){}: {}\n",
-             list.size(), mean, mean_limit, worst, worst_limit,
-             untimed ? fmt::format(", {} choices not timed", untimed) : "", met ? "met" : "not met");
+             all.problems, all.mean(), mean_limit, all.worst, worst_limit, all.note(),
+             met ? "met" : "not met");
   return met;
 }
 

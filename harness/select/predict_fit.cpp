@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 
-#include "harness/core/error.h"
 #include "harness/core/space.h"
 
 namespace warptune {
@@ -22,24 +21,6 @@ constexpr double kOtherPrefetch = 2;  // doublings that another L2 prefetch coun
 constexpr double kOtherFeatures = 3;  // and other features: another head_dim, or an append
 constexpr double kErrorWeight = 0.8;  // of the error of a fit, added to its time
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::string label_of(const Parameter& parameter, std::int64_t value) {
-  const auto label = static_cast<std::size_t>(value);
-  return label < parameter.labels.size() ? parameter.labels[label] : "";
-}
-
-/// The configuration of a row, with labels; nothing where the variant has other parameters now.
-std::optional<Config> config_of(const Variant& variant, const VariantTimes& times,
-                                const VariantTimes::Row& row) {
-  if (times.parameters.size() != variant.parameters.size()) return std::nullopt;
-  Config config;
-  for (std::size_t i = 0; i < times.parameters.size(); ++i) {
-    const Parameter& p = variant.parameters[i];
-    if (p.name != times.parameters[i]) return std::nullopt;
-    config.set(p.name, row.values[i], label_of(p, row.values[i]));
-  }
-  return config;
-}
 
 /// The parameters that share no fit: all but the splits and the L2 prefetch.
 Config kernel_of(const Variant& variant, const Config& config) {
@@ -64,17 +45,6 @@ std::vector<Config> kernels_of(const Variant& variant, const Config& config) {
   return kernels;
 }
 
-/// The problem with the defaults of the dims that its key omits; nothing where its op has other dims now.
-std::optional<Problem> with_defaults(const Op& op, const Problem& problem) {
-  Assignment dims;
-  for (const auto& dim : problem.dims.written()) dims.set(dim.name, dim.value, dim.label);
-  try {
-    return op.problem(dims, problem.dtype);
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
 bool none_above(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x <= y; });
 }
@@ -85,10 +55,6 @@ void add_once(std::vector<std::size_t>& list, std::size_t index) {
 }
 
 }  // namespace
-
-std::unique_ptr<Predictor> make_predictor(const RecordedTimes& times) {
-  return std::make_unique<FitPredictor>(times);
-}
 
 /// The times of a configuration on problems that are nowhere larger, and on those that are nowhere smaller,
 /// with as many splits: its time lies between.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
@@ -110,24 +111,37 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   summary_.winners.push_back({item.problem, name, c.variant->name, c.config, m, speed_of(item, trials, m)});
 }
 
-/// The times of the screening, of configurations up to kSlowest times slower than the winner. The later times
-/// of finalists do not compare: the card is hotter by then.
+/// The times that choosing for other problems needs (select/predict.h): the kMaxTimes fastest and the best of
+/// every variant, of what is at most kSlowest times as slow as the winner. They are first times: finalists
+/// are timed again on a card that is hotter by then, and would seem slower than the rest.
 std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
+  // Choices from the recorded grids are as good with 32 times as with all, and worse with 16; wisdom of 1,700
+  // winners then takes 2.7 MB (docs/choosing.md).
+  constexpr std::size_t kMaxTimes = 32;
+  std::vector<std::size_t> by_time;
+  for (std::size_t i = 0; i < trials.candidates.size(); ++i)
+    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us)
+      by_time.push_back(i);
+  std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return trials.first_us[i]; });
+
+  std::vector<std::size_t> kept;
+  std::set<const Variant*> variants;
+  for (const std::size_t i : by_time)
+    if (variants.insert(trials.candidates[i].variant).second || kept.size() < kMaxTimes) kept.push_back(i);
+  std::ranges::sort(kept);  // candidates of a variant follow each other
+
   std::vector<VariantTimes> times;
-  for (std::size_t i = 0; i < trials.candidates.size(); ++i) {
+  for (const std::size_t i : kept) {
     const auto& [variant, config] = trials.candidates[i];
-    const Measurement& m = trials.measurements[i];
-    const double us = trials.first_us[i];
-    if (m.status != Status::ok || us > kSlowest * best_us) continue;
     if (times.empty() || times.back().variant != variant->name) {
       times.push_back({.variant = variant->name, .source_hash = source_hash(compiler_, op, *variant)});
       for (const auto& entry : config) times.back().parameters.push_back(entry.name);
     }
     VariantTimes::Row& row = times.back().rows.emplace_back();
     for (const auto& entry : config) row.values.push_back(entry.value);
-    row.time_us = us;
+    row.time_us = trials.first_us[i];
   }
   return times;
 }
