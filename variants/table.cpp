@@ -57,9 +57,11 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
   for (const Preference& p : kPreferences)
     if (std::ranges::find(e.variants, p.variant, &Variant::name) != e.variants.end())
       e.preferences.push_back(p);
-  const auto sources =
-      std::ranges::find(kVariantSources, e.op.name, &std::pair<std::string_view, std::string_view>::first);
-  if (sources != std::end(kVariantSources)) e.source_hash = sources->second;
+  const auto sources = std::ranges::find(kVariantSources, e.op.name, &VariantSources::op);
+  if (sources != std::end(kVariantSources)) {
+    e.host_source_hash = sources->host;
+    e.library_source_hash = sources->library;
+  }
   return e;
 }
 

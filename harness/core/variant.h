@@ -163,7 +163,8 @@ struct OpEntry {
   std::vector<Variant> variants;
   std::vector<Preference> preferences = {};  // best first, for devices without wisdom
   std::vector<OptionalVariant> optional_variants = {};
-  std::string source_hash = {};  // of the C++ of its variants (cmake/write_source_hashes.cmake)
+  // Of the C++ of its variants that are no kernels (cmake/write_source_hashes.cmake).
+  std::string host_source_hash = {}, library_source_hash = {};
   /// Throws InputError that lists the op's variants.
   const Variant& variant(std::string_view name) const;
   /// The same, or nullptr.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include "harness/core/error.h"
@@ -24,15 +23,14 @@ T read_at(std::string_view file, std::size_t offset) {
   return value;
 }
 
-/// The kinds of sections that decide what a kernel does; the rest of a section's name is the name of its
-/// function.
-constexpr std::string_view kSections[] = {".text", ".nv.constant", ".nv.shared", ".nv.global"};
-/// Of these, the ones that also hold constants of headers that no kernel uses. Code refers to them by
-/// relocations.
-constexpr std::string_view kAddressed[] = {".nv.constant4", ".nv.global"};
+/// The kinds of sections that decide how long a kernel takes; the rest of a section's name is the name of its
+/// function. Left out are tables in global memory and their addresses (.nv.global, .nv.constant4): NVRTC also
+/// puts there every constant of a header that no instruction reads.
+constexpr std::string_view kSections[] = {".text", ".nv.constant0", ".nv.constant2", ".nv.constant3",
+                                          ".nv.shared"};
 
-bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view b) { return name.starts_with(b); });
+bool counts(std::string_view name) {
+  return std::ranges::any_of(kSections, [&](std::string_view kind) { return name.starts_with(kind); });
 }
 
 struct Section {
@@ -61,14 +59,9 @@ std::vector<Section> sections_of(std::string_view cubin) {
 }  // namespace
 
 std::string machine_code_hash(std::string_view cubin) {
-  const auto sections = sections_of(cubin);
-  const bool has_addresses = std::ranges::any_of(sections, [](const Section& s) {
-    return s.name.starts_with(".rel.text") || s.name.starts_with(".rela.text");
-  });
   std::vector<std::string> parts;
-  for (const auto& [name, s] : sections) {
-    if (!begins_with_one_of(name, kSections) || (!has_addresses && begins_with_one_of(name, kAddressed)))
-      continue;
+  for (const auto& [name, s] : sections_of(cubin)) {
+    if (!counts(name)) continue;
     const bool has_bytes = s.sh_type != SHT_NOBITS;
     if (has_bytes && (s.sh_offset > cubin.size() || cubin.size() - s.sh_offset < s.sh_size))
       throw CompileError("the machine code is cut off: a section has no content");

@@ -5,10 +5,9 @@
 
 namespace warptune {
 
-/// A hash (16 hex digits) of the machine code in a cubin: instructions, constants, initial data, registers and
-/// sizes of static memory. Names of functions and files, debug information, the order of sections and
-/// constants that no instruction refers to do not count. Throws CompileError where the text is no whole 64-bit
-/// ELF file.
+/// A hash (16 hex digits) of the machine code in a cubin: instructions, constants, registers and the size of
+/// static shared memory. Names of functions and files, debug information, the order of sections and tables in
+/// global memory do not count. Throws CompileError where the text is no whole 64-bit ELF file.
 std::string machine_code_hash(std::string_view cubin);
 
 }  // namespace warptune

@@ -8,8 +8,8 @@ namespace warptune {
 
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Variant& variant) {
   if (!variant.stages.empty() && !calls_library(variant)) return compiler.source_hash(variant);
-  std::string text = op.source_hash;
-  if (calls_library(variant)) text += ' ' + variant.library_version;
+  std::string text =
+      calls_library(variant) ? op.library_source_hash + ' ' + variant.library_version : op.host_source_hash;
   if (!variant.stages.empty()) text += ' ' + compiler.source_hash(variant);
   return fmt::format("{:016x}", stable_hash(text));
 }

@@ -10,8 +10,8 @@
 
 namespace warptune {
 
-/// 16 hex digits: of its kernels with all they include; of a variant without kernels or with calls of a
-/// vendor's library, the C++ files of its op and of variants/helpers, and the library's version.
+/// 16 hex digits: of its kernels with all they include; of a host variant the C++ of its op and of
+/// variants/helpers; of a variant that calls a library the C++ that calls it, and the library's version.
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Variant& variant);
 /// Of the variant that a winner of this op names, as it is now; empty where there is none any more.
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);

@@ -99,7 +99,8 @@ TEST_F(CodeIdentity, AMovedFileChangesNothing) {
 TEST_F(CodeIdentity, AnUnusedHelperChangesNothing) {
   edit(common_header(), [](const std::string& text) {
     return text +
-           "\nnamespace warptune {\n__device__ inline float unused_helper(float x) { return x * 3; }\n}\n";
+           "\nnamespace warptune {\ninline constexpr float kUnused = 3;\n__device__ inline float "
+           "unused_helper(float x) { return x * kUnused; }\n}\n";
   });
   EXPECT_FALSE(sources_are_same());
   EXPECT_EQ(judged().use, Use::yes);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "variants/table.h"
@@ -76,35 +77,38 @@ std::string table_of(const fs::path& tree) {
   return text.str();
 }
 
-TEST(SourceHash, AnyEditOfTheOpOrOfCommonFilesChangesIt) {
+TEST(SourceHash, IsOfTheCodeThatAVariantIsMadeOf) {
   const fs::path tree = fs::path(::testing::TempDir()) / "source_hash";
   fs::remove_all(tree);
-  for (const char* folder : {"common", "op_a", "op_b"}) fs::create_directories(tree / "variants" / folder);
+  for (const char* folder : {"helpers", "vendor", "op_a", "op_b"})
+    fs::create_directories(tree / "variants" / folder);
   const auto write = [&](const char* file, const char* text) {
     std::ofstream(tree / "variants" / file) << text;
   };
-  write("op_a/op.cpp", "1");
-  write("op_b/op.cpp", "1");
-  write("common/rows.h", "1");
-  const std::string before = table_of(tree);
-  EXPECT_NE(before.find("{\"op_a\", \""), std::string::npos) << before;
-  EXPECT_EQ(table_of(tree), before);
-  write("op_a/host.cpp", "2");
-  const std::string edited = table_of(tree);
-  EXPECT_NE(edited, before);
-  EXPECT_EQ(edited.substr(edited.find("op_b")), before.substr(before.find("op_b")));
-  write("common/rows.h", "2");
-  const std::string common = table_of(tree);
-  EXPECT_NE(common.substr(common.find("op_b")), before.substr(before.find("op_b")));
-
-  fs::create_directories(tree / "variants" / "vendor");
-  write("op_b/vendor.cpp", "#include \"vendor/product.h\"\n");
-  write("vendor/product.h", "1");
-  const std::string first = table_of(tree);
-  write("vendor/product.h", "2");
-  const std::string second = table_of(tree);
-  EXPECT_EQ(second.substr(0, second.find("op_b")), first.substr(0, first.find("op_b"))) << "op_a calls none";
-  EXPECT_NE(second.substr(second.find("op_b")), first.substr(first.find("op_b")));
+  for (const char* file :
+       {"op_a/op.cpp", "op_b/op.cpp", "op_b/vendor.cpp", "helpers/rows.h", "vendor/gemm.h"})
+    write(file, "int one;  // a comment\n");
+  /// The hashes of an op: host, library.
+  const auto hashes = [&](const std::string& op) {
+    const std::string table = table_of(tree);
+    std::smatch m;
+    const std::regex row("\\{\"" + op + "\", \"(\\w+)\", \"(\\w+)\"");
+    EXPECT_TRUE(std::regex_search(table, m, row)) << table;
+    return std::pair(m[1].str(), m[2].str());
+  };
+  const auto a = hashes("op_a"), b = hashes("op_b");
+  write("op_b/op.cpp", "int  one;\n  // another comment\n");
+  EXPECT_EQ(hashes("op_b"), b);
+  write("op_a/host.cpp", "int two;");
+  EXPECT_NE(hashes("op_a").first, a.first);
+  EXPECT_EQ(hashes("op_b"), b);
+  write("op_b/vendor.cpp", "int two;");
+  EXPECT_EQ(hashes("op_b").first, b.first);
+  EXPECT_NE(hashes("op_b").second, b.second);
+  write("vendor/gemm.h", "int two;");
+  EXPECT_NE(hashes("op_a").second, a.second);
+  write("helpers/rows.h", "int two;");
+  EXPECT_NE(hashes("op_b").first, b.first);
 }
 
 }  // namespace
