@@ -99,8 +99,8 @@ TEST(VotePredictor, SkipsWhatBreaksAConstraint) {
 }
 
 TEST(VotePredictor, NearerProblemsWeighMore) {
-  const auto narrow = config("rms_norm", "vectorized", "block=128,rows=1,vec=4,store=plain,pdl=1"),
-             wide = config("rms_norm", "vectorized", "block=512,rows=1,vec=4,store=plain,pdl=1");
+  const auto narrow = config("rms_norm", "vectorized", "block=128,rows=1,vec=4,cache_hint=none,pdl=1"),
+             wide = config("rms_norm", "vectorized", "block=512,rows=1,vec=4,cache_hint=none,pdl=1");
   Wisdom wisdom;
   wisdom.put(recorded(rms_norm(1, 2048), {{narrow, 1.0}, {wide, 1.2}}, "vectorized"));
   wisdom.put(recorded(rms_norm(1, 8192), {{narrow, 2.4}, {wide, 2.0}}, "vectorized"));
@@ -129,16 +129,16 @@ TEST(VotePredictor, UnknownConfigurationsDoNotBeatKnownOnes) {
 }
 
 TEST(VotePredictor, AVariantIsAsGoodAsItsBestTime) {
-  const Config async{{"blocks", 528}, {"warps", 16}, {"stages", 4}, {"unroll", 1}, {"pdl", 1}};
-  Wisdom wisdom;  // gemv_async is slow near by, and its configuration there is another
+  const Config async{{"grid_blocks", 528}, {"warps", 16}, {"stages", 4}, {"unroll", 1}, {"pdl", 1}};
+  Wisdom wisdom;  // gemv_cp_async is slow near by, and its configuration there is another
   Config other = async;
   other.set("stages", 3);
   wisdom.put(
-      recorded(linear(1, 4096, 4096), {{gemv(2, 2), 10}}, "gemv_vectorized", {{other, 15}}, "gemv_async"));
+      recorded(linear(1, 4096, 4096), {{gemv(2, 2), 10}}, "gemv_vectorized", {{other, 15}}, "gemv_cp_async"));
   wisdom.put(
-      recorded(linear(1, 4096, 8192), {{gemv(2, 2), 21}}, "gemv_vectorized", {{async, 20}}, "gemv_async"));
+      recorded(linear(1, 4096, 8192), {{gemv(2, 2), 21}}, "gemv_vectorized", {{async, 20}}, "gemv_cp_async"));
   EXPECT_EQ(predict_here(wisdom, linear(1, 4096, 5120))->variant->name, "gemv_vectorized");
-  EXPECT_EQ(predict_here(wisdom, linear(1, 4096, 8704))->variant->name, "gemv_async");
+  EXPECT_EQ(predict_here(wisdom, linear(1, 4096, 8704))->variant->name, "gemv_cp_async");
 }
 
 TEST(VotePredictor, LabelsCostDistance) {
@@ -155,8 +155,10 @@ TEST(VotePredictor, ChoosesRopeAppend) {
         .op.problem(Assignment{{"tokens", tokens}, {"q_heads", 32}, {"kv_heads", 8}, {"head_dim", 128}},
                     DType::bf16);
   };
-  const auto one = config("rope_append", "vectorized", "block=64,vec=4,heads=1,stream=1,pdl=1"),
-             two = config("rope_append", "vectorized", "block=64,vec=4,heads=2,stream=1,pdl=1");
+  const auto one = config("rope_append", "vectorized",
+                          "block=64,vec=4,heads_per_thread=1,cache_hint=streaming,pdl=1"),
+             two = config("rope_append", "vectorized",
+                          "block=64,vec=4,heads_per_thread=2,cache_hint=streaming,pdl=1");
   Wisdom wisdom;
   wisdom.put(recorded(problem(4), {{one, 1}, {two, 1.1}}, "vectorized"));
   wisdom.put(recorded(problem(256), {{one, 2.2}, {two, 2}}, "vectorized"));
@@ -174,12 +176,12 @@ TEST(VotePredictor, TheTimeLiesBetweenThoseOfTheNeighbors) {
 TEST(MakePredictor, AttentionVotesWhereTheFitSaysNothing) {
   Wisdom wisdom;  // two times: too few for a fit
   for (const std::int64_t batch : {8, 32})
-    wisdom.put(recorded(decode_problem(batch, 4096), {{ring(1), 10}, {ring(2), 12}}, "mma_ring"));
+    wisdom.put(recorded(decode_problem(batch, 4096), {{ring(1), 10}, {ring(2), 12}}, "mma_pipelined"));
   const Problem problem = decode_problem(16, 4096);
   const RecordedTimes times{wisdom, find_op(problem.op), problem.dtype, h200(), all_hold};
   const auto chosen = make_predictor(times)->predict(problem);
   ASSERT_TRUE(chosen);
-  EXPECT_EQ(chosen->variant->name, "mma_ring");
+  EXPECT_EQ(chosen->variant->name, "mma_pipelined");
   EXPECT_EQ(chosen->config, ring(1));
 }
 

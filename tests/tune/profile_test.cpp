@@ -59,7 +59,7 @@ TEST(Profile, WritesSourcesUnderTheNamesOfTheLineTable) {
   fs::remove_all(folder);
   write_sources(ops(), target, folder);
   EXPECT_TRUE(fs::exists(folder / cuda->stages.front().file));
-  EXPECT_TRUE(fs::exists(folder / "common" / "numeric.cuh"));
+  EXPECT_TRUE(fs::exists(folder / "kernels" / "common" / "numeric.cuh"));
 }
 
 TEST(Profile, ReadsTheCsvOfNcu) {

@@ -95,7 +95,7 @@ TEST(Resume, ANewValueMeasuresOnlyWhatIsNew) {
   ASSERT_EQ(before.size(), 4u);
   const auto ended = run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1, 2]") + out);
   EXPECT_EQ(ended.code, 0);
-  EXPECT_NE(ended.text.find("4 of them were known"), std::string::npos) << ended.text;
+  EXPECT_NE(ended.text.find("4 of them are from an earlier run"), std::string::npos) << ended.text;
   const auto all = read_csv(folder / "host" / "sweep.csv"), rows = first_rows(all);
   ASSERT_EQ(rows.size(), 6u);
   EXPECT_TRUE(std::equal(before.begin(), before.end(), rows.begin()));
@@ -220,9 +220,10 @@ TEST(Resume, FailuresOfTheMomentAreRetriedOnDemand) {
   EXPECT_EQ(found(), Statuses{"crash"}) << "remembered";
   const auto retried = run_shell(tune + " --retry timeout,crash");
   EXPECT_EQ(retried.code, 0) << retried.text;
-  EXPECT_NE(retried.text.find("2 of them were known"), std::string::npos) << retried.text;
+  EXPECT_NE(retried.text.find("2 of them are from an earlier run"), std::string::npos) << retried.text;
   EXPECT_EQ(found(), (Statuses{"crash", "ok"}));
-  EXPECT_NE(run_shell(tune + " --retry crash").text.find("3 of them were known"), std::string::npos)
+  EXPECT_NE(run_shell(tune + " --retry crash").text.find("3 of them are from an earlier run"),
+            std::string::npos)
       << "the row that is ok counts now";
   const auto merged = run_shell("{} merge " + folder.string() + " -o " + (folder / "all").string());
   EXPECT_EQ(merged.code, 0) << merged.text;
