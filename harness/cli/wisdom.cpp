@@ -43,9 +43,9 @@ TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners
               : Speed{.time_us = w.time_us};
     for (Cell& cell : speed_cells(speed)) cells.push_back(std::move(cell));
     std::string plan = w.variant + (w.config.empty() ? "" : " ") + w.config.str();
-    if (w.made_on != wisdom.provenance())
-      plan += fmt::format("  (tuned on {}, driver {}, toolkit {}, sources {})", w.made_on.device,
-                          w.made_on.driver, w.made_on.toolkit, w.made_on.git_commit);
+    const Provenance &made = w.made_on, &common = wisdom.provenance();
+    if (made.device != common.device || made.driver != common.driver || made.toolkit != common.toolkit)
+      plan += fmt::format("  (tuned on {}, driver {}, toolkit {})", made.device, made.driver, made.toolkit);
     table.add(std::move(cells), std::move(plan));
   }
   return table;
