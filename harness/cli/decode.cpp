@@ -75,8 +75,8 @@ DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
 
 KvFormat kv_format_of(const DecodeOptions& o) {
   KvFormat format = o.kv;
-  if (o.kv_dtype == "int8") format.quantised = DType::int8;
-  if (o.kv_dtype == "fp8") format.quantised = DType::fp8;
+  if (o.kv_dtype == "int8") format.quantized = DType::int8;
+  if (o.kv_dtype == "fp8") format.quantized = DType::fp8;
   return format;
 }
 

@@ -96,7 +96,7 @@ double epsilon_of(DType dtype);
 /// How far from a value its rounding to an 8-bit dtype may be; 0 for the others, whose tolerances hold it.
 double rounding_error(DType dtype, double value);
 /// The byte that unwritten outputs hold: NaN in every float, -1 in int32, and in int8 -128, which no op
-/// writes, as quantised values are symmetric.
+/// writes, as quantized values are symmetric.
 int poison_byte(DType dtype);
 
 }  // namespace warptune

@@ -1,5 +1,5 @@
 #pragma once
-// The errors that cross rooms. Everything else is a std::exception with context, caught at the edges.
+// The errors that cross modules. Everything else is a std::exception with context, caught at the edges.
 #include <stdexcept>
 
 namespace warptune {

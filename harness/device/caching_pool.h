@@ -1,6 +1,6 @@
 #pragma once
 // A pool that keeps what is released. Source of the design: small and large requests apart, best free block,
-// remainders kept, neighbours merged, small fragments returned past a threshold.
+// remainders kept, neighbors merged, small fragments returned past a threshold.
 #include <limits>
 #include <map>
 #include <mutex>

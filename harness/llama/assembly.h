@@ -48,7 +48,7 @@ class Assembly {
   /// One query per sequence; `append`: rope_append is fused in.
   void attention_decode(int layer, const KvCache& cache, int batch, const int* lengths, std::int64_t context,
                         bool append);
-  /// Over `from`, a layer of `cache`, which is not quantised.
+  /// Over `from`, a layer of `cache`, which is not quantized.
   void attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
                          const int* cu_seqlens, const int* kv_lens);
   /// From the attention's output to the rows that the next layer (or the head) reads.

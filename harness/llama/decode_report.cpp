@@ -9,7 +9,7 @@
 namespace warptune {
 namespace {
 
-/// Linear between neighbours of sorted samples.
+/// Linear between neighbors of sorted samples.
 double quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<std::size_t>(at), high = std::min(low + 1, sorted.size() - 1);
@@ -107,7 +107,7 @@ double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, con
   bytes += batch * row;
   const int keys = kv.window == 0 ? context : std::min(context, kv.window);
   return bytes +
-         static_cast<double>(KvCache::bytes(c, dtype, {.quantised = kv.quantised}, c.layers, batch, keys));
+         static_cast<double>(KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys));
 }
 
 double DecodeReport::sum_of_ops_us() const {

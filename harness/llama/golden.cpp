@@ -40,7 +40,7 @@ int best_of(std::span<const float> logits) {
 
 /// The relative L2 error that a run's logits may have; 0 where the largest error is held instead.
 double l2_bound(DType dtype, const KvFormat& kv) {
-  const double rounded = !kv.quantised ? 0 : *kv.quantised == DType::int8 ? kInt8L2 : kFp8L2;
+  const double rounded = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? kInt8L2 : kFp8L2;
   return dtype == DType::fp32 ? rounded : std::hypot(kHalfL2, rounded);
 }
 

@@ -31,7 +31,7 @@ class Agreement {
  public:
   /// fp32: max |difference| of every row <= 1e-3 of its max |logit|. 16 bit: relative L2 over all rows <=
   /// 2e-2, and of no row above twice that. The tokens must be equal wherever the reference's best logit leads
-  /// the second by more than such errors could explain. A quantised cache adds the noise of its rows'
+  /// the second by more than such errors could explain. A quantized cache adds the noise of its rows'
   /// rounding: 1.5e-2 for int8, 5e-2 for fp8, to the relative L2 errors of a 16-bit run as independent noise;
   /// of an fp32 run they are then what is held.
   explicit Agreement(DType dtype, const KvFormat& kv = {});

@@ -30,14 +30,14 @@ KvCache::KvCache(Device& device, const ModelConfig& c, DType dtype, const KvForm
       row_bytes_(bytes_of_row(c, dtype, format)) {
   const std::int64_t rows = batch * sequence_rows_;
   const DType stored = format.stored(dtype);
-  const float largest = !format.quantised ? 1.0f : stored == DType::int8 ? 127.0f : 448.0f;
+  const float largest = !format.quantized ? 1.0f : stored == DType::int8 ? 127.0f : 448.0f;
   for (int layer = 0; layer < layers; ++layer)
     for (std::vector<Side>* sides : {&k_, &v_}) {
       Side& side = sides->emplace_back();
       side.rows = device.allocate(static_cast<std::size_t>(rows * row_bytes_));
       device.fill_random(side.rows.data(), stored, rows * c.head_dim, static_cast<std::uint64_t>(layer),
                          largest);
-      if (!format.quantised) continue;
+      if (!format.quantized) continue;
       side.scales = device.allocate(static_cast<std::size_t>(rows) * sizeof(float));
       device.fill_random(side.scales.data(), DType::fp32, rows, static_cast<std::uint64_t>(layer),
                          1 / largest);
@@ -55,7 +55,7 @@ KvCache::View KvCache::view(int layer, int sequence) const {
   const std::int64_t first = paging_ ? 0 : sequence * sequence_rows_;
   const auto rows = [&](const Side& side) -> void* { return side.rows.as<std::byte>() + first * row_bytes_; };
   const auto scales = [&](const Side& side) {
-    return format_.quantised ? side.scales.as<float>() + first : nullptr;
+    return format_.quantized ? side.scales.as<float>() + first : nullptr;
   };
   return {.k = rows(k),
           .v = rows(v),
@@ -99,13 +99,13 @@ void KvCache::upload_table() {
 std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& format, int layers, int batch,
                             int capacity) {
   const std::int64_t row =
-      bytes_of_row(c, dtype, format) + (format.quantised ? static_cast<std::int64_t>(sizeof(float)) : 0);
+      bytes_of_row(c, dtype, format) + (format.quantized ? static_cast<std::int64_t>(sizeof(float)) : 0);
   const std::int64_t keys = std::int64_t{batch} * whole_pages(format, capacity);
   const std::int64_t table = format.page_size == 0 ? 0 : keys / format.page_size * std::int64_t{sizeof(int)};
   return 2LL * layers * c.kv_heads * keys * row + table;
 }
 
-/// Shuffled, as a pool is that has served for a while: nothing may count on neighbours.
+/// Shuffled, as a pool is that has served for a while: nothing may count on neighbors.
 PageAllocator::PageAllocator(int pages) : free_(static_cast<std::size_t>(pages)) {
   std::iota(free_.begin(), free_.end(), 0);
   for (std::size_t i = free_.size(); i > 1; --i) std::swap(free_[i - 1], free_[random_bits(1, i) % i]);

@@ -1,6 +1,6 @@
 #pragma once
 // Keys and values of layers: [batch, kv_heads, capacity, head_dim] each, or pages of [kv_heads, page_size,
-// head_dim]; a quantised cache has a scale per row beside.
+// head_dim]; a quantized cache has a scale per row beside.
 #include <optional>
 #include <span>
 #include <vector>

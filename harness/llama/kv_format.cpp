@@ -6,7 +6,7 @@ namespace warptune {
 
 std::string KvFormat::suffix() const {
   std::string text;
-  if (quantised) text += fmt::format("+kv={}", name_of(*quantised));
+  if (quantized) text += fmt::format("+kv={}", name_of(*quantized));
   if (page_size != 0) text += fmt::format("+page={}", page_size);
   if (window != 0) text += fmt::format("+window={}", window);
   return text;

@@ -27,7 +27,7 @@ const char* label(RopeKind kind) {
 
 /// The label of dim kv_dtype.
 std::string kv_label(const KvFormat& kv) {
-  return kv.quantised ? std::string(name_of(*kv.quantised)) : "same";
+  return kv.quantized ? std::string(name_of(*kv.quantized)) : "same";
 }
 
 /// The dim `window` for `keys` keys, of which it leaves some out; else 0.
@@ -112,7 +112,7 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"append", yes_no(append)},
                                    {"bias", yes_no(append && config_.attention_bias)},
                                    {"kv_dtype", kv_label(kv_)},
-                                   {"kv_scale", kv_.quantised ? "token" : "head"},
+                                   {"kv_scale", kv_.quantized ? "token" : "head"},
                                    {"page_size", str(kv_.page_size)},
                                    {"window", window_of(kv_, context)}});
 }

@@ -35,7 +35,7 @@ class ModelProblems {
   /// `append`: bias, RoPE and the append to the cache are fused in. A window that a context does not fill is
   /// none.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
-  /// Of a cache that is not quantised.
+  /// Of a cache that is not quantized.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;
   Problem argmax(std::int64_t batch) const;

@@ -62,7 +62,7 @@ Prefill::Prefill(Device& device, const ModelConfig& config, const Weights& weigh
       dtype_(weights.dtype),
       chunks_(chunks_of(config, dtype_, prompts)),
       activations_(device, config, dtype_, most_tokens(chunks_)) {
-  if (kv.format().quantised) {
+  if (kv.format().quantized) {
     const ExactCache exact(config, chunks_);
     exact_.emplace(device, config, dtype_, attended_in_prefill(kv.format()), exact.layers, exact.batch,
                    exact.capacity);
@@ -124,7 +124,7 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
 
 std::int64_t Prefill::cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
                                   std::span<const std::int64_t> lengths) {
-  if (!format.quantised) return 0;
+  if (!format.quantized) return 0;
   const ExactCache exact(config, chunk_prompts(config, dtype, lengths));
   return KvCache::bytes(config, dtype, attended_in_prefill(format), exact.layers, exact.batch,
                         exact.capacity);

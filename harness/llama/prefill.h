@@ -18,7 +18,7 @@ class Prefill {
           int* bad_token);
   std::span<const Call> calls() const { return calls_; }
 
-  /// Bytes of the cache that prompts of these lengths attend to where decode's is quantised, else 0.
+  /// Bytes of the cache that prompts of these lengths attend to where decode's is quantized, else 0.
   static std::int64_t cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
                                   std::span<const std::int64_t> lengths);
 
@@ -29,7 +29,7 @@ class Prefill {
   DType dtype_;
   std::vector<PromptChunk> chunks_;
   Activations activations_;
-  std::optional<KvCache> exact_;  // where decode's cache is quantised: what the prompts attend to
+  std::optional<KvCache> exact_;  // where decode's cache is quantized: what the prompts attend to
   std::vector<Buffer> integers_;  // of each chunk
   std::vector<Call> calls_;
 };

@@ -58,7 +58,7 @@ Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 
 /// A time above a ceiling is an error of the ceiling or of the kernel: the ceiling is measured again first. A
-/// host's is never sure, since its caches hold more than they say and its neighbours come and go.
+/// host's is never sure, since its caches hold more than they say and its neighbors come and go.
 void Bench::check_ceilings(Measurement& m, Timing timing) {
   const auto impossible = [&] { return m.status == Status::ok && m.time_us < work_->impossible_us(timing); };
   if (impossible() && raised_ < kMostRaised) {

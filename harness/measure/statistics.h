@@ -5,7 +5,7 @@
 
 namespace warptune {
 
-/// The value below which a fraction q of the samples lies, linear between neighbours. NaN for no samples.
+/// The value below which a fraction q of the samples lies, linear between neighbors. NaN for no samples.
 double quantile(std::span<const double> sorted, double q);
 
 /// The fewest samples whose whole range is a 95 % interval of the median: 2 / 2^6 < 5 %.

@@ -124,7 +124,7 @@ class Loader {
 
   std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
                                const std::string& text) const {
-    if (const auto labelled = value_of_label(parameter, text)) return *labelled;
+    if (const auto labeled = value_of_label(parameter, text)) return *labeled;
     if (!parameter.labels.empty())
       yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name,
                                    brief(text), listed(offered_labels(parameter))));

@@ -49,7 +49,7 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
     const std::string text = yaml.text(kind, "'kv_dtype'");
     if (text != "same" && text != "int8" && text != "fp8")
       yaml.fail(kind, fmt::format("'kv_dtype' is '{}'; it must be same, int8 or fp8", brief(text)));
-    if (text != "same") format.quantised = text == "int8" ? DType::int8 : DType::fp8;
+    if (text != "same") format.quantized = text == "int8" ? DType::int8 : DType::fp8;
   }
   const auto one = [&](const char* key) {
     const auto values = counts(yaml, node, key, {0});

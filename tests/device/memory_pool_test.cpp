@@ -103,7 +103,7 @@ TEST_F(CachingPoolTest, TakesTheSmallestFreeBlockThatHoldsTheRequest) {
   EXPECT_EQ(pool.allocate(15 * MiB), fitting);
 }
 
-TEST_F(CachingPoolTest, KeepsTheRemainderAndMergesNeighbours) {
+TEST_F(CachingPoolTest, KeepsTheRemainderAndMergesNeighbors) {
   void* whole = pool.allocate(12 * MiB);
   pool.release(whole);
   void* a = pool.allocate(4 * MiB);

@@ -1,4 +1,4 @@
-// Paged, quantised and windowed caches: whole models against transformers, fp64 and plain runs of themselves.
+// Paged, quantized and windowed caches: whole models against transformers, fp64 and plain runs of themselves.
 #include "harness/llama/kv_format.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using testing::golden_run_name, testing::GoldenRun, testing::kGoldens, testing::
 
 namespace fs = std::filesystem;
 
-const KvFormat kInt8{.quantised = DType::int8}, kFp8{.quantised = DType::fp8};
+const KvFormat kInt8{.quantized = DType::int8}, kFp8{.quantized = DType::fp8};
 
 /// A checkpoint with its golden on a device.
 struct Checkpoint {
@@ -80,12 +80,12 @@ TEST(KvFormat, PagedRunsAgreeWithTransformers) {
   expect_golden("gqa", "host", DType::bf16, {.page_size = 16});
 }
 
-TEST(KvFormat, QuantisedRunsAgreeWithTransformersWithinTheirNoise) {
+TEST(KvFormat, QuantizedRunsAgreeWithTransformersWithinTheirNoise) {
   for (const char* name : kGoldens)
     for (const DType dtype : {DType::fp32, DType::bf16})
       for (const DType stored : {DType::int8, DType::fp8})
-        expect_golden(name, "host", dtype, {.quantised = stored});
-  expect_golden("gqa", "host", DType::fp32, {.quantised = DType::int8, .page_size = 32});
+        expect_golden(name, "host", dtype, {.quantized = stored});
+  expect_golden("gqa", "host", DType::fp32, {.quantized = DType::int8, .page_size = 32});
 }
 
 TEST(KvFormat, TheReferenceAgreesWithTransformers) {
@@ -114,7 +114,7 @@ TEST(KvFormat, WindowsAgreeWithTheReference) {
       EXPECT_FALSE(checkpoint.check({}, true, false, golden).ok())
           << "the window of " << window << " matters";
     }
-    const KvFormat all{.quantised = DType::int8, .page_size = 16, .window = 16};
+    const KvFormat all{.quantized = DType::int8, .page_size = 16, .window = 16};
     const Agreement agreement = checkpoint.check(all, true, false, windowed(checkpoint, 16));
     EXPECT_TRUE(agreement.ok()) << agreement.summary();
   }
@@ -125,8 +125,8 @@ TEST_P(GpuKvFormat, RunsAgreeWithTransformersWithinTheirNoise) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto [name, dtype] = GetParam();
   for (const KvFormat& kv :
-       {KvFormat{.page_size = 16}, kInt8, kFp8, KvFormat{.quantised = DType::int8, .page_size = 64},
-        KvFormat{.quantised = DType::fp8, .page_size = 16, .window = 80}})
+       {KvFormat{.page_size = 16}, kInt8, kFp8, KvFormat{.quantized = DType::int8, .page_size = 64},
+        KvFormat{.quantized = DType::fp8, .page_size = 16, .window = 80}})
     expect_golden(name, "cuda:0", dtype, kv);
 }
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuKvFormat,
@@ -141,7 +141,7 @@ TEST(KvFormat, GpuWindowsAgreeWithTheReference) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
       Checkpoint checkpoint(name, "cuda:0", dtype);
       for (const KvFormat& kv : {KvFormat{.window = 16}, KvFormat{.page_size = 16, .window = 16},
-                                 KvFormat{.quantised = DType::int8, .page_size = 32, .window = 16}}) {
+                                 KvFormat{.quantized = DType::int8, .page_size = 32, .window = 16}}) {
         const Agreement agreement = checkpoint.check(kv, true, false, golden);
         EXPECT_TRUE(agreement.ok()) << name << kv.suffix() << ": " << agreement.summary();
       }
@@ -181,7 +181,7 @@ TEST(KvFormat, PagesAndWideWindowsChangeNoBit) {
   EXPECT_NE(logits_of({.window = 81}, tiny(), prompts, 20, 96), plain);
 }
 
-TEST(KvFormat, QuantisedPagesChangeNoBit) {
+TEST(KvFormat, QuantizedPagesChangeNoBit) {
   const auto prompts = random_prompts(2, std::vector{9, 40}, tiny().vocab, 5);
   for (const KvFormat& kv : {kInt8, kFp8}) {
     KvFormat paged = kv;
@@ -215,7 +215,7 @@ TEST(KvFormat, BytesCountCodesAndScales) {
 
 TEST(KvFormat, SaysWhatIsNotPlain) {
   EXPECT_EQ(KvFormat{}.suffix(), "");
-  EXPECT_EQ((KvFormat{.quantised = DType::int8, .page_size = 16, .window = 1024}).suffix(),
+  EXPECT_EQ((KvFormat{.quantized = DType::int8, .page_size = 16, .window = 1024}).suffix(),
             "+kv=int8+page=16+window=1024");
 }
 

@@ -261,7 +261,7 @@ TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
 
 TEST(ModelProblems, SayHowTheCacheIsKept) {
   const ModelProblems of(ops(), preset("llama3-8b"), DType::bf16,
-                         {.quantised = DType::int8, .page_size = 16, .window = 1024});
+                         {.quantized = DType::int8, .page_size = 16, .window = 1024});
   EXPECT_EQ(of.rope_append(1, 1).key(),
             "rope_append[tokens=1,q_heads=32,kv_heads=8,head_dim=128,batch=1,style=half_split,scaling=none,"
             "bias=no,k_layout=sd,start=0,kv_dtype=int8,page_size=16,dtype=bf16]");

@@ -15,7 +15,7 @@ using testing::ring;
 using testing::timed;
 
 /// Around batch 16 and context 2048. One split is always the fastest.
-Wisdom neighbours() {
+Wisdom neighbors() {
   Wisdom wisdom;
   for (const std::int64_t context : {1024, 4096})
     for (const std::int64_t batch : {12, 14, 16})
@@ -45,14 +45,14 @@ class Chosen : public ::testing::Test {
 
 TEST_F(Chosen, AnOverrideBeforeAll) {
   const PlanChoice choice =
-      first(neighbours(), problem_, {parse_plan_override(ops(), "attention_decode=split_kv")});
+      first(neighbors(), problem_, {parse_plan_override(ops(), "attention_decode=split_kv")});
   EXPECT_EQ(choice.source, PlanSource::overridden);
   EXPECT_EQ(choice.variant->name, "split_kv");
   EXPECT_EQ(notes_, "");
 }
 
 TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
-  Wisdom wisdom = neighbours();
+  Wisdom wisdom = neighbors();
   wisdom.put(timed(problem_, {ring(4)}, [](const Problem&, const Config&) { return 77; }));
   const PlanChoice choice = first(wisdom);
   EXPECT_EQ(choice.source, PlanSource::exact);
@@ -62,7 +62,7 @@ TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
 }
 
 TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
-  const PlanChoice choice = first(neighbours());
+  const PlanChoice choice = first(neighbors());
   EXPECT_EQ(choice.source, PlanSource::predicted);
   EXPECT_EQ(choice.config, ring(1));
   EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, ring(1)), 2);
@@ -72,7 +72,7 @@ TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
 
 TEST_F(Chosen, TheNearestWinnerBeforeADefault) {
   Wisdom wisdom;
-  const Wisdom timed_ones = neighbours();
+  const Wisdom timed_ones = neighbors();
   for (Winner winner : timed_ones.winners()) {
     winner.times.clear();
     wisdom.put(winner);
@@ -83,13 +83,13 @@ TEST_F(Chosen, TheNearestWinnerBeforeADefault) {
 
 TEST_F(Chosen, APredictionWhereNoWinnerIsNear) {
   const Problem problem = decode_problem(16, 2048, 28, 7);  // other heads, though as many per group
-  const PlanChoice choice = first(neighbours(), problem);
+  const PlanChoice choice = first(neighbors(), problem);
   EXPECT_EQ(choice.source, PlanSource::predicted);
   EXPECT_TRUE(expected_us_);
 }
 
 TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
-  Wisdom wisdom = neighbours();
+  Wisdom wisdom = neighbors();
   Winner stale = timed(problem_, {ring(4)}, in_waves);
   stale.source_hash = "edited since";
   wisdom.put(stale);
@@ -101,7 +101,7 @@ TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
 
 TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
   const auto prefers = [&](std::optional<double> whole, std::vector<std::optional<double>> parts) {
-    Wisdom wisdom = neighbours();  // they promise some 70 us for batches near 16
+    Wisdom wisdom = neighbors();  // they promise some 70 us for batches near 16
     const auto problem = [&](std::int64_t batch, std::optional<double> us) {
       const Problem p = decode_problem(batch, 2048);
       if (us) wisdom.put(timed(p, {ring(1)}, [&](const Problem&, const Config&) { return *us; }));
@@ -154,7 +154,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
 
 TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
   const auto changed = [](const std::function<void(Winner&)>& change) {
-    const Wisdom before = neighbours();
+    const Wisdom before = neighbors();
     Wisdom wisdom;
     for (Winner winner : before.winners()) {
       change(winner);
