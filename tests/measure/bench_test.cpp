@@ -132,16 +132,18 @@ class WatchedDevice : public TrustedDevice {
   }
   double time_us(Replay& replay) override {
     read_.clear();
-    const double us = TrustedDevice::time_us(replay);
+    TrustedDevice::time_us(replay);
     replays.push_back({read_, flushed_});
     flushed_ = false;
-    return us;
+    return kLaunchUs * static_cast<double>(read_.size());
   }
   void note(const void* input) { read_.push_back(input); }
 
   std::vector<Seen> replays;
 
  private:
+  static constexpr double kLaunchUs = 400;  // each launch, however fast the machine is
+
   std::vector<const void*> read_;
   bool flushed_ = false;
 };
@@ -170,7 +172,7 @@ TEST(ColdSamples, ComeToNoSetTwiceAndBeginWithAFlushOnAGpu) {
       EXPECT_EQ(flushed, cache == CacheMode::cold);
       EXPECT_EQ(inputs.back(), checked) << "what is checked afterwards";
     }
-    EXPECT_GE(m.launches_per_sample, 1);  // how many depends on the machine
+    EXPECT_GT(m.launches_per_sample, 1);
   }
 }
 
