@@ -79,7 +79,7 @@ Json to_json(const std::vector<TiedConfig>& tied) {
   return list;
 }
 
-/// Files of before ties were kept have none.
+/// The field is absent where nothing ties.
 std::vector<TiedConfig> tied_of(const Json& winner) {
   std::vector<TiedConfig> tied;
   if (winner.contains("tied"))
@@ -123,7 +123,7 @@ VariantTimes::Row row_of(const std::string& line, std::size_t parameters) {
   return row;
 }
 
-/// Files of before times were kept have none.
+/// The field is absent where no times were kept.
 std::vector<VariantTimes> times_of(const Json& winner) {
   std::vector<VariantTimes> times;
   if (!winner.contains("times")) return times;
@@ -157,7 +157,7 @@ Provenance provenance_of(const Json& json) {
           .git_commit = text(json, "git_commit")};
 }
 
-/// Files of before it was kept hold cold winners.
+/// Without the field a winner is cold.
 CacheMode cache_of(const Json& winner) {
   if (!winner.contains("cache")) return CacheMode::cold;
   const auto cache = cache_mode_of(text(winner, "cache"));
