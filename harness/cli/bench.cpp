@@ -115,7 +115,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     const auto device = open_device(given->device);
     const DeviceLock lock(device->facts().id);
     const auto file = std::filesystem::path(given->wisdom).parent_path() / "device.json";
-    if (const auto stored = load_device_file(file, device->facts())) device->set_ceilings(*stored);
+    if (const auto stored = load_device_file(file, device->facts())) device->set_peaks(*stored);
     const DeviceFacts& facts = device->facts();
     benchmark::AddCustomContext("device", facts.name);
     benchmark::AddCustomContext("arch", facts.arch);

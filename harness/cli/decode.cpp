@@ -165,13 +165,13 @@ double generate(Model& model, const std::vector<std::vector<int>>& prompts, int 
 }
 
 /// Sets the peaks of the device: the stored ones, else measured now. Returns their origin in words.
-std::string set_ceilings(Device& device, const fs::path& stored) {
+std::string set_peaks(Device& device, const fs::path& stored) {
   if (const auto facts = load_device_file(stored, device.facts())) {
-    device.set_ceilings(*facts);
+    device.set_peaks(*facts);
     return fmt::format("{:.1f} GB/s of {}", facts->read_gb_per_s, stored.string());
   }
   try {
-    device.set_ceilings(measure_ceilings(device));
+    device.set_peaks(measure_peaks(device));
   } catch (const ResourceError& e) {
     note(fmt::format("the read bandwidth is not measured: {}", e.what()));
   }
@@ -221,7 +221,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   report.ops = time_ops(model, context);
   report.plan_set = book.plan_set() + kv.suffix();
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
-  report.ceiling_from = set_ceilings(device, fs::path(o.out) / device.facts().slug() / "device.json");
+  report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
   describe(report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
     report.floor_us =
@@ -245,7 +245,7 @@ int run(const DecodeOptions& o) {
   ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
                                        golden.has_value() || o.check_baseline > 0);
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
-  if (const auto stored = load_device_file(device_file, device->facts())) device->set_ceilings(*stored);
+  if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(ops(), *device, book_options(o, device->facts()));
   check_memory(config, dtype, options.kv, prompts, lengths.capacity, o.check_baseline > 0 ? 2 : 1, *device);

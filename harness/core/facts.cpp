@@ -43,7 +43,7 @@ std::string DeviceFacts::family_note() const {
   return fmt::format("No kernel family was written for {}: it runs those of sm_80.", arch);
 }
 
-void DeviceFacts::set_ceilings(const DeviceFacts& m) {
+void DeviceFacts::set_peaks(const DeviceFacts& m) {
   read_gb_per_s = m.read_gb_per_s;
   copy_gb_per_s = m.copy_gb_per_s;
   l2_read_gb_per_s = m.l2_read_gb_per_s;

@@ -30,7 +30,7 @@ struct DeviceFacts {
   double launch_floor_us = 0;     // an empty kernel as a graph node
 
   /// Takes over the measured rates only.
-  void set_ceilings(const DeviceFacts& measured);
+  void set_peaks(const DeviceFacts& measured);
   /// 80 of sm_80, 90 of sm_90a, 0 on the host.
   int arch_number() const;
   // What kernel families ask for; constraints read the same names as 0 or 1. Three of them are true for

@@ -119,9 +119,9 @@ class CudaPlan : public Plan {
   std::int64_t workspace_;
 };
 
-class GraphReplay : public Replay {
+class CudaGraph : public CapturedGraph {
  public:
-  GraphReplay(cudaStream_t stream, const std::function<void(Stream)>& body) {
+  CudaGraph(cudaStream_t stream, const std::function<void(Stream)>& body) {
     WARPTUNE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     cudaGraph_t graph = nullptr;
     try {
@@ -138,7 +138,7 @@ class GraphReplay : public Replay {
     cuda_check(code, "cudaGraphInstantiate");
     WARPTUNE_CUDA_CHECK(cudaGraphUpload(executable_, stream));
   }
-  ~GraphReplay() override {
+  ~CudaGraph() override {
     if (executable_) cudaGraphExecDestroy(executable_);
   }
   void launch(Stream stream) override { WARPTUNE_CUDA_CHECK(cudaGraphLaunch(executable_, native(stream))); }
@@ -187,7 +187,7 @@ class CudaDevice : public Device {
   }
 
   const DeviceFacts& facts() const override { return facts_; }
-  void set_ceilings(const DeviceFacts& measured) override { facts_.set_ceilings(measured); }
+  void set_peaks(const DeviceFacts& measured) override { facts_.set_peaks(measured); }
 
   Buffer allocate(std::size_t bytes) override {
     return Buffer(pool_->allocate(std::max<std::size_t>(bytes, 1)), bytes,
@@ -301,17 +301,17 @@ class CudaDevice : public Device {
     return std::make_unique<CudaPlan>(std::move(steps), resources, workspace);
   }
 
-  std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {
-    return std::make_unique<GraphReplay>(stream_, body);
+  std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
+    return std::make_unique<CudaGraph>(stream_, body);
   }
-  double time_us(Replay& replay) override {
+  double time_us(CapturedGraph& graph) override {
     // The spin keeps the device busy while the rest is enqueued, so that no launch gap falls between the
     // events.
     const SpinArgs wait{.nanoseconds = 40'000};
     const Launch one{.grid = {1}, .block = {1}};
     spin_->launch(&wait, stream_, &one);
     WARPTUNE_CUDA_CHECK(cudaEventRecord(start_, stream_));
-    replay.launch({stream_});
+    graph.launch({stream_});
     WARPTUNE_CUDA_CHECK(cudaEventRecord(stop_, stream_));
     WARPTUNE_CUDA_CHECK(cudaEventSynchronize(stop_));
     float ms = 0;

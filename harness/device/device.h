@@ -1,5 +1,6 @@
 #pragma once
-// What the harness and the model need of a device: memory, plans, replays. Two kinds: CUDA GPUs and the host.
+// What the harness and the model need of a device: memory, plans, captured graphs. Two kinds: CUDA GPUs and
+// the host.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -74,9 +75,9 @@ class Plan {
 };
 
 /// A recorded sequence of launches (a CUDA graph; on the host, a function).
-class Replay {
+class CapturedGraph {
  public:
-  virtual ~Replay() = default;
+  virtual ~CapturedGraph() = default;
   /// Enqueues one replay.
   virtual void launch(Stream stream) = 0;
 };
@@ -97,7 +98,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
-  virtual void set_ceilings(const DeviceFacts& measured) = 0;  // takes over the measured rates only
+  virtual void set_peaks(const DeviceFacts& measured) = 0;  // takes over the measured rates only
 
   /// Throws std::bad_alloc-like ResourceError with the sizes wanted and free.
   virtual Buffer allocate(std::size_t bytes) = 0;
@@ -124,9 +125,9 @@ class Device {
                                         const Config& config) = 0;
 
   /// Records what `body` enqueues on the stream it is given.
-  virtual std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) = 0;
+  virtual std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) = 0;
   /// The time of one replay in microseconds, by device events (host: steady clock).
-  virtual double time_us(Replay& replay) = 0;
+  virtual double time_us(CapturedGraph& graph) = 0;
   virtual Clocks clocks() const = 0;
   /// Clock and throttle reasons only, which is cheaper to read; the rest NaN.
   virtual Clocks quick_clocks() const { return clocks(); }

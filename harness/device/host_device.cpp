@@ -48,9 +48,9 @@ class HostPlan : public Plan {
   std::int64_t workspace_;
 };
 
-class HostReplay : public Replay {
+class RecordedFunction : public CapturedGraph {
  public:
-  explicit HostReplay(std::function<void(Stream)> body) : body_(std::move(body)) {}
+  explicit RecordedFunction(std::function<void(Stream)> body) : body_(std::move(body)) {}
   void launch(Stream stream) override { body_(stream); }
 
  private:
@@ -71,7 +71,7 @@ class HostDevice : public Device {
   }
 
   const DeviceFacts& facts() const override { return facts_; }
-  void set_ceilings(const DeviceFacts& measured) override { facts_.set_ceilings(measured); }
+  void set_peaks(const DeviceFacts& measured) override { facts_.set_peaks(measured); }
 
   Buffer allocate(std::size_t bytes) override {
     return Buffer(pool_->allocate(bytes), bytes, [pool = pool_](void* p) { pool->release(p); });
@@ -131,12 +131,12 @@ class HostDevice : public Device {
     return std::make_unique<HostPlan>(variant.host(problem, config),
                                       variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0);
   }
-  std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {
-    return std::make_unique<HostReplay>(body);
+  std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
+    return std::make_unique<RecordedFunction>(body);
   }
-  double time_us(Replay& replay) override {
+  double time_us(CapturedGraph& graph) override {
     const auto start = std::chrono::steady_clock::now();
-    replay.launch({});
+    graph.launch({});
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   }
   Clocks clocks() const override { return {NAN, NAN, NAN, ""}; }

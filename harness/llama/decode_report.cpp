@@ -17,14 +17,14 @@ double quantile(const std::vector<double>& sorted, double q) {
 }
 
 /// Replays until half a second or 60 samples are spent, at least 5; `prepare` runs before each, untimed.
-std::vector<double> sample(Device& device, Replay& replay, const std::function<void()>& prepare) {
+std::vector<double> sample(Device& device, CapturedGraph& graph, const std::function<void()>& prepare) {
   prepare();
-  device.time_us(replay);  // warm-up
+  device.time_us(graph);  // warm-up
   std::vector<double> times;
   double spent = 0;
   while (times.size() < 5 || (times.size() < 60 && spent < 5e5)) {
     prepare();
-    times.push_back(device.time_us(replay));
+    times.push_back(device.time_us(graph));
     spent += times.back();
   }
   std::ranges::sort(times);
@@ -40,13 +40,13 @@ std::string number(double value, int digits) {
 StepTime time_step(Model& model, int context) {
   Device& device = model.device();
   model.pin(context);
-  std::unique_ptr<Replay> apart;
-  Replay* replay = nullptr;
+  std::unique_ptr<CapturedGraph> apart;
+  CapturedGraph* graph = nullptr;
   if (model.options().graph) {
-    replay = &model.step_replay(context);
+    graph = &model.step_graph(context);
   } else {
     // Without graphs a replay is the launches themselves, one after the other.
-    class Launches : public Replay {
+    class Launches : public CapturedGraph {
      public:
       explicit Launches(std::span<const Call> calls) : calls_(calls) {}
       void launch(Stream stream) override {
@@ -57,9 +57,9 @@ StepTime time_step(Model& model, int context) {
       std::span<const Call> calls_;
     };
     apart = std::make_unique<Launches>(model.step_calls(context));
-    replay = apart.get();
+    graph = apart.get();
   }
-  const auto times = sample(device, *replay, [&] { model.pin(context); });
+  const auto times = sample(device, *graph, [&] { model.pin(context); });
   model.pin(context);
   return {.context = context,
           .us = quantile(times, 0.5),
@@ -82,11 +82,11 @@ std::vector<OpTime> time_ops(Model& model, int context) {
     const auto& same = group.mapped();
     const int count = static_cast<int>(same.size()), repeats = std::max(1, repeats_wanted / count);
     model.pin(context);
-    const auto replay = device.record([&](Stream stream) {
+    const auto graph = device.record([&](Stream stream) {
       for (int i = 0; i < repeats; ++i)
         for (const Call* one : same) one->launch(stream);
     });
-    const auto times = sample(device, *replay, [&] { model.pin(context); });
+    const auto times = sample(device, *graph, [&] { model.pin(context); });
     ops.push_back({.op = call.entry->problem.op,
                    .problem = call.entry->problem,
                    .label = {},
@@ -171,7 +171,7 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
     text +=
         fmt::format("byte floor          {:12.1f} us, {:.1f} % reached{}\n{}", r.floor_us, r.pct_floor(),
                     r.pct_floor() > 100 ? " (above the measured peak: the working set fits the cache)" : "",
-                    r.ceiling_from.empty() ? "" : fmt::format("  read bandwidth: {}\n", r.ceiling_from));
+                    r.peak_from.empty() ? "" : fmt::format("  read bandwidth: {}\n", r.peak_from));
   else
     text += "byte floor                   n/a (the read bandwidth is not measured)\n";
   text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);

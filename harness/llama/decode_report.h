@@ -36,7 +36,7 @@ double step_bytes(const ModelConfig& config, DType dtype, int batch, int context
 struct DecodeReport {
   std::string model, dtype, plan_set, check;
   std::string plan_sources;  // a line: how many plans come from where; may be empty
-  std::string ceiling_from;  // where the read bandwidth of the floor comes from, in words
+  std::string peak_from;     // where the read bandwidth of the floor comes from, in words
   int batch = 0, prompt_len = 0, steps = 0;
   bool graph = true;
   StepTime step;

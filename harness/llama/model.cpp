@@ -114,15 +114,15 @@ Model::Step& Model::step_for(std::int64_t length) {
 
 std::span<const Call> Model::step_calls(std::int64_t length) { return step_for(length).calls; }
 
-Replay& Model::step_replay(std::int64_t length) {
+CapturedGraph& Model::step_graph(std::int64_t length) {
   Step& step = step_for(length);
-  if (!step.replay) {
+  if (!step.graph) {
     warm_up(step.calls);
-    step.replay = device_.record([&calls = step.calls](Stream stream) {
+    step.graph = device_.record([&calls = step.calls](Stream stream) {
       for (const Call& call : calls) call.launch(stream);
     });
   }
-  return *step.replay;
+  return *step.graph;
 }
 
 /// Loads the kernels before they are captured: launches the step with every sequence finished, which writes
@@ -180,7 +180,7 @@ void Model::step() {
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
   kv_.reserve(keys_);
   if (options_.graph)
-    step_replay(longest()).launch(device_.stream());
+    step_graph(longest()).launch(device_.stream());
   else
     launch_named(step_calls(longest()), device_.stream());
   for (int& keys : keys_) ++keys;

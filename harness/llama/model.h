@@ -48,7 +48,7 @@ class Model {
   /// Makes the next step one with exactly `context` keys in every sequence.
   void pin(int context);
   /// The captured step for that context.
-  Replay& step_replay(std::int64_t length);
+  CapturedGraph& step_graph(std::int64_t length);
 
   const ModelOptions& options() const { return options_; }
   const ModelConfig& config() const { return config_; }
@@ -58,7 +58,7 @@ class Model {
  private:
   struct Step {
     std::vector<Call> calls;
-    std::unique_ptr<Replay> replay;
+    std::unique_ptr<CapturedGraph> graph;
   };
   std::vector<Call> tail() const;
   bool fuses(std::int64_t context) const;

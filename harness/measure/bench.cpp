@@ -15,7 +15,7 @@ namespace warptune {
 namespace {
 
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
-constexpr int kMostRaised = 3;           // times that a problem's ceilings are measured again
+constexpr int kMostRaised = 3;           // times that a problem's peaks are measured again
 constexpr int kRepeats = 4;              // of a verified launch
 constexpr double kInterleavedTime = 4;   // times max_time, for each finalist
 
@@ -51,24 +51,24 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
 }  // namespace
 
 Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
-             MeasureCeilings measure)
+             MeasurePeaks measure)
     : work_(std::make_unique<Workbench>(device, entry, std::move(problem), options)),
       measure_(std::move(measure)) {}
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 
-/// A time above a ceiling is an error of the ceiling or of the kernel: the ceiling is measured again first. A
+/// A time above a peak is an error of the peak or of the kernel: the peak is measured again first. A
 /// host's is never sure, since its caches hold more than they say and its neighbors come and go.
-void Bench::check_ceilings(Measurement& m, Timing timing) {
+void Bench::check_peaks(Measurement& m, Timing timing) {
   const auto impossible = [&] { return m.status == Status::ok && m.time_us < work_->impossible_us(timing); };
   if (impossible() && raised_ < kMostRaised) {
-    raise_ceilings(work_->device(), measure_);
+    raise_peaks(work_->device(), measure_);
     m.floor_us = floor_us(work_->device().facts(), work_->cost(), work_->problem().dtype);
     ++raised_;
   }
   if (!impossible()) return;
   const std::string sentence =
-      fmt::format("below the {:.3f} us that the measured ceilings allow", work_->impossible_us(timing));
+      fmt::format("below the {:.3f} us that the measured peaks allow", work_->impossible_us(timing));
   if (work_->device().facts().backend == Backend::host) {
     m.detail = m.detail.empty() ? sentence : m.detail + "; " + sentence;
     return;
@@ -104,14 +104,14 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     if (m.status != Status::ok) return;
 
     const int launches = work.launches_per_sample(prepared);
-    auto replay = work.record(prepared, launches);
+    auto graph = work.record(prepared, launches);
     const BenchOptions& o = work.options();
     ClockWatch watch(device);
     const Samples samples = sample_until({.max_rel_ci = o.max_rel_ci,
                                           .min_samples = o.min_samples,
                                           .max_time = o.max_time,
                                           .best_us = best_us * kAbandonMargin * launches},
-                                         [&] { return timed(device, *replay, watch, work.flush()); });
+                                         [&] { return timed(device, *graph, watch, work.flush()); });
     put_samples(m, samples, launches);
     m.clocks = watch.summary(samples.throttled > 0);
     if (m.status != Status::ok) return;
@@ -121,13 +121,13 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     put_verdict(m, work.check_inputs(), "after timing");
     if (m.status != Status::ok) return;
     work.change_inputs();
-    if (work.changes_inputs()) replay = work.recorded_once(prepared);
+    if (work.changes_inputs()) graph = work.recorded_once(prepared);
     put_verdict(m, work.verify(once), "after timing");
     if (m.status == Status::ok)
-      put_verdict(m, work.verify_again(1, [&] { replay->launch(device.stream()); }), "after timing");
+      put_verdict(m, work.verify_again(1, [&] { graph->launch(device.stream()); }), "after timing");
     if (m.status == Status::ok) work.end();
   });
-  check_ceilings(m, Timing::main);
+  check_peaks(m, Timing::main);
   return m;
 }
 
@@ -136,7 +136,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   Device& device = work.device();
   struct Entrant {
     Prepared prepared;
-    std::unique_ptr<Replay> rotating, hot, once;
+    std::unique_ptr<CapturedGraph> rotating, hot, once;
     int launches = 1, hot_launches = 1;
   };
   std::vector<Entrant> entrants(finalists.size());
@@ -164,13 +164,13 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       .rounds = rounds,
       .max_rel_ci = work.options().max_rel_ci,
       .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
-  const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<Replay> Entrant::*replay,
+  const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<CapturedGraph> Entrant::*graph,
                          int Entrant::*launches, bool flush) {
     std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device));
     const auto samples = interleave(rule, finalists.size(), [&](std::size_t i) {
       Sample sample{.us = NAN};
       if (state[i].status == Status::ok)
-        guarded(device, state[i], [&] { sample = timed(device, *(entrants[i].*replay), watches[i], flush); });
+        guarded(device, state[i], [&] { sample = timed(device, *(entrants[i].*graph), watches[i], flush); });
       return sample;
     });
     for (std::size_t i = 0; i < finalists.size(); ++i) {
@@ -192,7 +192,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     if (m.status == Status::ok)
       guarded(device, m, [&] {
         Entrant& e = entrants[i];
-        Replay& checked = work.changes_inputs() ? *e.once : *e.rotating;
+        CapturedGraph& checked = work.changes_inputs() ? *e.once : *e.rotating;
         put_verdict(m, work.verify([&] { checked.launch(device.stream()); }), "after timing as a finalist");
       });
     for (Measurement* part : {&times[i].main, &times[i].hot, &times[i].isolated}) {
@@ -203,9 +203,9 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       part->detail = m.detail;
     }
     all_right = all_right && m.status == Status::ok;
-    check_ceilings(times[i].main, Timing::main);
-    if (!is_hot) check_ceilings(times[i].hot, Timing::hot);
-    check_ceilings(times[i].isolated, Timing::isolated);
+    check_peaks(times[i].main, Timing::main);
+    if (!is_hot) check_peaks(times[i].hot, Timing::hot);
+    check_peaks(times[i].isolated, Timing::isolated);
     if (m.status != Status::ok) {  // it may have spoiled what the next is held against
       work.begin();
     }

@@ -29,13 +29,13 @@ struct FinalistTimes {
   Measurement main, hot, isolated;
 };
 
-/// Measures read, copy, L2 and matrix ceilings and the launch floor of a device (about half a second), and
+/// Measures read, copy, L2 and matrix peaks and the launch floor of a device (about half a second), and
 /// sets them.
-DeviceFacts measure_ceilings(Device& device);
-using MeasureCeilings = std::function<DeviceFacts(Device&)>;
-/// Measures the ceilings again and keeps the higher of each: a busy device only ever lowers them. Leaves them
+DeviceFacts measure_peaks(Device& device);
+using MeasurePeaks = std::function<DeviceFacts(Device&)>;
+/// Measures the peaks again and keeps the higher of each: a busy device only ever lowers them. Leaves them
 /// where the device has too little free memory to measure.
-void raise_ceilings(Device& device, const MeasureCeilings& measure = measure_ceilings);
+void raise_peaks(Device& device, const MeasurePeaks& measure = measure_peaks);
 
 class Workbench;
 enum class Timing;
@@ -44,9 +44,9 @@ enum class Timing;
 /// configurations.
 class Bench {
  public:
-  /// `measure`: what measures the ceilings again before a time counts as impossible.
+  /// `measure`: what measures the peaks again before a time counts as impossible.
   Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
-        MeasureCeilings measure = measure_ceilings);
+        MeasurePeaks measure = measure_peaks);
   ~Bench();
   /// Compiles, verifies, times, verifies again on other inputs. Never throws for what the configuration does
   /// wrong: that is the status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the
@@ -57,14 +57,14 @@ class Bench {
   const Problem& problem() const;
 
  private:
-  void check_ceilings(Measurement& measurement, Timing timing);
+  void check_peaks(Measurement& measurement, Timing timing);
 
   std::unique_ptr<Workbench> work_;
-  const MeasureCeilings measure_;
-  int raised_ = 0;  // how often the ceilings were measured again
+  const MeasurePeaks measure_;
+  int raised_ = 0;  // how often the peaks were measured again
 };
 
-/// max(bytes / read bandwidth, flops / rate) in microseconds; 0 where the ceilings are not measured.
+/// max(bytes / read bandwidth, flops / rate) in microseconds; 0 where the peaks are not measured.
 double floor_us(const DeviceFacts& facts, const Cost& cost, DType dtype);
 
 }  // namespace warptune

@@ -18,19 +18,19 @@ constexpr int kChunksOfL2 = 4;          // a chunk is this part of the L2: large
 constexpr double kLargestRotation = 4;  // times the L2
 
 /// Launches as they come, without a graph.
-class DirectReplay : public Replay {
+class DirectLaunch : public CapturedGraph {
  public:
-  explicit DirectReplay(std::function<void(Stream)> body) : body_(std::move(body)) {}
+  explicit DirectLaunch(std::function<void(Stream)> body) : body_(std::move(body)) {}
   void launch(Stream stream) override { body_(stream); }
 
  private:
   std::function<void(Stream)> body_;
 };
 
-double median_us(Device& device, Replay& replay) {
-  device.time_us(replay);
+double median_us(Device& device, CapturedGraph& graph) {
+  device.time_us(graph);
   std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(device.time_us(replay));
+  for (int i = 0; i < kSamples; ++i) samples.push_back(device.time_us(graph));
   std::ranges::sort(samples);
   return quantile(samples, 0.5);
 }
@@ -54,11 +54,11 @@ std::vector<RotationPoint> rotate(Device& device, std::int64_t chunk_bytes, Read
   std::vector<RotationPoint> points;
   for (int chunks = 1; chunks <= kLargestRotation * kChunksOfL2; ++chunks) {
     const int launches = std::max(4 * chunks, 64) / chunks * chunks;
-    const auto replay = device.record([&](Stream stream) {
+    const auto graph = device.record([&](Stream stream) {
       for (int i = 0; i < launches; ++i) read(i % chunks, stream);
     });
     points.push_back(
-        {.bytes = static_cast<double>(chunks * chunk_bytes), .us = median_us(device, *replay) / launches});
+        {.bytes = static_cast<double>(chunks * chunk_bytes), .us = median_us(device, *graph) / launches});
   }
   return points;
 }
@@ -72,9 +72,9 @@ void calibrate_cuda(Device& device, Calibration& c) {
     const StreamArgs args{.from = nullptr, .to = to.data(), .chunks = bytes / 16};
     for (const int per_sm : {2, 4, 16}) {
       const auto plan = plan_of(device, "stream_write<4>", per_sm * sms, 512);
-      const auto replay = device.record([&](Stream stream) { plan->launch(&args, stream); });
+      const auto graph = device.record([&](Stream stream) { plan->launch(&args, stream); });
       c.write_gb_per_s =
-          std::max(c.write_gb_per_s, static_cast<double>(bytes) / median_us(device, *replay) * 1e-3);
+          std::max(c.write_gb_per_s, static_cast<double>(bytes) / median_us(device, *graph) * 1e-3);
     }
   }
 
@@ -85,7 +85,7 @@ void calibrate_cuda(Device& device, Calibration& c) {
     };
   };
   const auto empty = plan_of(device, "empty", 1, 32);
-  DirectReplay direct(chain(*empty));
+  DirectLaunch direct(chain(*empty));
   c.launch_us = median_us(device, direct) / kNodes;
   c.graph_node_us = median_us(device, *device.record(chain(*empty))) / kNodes;
   if (c.facts.arch_number() >= 90) {
@@ -125,7 +125,7 @@ double where_time_stops_rising(std::span<const RotationPoint> points, double tol
 
 Calibration calibrate(Device& device) {
   Calibration c;
-  c.facts = measure_ceilings(device);
+  c.facts = measure_peaks(device);
   device.reset_persisting_cache();
   if (c.facts.backend == Backend::cuda)
     calibrate_cuda(device, c);

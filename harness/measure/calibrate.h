@@ -1,5 +1,5 @@
 #pragma once
-// What a device can do, beyond the ceilings that floors need: writes, launches, and its cache.
+// What a device can do, beyond the peaks that floors need: writes, launches, and its cache.
 #include <span>
 #include <vector>
 
@@ -15,7 +15,7 @@ struct RotationPoint {
 
 /// 0 where not measured.
 struct Calibration {
-  DeviceFacts facts;  // with measured ceilings
+  DeviceFacts facts;  // with measured peaks
   double write_gb_per_s = 0;
   double launch_us = 0;          // empty kernels, launched one by one
   double graph_node_us = 0;      // the same as nodes of a graph
@@ -27,7 +27,7 @@ struct Calibration {
 /// The least bytes from which on all points are within `tolerance` of the last one's time; 0 for no points.
 double where_time_stops_rising(std::span<const RotationPoint> points, double tolerance = 0.03);
 
-/// Takes one or two seconds; sets the device's ceilings.
+/// Takes one or two seconds; sets the device's peaks.
 Calibration calibrate(Device& device);
 
 }  // namespace warptune

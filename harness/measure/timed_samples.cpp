@@ -12,9 +12,9 @@ namespace {
 constexpr auto kCoolDown = std::chrono::milliseconds(10);  // after a throttled sample
 }  // namespace
 
-Sample timed(Device& device, Replay& replay, ClockWatch& watch, bool flush) {
+Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush) {
   if (flush) device.flush_cache(device.stream());
-  Sample sample{.us = device.time_us(replay)};
+  Sample sample{.us = device.time_us(graph)};
   sample.throttled = watch.throttled();
   if (sample.throttled) std::this_thread::sleep_for(kCoolDown);
   return sample;

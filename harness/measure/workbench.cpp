@@ -14,7 +14,7 @@ constexpr double kRotation = 80;  // cold sets are together so many times the L2
 constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMostSets = 256;
 constexpr int kMostLaunches = 4096;       // graph nodes of a sample
-constexpr double kNoise = 1.04;           // measured ceilings waver by 2 %
+constexpr double kNoise = 1.04;           // measured peaks waver by 2 %
 constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
 
 std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
@@ -185,7 +185,7 @@ Verdict Workbench::check_inputs() {
   return {.ok = true, .detail = {}};
 }
 
-std::unique_ptr<Replay> Workbench::record(const Prepared& prepared, int launches, bool hot) {
+std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int launches, bool hot) {
   return device_.record([&prepared, launches, hot](Stream stream) {
     const std::size_t sets = prepared.args.size();
     for (int left = launches; left > 0; --left)
@@ -200,9 +200,9 @@ int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
   const bool once = flush_ && !hot;
   const int least = once ? 1 : sets, most = once ? sets : std::max(kMostLaunches / sets, 1) * sets;
   const auto enough = [&](int probed) {
-    const auto replay = record(prepared, probed, hot);
-    device_.time_us(*replay);
-    const double each = std::max(device_.time_us(*replay) / probed, 0.05);
+    const auto graph = record(prepared, probed, hot);
+    device_.time_us(*graph);
+    const double each = std::max(device_.time_us(*graph) / probed, 0.05);
     return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / least)) * least, least, most);
   };
   const int rough = enough(1);  // one launch alone takes longer than one of many

@@ -42,12 +42,12 @@ class Workbench {
   void change_inputs();
 
   /// `launches` launches, one set after the other, the last on the checked set; `hot`: all on it.
-  std::unique_ptr<Replay> record(const Prepared& prepared, int launches, bool hot = false);
+  std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false);
   /// How many launches make a sample long enough to time.
   int launches_per_sample(const Prepared& prepared, bool hot = false);
   /// What is checked after timing: the timed replay, or a recorded launch where an op changes its inputs,
   /// which has no right answer after many.
-  std::unique_ptr<Replay> recorded_once(const Prepared& prepared) { return record(prepared, 1, true); }
+  std::unique_ptr<CapturedGraph> recorded_once(const Prepared& prepared) { return record(prepared, 1, true); }
   bool changes_inputs() const;
 
   Device& device() { return device_; }

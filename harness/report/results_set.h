@@ -1,5 +1,5 @@
 #pragma once
-// All that a report is made of: rows of sweeps, decode runs, peers, devices with their ceilings, wisdom.
+// All that a report is made of: rows of sweeps, decode runs, peers, devices with their peaks, wisdom.
 #include <filesystem>
 #include <string>
 #include <vector>

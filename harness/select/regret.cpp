@@ -58,7 +58,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     if (is_new) {
       order.push_back(it->first);
       it->second.facts = facts_of(row);
-      if (const auto peaks = measured(it->second.facts)) it->second.facts.set_ceilings(*peaks);
+      if (const auto peaks = measured(it->second.facts)) it->second.facts.set_peaks(*peaks);
     }
     Times& times = row.at("detail").starts_with("finalist") ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));

@@ -55,7 +55,7 @@ DeviceTuner::DeviceTuner(const Sweep& sweep, const TuneOptions& options, DeviceW
 }
 
 void DeviceTuner::prepare(const std::filesystem::path& device_file) {
-  worker_.know_ceilings(device_file);
+  worker_.know_peaks(device_file);
   rows_.begin(schedule_);
 }
 

@@ -11,8 +11,8 @@ namespace warptune {
 namespace {
 constexpr double kMargin = 3;      // over the longest verified one: verification takes equally long for all
 constexpr double kMinSamples = 3;  // one timed sample and the two before timing starts
-constexpr double kStartSeconds = 120;     // for a worker to open its device
-constexpr double kCeilingsSeconds = 300;  // for it to measure the peaks
+constexpr double kStartSeconds = 120;  // for a worker to open its device
+constexpr double kPeaksSeconds = 300;  // for it to measure the peaks
 }  // namespace
 
 void Deadline::learn(const Measurement& m, double seconds) {
@@ -48,21 +48,21 @@ class DeviceWorker::Busy {
 DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device)
     : options_(options), process_(options.program, device), facts_(process_.start(kStartSeconds)) {}
 
-void DeviceWorker::know_ceilings(const std::filesystem::path& file) {
+void DeviceWorker::know_peaks(const std::filesystem::path& file) {
   file_ = file;
   if (const auto stored = load_device_file(file, facts_)) {
-    facts_.set_ceilings(*stored);
-    process_.set_ceilings(facts_);
+    facts_.set_peaks(*stored);
+    process_.set_peaks(facts_);
   } else {
-    facts_ = process_.measure_ceilings(kCeilingsSeconds);
+    facts_ = process_.measure_peaks(kPeaksSeconds);
     save_device_file(file, facts_);
   }
 }
 
-LaunchFloors DeviceWorker::launch_floors() { return process_.measure_launch_floors(kCeilingsSeconds); }
+LaunchFloors DeviceWorker::launch_floors() { return process_.measure_launch_floors(kPeaksSeconds); }
 
-void DeviceWorker::keep_raised_ceilings() {
-  const auto raised = process_.take_raised_ceilings();
+void DeviceWorker::keep_raised_peaks() {
+  const auto raised = process_.take_raised_peaks();
   if (!raised) return;
   facts_ = *raised;
   save_device_file(file_, facts_);
@@ -80,7 +80,7 @@ Measurement DeviceWorker::measure(const Job& job, Deadline& deadline) {
   } catch (const std::exception& e) {  // no new worker: the device is gone for now
     m = {.status = Status::crash, .detail = e.what()};
   }
-  keep_raised_ceilings();
+  keep_raised_peaks();
   if (!slow) deadline.learn(m, busy.seconds());
   return m;
 }
@@ -90,7 +90,7 @@ std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
   const Busy busy(*this);
   auto times = process_.run(job, options_.deadline.max_seconds * static_cast<double>(job.finalists.size()) +
                                      (slow ? options_.first_job_seconds : 0));
-  keep_raised_ceilings();
+  keep_raised_peaks();
   return times;
 }
 

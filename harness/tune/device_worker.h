@@ -40,7 +40,7 @@ class DeviceWorker {
   /// Waits until no other program times on the device. Nothing may be timed before.
   void lock() { lock_.emplace(facts_.id); }
   /// Takes the measured peaks from a file, or measures them and writes it.
-  void know_ceilings(const std::filesystem::path& file);
+  void know_peaks(const std::filesystem::path& file);
   /// The cost of a launch; without samples on the host.
   LaunchFloors launch_floors();
   /// The next job is the first of a problem: it has more time.
@@ -57,7 +57,7 @@ class DeviceWorker {
 
  private:
   class Busy;
-  void keep_raised_ceilings();
+  void keep_raised_peaks();
 
   const TuneOptions& options_;
   WorkerProcess process_;

@@ -3,10 +3,10 @@
 //   worker  {"type":"hello", facts}             {"type":"facts", facts}
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
-//           both with "ceilings":{facts} if the job measured the peaks again
+//           both with "peaks":{facts} if the job measured the peaks again
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
-//   parent  {"type":"measure_ceilings"}  {"type":"set_ceilings", facts}  {"type":"measure_launch_floors"}
+//   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
 #include <nlohmann/json.hpp>

@@ -156,7 +156,7 @@ class News {
   explicit News(const Device& device) : device_(device) {}
   Json with(Json answer) {
     Json now = to_json(device_.facts());
-    if (now != told_) answer["ceilings"] = now;
+    if (now != told_) answer["peaks"] = now;
     told_ = std::move(now);
     return answer;
   }
@@ -195,13 +195,13 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
     while (const auto line = lines.read()) {
       const Json message = Json::parse(*line);
       const std::string type = message.at("type");
-      if (type == "measure_ceilings") {
-        lines.write(tagged("facts", to_json(measure_ceilings(*device))));
+      if (type == "measure_peaks") {
+        lines.write(tagged("facts", to_json(measure_peaks(*device))));
         news.told();
       } else if (type == "measure_launch_floors") {
         lines.write(tagged("launch_floors", to_json(measure_launch_floors(*device))));
-      } else if (type == "set_ceilings") {
-        device->set_ceilings(facts_of(message));
+      } else if (type == "set_peaks") {
+        device->set_peaks(facts_of(message));
         news.told();
       } else {
         try {

@@ -192,21 +192,21 @@ DeviceFacts WorkerProcess::start(double seconds) {
   stop();
   spawn();
   const DeviceFacts facts = facts_of(expect("hello", seconds));
-  if (ceilings_) {
-    Json json = to_json(*ceilings_);
-    json["type"] = "set_ceilings";
+  if (peaks_) {
+    Json json = to_json(*peaks_);
+    json["type"] = "set_peaks";
     send(json);
   }
   return facts;
 }
 
-DeviceFacts WorkerProcess::measure_ceilings(double seconds) {
+DeviceFacts WorkerProcess::measure_peaks(double seconds) {
   for (int tries = 1;; ++tries) try {
       if (pid_ < 0) start(kStartSeconds);
       killed_ = false;
-      send({{"type", "measure_ceilings"}});
-      ceilings_ = facts_of(expect("facts", seconds));
-      return *ceilings_;
+      send({{"type", "measure_peaks"}});
+      peaks_ = facts_of(expect("facts", seconds));
+      return *peaks_;
     } catch (const std::exception&) {
       if (!killed_ || tries == kTries) throw;
     }
@@ -217,16 +217,16 @@ LaunchFloors WorkerProcess::measure_launch_floors(double seconds) {
   return launch_floors_of(expect("launch_floors", seconds));
 }
 
-void WorkerProcess::set_ceilings(const DeviceFacts& facts) {
-  ceilings_ = facts;
+void WorkerProcess::set_peaks(const DeviceFacts& facts) {
+  peaks_ = facts;
   if (pid_ < 0) return;
   Json json = to_json(facts);
-  json["type"] = "set_ceilings";
+  json["type"] = "set_peaks";
   send(json);
 }
 
 void WorkerProcess::take_news(const Json& answer) {
-  if (answer.contains("ceilings")) ceilings_ = raised_ = facts_of(answer.at("ceilings"));
+  if (answer.contains("peaks")) peaks_ = raised_ = facts_of(answer.at("peaks"));
 }
 
 Measurement WorkerProcess::run(const Job& job, double seconds) {

@@ -23,11 +23,11 @@ class WorkerProcess {
   /// Starts it and returns the facts of its device. Throws InputError (no such device) or runtime_error.
   DeviceFacts start(double seconds);
   /// Measures the peaks and returns the facts with them.
-  DeviceFacts measure_ceilings(double seconds);
-  /// Measures the cost of a launch. Throws runtime_error, as measure_ceilings() does.
+  DeviceFacts measure_peaks(double seconds);
+  /// Measures the cost of a launch. Throws runtime_error, as measure_peaks() does.
   LaunchFloors measure_launch_floors(double seconds);
   /// Sets the peaks that this worker and its replacements use.
-  void set_ceilings(const DeviceFacts& facts);
+  void set_peaks(const DeviceFacts& facts);
   /// Returns the result of a job. A worker past the deadline is killed (timeout); a worker that dies makes
   /// the job a crash. In both cases the next job starts a new worker. If someone else killed the worker
   /// (SIGKILL), the job is tried again, three times in all.
@@ -36,7 +36,7 @@ class WorkerProcess {
   /// loses its device; the next job starts a new worker.
   std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
   /// The peaks, if a job raised them since the last call.
-  std::optional<DeviceFacts> take_raised_ceilings() { return std::exchange(raised_, std::nullopt); }
+  std::optional<DeviceFacts> take_raised_peaks() { return std::exchange(raised_, std::nullopt); }
   /// Whether the worker of the next job has not prepared a problem yet.
   bool fresh() const { return fresh_; }
 
@@ -53,7 +53,7 @@ class WorkerProcess {
 
   std::filesystem::path program_;
   std::string device_;
-  std::optional<DeviceFacts> ceilings_, raised_;
+  std::optional<DeviceFacts> peaks_, raised_;
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // stdin, stdout and stderr of the worker
   bool fresh_ = true;

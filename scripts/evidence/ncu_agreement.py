@@ -86,8 +86,8 @@ def main():
             path = pathlib.Path(folder) / name / "wisdom.json"
             path.parent.mkdir()
             path.write_text(json.dumps(json.loads(given.wisdom.read_text()) | {"winners": entries}))
-            if (ceilings := given.wisdom.parent / "device.json").exists():
-                shutil.copy(ceilings, path.parent)
+            if (peaks := given.wisdom.parent / "device.json").exists():
+                shutil.copy(peaks, path.parent)
             return path
         alone = written("alone", plain)
         winner = bench_us(given.program, written("tuned", tuned), "cold", given.device)

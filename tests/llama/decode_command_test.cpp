@@ -109,7 +109,7 @@ TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
       << row.at("plan_set") << ": the prompts are longer than the sweep's";
   EXPECT_EQ(row.at("check"), "pass");
   EXPECT_EQ(output_.find("default"), std::string::npos) << output_;
-  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the ceilings of the sweep hold";
+  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the peaks of the sweep hold";
 
   // Of another shape the wisdom knows some ops only.
   ASSERT_EQ(run("--model " + golden("mha") + " --prompt-len 3 --steps 2"), 0) << output_;

@@ -105,7 +105,7 @@ TEST_F(HostBench, AVariantThatThrowsHasItsStatusAndTheNextOneRuns) {
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::ok);
 }
 
-/// The host as if it were a GPU, whose ceilings can be trusted.
+/// The host as if it were a GPU, whose peaks can be trusted.
 class TrustedDevice : public testing::ForwardingDevice {
  public:
   TrustedDevice() : ForwardingDevice(open_device("host")), facts_(real_->facts()) {
@@ -113,7 +113,7 @@ class TrustedDevice : public testing::ForwardingDevice {
     facts_.l2_bytes = 1 << 20;
   }
   const DeviceFacts& facts() const override { return facts_; }
-  void set_ceilings(const DeviceFacts& measured) override { facts_.set_ceilings(measured); }
+  void set_peaks(const DeviceFacts& measured) override { facts_.set_peaks(measured); }
 
  private:
   DeviceFacts facts_;
@@ -130,9 +130,9 @@ class WatchedDevice : public TrustedDevice {
     flushed_ = true;
     TrustedDevice::flush_cache(stream);
   }
-  double time_us(Replay& replay) override {
+  double time_us(CapturedGraph& graph) override {
     read_.clear();
-    TrustedDevice::time_us(replay);
+    TrustedDevice::time_us(graph);
     replays.push_back({read_, flushed_});
     flushed_ = false;
     return kLaunchUs * static_cast<double>(read_.size());
@@ -177,17 +177,17 @@ TEST(ColdSamples, ComeToNoSetTwiceAndBeginWithAFlushOnAGpu) {
 }
 
 /// Pretends to measure that a device does so much arithmetic, and counts how often it was asked.
-MeasureCeilings arithmetic_of(double tflop_per_s, int& asked) {
+MeasurePeaks arithmetic_of(double tflop_per_s, int& asked) {
   return [=, &asked](Device& device) {
     ++asked;
     DeviceFacts facts = device.facts();
     facts.vector_tflop_per_s = tflop_per_s;
-    device.set_ceilings(facts);
+    device.set_peaks(facts);
     return facts;
   };
 }
 
-TEST(Ceilings, ATimeThatASecondMeasurementAllowsIsRight) {
+TEST(Peaks, ATimeThatASecondMeasurementAllowsIsRight) {
   TrustedDevice device;
   int asked = 0;
   arithmetic_of(1e-9, asked)(device);  // the device was busy: it seems to do next to nothing
@@ -201,7 +201,7 @@ TEST(Ceilings, ATimeThatASecondMeasurementAllowsIsRight) {
   EXPECT_EQ(device.facts().vector_tflop_per_s, 100);
 }
 
-TEST(Ceilings, ATimeAboveCeilingsThatStandIsNoRecord) {
+TEST(Peaks, ATimeAbovePeaksThatStandIsNoRecord) {
   TrustedDevice device;
   int asked = 0;
   arithmetic_of(1e-9, asked)(device);
@@ -209,33 +209,33 @@ TEST(Ceilings, ATimeAboveCeilingsThatStandIsNoRecord) {
   for (int i = 0; i < 9; ++i) {
     const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(m.status, Status::too_fast);
-    EXPECT_NE(m.detail.find("ceilings allow"), std::string::npos) << m.detail;
+    EXPECT_NE(m.detail.find("peaks allow"), std::string::npos) << m.detail;
   }
-  EXPECT_EQ(asked, 4) << "a problem does not measure the ceilings again and again";
+  EXPECT_EQ(asked, 4) << "a problem does not measure the peaks again and again";
   EXPECT_EQ(device.facts().vector_tflop_per_s, 1e-9) << "the higher one is kept";
 }
 
-/// The ceilings are what a test says, however often they are measured.
-MeasureCeilings as_they_are() {
+/// The peaks are what a test says, however often they are measured.
+MeasurePeaks as_they_are() {
   return [](Device& device) { return device.facts(); };
 }
 
-TEST(Ceilings, AHotTimeMustNotBeatTheL2) {
+TEST(Peaks, AHotTimeMustNotBeatTheL2) {
   TrustedDevice device;
   DeviceFacts facts = device.facts();
   facts.l2_read_gb_per_s = 1e-9;
-  device.set_ceilings(facts);
+  device.set_peaks(facts);
   BenchOptions hot = quick();
   hot.cache = CacheMode::hot;
   Bench bench(device, find_op("rms_norm"), small(), hot, as_they_are());
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
 }
 
-TEST(Ceilings, EachTimeOfAFinalistIsHeldAgainstTheCeilings) {
+TEST(Peaks, EachTimeOfAFinalistIsHeldAgainstThePeaks) {
   TrustedDevice device;
   DeviceFacts facts = device.facts();
   facts.read_gb_per_s = 1e-9;  // nothing of a hot launch comes from memory
-  device.set_ceilings(facts);
+  device.set_peaks(facts);
   Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
   const Variant& naive = find_op("rms_norm").variant("host_naive");
   const FinalistTimes slow_memory = bench.time_interleaved({{&naive, {}}}, 6).front();
@@ -244,43 +244,43 @@ TEST(Ceilings, EachTimeOfAFinalistIsHeldAgainstTheCeilings) {
   EXPECT_EQ(slow_memory.isolated.status, Status::too_fast);
   facts.read_gb_per_s = 0;
   facts.l2_read_gb_per_s = 1e-9;
-  device.set_ceilings(facts);
+  device.set_peaks(facts);
   EXPECT_EQ(bench.time_interleaved({{&naive, {}}}, 6).front().hot.status, Status::too_fast);
 }
 
 /// On which every launch takes 2000 us, whatever else the machine does.
 class SteadyDevice : public TrustedDevice {
  public:
-  double time_us(Replay& replay) override {
+  double time_us(CapturedGraph& graph) override {
     launches = 0;
-    TrustedDevice::time_us(replay);
+    TrustedDevice::time_us(graph);
     return 2000.0 * launches;
   }
   int launches = 0;
 };
 
-TEST(Ceilings, AFewPercentAboveACeilingAreNoise) {
+TEST(Peaks, AFewPercentAboveAPeakAreNoise) {
   SteadyDevice device;
   Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
   const Variant counted = spoiled([&](const RmsNormArgs&) { ++device.launches; });
   const double flops = find_op("rms_norm").op.cost(small()).flops;
   DeviceFacts facts = device.facts();
-  const auto status_at = [&](double times) {  // where 2000 us are so many times as fast as the ceiling
+  const auto status_at = [&](double times) {  // where 2000 us are so many times as fast as the peak
     facts.vector_tflop_per_s = flops / (2000 * times) * 1e-6;
-    device.set_ceilings(facts);
+    device.set_peaks(facts);
     return bench.run(counted, {}).status;
   };
   EXPECT_EQ(status_at(1.02), Status::ok);
   EXPECT_EQ(status_at(1.06), Status::too_fast);
 }
 
-TEST_F(HostBench, ATimeAboveAHostsCeilingsStaysWithARemark) {
+TEST_F(HostBench, ATimeAboveAHostsPeaksStaysWithARemark) {
   DeviceFacts slow = device->facts();
   slow.vector_tflop_per_s = 1e-9;
-  device->set_ceilings(slow);
+  device->set_peaks(slow);
   const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::ok);
-  EXPECT_NE(m.detail.find("ceilings allow"), std::string::npos) << m.detail;
+  EXPECT_NE(m.detail.find("peaks allow"), std::string::npos) << m.detail;
 }
 
 TEST_F(HostBench, AConfigurationThatIsSurelySlowerIsAbandoned) {
@@ -331,10 +331,10 @@ TEST(FloorUs, IsTheLargerOfMemoryAndArithmetic) {
 TEST(GpuBench, MeasuresEveryRmsNormVariant) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
-  const DeviceFacts ceilings = measure_ceilings(*device);
+  const DeviceFacts peaks = measure_peaks(*device);
   std::printf("read %.0f GB/s, copy %.0f GB/s, fp32 %.1f TFLOP/s, matrix %.0f TFLOP/s, empty %.3f us\n",
-              ceilings.read_gb_per_s, ceilings.copy_gb_per_s, ceilings.vector_tflop_per_s,
-              ceilings.matrix_tflop_per_s, ceilings.launch_floor_us);
+              peaks.read_gb_per_s, peaks.copy_gb_per_s, peaks.vector_tflop_per_s, peaks.matrix_tflop_per_s,
+              peaks.launch_floor_us);
   const OpEntry& entry = find_op("rms_norm");
   for (const std::int64_t tokens : {1, 4096}) {
     const Assignment dims{{"tokens", tokens}, {"hidden", 4096}};

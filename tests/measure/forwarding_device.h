@@ -8,7 +8,7 @@ class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(std::unique_ptr<Device> real) : real_(std::move(real)) {}
   const DeviceFacts& facts() const override { return real_->facts(); }
-  void set_ceilings(const DeviceFacts& measured) override { real_->set_ceilings(measured); }
+  void set_peaks(const DeviceFacts& measured) override { real_->set_peaks(measured); }
   Buffer allocate(std::size_t bytes) override { return real_->allocate(bytes); }
   std::size_t free_bytes() const override { return real_->free_bytes(); }
   Stream stream() const override { return real_->stream(); }
@@ -35,10 +35,10 @@ class ForwardingDevice : public Device {
                                 const Config& config) override {
     return real_->prepare(variant, problem, config);
   }
-  std::unique_ptr<Replay> record(const std::function<void(Stream)>& body) override {
+  std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
     return real_->record(body);
   }
-  double time_us(Replay& replay) override { return real_->time_us(replay); }
+  double time_us(CapturedGraph& graph) override { return real_->time_us(graph); }
   Clocks clocks() const override { return real_->clocks(); }
   Clocks quick_clocks() const override { return real_->quick_clocks(); }
   void reset_persisting_cache() override { real_->reset_persisting_cache(); }

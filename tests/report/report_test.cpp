@@ -64,7 +64,7 @@ Values finalist(Values row, const std::string& cache) {
   return row;
 }
 
-/// A folder with two runs of two problems, ceilings, wisdom, a decode run and a peer.
+/// A folder with two runs of two problems, peaks, wisdom, a decode run and a peer.
 fs::path sample_results() {
   const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   const fs::path folder = fs::path(::testing::TempDir()) / ("report_" + test);

@@ -70,7 +70,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
   EXPECT_EQ(other.run(job, 60).size(), 2u);
 }
 
-TEST_F(Worker, ACeilingThatATimeRefutesIsMeasuredAgainAndSaved) {
+TEST_F(Worker, APeakThatATimeRefutesIsMeasuredAgainAndSaved) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "raised_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;
@@ -78,7 +78,7 @@ TEST_F(Worker, ACeilingThatATimeRefutesIsMeasuredAgainAndSaved) {
   DeviceFacts low = worker.facts();
   low.read_gb_per_s = 1e-9;  // as if the machine had been busy
   save_device_file(file, low);
-  worker.know_ceilings(file);
+  worker.know_peaks(file);
   EXPECT_EQ(worker.facts().read_gb_per_s, 1e-9);
   Deadline deadline(options.deadline);
   const Measurement m = worker.measure({.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},

@@ -1,4 +1,4 @@
-// The ceilings that floors refer to, measured like everything else: variants of pseudo-problems, replayed.
+// The peaks that floors refer to, measured like everything else: variants of pseudo-problems, replayed.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -27,12 +27,11 @@ double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> a
 }
 
 Variant kernel(const char* name, const char* file, const char* expression) {
-  return {.name = name,
-          .idea = "ceiling",
-          .stages = {{file, expression, [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
-                                      .block = {static_cast<unsigned>(p["block"])}};
-                      }}}};
+  return {.name = name, .idea = "peak", .stages = {{file, expression, [](const Problem& p, const Config& c) {
+                                                      return Launch{
+                                                          .grid = {static_cast<unsigned>(c["blocks"])},
+                                                          .block = {static_cast<unsigned>(p["block"])}};
+                                                    }}}};
 }
 
 void measure_cuda(Device& device, DeviceFacts& facts) {
@@ -40,7 +39,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
       std::min<std::int64_t>(4LL << 30, static_cast<std::int64_t>(device.free_bytes()) / 3);
   const Buffer from = device.allocate(static_cast<std::size_t>(bytes));
   device.fill_random(from.data(), DType::fp32, bytes / 4, 1, 1.0f);
-  const Problem p{.op = "ceiling", .dims = {{"block", 512}}, .dtype = DType::fp32};
+  const Problem p{.op = "peak", .dims = {{"block", 512}}, .dtype = DType::fp32};
   const StreamArgs read{.from = from.data(), .to = from.data(), .chunks = bytes / 16};
   const StreamArgs copy{.from = from.data(), .to = from.as<std::byte>() + bytes / 2, .chunks = bytes / 32};
   const auto gb_per_s = [&](double us) { return static_cast<double>(bytes) / us * 1e-3; };
@@ -69,7 +68,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
     }
 
   constexpr int kChains = 8, kSteps = 4096;
-  const Problem wide{.op = "ceiling", .dims = {{"block", 256}}, .dtype = DType::fp32};
+  const Problem wide{.op = "peak", .dims = {{"block", 256}}, .dtype = DType::fp32};
   const std::int64_t blocks = 8 * facts.sms;
   const auto fma = device.prepare(kernel("fma", "support/arithmetic.cu", "fma_chains<8, 4096>"), wide,
                                   {{"blocks", blocks}});
@@ -86,7 +85,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
 
   const std::vector<StreamArgs> many(1000, read);
   const auto empty = device.prepare(kernel("empty", "support/stream.cu", "empty"),
-                                    Problem{.op = "ceiling", .dims = {{"block", 32}}}, {{"blocks", 1}});
+                                    Problem{.op = "peak", .dims = {{"block", 32}}}, {{"blocks", 1}});
   facts.launch_floor_us = median_us(device, *empty, many);
 }
 
@@ -119,25 +118,25 @@ void measure_host(Device& device, DeviceFacts& facts) {
   facts.copy_gb_per_s = 8.0 * static_cast<double>(count) / copy * 1e-3;
 }
 
-/// Whether the memory ceilings would be those of memory: in a small buffer the L2 helps.
+/// Whether the memory peaks would be those of memory: in a small buffer the L2 helps.
 bool can_measure(const Device& device) {
   return static_cast<std::int64_t>(device.free_bytes()) / 3 > 8 * device.facts().l2_bytes;
 }
 
 }  // namespace
 
-DeviceFacts measure_ceilings(Device& device) {
+DeviceFacts measure_peaks(Device& device) {
   DeviceFacts facts = device.facts();
-  facts.set_ceilings({});
+  facts.set_peaks({});
   if (facts.backend == Backend::cuda)
     measure_cuda(device, facts);
   else
     measure_host(device, facts);
-  device.set_ceilings(facts);
+  device.set_peaks(facts);
   return facts;
 }
 
-void raise_ceilings(Device& device, const MeasureCeilings& measure) {
+void raise_peaks(Device& device, const MeasurePeaks& measure) {
   if (!can_measure(device)) return;
   const DeviceFacts before = device.facts();
   DeviceFacts facts = measure(device);
@@ -147,7 +146,7 @@ void raise_ceilings(Device& device, const MeasureCeilings& measure) {
     facts.*rate = std::max(facts.*rate, before.*rate);
   if (before.launch_floor_us > 0)
     facts.launch_floor_us = std::min(facts.launch_floor_us, before.launch_floor_us);
-  device.set_ceilings(facts);
+  device.set_peaks(facts);
 }
 
 }  // namespace warptune
