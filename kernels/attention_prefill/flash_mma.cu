@@ -168,6 +168,17 @@ struct FlashMma {
   using RowState = float[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8 of each m16
   using QFragments = unsigned[kRowTiles][kQFragments][4];
 
+  /// The tile of this block.
+  static __device__ __forceinline__ QueryTile query_tile(const AttentionPrefillArgs& args) {
+    constexpr int kHeads = Shape::kQHeads / kPackedHeads;
+    const int tiles_m = gridDim.x / kHeads;
+    const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
+    const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
+    const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
+    const Sequence sequence = load_sequence(args, blockIdx.y);
+    return {sequence, head, first_row, sequence.q_len * kPackedHeads};
+  }
+
   /// +infinity in the lse entries of this block that are beyond the queries.
   static __device__ __forceinline__ void pad_lse_rows(const AttentionPrefillArgs& args,
                                                       const Sequence& sequence, int head, int first_row) {
@@ -196,6 +207,33 @@ struct FlashMma {
       const int first_key = (walk.end - 1 - step) * kTileN;
       ValueTile::template load_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
                                                       is_full ? first_key + kTileN : kv_len);
+    }
+
+    /// Begins a step of the walk: waits for its K tile (several stages: and its V tile) and issues the loads
+    /// of V, or of the tiles kStages - 1 steps ahead.
+    __device__ __forceinline__ void wait_keys(int step, bool is_full) const {
+      if constexpr (kStages == 1) {
+        cp_async_wait<0>();  // K of this tile
+        __syncthreads();     // all warps are done with the last V
+        load_values(step, 0, is_full);
+        cp_async_commit();
+      } else {
+        cp_async_wait<kStages - 2>();  // K and V of this tile
+        __syncthreads();               // all warps are done with the stage that is loaded next
+        if (step + kStages - 1 < walk.tiles) {
+          load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
+          load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
+        }
+        cp_async_commit();
+      }
+    }
+    /// After Q.K^T. One stage: waits for the V tile and issues the loads of the next K tile.
+    __device__ __forceinline__ void wait_values(int step) const {
+      if constexpr (kStages > 1) return;
+      cp_async_wait<0>();  // V of this tile
+      __syncthreads();     // all warps are done with K
+      if (step + 1 < walk.tiles) load_keys(step + 1, 0, true);
+      cp_async_commit();
     }
   };
 
@@ -226,12 +264,37 @@ struct FlashMma {
     __syncthreads();
   }
 
+  /// The state of an online softmax before the first tile.
+  static __device__ __forceinline__ void clear(RowState& row_max, RowState& row_sum) {
+#pragma unroll
+    for (int mt = 0; mt < kRowTiles; ++mt)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+  }
+
+  /// Copies this warp's rows of Q from shared memory to registers.
   static __device__ __forceinline__ void load_q_fragments(QFragments& q_fragments, T* q_rows, int lane) {
 #pragma unroll
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int kk = 0; kk < kQFragments; ++kk)
         ldmatrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+  }
+
+  /// Bias, mask and online softmax of a tile of scores, which become weights after dropout; the output is
+  /// rescaled.
+  static __device__ __forceinline__ void softmax_step(const AttentionPrefillArgs& args, const QueryTile& tile,
+                                                      const HeadBias<T, Shape>& bias,
+                                                      const Dropout<Shape>& dropout, Scores& s, Output& o,
+                                                      RowState& row_max, RowState& row_sum, float scale_log2,
+                                                      int my_row, int my_key, bool is_masked) {
+    const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
+    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
+    if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, tile.sequence, my_row, my_key);
+    RowState rescale;
+    softmax_tile(s, row_max, row_sum, rescale, scale);
+    rescale_output<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
+    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
   }
 
   /// Split-KV epilogue: unnormalized output, row maxima and row sums go to the workspace.
@@ -291,6 +354,21 @@ struct FlashMma {
                      load_vec<8>(ValueTile::at(out_rows, row, vector)));
     }
   }
+
+  /// The Q tile becomes the output tile. A warp owns its rows where both tiles have the same row length.
+  static __device__ __forceinline__ void epilogue(const AttentionPrefillArgs& args, const QueryTile& tile,
+                                                  const Output& o, const RowState& row_max,
+                                                  const RowState& row_sum, T* out_rows, int my_row, int warp,
+                                                  int lane) {
+    if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+      __syncwarp();
+    else
+      __syncthreads();
+    if constexpr (kSplits > 1)
+      store_partials(args, tile, o, row_max, row_sum, my_row, lane);
+    else
+      store_output(args, tile, o, row_max, row_sum, out_rows, my_row, warp, lane);
+  }
 };
 
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
@@ -304,29 +382,21 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
   T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
 
+  // Load prologue
   pdl_wait();
-  constexpr int kHeads = Shape::kQHeads / kPackedHeads;
-  const int tiles_m = gridDim.x / kHeads;
-  const int head = (kRasterAlongHeads ? blockIdx.x % kHeads : blockIdx.x / tiles_m) * kPackedHeads;
-  const int nth = kRasterAlongHeads ? blockIdx.x / kHeads : blockIdx.x % tiles_m;
-  const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
-  const Sequence sequence = load_sequence(args, blockIdx.y);
-  const int all_rows = sequence.q_len * kPackedHeads;  // of the sequence
-  if constexpr (Shape::kLse) Flash::pad_lse_rows(args, sequence, head, first_row);
-  if (first_row >= all_rows) return;
-
-  const int rows = min(kTileM, all_rows - first_row);
+  const QueryTile tile = Flash::query_tile(args);
+  const int head = tile.head, first_row = tile.first_row;
+  if constexpr (Shape::kLse) Flash::pad_lse_rows(args, tile.sequence, head, first_row);
+  if (first_row >= tile.all_rows) return;
+  const int rows = min(kTileM, tile.all_rows - first_row);
   const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
   const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const HeadBias<T, Shape> bias(args, sequence, head);
+  const HeadBias<T, Shape> bias(args, tile.sequence, head);
   const Dropout<Shape> dropout(args, blockIdx.y, head);
-  const auto walk = kv_walk<Shape, kTileN, kSplits>(args, sequence, first_row / kPackedHeads,
+  const auto walk = kv_walk<Shape, kTileN, kSplits>(args, tile.sequence, first_row / kPackedHeads,
                                                     (first_row + rows - 1) / kPackedHeads);
-
-  const QueryTile tile{sequence, head, first_row, all_rows};
-  const typename Flash::KvLoader loader{keys, values, walk, sequence.kv_len, k_tiles, v_tiles};
+  const typename Flash::KvLoader loader{keys, values, walk, tile.sequence.kv_len, k_tiles, v_tiles};
   Flash::load_prologue(args, tile, rows, loader, q_tile);
-
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
   typename Flash::QFragments q_fragments;
@@ -336,47 +406,22 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   typename Flash::Output o = {};
   // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e), and this lane's part of the sums.
   typename Flash::RowState row_max, row_sum;
-#pragma unroll
-  for (int mt = 0; mt < Flash::kRowTiles; ++mt)
-#pragma unroll
-    for (int r = 0; r < 2; ++r) row_max[mt][r] = -WARPTUNE_INFINITY, row_sum[mt][r] = 0;
+  Flash::clear(row_max, row_sum);
   const float scale_log2 = args.scale * kLog2e;
-  const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
   const int my_row = first_row + warp * kWarpRows + lane / 4;
 
+  // Main loop
   const auto mainloop_step = [&](int step, bool is_masked) __attribute__((always_inline)) {
     const int stage = kStages == 1 ? 0 : step % kStages;
     typename Flash::Scores s;
-    if constexpr (kStages == 1) {
-      cp_async_wait<0>();  // K of this tile
-      __syncthreads();     // all warps are done with the last V
-      loader.load_values(step, 0, !is_masked);
-      cp_async_commit();
-    } else {
-      cp_async_wait<kStages - 2>();  // K and V of this tile
-      __syncthreads();               // all warps are done with the stage that is loaded next
-      if (step + kStages - 1 < walk.tiles) {
-        loader.load_keys(step + kStages - 1, (step + kStages - 1) % kStages, true);
-        loader.load_values(step + kStages - 1, (step + kStages - 1) % kStages, true);
-      }
-      cp_async_commit();
-    }
+    loader.wait_keys(step, !is_masked);
     multiply_keys<T, kHeadDim, kTileN, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
         s, q_fragments, q_address, k_address + stage * kTileN * Flash::Tile::kRowBytes);
-    if constexpr (kStages == 1) {
-      cp_async_wait<0>();  // V of this tile
-      __syncthreads();     // all warps are done with K
-      if (step + 1 < walk.tiles) loader.load_keys(step + 1, 0, true);
-      cp_async_commit();
-    }
+    loader.wait_values(step);
 
     const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
-    if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
-    if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, sequence, my_row, my_key);
-    typename Flash::RowState rescale;
-    softmax_tile(s, row_max, row_sum, rescale, scale);
-    rescale_output<(Flash::kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
-    if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
+    Flash::softmax_step(args, tile, bias, dropout, s, o, row_max, row_sum, scale_log2, my_row, my_key,
+                        is_masked);
     multiply_values<T, kHeadDimV, kTileN, Flash::kRowTiles>(
         o, s, v_address + stage * kTileN * Flash::ValueTile::kRowBytes);
   };
@@ -386,16 +431,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   if constexpr (Shape::kWindow)
     for (; step < walk.tiles; ++step) mainloop_step(step, true);
 
-  // The Q tile becomes the output tile. A warp owns its rows where both tiles have the same row length.
-  if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
-    __syncwarp();
-  else
-    __syncthreads();
-  if constexpr (kSplits > 1)
-    Flash::store_partials(args, tile, o, row_max, row_sum, my_row, lane);
-  else
-    Flash::store_output(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp,
-                        lane);
+  Flash::epilogue(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp, lane);
 }
 
 }  // namespace warptune

@@ -45,6 +45,26 @@ struct TiledAttention {
   using Output = float[kRows][kElements];
   using RowState = float[kRows];  // a row maximum or sum, the same in all threads of the row
 
+  /// S = Q.K^T
+  static __device__ __forceinline__ void multiply_qk(Scores& score, const float* q_tile, const float* k_tile,
+                                                     int tx, int ty) {
+    constexpr int kVec = kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared-memory load of q and k
+#pragma unroll 4
+    for (int d = 0; d < kHeadDim; d += kVec) {
+      Vec<float, kVec> k[kKeys];
+#pragma unroll
+      for (int j = 0; j < kKeys; ++j) k[j] = load_vec<kVec>(k_tile + (tx + j * kThreadsN) * kStride + d);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const auto q = load_vec<kVec>(q_tile + (ty + i * kThreadsM) * kStride + d);
+#pragma unroll
+        for (int j = 0; j < kKeys; ++j)
+#pragma unroll
+          for (int e = 0; e < kVec; ++e) score[i][j] += q[e] * k[j][e];
+      }
+    }
+  }
+
   /// Bias, mask and online softmax of the scores of row i; the weights go to shared memory.
   static __device__ __forceinline__ void softmax_row(int i, Scores& score, Output& out, RowState& row_max,
                                                      RowState& row_sum, float* p_tile,
@@ -79,6 +99,26 @@ struct TiledAttention {
     for (int e = 0; e < kElements; ++e) out[i][e] *= rescale;
   }
 
+  /// O += P.V
+  static __device__ __forceinline__ void multiply_pv(Output& out, const float* p_tile, const float* v_tile,
+                                                     int tx, int ty) {
+#pragma unroll 4
+    for (int key = 0; key < kTileN; ++key) {
+      float v[kElements];
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        const int d = tx + e * kThreadsN;
+        v[e] = d < kHeadDimV ? v_tile[key * kStrideV + d] : 0.0f;
+      }
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const float p = p_tile[(ty + i * kThreadsM) * (kTileN + 1) + key];
+#pragma unroll
+        for (int e = 0; e < kElements; ++e) out[i][e] += p * v[e];
+      }
+    }
+  }
+
   /// Normalizes and stores the output and lse of the first `rows` rows.
   static __device__ __forceinline__ void epilogue(const Output& out, const RowState& row_max,
                                                   const RowState& row_sum, const AttentionPrefillArgs& args,
@@ -106,16 +146,15 @@ struct TiledAttention {
 template <class T, class Shape, int kTileM, int kTileN, int kBlock>
 __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPrefillArgs args) {
   using Attention = TiledAttention<T, Shape, kTileM, kTileN, kBlock>;
-  constexpr int kThreadsN = Attention::kThreadsN, kThreadsM = Attention::kThreadsM, kRows = Attention::kRows,
-                kKeys = Attention::kKeys, kElements = Attention::kElements;
+  constexpr int kThreadsN = Attention::kThreadsN, kRows = Attention::kRows;
   constexpr int kStride = Attention::kStride, kStrideV = Attention::kStrideV;
-  constexpr int kVec = Shape::kHeadDim % 4 == 0 ? 4 : 1;  // elements per shared-memory load of q and k
   constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV;
   extern __shared__ __align__(16) float shared[];
   float* const q_tile = shared;                                        // [kTileM][kStride]
   float* const kv_tile = q_tile + kTileM * kStride;                    // [kTileN][kStride or kStrideV]
   float* const p_tile = kv_tile + kTileN * max_of(kStride, kStrideV);  // [kTileM][kTileN + 1]
 
+  // Load prologue
   pdl_wait();
   const int tiles_m = gridDim.x / Shape::kQHeads, head = blockIdx.x / tiles_m;
   const int first_row = longest_first<Shape>(blockIdx.x % tiles_m, tiles_m) * kTileM;
@@ -138,6 +177,8 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
 #pragma unroll
   for (int i = 0; i < kRows; ++i) row_max[i] = -WARPTUNE_INFINITY, row_sum[i] = 0;
   const float scale_log2 = args.scale * kLog2e;
+
+  // Main loop
   const int begin = key_begin<Shape>(args, s, first_row) / kTileN * kTileN;
   for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
     __syncthreads();  // all threads are done with V of the last tile
@@ -145,21 +186,7 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
         kv_tile, [&](int row) { return keys.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
     typename Attention::Scores score = {};
-    // score = q . k^T
-#pragma unroll 4
-    for (int d = 0; d < kHeadDim; d += kVec) {
-      Vec<float, kVec> k[kKeys];
-#pragma unroll
-      for (int j = 0; j < kKeys; ++j) k[j] = load_vec<kVec>(kv_tile + (tx + j * kThreadsN) * kStride + d);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const auto q = load_vec<kVec>(q_tile + (ty + i * kThreadsM) * kStride + d);
-#pragma unroll
-        for (int j = 0; j < kKeys; ++j)
-#pragma unroll
-          for (int e = 0; e < kVec; ++e) score[i][j] += q[e] * k[j][e];
-      }
-    }
+    Attention::multiply_qk(score, q_tile, kv_tile, tx, ty);
 #pragma unroll
     for (int i = 0; i < kRows; ++i)
       Attention::softmax_row(i, score, out, row_max, row_sum, p_tile, args, s, bias, dropout, scale_log2,
@@ -168,23 +195,9 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
     load_rows<T, kHeadDimV, kTileN, kBlock>(
         kv_tile, [&](int row) { return values.at(first_key + row); }, s.kv_len - first_key);
     __syncthreads();
-    // out += p . v
-#pragma unroll 4
-    for (int key = 0; key < kTileN; ++key) {
-      float v[kElements];
-#pragma unroll
-      for (int e = 0; e < kElements; ++e) {
-        const int d = tx + e * kThreadsN;
-        v[e] = d < kHeadDimV ? kv_tile[key * kStrideV + d] : 0.0f;
-      }
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        const float p = p_tile[(ty + i * kThreadsM) * (kTileN + 1) + key];
-#pragma unroll
-        for (int e = 0; e < kElements; ++e) out[i][e] += p * v[e];
-      }
-    }
+    Attention::multiply_pv(out, p_tile, kv_tile, tx, ty);
   }
+
   Attention::epilogue(out, row_max, row_sum, args, s, head, first_row, rows, tx, ty);
 }
 

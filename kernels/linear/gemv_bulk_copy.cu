@@ -22,6 +22,29 @@ __device__ __forceinline__ void store_output(const LinearArgs& args, int token, 
   static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
 }
 
+/// Epilogue of a group of kRows output rows: lane r stores row r of the group.
+template <class T, int kOut, bool kBias, int kTokens, int kRows>
+__device__ __forceinline__ void store_rows(const LinearArgs& args, const float (&sum)[kTokens][kRows],
+                                           int group, int lane) {
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t)
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      float y = warp_reduce<Sum>(sum[t][r]);
+      const int o = group * kRows + r;
+      if (lane == r) store_output<T, kOut, kBias>(args, t, o, y);
+    }
+}
+
+/// Copies x to shared memory. All threads of the block call.
+template <class T, int kElements, int kThreads>
+__device__ __forceinline__ void load_x(T* x, const T* from) {
+  constexpr int kVec = kVec16<T>;
+  for (int i = threadIdx.x; i < kElements / kVec; i += kThreads)
+    store_vec<kVec>(x + i * kVec, load_vec<kVec>(from + i * kVec));
+  __syncthreads();
+}
+
 template <class T, int kTokens, int kIn, int kOut, bool kBias, int kWarps, int kRows, int kTileK, int kStages>
 __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs args) {
   constexpr int kVec = kVec16<T>;
@@ -64,14 +87,11 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
   }
   pdl_launch_dependents();
   pdl_wait();
-  const T* from = static_cast<const T*>(args.x);
-  for (int i = threadIdx.x; i < kTokens * kIn / kVec; i += kWarps * 32)
-    store_vec<kVec>(x + i * kVec, load_vec<kVec>(from + i * kVec));
-  __syncthreads();
+  load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
 
   // Main loop.
-  int stage = 0, step = 0;
   unsigned phase = 0;
+  int step = 0, stage = 0;
   for (int group = first; group < last; ++group) {
     float sum[kTokens][kRows] = {};
     for (int tile = 0; tile < kTiles; ++tile, ++step) {
@@ -101,15 +121,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
         phase ^= 1;
       }
     }
-    // Epilogue of kRows output rows.
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t)
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        float y = warp_reduce<Sum>(sum[t][r]);
-        const int o = group * kRows + r;
-        if (lane == r) store_output<T, kOut, kBias>(args, t, o, y);
-      }
+    store_rows<T, kOut, kBias>(args, sum, group, lane);
   }
 }
 

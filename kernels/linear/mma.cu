@@ -45,6 +45,51 @@ __device__ __forceinline__ void store_pair(T* y, int out, float first, float sec
   }
 }
 
+/// sum += x . weight^T of one stage: the warp has rows warp_m and warp_n on of the padded tiles xs and ws.
+template <class T, int kTileK, int kMTiles, int kNTiles>
+__device__ __forceinline__ void multiply_stage(float (&sum)[kMTiles][kNTiles][4], const T* xs, const T* ws,
+                                               int warp_m, int warp_n, int lane) {
+  constexpr int kPitch = kTileK + 8;
+#pragma unroll
+  for (int k = 0; k < kTileK; k += 16) {
+    unsigned a[kMTiles][4];
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+      ldmatrix_x4(a[m], xs + (warp_m + m * 16 + lane % 16) * kPitch + k + lane / 16 * 8);
+#pragma unroll
+    for (int n = 0; n < kNTiles / 2; ++n) {
+      unsigned b[4];  // b0, b1 of output rows 0..7, then of 8..15
+      ldmatrix_x4(b, ws + (warp_n + n * 16 + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
+#pragma unroll
+      for (int m = 0; m < kMTiles; ++m) {
+        mma_m16n8k16<T>(sum[m][2 * n], a[m], b[0], b[1]);
+        mma_m16n8k16<T>(sum[m][2 * n + 1], a[m], b[2], b[3]);
+      }
+    }
+  }
+}
+
+/// Epilogue: adds the bias and stores the tile of a warp, which begins at token0 + warp_m and out0 + warp_n.
+template <class T, int kOut, int kBias, int kMTiles, int kNTiles>
+__device__ __forceinline__ void store_tile(const LinearArgs& args, const float (&sum)[kMTiles][kNTiles][4],
+                                           int token0, int out0, int warp_m, int warp_n, int lane) {
+#pragma unroll
+  for (int n = 0; n < kNTiles; ++n) {
+    const int out = out0 + warp_n + n * 8 + lane % 4 * 2;
+    float bias[2] = {0, 0};
+    if constexpr (kBias != 0) load_bias<T, kOut>(bias, args.bias, out);
+#pragma unroll
+    for (int m = 0; m < kMTiles; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int token = token0 + warp_m + m * 16 + half * 8 + lane / 4;
+        if (token >= args.tokens) continue;
+        store_pair<T, kOut>(static_cast<T*>(args.y) + static_cast<long long>(token) * kOut + out, out,
+                            sum[m][n][2 * half] + bias[0], sum[m][n][2 * half + 1] + bias[1]);
+      }
+  }
+}
+
 template <class T, int kIn, int kOut, int kBias, int kTileM, int kTileN, int kTileK, int kWarpsM, int kWarpsN,
           int kStages>
 __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs args) {
@@ -93,41 +138,10 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
     cp_async_commit();
     const T* xs = tiles + step % kStages * kStage;
     const T* ws = xs + kTileM * kPitch;
-#pragma unroll
-    for (int k = 0; k < kTileK; k += 16) {
-      unsigned a[kWarpM / 16][4];
-#pragma unroll
-      for (int m = 0; m < kWarpM / 16; ++m)
-        ldmatrix_x4(a[m], xs + (warp_m + m * 16 + lane % 16) * kPitch + k + lane / 16 * 8);
-#pragma unroll
-      for (int n = 0; n < kWarpN / 16; ++n) {
-        unsigned b[4];  // b0, b1 of output rows 0..7, then of 8..15
-        ldmatrix_x4(b, ws + (warp_n + n * 16 + lane / 16 * 8 + lane % 8) * kPitch + k + lane / 8 % 2 * 8);
-#pragma unroll
-        for (int m = 0; m < kWarpM / 16; ++m) {
-          mma_m16n8k16<T>(sum[m][2 * n], a[m], b[0], b[1]);
-          mma_m16n8k16<T>(sum[m][2 * n + 1], a[m], b[2], b[3]);
-        }
-      }
-    }
+    multiply_stage<T, kTileK>(sum, xs, ws, warp_m, warp_n, lane);
   }
 
-  // Epilogue.
-#pragma unroll
-  for (int n = 0; n < kWarpN / 8; ++n) {
-    const int out = out0 + warp_n + n * 8 + lane % 4 * 2;
-    float bias[2] = {0, 0};
-    if constexpr (kBias != 0) load_bias<T, kOut>(bias, args.bias, out);
-#pragma unroll
-    for (int m = 0; m < kWarpM / 16; ++m)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int token = token0 + warp_m + m * 16 + half * 8 + lane / 4;
-        if (token >= args.tokens) continue;
-        store_pair<T, kOut>(static_cast<T*>(args.y) + static_cast<long long>(token) * kOut + out, out,
-                            sum[m][n][2 * half] + bias[0], sum[m][n][2 * half + 1] + bias[1]);
-      }
-  }
+  store_tile<T, kOut, kBias>(args, sum, token0, out0, warp_m, warp_n, lane);
 }
 
 }  // namespace warptune
