@@ -59,7 +59,7 @@ TEST(OpProblem, ErrorsAreOneSentence) {
   EXPECT_EQ(error_of({{"tokens", "4"}, {"start", "-1"}}),
             "dim 'start' of op 'scale' is -1; it must be at least 0");
   EXPECT_EQ(error_of({{"tokens", "99999999999999999999"}}),
-            "dim 'tokens' of op 'scale' is 99999999999999999999, which 64 bits do not hold");
+            "dim 'tokens' of op 'scale' is 99999999999999999999, which does not fit 64 bits");
   EXPECT_EQ(error_of({{"tokens", "4000000000"}}),
             "dim 'tokens' of op 'scale' is 4000000000; it must be at most 2147483647");
   EXPECT_EQ(error_of({{"tokens", "4x"}}), "dim 'tokens' of op 'scale' is '4x'; it must be a whole number");

@@ -128,7 +128,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"assignment", "7: constraint 'tokens = 5' is wrong at position 8: '=' assigns; '==' compares"},
       {"two_documents", "5: a second document begins; a file holds one sweep"},
       {"no_value", "1: key 'dtypes' of a sweep has no value"},
-      {"huge_number", "4: dim 'tokens' of op 'rms_norm' is 99999999999999999999, which 64 bits do not hold"},
+      {"huge_number", "4: dim 'tokens' of op 'rms_norm' is 99999999999999999999, which does not fit 64 bits"},
       {"huge_dim", "5: dim 'hidden' of op 'rms_norm' is 4000000000; it must be at most 2147483647"},
       {"huge_tensor",
        "4: a launch of rms_norm[tokens=2000000000,hidden=2000000000,dtype=bf16] takes 1.6e+19 bytes, more "
