@@ -14,7 +14,7 @@ struct CheckError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A configuration asks for more than the device has (shared memory, threads, registers).
+/// A configuration needs more than the device has (shared memory, threads, registers).
 struct ResourceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

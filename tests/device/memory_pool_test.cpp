@@ -166,7 +166,7 @@ TEST_F(CachingPoolTest, SaysWhatIsWantedAndFreeAndStaysUsable) {
     pool.allocate(50 * MiB);
     FAIL() << "no error";
   } catch (const ResourceError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("50.0 MiB are wanted, 40.0 MiB are free"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("50.0 MiB are needed, 40.0 MiB are free"));
   }
   EXPECT_EQ(pool.stats().in_use, 60 * MiB);
   EXPECT_NE(pool.allocate(30 * MiB), nullptr);
