@@ -126,7 +126,7 @@ TEST(Oracle, SeesWritesBeforeAndBehindEveryTensor) {
       Case c;
       auto* bytes = static_cast<unsigned char*>(c.set.addresses()[static_cast<std::size_t>(t)]);
       bytes[behind ? kCount * 4 : -1] = 0;
-      EXPECT_EQ(c.set.broken_fence(), std::string(1, "xyz"[t]));
+      EXPECT_EQ(c.set.broken_guard_band(), std::string(1, "xyz"[t]));
       EXPECT_FALSE(c.verdict().ok);
       EXPECT_EQ(c.verdict().detail, "memory outside '" + std::string(1, "xyz"[t]) + "' was written");
     }

@@ -37,7 +37,7 @@ TEST_F(TensorSetTest, FillsWhatTheReferenceSees) {
       EXPECT_EQ(value(set, t, i), inputs[specs_[t].name][i]) << specs_[t].name << " " << i;
   EXPECT_EQ(value(set, 2, 1), 9);
   EXPECT_TRUE(std::isnan(value(set, 4, 0)));
-  EXPECT_EQ(set.broken_fence(), "");
+  EXPECT_EQ(set.broken_guard_band(), "");
 }
 
 TEST_F(TensorSetTest, ResetRestoresOutputsOnly) {
@@ -68,14 +68,15 @@ TEST_F(TensorSetTest, FencesStandOnBothSidesOfEveryTensor) {
       first.fill(specs_, 11);
       TensorSet second(*device_, specs_, &first);
       second.fill(specs_, 11);
-      EXPECT_EQ(second.broken_fence(), "");
+      EXPECT_EQ(second.broken_guard_band(), "");
       auto* bytes = static_cast<unsigned char*>(second.addresses()[t]);
       bytes[offset < 0 ? offset : specs_[t].bytes() + offset] = 1;
-      EXPECT_EQ(second.broken_fence(), specs_[t].name) << offset;
+      EXPECT_EQ(second.broken_guard_band(), specs_[t].name) << offset;
       // A shared tensor's fence is broken for both sets.
-      EXPECT_EQ(first.broken_fence(), specs_[t].cache == CacheState::hot ? specs_[t].name : "") << offset;
+      EXPECT_EQ(first.broken_guard_band(), specs_[t].cache == CacheState::hot ? specs_[t].name : "")
+          << offset;
       second.fill(specs_, 11);
-      EXPECT_EQ(second.broken_fence(), "");
+      EXPECT_EQ(second.broken_guard_band(), "");
     }
 }
 
