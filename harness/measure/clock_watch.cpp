@@ -40,7 +40,7 @@ bool ClockWatch::throttled() {
   known_ = known_ || !now.throttled.empty();
   last_ = held_down(now.throttled);
   add_reasons(last_ ? throttling_ : notes_, now.throttled);
-  // A throttled sample is discarded, so that its clock says nothing of the others.
+  // Throttled samples are discarded, so their clocks are left out.
   if (std::isfinite(now.sm_mhz) && !last_) sm_mhz_.push_back(now.sm_mhz);
   return last_;
 }

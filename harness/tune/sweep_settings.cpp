@@ -34,10 +34,10 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
   if (node["max_time"]) options.max_time = yaml.positive(node["max_time"], "'max_time'");
   if (node["min_samples"]) {
     const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");
-    if (n < kFewestForInterval || n > 100000)
+    if (n < kMinSamplesForInterval || n > 100000)
       yaml.fail(node["min_samples"],
                 fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)", n,
-                            kFewestForInterval));
+                            kMinSamplesForInterval));
     options.min_samples = static_cast<int>(n);
   }
 }

@@ -73,7 +73,7 @@ TEST(Sampler, NanAndInfinityAreNoTimes) {
     const Samples s = sample({}, *source);
     EXPECT_EQ(s.stop, Stop::no_time);
     EXPECT_TRUE(s.us.empty());
-    EXPECT_EQ(sentence_of(s), "no sample is a time");
+    EXPECT_EQ(sentence_of(s), "every sample is negative or not finite");
   }
   Source some({NAN, 5});
   EXPECT_EQ(sample({.min_samples = 6, .max_time = 100}, some).us, (std::vector<double>(6, 5)));

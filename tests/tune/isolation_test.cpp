@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, Isolation,
                                            Fault{"exit0", "crash", "the worker ended with exit code 0"},
                                            Fault{"kill", "crash",
                                                  "3 workers in a row: out of memory, or someone killed them"},
-                                           Fault{"memory", "resource", "the memory of the host was used up"},
+                                           Fault{"memory", "resource", "the host is out of memory"},
                                            Fault{"throw", "launch_error", "the device is lost"}),
                          [](const auto& info) { return std::string(info.param.kind); });
 
