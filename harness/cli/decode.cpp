@@ -49,7 +49,7 @@ void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts&
   for (OpTime& op : ops) {
     const OpEntry& entry = find_op(op.op);
     op.label = label_of(entry.op, op.problem);
-    op.speed = recorded_speed(entry, op.problem, op.us, wisdom.held(op.problem, facts.name), facts);
+    op.speed = recorded_speed(entry, op.problem, op.us, wisdom.winner_on(op.problem, facts.name), facts);
   }
 }
 

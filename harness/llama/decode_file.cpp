@@ -29,7 +29,7 @@ std::string fault_of(const std::map<std::string, std::string>& row) {
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
   for (const char* column : kNumbers)
     if (const std::string& text = row.at(column); !text.empty() && !number_of(text))
-      return fmt::format("{} is '{}', which is no number", column, brief(text));
+      return fmt::format("{} is '{}', which is not a number", column, brief(text));
   return {};
 }
 

@@ -11,7 +11,7 @@ namespace warptune {
 /// Whether throttle reasons ("sw_power_cap+hw_slowdown") make a time worthless: heat, a hardware slowdown or
 /// a power brake. `sw_power_cap` alone does not: a long kernel reaches the power limit in production too. It
 /// stays in the column as a note.
-bool held_down(const std::string& reasons);
+bool is_throttling(const std::string& reasons);
 
 /// Reads clock and throttle reasons after samples. Limits the reading to a tenth of the time.
 class ClockWatch {

@@ -148,8 +148,8 @@ std::string winner_rows(const std::vector<Best>& winners) {
         "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td>{}</td><td>{}{} {}</td>"
         "{}{}{}{}{}</tr>\n",
         escaped(b.device), n + 1, n + 1, code(b.problem), escaped(b.variant),
-        slowed ? fmt::format(" <strong>(clocks held down: {})</strong>", escaped(b.throttled)) : "",
-        code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
+        slowed ? fmt::format(" <strong>(throttled: {})</strong>", escaped(b.throttled)) : "", code(b.config),
+        cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
         cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
                                       b.pct_floor, std::min(100.0, b.pct_floor))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),

@@ -46,7 +46,7 @@ WinnerLookup::Origin WinnerLookup::origin_of(const Winner& winner, const Provena
 
 WinnerLookup::Candidate WinnerLookup::exact_match(const Problem& problem, const Provenance& here) const {
   Candidate best;
-  for (const std::size_t i : wisdom_.places(problem)) {
+  for (const std::size_t i : wisdom_.indices(problem)) {
     const Winner& winner = wisdom_.winners()[i];
     if (const Origin origin = origin_of(winner, here); origin < best.origin) best = {&winner, origin};
   }

@@ -98,8 +98,7 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const std::string floor =
       m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
   const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
-  const std::string slowed =
-      choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
+  const std::string slowed = choice->throttled ? fmt::format(" (throttled: {})", m.clocks.throttled) : "";
   const std::string note = stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant,
                                                stays->config.str(), stays->time_us,
                                                colder                      ? ", timed cold"

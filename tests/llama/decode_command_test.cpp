@@ -123,14 +123,15 @@ TEST_F(DecodeCommand, ReadsTheCsvItGoesOnWithStrictly) {
   ASSERT_EQ(run(mha), 0) << output_;
   std::ofstream(csv, std::ios::app) << "1,half";
   ASSERT_EQ(run(mha), 0) << output_;
-  EXPECT_NE(output_.find("ended in half a line (6 bytes), which was cut off"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("ended in an incomplete line (6 bytes), which was removed"), std::string::npos)
+      << output_;
   EXPECT_EQ(read_csv(csv).size(), 2u);
 
   auto rows = read_csv(csv);
   rows[1]["tokens_per_s"] = "fast";
   write_csv(csv, decode_columns(), rows);
   EXPECT_EQ(run(mha), 2) << output_;
-  EXPECT_NE(output_.find("decode.csv:3: tokens_per_s is 'fast', which is no number"), std::string::npos)
+  EXPECT_NE(output_.find("decode.csv:3: tokens_per_s is 'fast', which is not a number"), std::string::npos)
       << output_;
   rows[1]["tokens_per_s"] = "2";
   rows[0]["schema"] = "2";

@@ -45,8 +45,8 @@ Measurement measured(HotDevice& device) {
 TEST(HeldDown, HeatSlowdownAndPowerBrakeButNotThePowerCapAlone) {
   for (const char* reason : {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown",
                              "hw_power_brake_slowdown", "sw_power_cap+hw_slowdown"})
-    EXPECT_TRUE(held_down(reason)) << reason;
-  for (const char* reason : {"", "none", "sw_power_cap"}) EXPECT_FALSE(held_down(reason)) << reason;
+    EXPECT_TRUE(is_throttling(reason)) << reason;
+  for (const char* reason : {"", "none", "sw_power_cap"}) EXPECT_FALSE(is_throttling(reason)) << reason;
 }
 
 TEST(Throttle, AFewThrottledSamplesAreTakenAgain) {

@@ -274,8 +274,8 @@ TEST(Report, RendersInABrowserWithoutAnError) {
         ">1.688</text>",                                     // a cell of it
         "20260102T000000Z-2: 4 timed, best 1.625",           // the search
         "2.5 → 1.656 µs", "-33.8 %",                         // runs
-        "1 of 19 rows were measured while the clocks were held down (sw_power_cap)",
-        "One step took 3640 µs; its floor is 2894 µs.", "output projection: gemv_bulk_copy"})
+        "1 of 19 rows were throttled (sw_power_cap)", "One step took 3640 µs; its floor is 2894 µs.",
+        "output projection: gemv_bulk_copy"})
     expect_text(shown, text);
 }
 

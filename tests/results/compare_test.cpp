@@ -196,7 +196,7 @@ TEST(Compare, ALargeChangeThatChanceMayExplainIsAmbiguous) {
   EXPECT_LT(c.rows[0].effect, -0.8);
   EXPECT_GT(c.rows[0].p, 0.05);
   EXPECT_EQ(c.rows[0].change, Change::ambiguous);
-  EXPECT_EQ(c.rows[0].note, "the medians differ, the samples not beyond chance");
+  EXPECT_EQ(c.rows[0].note, "the medians differ, but the difference of the samples is not significant");
   EXPECT_EQ(c.exit_code(), 0);
 }
 

@@ -124,7 +124,7 @@ TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
 TEST_F(Merge, TakesNoRowsFromUnderASweepThatAppends) {
   const fs::path out = results("all", 1, now_), more = results("more", 2, now_);
   {
-    const Journal held(out / "host" / "sweep.journal");
+    const Journal winner_on(out / "host" / "sweep.journal");
     EXPECT_THROW(merge_results(ops(), {more}, out), InputError);
   }
   EXPECT_EQ(read_csv(out / "host" / "sweep.csv").size(), 1u);

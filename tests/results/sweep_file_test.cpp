@@ -37,9 +37,10 @@ TEST(SweepFile, SaysWhereARowIsWrong) {
   EXPECT_EQ(said_of_second_row({{"time_us", ""}}), ":3: the status is ok, and time_us is empty");
   for (const char* wrong : {"abc", "nan", "inf", "-1", "0", "1x", " 1"})
     EXPECT_EQ(said_of_second_row({{"time_us", wrong}}),
-              ":3: time_us is '" + std::string(wrong) + "', which is no time");
-  EXPECT_EQ(said_of_second_row({{"registers", "many"}}), ":3: registers is 'many', which is no number");
-  EXPECT_EQ(said_of_second_row({{"sm_clock_mhz", "nan"}}), ":3: sm_clock_mhz is 'nan', which is no number");
+              ":3: time_us is '" + std::string(wrong) + "', which is not a time");
+  EXPECT_EQ(said_of_second_row({{"registers", "many"}}), ":3: registers is 'many', which is not a number");
+  EXPECT_EQ(said_of_second_row({{"sm_clock_mhz", "nan"}}),
+            ":3: sm_clock_mhz is 'nan', which is not a number");
 }
 
 TEST(SweepFile, TheColumnsAreThoseOfTheSchema) {

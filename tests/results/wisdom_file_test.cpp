@@ -139,7 +139,7 @@ TEST_F(Replacement, AColdOneAlwaysReplacesAHotOne) {
   cold.cache = CacheMode::cold;
   EXPECT_FALSE(put_winner(path_, kHere, cold, tried({"cold"})));
   const Wisdom wisdom = Wisdom::load(path_);
-  EXPECT_EQ(wisdom.held(cold.problem, kHere.device)->variant, "cold");
+  EXPECT_EQ(wisdom.winner_on(cold.problem, kHere.device)->variant, "cold");
 }
 
 TEST(Staleness, OfSeparateChoicesTheColdOneIsKept) {

@@ -55,7 +55,7 @@ TEST_F(Lock, AProgramThatIsKilledHoldsItNoLonger) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const DeviceLock held(id_, log_);
+    const DeviceLock winner_on(id_, log_);
     if (::write(ends[1], "x", 1) == 1) ::sleep(60);
     ::_exit(1);
   }

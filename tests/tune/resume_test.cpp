@@ -135,7 +135,7 @@ TEST(Resume, ATornLineIsRepairedWithANote) {
   std::ofstream(journal, std::ios::app) << "{\"run_id\": \"half";
   const auto ended = run_shell(tune);
   EXPECT_EQ(ended.code, 0) << ended.text;
-  EXPECT_NE(ended.text.find("ended in half a line"), std::string::npos) << ended.text;
+  EXPECT_NE(ended.text.find("ended in an incomplete line"), std::string::npos) << ended.text;
   EXPECT_EQ(statuses(read_csv(csv)).size(), 3u);
   EXPECT_EQ(Journal::read(journal).runs().size(), 2u);
 }
@@ -145,7 +145,7 @@ TEST(Resume, ASecondProgramIsRefused) {
   fs::create_directories(folder / "host");
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   {
-    const Journal held(folder / "host" / "sweep.journal");
+    const Journal winner_on(folder / "host" / "sweep.journal");
     const auto ended = run_shell(tune);
     EXPECT_EQ(ended.code, 2);
     EXPECT_NE(ended.text.find("another program is writing"), std::string::npos) << ended.text;
