@@ -9,7 +9,7 @@ namespace {
 constexpr double kMaxDoublings = 3;  // a factor of 8
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-/// Sum over dims of |log2(a / b)| for problems of one shape; infinite where one is out of bounds.
+/// The sum over dims of |log2(a / b)| for problems of one shape; infinite if a dim is out of bounds.
 double distance(const Problem& a, const Problem& b) {
   double sum = 0;
   auto others = b.dims.written();
