@@ -15,8 +15,8 @@ namespace warptune {
 std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::string device = yaml.text(node, "'device'");
   static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
-  constexpr std::size_t kLongest = 1000;  // std::regex recurses
-  if (device.size() > kLongest || !std::regex_match(device, good))
+  constexpr std::size_t kMaxBytes = 1000;  // std::regex recurses
+  if (device.size() > kMaxBytes || !std::regex_match(device, good))
     yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
                                 brief(device)));
   return device;
