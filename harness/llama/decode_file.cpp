@@ -23,7 +23,7 @@ constexpr const char* kNumbers[] = {"batch",
                                     "pct_floor",
                                     "device_memory_mib"};
 
-/// What is wrong with a row; empty where nothing is.
+/// The error in a row, or empty.
 std::string fault_of(const std::map<std::string, std::string>& row) {
   if (row.at("schema") != "1")
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
@@ -44,7 +44,7 @@ std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
       throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
   });
   return csv;
-} catch (const std::exception& e) {  // a folder that cannot be written is bad input here
+} catch (const std::exception& e) {  // the user chose the folder: an error is bad input
   throw InputError(e.what());
 }
 
