@@ -183,7 +183,7 @@ TEST_F(Counters, SayOnceThatTheyMayNotBeRead) {
       counters("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n");
   EXPECT_EQ(result.code, 2) << result.text;
   EXPECT_EQ(result.text,
-            "warptune: ncu may not read counters here: the driver keeps them for administrators "
+            "warptune: ncu may not read counters here: the driver restricts them to administrators "
             "(ERR_NVGPUCTRPERM)\n");
 }
 

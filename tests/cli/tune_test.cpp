@@ -209,7 +209,7 @@ TEST(Cli, BadInputIsOneSentence) {
   expect_bad_input("tune " + sweep + " --device host --filter linear/", "--filter 'linear/'");
   for (const char* name : {"../evil", "regress.2", "x.samples", "decode", "my_peers"})
     expect_bad_input(std::string("rerun wisdom.json --name ") + name, "cannot name the CSV");
-  expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is no number from 1e-09 to 0.5");
+  expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is not a number from 1e-09 to 0.5");
   expect_bad_input("list variants no_such_op", "no_such_op");
   expect_bad_input("inspect " + sweep + " --arch sm_12", "unknown architecture 'sm_12'");
   expect_bad_input("decode", "--model DIR or --preset NAME");

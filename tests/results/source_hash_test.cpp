@@ -38,7 +38,7 @@ TEST(SourceHash, OfHostVariantsIsThatOfTheirOpsFiles) {
 
 TEST(SourceHash, OfALibraryHoldsItsVersion) {
   const Variant* vendor = vendor_variant();
-  if (!vendor) GTEST_SKIP() << "built without a vendor's library";
+  if (!vendor) GTEST_SKIP() << "built without a vendor library";
   EXPECT_NE(source_hash(kCompiler, find_op("linear"), *vendor),
             source_hash(kCompiler, find_op("linear"), find_op("linear").variant("host_naive")));
 }
@@ -53,7 +53,7 @@ TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
     EXPECT_NE(hash, source_hash(kCompiler, find_op("attention_decode"), other)) << "without its kernels";
     return;
   }
-  GTEST_SKIP() << "built without a vendor's library";
+  GTEST_SKIP() << "built without a vendor library";
 }
 
 TEST(SourceHash, OfAVariantThatIsGoneIsEmpty) {
