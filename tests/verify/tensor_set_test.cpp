@@ -28,7 +28,7 @@ class TensorSetTest : public ::testing::Test {
   std::vector<TensorSpec> specs_ = specs();
 };
 
-TEST_F(TensorSetTest, FillsWhatTheReferenceSees) {
+TEST_F(TensorSetTest, FillsTheInputsOfTheReference) {
   TensorSet set(*device_, specs_);
   set.fill(specs_, 11);
   const Inputs inputs(specs_, 11);
@@ -61,7 +61,7 @@ TEST_F(TensorSetTest, HotTensorsAreSharedAndColdOnesAreNot) {
         << specs_[t].name;
 }
 
-TEST_F(TensorSetTest, FencesStandOnBothSidesOfEveryTensor) {
+TEST_F(TensorSetTest, GuardBandsAreOnBothSidesOfEveryTensor) {
   for (const int offset : {-256, -1, 0, 255})  // from the tensor's start or end
     for (std::size_t t = 0; t < specs_.size(); ++t) {
       TensorSet first(*device_, specs_);
@@ -72,7 +72,7 @@ TEST_F(TensorSetTest, FencesStandOnBothSidesOfEveryTensor) {
       auto* bytes = static_cast<unsigned char*>(second.addresses()[t]);
       bytes[offset < 0 ? offset : specs_[t].bytes() + offset] = 1;
       EXPECT_EQ(second.broken_guard_band(), specs_[t].name) << offset;
-      // A shared tensor's fence is broken for both sets.
+      // The guard band of a shared tensor counts for both sets.
       EXPECT_EQ(first.broken_guard_band(), specs_[t].cache == CacheState::hot ? specs_[t].name : "")
           << offset;
       second.fill(specs_, 11);
