@@ -25,19 +25,19 @@ class Best:
 def parse_problem(text: str) -> tuple[str, dict]:
     match = re.fullmatch(r"(\w+)\[(.*)\]", text)
     if not match:
-        raise ValueError(f"'{text}' is no problem")
+        raise ValueError(f"'{text}' is not the key of a problem")
     return match[1], dict(pair.split("=", 1) for pair in match[2].split(",") if pair)
 
 
 def decode_as_row(row: dict) -> dict:
-    """A row of decode.csv as one of a sweep."""
+    """A row of decode.csv as a row of a sweep."""
     dims = f"model={row['model']},batch={row['batch']},context={row['context']},dtype={row['dtype']}"
     return {"problem": f"llama_decode[{dims}]", "variant": row["plan_set"], "status": "ok", "cache": "cold",
             "time_us": row["us_per_token"]}
 
 
 def best_rows(path: Path, variants: re.Pattern) -> dict[str, Best]:
-    """Of the variants whose whole names match."""
+    """The rows of variants whose complete names match."""
     best: dict[str, Best] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -84,9 +84,9 @@ def main() -> int:
     parser.add_argument("--only", type=re.compile, default=re.compile(""), metavar="REGEX",
                         help="only problems that match")
     parser.add_argument("--variant", type=re.compile, default=re.compile(".*"), metavar="REGEX",
-                        help="of ours, only these variants ('flash_wgmma')")
+                        help="only these variants of ours ('flash_wgmma')")
     parser.add_argument("--peer", type=re.compile, default=re.compile(".*"), metavar="REGEX",
-                        help="of the peers, only these ('.*cudnn')")
+                        help="only these peers ('.*cudnn')")
     options = parser.parse_args()
     try:
         ours, peers = best_rows(options.ours, options.variant), best_rows(options.peers, options.peer)

@@ -6,7 +6,7 @@
 
 namespace warptune::testing {
 
-/// Of attention_decode.
+/// A problem of attention_decode.
 inline Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context, Dims more = {}) {
   Dims d{{"batch", std::to_string(batch)},
          {"q_heads", std::to_string(q_heads)},
@@ -17,7 +17,7 @@ inline Dims dims(int batch, int q_heads, int kv_heads, int head_dim, int context
   return d;
 }
 
-/// Of attention_prefill.
+/// A problem of attention_prefill.
 inline Dims shape(int batch, int q_len, int kv_len, int q_heads, int kv_heads, int head_dim, Dims more = {}) {
   Dims dims = {{"batch", std::to_string(batch)},       {"q_len", std::to_string(q_len)},
                {"kv_len", std::to_string(kv_len)},     {"q_heads", std::to_string(q_heads)},

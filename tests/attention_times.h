@@ -28,7 +28,7 @@ inline Problem decode_problem(std::int64_t batch, std::int64_t context, std::int
                   DType::bf16);
 }
 
-/// Prompts from their first token on.
+/// Prefill of complete prompts.
 inline Problem prompt_problem(std::int64_t batch, std::int64_t q_len) {
   return find_op("attention_prefill")
       .op.problem(Assignment{{"batch", batch},
@@ -41,7 +41,7 @@ inline Problem prompt_problem(std::int64_t batch, std::int64_t q_len) {
 }
 
 /// A configuration of mma_pipelined.
-inline Config ring(std::int64_t splits, std::int64_t warps = 8) {
+inline Config pipelined(std::int64_t splits, std::int64_t warps = 8) {
   Config config{{"splits", splits}, {"warps", warps},       {"tile_kv", 128 / warps},
                 {"stages", 2},      {"loads_in_flight", 1}, {"l2_prefetch", 0}};
   const bool ll = splits > 1 && splits < 8;
@@ -52,7 +52,7 @@ inline Config ring(std::int64_t splits, std::int64_t warps = 8) {
 
 using TimeOf = std::function<double(const Problem&, const Config&)>;
 
-/// Blocks take turns on the multiprocessors of an H200, one at a time; splits cost their merging.
+/// The time in waves of one block per SM of an H200; splits add the time to combine them.
 inline double in_waves(const Problem& p, const Config& c) {
   const double blocks = static_cast<double>(c["splits"] * p["batch"] * p["kv_heads"]);
   const double bytes = find_op(p.op).op.cost(p).bytes;

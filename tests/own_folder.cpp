@@ -1,5 +1,5 @@
-// A temporary folder for each process of tests, removed at its end: tests that run side by side, also of
-// several checkouts, do not write to each other's files.
+// A temporary folder per test process, removed at its end, so that parallel tests, also of several checkouts,
+// do not write to the same files.
 #include <unistd.h>
 
 #include <cstdlib>

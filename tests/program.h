@@ -34,7 +34,7 @@ inline Ended run_shell(std::string command, const std::string& streams = "2>&1")
   return ended;
 }
 
-/// An empty folder of a test's own.
+/// A new empty folder for one test.
 inline std::filesystem::path fresh_folder(const std::string& name) {
   const auto path = std::filesystem::path(::testing::TempDir()) / name;
   std::filesystem::remove_all(path);
@@ -62,7 +62,7 @@ inline Rows first_rows(Rows rows) {
   return rows;
 }
 
-/// Statuses by problem, variant and config; a configuration that has two rows is a failure.
+/// Statuses by problem, variant and config; fails if a configuration has two rows.
 inline std::map<std::string, std::string> statuses(const Rows& rows) {
   std::map<std::string, std::string> found;
   for (const auto& row : first_rows(rows)) {

@@ -17,15 +17,15 @@
 namespace warptune::testing {
 namespace {
 
-/// At most `most` of the configurations, evenly spread, the first and the last among them; fewer where
-/// WARPTUNE_TEST_CONFIGS says so (for runs under compute-sanitizer).
-std::vector<Config> spread(std::vector<Config> configs, int most) {
+/// At most `max_configs` of the configurations, evenly spread, with the first and the last.
+/// WARPTUNE_TEST_CONFIGS lowers the limit (for runs under compute-sanitizer).
+std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
   if (const char* fewer = std::getenv("WARPTUNE_TEST_CONFIGS"))
-    most = std::min(most, std::max(2, std::atoi(fewer)));
-  if (static_cast<int>(configs.size()) <= most) return configs;
+    max_configs = std::min(max_configs, std::max(2, std::atoi(fewer)));
+  if (static_cast<int>(configs.size()) <= max_configs) return configs;
   std::vector<Config> chosen;
-  for (int i = 0; i < most; ++i)
-    chosen.push_back(configs[static_cast<std::size_t>(i) * (configs.size() - 1) / (most - 1)]);
+  for (int i = 0; i < max_configs; ++i)
+    chosen.push_back(configs[static_cast<std::size_t>(i) * (configs.size() - 1) / (max_configs - 1)]);
   return chosen;
 }
 
@@ -39,12 +39,12 @@ void compile_ahead(const DeviceFacts& facts, std::span<const ChosenConfig> confi
                  try {
                    inspect(compiler, *variant, problem, config, facts);
                  } catch (const std::exception&) {
-                   // the check that follows meets the same error and reports it
+                   // the check reports the same error
                  }
                });
 }
 
-/// Fails where a configuration does not compile. It may ask for more than the device has.
+/// Fails if a configuration does not compile. It may need more than the device has.
 void expect_compiles(const Compiler& compiler, const ChosenConfig& c, const DeviceFacts& facts) {
   SCOPED_TRACE(c.problem.key() + " " + c.variant->name + " " + c.config.str() + " " + facts.arch);
   if (c.variant->stages.empty()) return;
@@ -84,19 +84,19 @@ void check_config(Device& device, const OpEntry& entry, const Problem& problem, 
   }
 }
 
-/// At most `most` configurations of each variant that takes the problem.
-std::vector<ChosenConfig> spread_configs(const OpEntry& entry, const Problem& problem, int most,
+/// At most `max_configs` configurations of each variant that takes the problem.
+std::vector<ChosenConfig> spread_configs(const OpEntry& entry, const Problem& problem, int max_configs,
                                          const DeviceFacts& facts) {
   std::vector<ChosenConfig> chosen;
   for (const Variant& variant : entry.variants) {
     if (variant.backend != facts.backend || !takes(variant, problem.dtype)) continue;
-    for (const Config& config : spread(Space(variant, problem, facts).configs(), most))
+    for (const Config& config : spread(Space(variant, problem, facts).configs(), max_configs))
       chosen.push_back({&variant, problem, config});
   }
   return chosen;
 }
 
-/// Those of one problem.
+/// Checks the configurations of one problem.
 void check_configs(Device& device, const OpEntry& entry, const Problem& problem, std::uint64_t seed,
                    std::span<const ChosenConfig> chosen) {
   if (std::ranges::count(chosen, problem, &ChosenConfig::problem) == 0) {
@@ -111,7 +111,7 @@ void check_configs(Device& device, const OpEntry& entry, const Problem& problem,
 }  // namespace
 
 bool takes(const Variant& variant, DType dtype) {
-  // A sanitizer's findings in the vendor's kernels are not ours.
+  // Excludes findings of the sanitizer in vendor kernels.
   const char* vendor = std::getenv("WARPTUNE_TEST_VENDOR");
   if (calls_library(variant) && vendor && std::string(vendor) == "0") return false;
   const char* only = std::getenv("WARPTUNE_TEST_VARIANT");
@@ -182,7 +182,7 @@ void check_on_gpu(const OpEntry& entry, const Choose& choose) {
 }
 
 void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& problems, DType dtype) {
-  std::vector<std::string> missing;  // another test looks at them
+  std::vector<std::string> missing;  // another test checks them
   check_on_gpu(entry, [&](const DeviceFacts& facts) {
     return covering_configs(entry, problems, dtype, facts, missing);
   });
@@ -194,9 +194,9 @@ std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
   return name;
 }
 
-void check_host_variants(const OpEntry& entry, const Problem& problem, int most_configs) {
+void check_host_variants(const OpEntry& entry, const Problem& problem, int max_configs) {
   const auto device = open_device("host");
-  check_configs(*device, entry, problem, 7, spread_configs(entry, problem, most_configs, device->facts()));
+  check_configs(*device, entry, problem, 7, spread_configs(entry, problem, max_configs, device->facts()));
 }
 void check_host_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes) {
   for (const DType dtype : dtypes) check_host_variants(entry, entry.op.problem(dims, dtype), 1000);
@@ -206,19 +206,18 @@ void check_host_variants(const std::string& op, const Dims& dims, std::span<cons
 }
 
 void check_cuda_variants(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes,
-                         int most_configs) {
+                         int max_configs) {
   for (const DType dtype : dtypes) {
     const Problem problem = entry.op.problem(dims, dtype);
-    check_on_gpu(
-        [&](const DeviceFacts& facts) { return spread_configs(entry, problem, most_configs, facts); },
-        [&](Device& device, std::span<const ChosenConfig> chosen) {
-          check_configs(device, entry, problem, 7, chosen);
-        });
+    check_on_gpu([&](const DeviceFacts& facts) { return spread_configs(entry, problem, max_configs, facts); },
+                 [&](Device& device, std::span<const ChosenConfig> chosen) {
+                   check_configs(device, entry, problem, 7, chosen);
+                 });
   }
 }
 void check_cuda_variants(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
-                         int most_configs) {
-  check_cuda_variants(find_op(op), dims, dtypes, most_configs);
+                         int max_configs) {
+  check_cuda_variants(find_op(op), dims, dtypes, max_configs);
 }
 
 void check_random_configs(const OpEntry& entry, std::span<const Problem> problems, int configs,
@@ -286,11 +285,10 @@ OpEntry with_rest_kept(OpEntry entry, std::vector<std::string> names) {
   return entry;
 }
 
-void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes,
-                    int most_configs) {
-  check_compiles(find_op(op), dims, dtypes, most_configs);
+void check_compiles(const std::string& op, const Dims& dims, std::span<const DType> dtypes, int max_configs) {
+  check_compiles(find_op(op), dims, dtypes, max_configs);
 }
-void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes, int most_configs) {
+void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DType> dtypes, int max_configs) {
 #if WARPTUNE_HAS_CUDA
   const Compiler compiler(KernelSources(std::string(SOURCE_ROOT) + "/kernels"), default_cache_folder());
   for (const DType dtype : dtypes)
@@ -299,12 +297,12 @@ void check_compiles(const OpEntry& entry, const Dims& dims, std::span<const DTyp
       const DeviceFacts facts = known_device(arch);
       for (const Variant& variant : entry.variants) {
         if (variant.stages.empty() || !takes(variant, dtype)) continue;
-        for (const Config& config : spread(Space(variant, problem, facts).configs(), most_configs))
+        for (const Config& config : spread(Space(variant, problem, facts).configs(), max_configs))
           expect_compiles(compiler, {&variant, problem, config}, facts);
       }
     }
 #else
-  (void)entry, (void)dims, (void)dtypes, (void)most_configs;
+  (void)entry, (void)dims, (void)dtypes, (void)max_configs;
   GTEST_SKIP() << "built without the CUDA Toolkit";
 #endif
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Rows of a sweep's CSV, made up.
+// Artificial rows of a sweep's CSV.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +17,7 @@ using Fields = std::map<std::string, std::string>;
 /// A cold row that is ok; `other` replaces or adds fields.
 inline Fields sweep_fields(const Fields& other) {
   Fields row = other;
-  row.insert({{"schema", "1"}, {"status", "ok"}, {"cache", "cold"}, {"time_us", "1"}});  // where not given
+  row.insert({{"schema", "1"}, {"status", "ok"}, {"cache", "cold"}, {"time_us", "1"}});  // unless given
   for (const std::string& column : sweep_columns()) row.try_emplace(column);
   return row;
 }

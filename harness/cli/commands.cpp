@@ -16,7 +16,7 @@ namespace {
 /// Options that take "": a pattern that matches everything, a variant without parameters, no heading.
 constexpr std::array<std::string_view, 4> kMayBeEmpty = {"filter", "problem", "config", "title"};
 
-/// A script passes "" where its variable is not set; that must not mean the default.
+/// A script passes "" if its variable is not set. That must not select the default.
 void refuse_empty_texts(CLI::App& command) {
   const CLI::Validator some_text(
       [](std::string& text) { return text.empty() ? std::string("it is empty") : std::string(); }, "");
@@ -29,7 +29,7 @@ void refuse_empty_texts(CLI::App& command) {
   for (CLI::App* part : command.get_subcommands({})) refuse_empty_texts(*part);
 }
 
-/// The command that the arguments reached.
+/// The innermost command that the arguments select.
 const CLI::App& last_command(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().back();

@@ -1,13 +1,13 @@
 #pragma once
-// One function per command: it adds the command to the program; `exit_code` is what running it gives.
+// One function per command: it adds the command to the program. Running the command sets `exit_code`.
 #include <CLI/CLI.hpp>
 #include <string>
 
 namespace warptune {
 
-/// All of them.
+/// Adds all commands.
 void add_commands(CLI::App& app, int& exit_code);
-/// What is wrong with the arguments, in one sentence: with the nearest subcommand or option for an unknown
+/// One sentence about an error in the arguments. Suggests the nearest subcommand or option for an unknown
 /// one.
 std::string sentence_of(const CLI::App& app, const CLI::ParseError& error);
 

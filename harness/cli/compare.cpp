@@ -1,4 +1,4 @@
-// warptune compare BASE.csv NEW.csv: what became faster or slower.
+// warptune compare BASE.csv NEW.csv: finds rows that became faster or slower.
 #include "harness/results/compare.h"
 
 #include <fmt/format.h>
@@ -30,9 +30,9 @@ double fraction_of(const std::string& text) {
 }  // namespace
 
 void add_compare(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("compare", "Says which rows of a sweep became faster or slower");
+  auto* command = app.add_subcommand("compare", "Finds the rows of a sweep that became faster or slower");
   command->footer(
-      "Exits with 1 where a row is slower, else with 2 where one is missing or none match.\n"
+      "Exits with 1 if a row is slower, else with 2 if a row is missing or none match.\n"
       "Examples:\n"
       "  warptune compare base/h200/quick.csv results/h200/quick.csv\n"
       "  warptune compare base.csv new.csv --min-effect 1% --format markdown -o changes.md");
@@ -41,11 +41,11 @@ void add_compare(CLI::App& app, int& exit_code) {
     CompareOptions options;
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("BASE", given->base, "The CSV of the run before")->required();
-  command->add_option("NEW", given->now, "The CSV of the run now")->required();
+  command->add_option("BASE", given->base, "The CSV of the earlier run")->required();
+  command->add_option("NEW", given->now, "The CSV of the new run")->required();
   command->add_option("--min-effect", given->min_effect, "Smaller changes of the median are SAME")
       ->capture_default_str();
-  command->add_option("--alpha", given->options.alpha, "Chance of any false alarm over all rows")
+  command->add_option("--alpha", given->options.alpha, "Probability of any false alarm over all rows")
       ->check(within(1e-9, 0.5))
       ->capture_default_str();
   command->add_option("--format", given->format, "text, markdown or json")

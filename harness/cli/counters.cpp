@@ -38,7 +38,7 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
 std::string complaint(const std::string& text) {
   if (text.find("ERR_NVGPUCTRPERM") != std::string::npos)
     throw InputError(
-        "ncu may not read counters here: the driver keeps them for administrators (ERR_NVGPUCTRPERM)");
+        "ncu may not read counters here: the driver restricts them to administrators (ERR_NVGPUCTRPERM)");
   const auto at = text.find("==ERROR==");
   return at == std::string::npos ? "ncu recorded no kernel" : text.substr(at, text.find('\n', at) - at);
 }

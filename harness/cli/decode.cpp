@@ -1,4 +1,4 @@
-// warptune decode: a LLaMA assembled from tuned plans, run, checked and timed.
+// warptune decode: runs, checks and times a LLaMA made of tuned plans.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -44,12 +44,12 @@ struct DecodeOptions {
 
 void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
 
-/// Adds to each op what the wisdom and the measured peaks tell about its speed.
+/// Adds to each op its recorded times and its roofline floor.
 void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts& facts) {
   for (OpTime& op : ops) {
     const OpEntry& entry = find_op(op.op);
     op.label = label_of(entry.op, op.problem);
-    op.speed = recorded_speed(entry, op.problem, op.us, wisdom.held(op.problem, facts.name), facts);
+    op.speed = recorded_speed(entry, op.problem, op.us, wisdom.winner_on(op.problem, facts.name), facts);
   }
 }
 
@@ -84,7 +84,7 @@ std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConf
   if (!o.prompt_file.empty()) {
     auto prompts = read_prompts(o.prompt_file);
     if (o.batch != 0 && o.batch != static_cast<int>(prompts.size())) {
-      // A larger batch repeats the prompts of the file in turn; a smaller one takes the first.
+      // A larger batch repeats the prompts of the file; a smaller one takes the first ones.
       const std::size_t given = prompts.size();
       prompts.resize(static_cast<std::size_t>(o.batch));
       for (std::size_t b = given; b < prompts.size(); ++b) prompts[b] = prompts[b % given];
@@ -107,7 +107,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
     options.has_wisdom = true;
     options.stale = o.stale_wisdom == "use" ? StaleCode::use : StaleCode::refuse;
   } else {
-    note(fmt::format("there is no wisdom at {}; every op takes a default", usual.string()));
+    note(fmt::format("there is no wisdom at {}; every op uses a default", usual.string()));
   }
   return options;
 }
@@ -129,7 +129,7 @@ void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format
                     device.facts().name, free / kMiB));
 }
 
-/// Memory that the run took: on a GPU since the start, on the host the peak of this process.
+/// The memory of the run: on a GPU the growth since the start, on the host the peak of this process.
 double used_mib(const Device& device, std::size_t free_at_start) {
   if (device.facts().backend == Backend::cuda)
     return (static_cast<double>(free_at_start) - static_cast<double>(device.free_bytes())) / kMiB;
@@ -213,7 +213,7 @@ ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, co
           .graph = o.graph == "on"};
 }
 
-/// Times the step and its ops, and adds what is known of their speed.
+/// Times the step and its ops, and adds the speed columns.
 void measure(DecodeReport& report, Model& model, const PlanBook& book, const DecodeOptions& o, int context) {
   Device& device = model.device();
   const KvFormat& kv = model.options().kv;
@@ -309,18 +309,18 @@ void add_model(CLI::App* c, const Given& o) {
 
 void add_prompts(CLI::App* c, const Given& o) {
   c->add_option("--batch", o->batch,
-                "sequences (default: as many as there are prompts; a larger batch repeats them in turn)")
+                "sequences (default: as many as there are prompts; a larger batch repeats them)")
       ->check(CLI::Range(1, 4096));
   auto* ids = c->add_option("--prompt-ids", o->prompt_file, "file of token ids, one prompt per line");
   c->add_option("--prompt-len", o->prompt_lens,
-                "length of random prompts; a list is taken in turn (default 32)")
+                "lengths of random prompts, repeated over the batch (default 32)")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20))
       ->excludes(ids);
   c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
       ->check(CLI::Range(0, 1 << 20));
   c->add_option("--context", o->context,
-                "KV length at which a step is timed (default: that of the last step)")
+                "KV length at which a step is timed (default: the length at the last step)")
       ->check(CLI::Range(1, 1 << 20));
   c->add_option("--sampling", o->sampling,
                 "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
@@ -339,10 +339,10 @@ void add_kv_cache(CLI::App* c, const Given& o) {
 }
 
 void add_plans(CLI::App* c, const Given& o) {
-  auto* wisdom = c->add_option("--wisdom", o->wisdom,
-                               "winners to use (default OUT/<device>/wisdom.json where it exists)");
+  auto* wisdom =
+      c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json if it exists)");
   auto* require = c->add_flag("--require-tuned", o->require_tuned,
-                              "exit 1 where a plan is neither from the wisdom nor an override");
+                              "exit with 1 if a plan is neither from the wisdom nor an override");
   c->add_option("--stale-wisdom", o->stale_wisdom,
                 "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
       ->check(CLI::IsMember({"refuse", "use"}));
@@ -364,11 +364,11 @@ void add_plans(CLI::App* c, const Given& o) {
 void add_output(CLI::App* c, const Given& o) {
   auto* check = c->add_option("--check", o->golden,
                               "golden.safetensors: run its prompts and steps, compare logits and tokens; "
-                              "exit 1 where they differ");
+                              "exit with 1 if they differ");
   for (const char* other : {"--batch", "--prompt-ids", "--prompt-len", "--steps"})
     check->excludes(c->get_option(other));
   c->add_option("--check-baseline", o->check_baseline,
-                "compare N teacher-forced steps with the naive plans; exit 1 where they differ")
+                "compare N teacher-forced steps with the naive plans; exit with 1 if they differ")
       ->check(CLI::Range(1, 1 << 20));
   c->add_flag("--explain", o->explain,
               "list each plan that is not the exact winner of its problem, with the reason");

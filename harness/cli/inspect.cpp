@@ -38,7 +38,7 @@ void add_inspect(CLI::App& app, int&) {
       ->required()
       ->delimiter(',');
   auto* filter = command->add_option("--filter", given->options.filter,
-                                     "Only variants whose op/variant holds this regular expression");
+                                     "Only variants whose op/variant matches this regular expression");
   auto* sample =
       command
           ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")

@@ -1,4 +1,4 @@
-// warptune list ops|variants|parameters [OP]: what can be tuned.
+// warptune list ops|variants|parameters [OP]: prints what can be tuned.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -16,7 +16,7 @@
 
 namespace {
 
-/// What a shell reports of a program that SIGPIPE ended. Nothing is flushed: nobody reads the output.
+/// The exit code that a shell reports after SIGPIPE. Nothing is flushed: nobody reads the output.
 constexpr int kClosedPipe = 128 + SIGPIPE;
 
 bool is_closed_pipe(const std::system_error& e) { return e.code().value() == EPIPE; }

@@ -1,4 +1,4 @@
-// warptune merge OUT_A OUT_B -o OUT: joins the results of several nodes.
+// warptune merge OUT_A OUT_B -o OUT: merges the results of several nodes.
 #include "harness/results/merge.h"
 
 #include <fmt/format.h>
@@ -12,9 +12,9 @@ namespace warptune {
 
 void add_merge(CLI::App& app, int&) {
   auto* command =
-      app.add_subcommand("merge", "Joins result folders: rows by key, the better winner of each problem");
+      app.add_subcommand("merge", "Merges result folders: rows by key, the better winner of each problem");
   command->footer(
-      "OUT may exist; what it holds is kept and joined with the rest.\n"
+      "OUT may exist; its results are kept and merged with the others.\n"
       "Example:\n  warptune merge results/shard-1 results/shard-2 -o results/all");
   struct Given {
     std::vector<std::string> inputs;
@@ -22,7 +22,7 @@ void add_merge(CLI::App& app, int&) {
   };
   const auto given = std::make_shared<Given>();
   command->add_option("FOLDER", given->inputs, "Folders that `tune --out` wrote")->required();
-  command->add_option("-o,--out", given->out, "The joined folder")->required();
+  command->add_option("-o,--out", given->out, "The merged folder")->required();
   command->callback([given] {
     const MergeCounts counts = merge_results(ops(), {given->inputs.begin(), given->inputs.end()}, given->out);
     fmt::print("{} rows in {} files ({} duplicates dropped), {} winners: {}\n", counts.rows, counts.files,

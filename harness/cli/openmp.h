@@ -1,5 +1,5 @@
 #pragma once
-// How OpenMP's threads wait.
+// The wait policy of OpenMP threads.
 
 namespace warptune {
 

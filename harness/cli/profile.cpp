@@ -26,7 +26,7 @@ struct Given {
   bool inside = false;
 };
 
-/// A sweep may try values that the variant does not list, so this is no error.
+/// A sweep may try values that the variant does not list, so this is only a note.
 void note_unlisted(const Variant& variant, const Config& config) {
   for (const Parameter& p : variant.parameters)
     if (std::ranges::find(p.values, config[p.name]) == p.values.end())
@@ -34,7 +34,7 @@ void note_unlisted(const Variant& variant, const Config& config) {
                  config[p.name], variant.name, fmt::join(p.values, ", "));
 }
 
-/// "rms_norm[tokens=1,hidden=4096]" with or without a dtype; else --dtype counts.
+/// The problem of "rms_norm[tokens=1,hidden=4096]"; --dtype applies if the text has no dtype.
 Problem problem_of(const std::string& text, const std::string& dtype) {
   const auto open = text.find('[');
   if (!text.ends_with(']'))
@@ -64,7 +64,7 @@ ProfileTarget winner_of(const Given& given, const Problem& problem, const std::s
 ProfileTarget target_of(const Given& given) {
   if (given.target.find('[') != std::string::npos) {
     if (given.wisdom.empty() || !given.problem.empty())
-      throw InputError("a problem is profiled with --wisdom, which holds its winner, and without --problem");
+      throw InputError("a problem needs --wisdom, the file with its winner, and takes no --problem");
     return winner_of(given, problem_of(given.target, given.dtype), "");
   }
   const auto slash = given.target.find('/');
@@ -106,14 +106,14 @@ void add_profile(CLI::App& app, int&) {
   const auto given = std::make_shared<Given>();
   command
       ->add_option("TARGET", given->target,
-                   "A problem, whose winner is launched: \"rms_norm[tokens=1,hidden=4096]\"; or OP/VARIANT")
+                   "A problem, to launch its winner: \"rms_norm[tokens=1,hidden=4096]\"; or OP/VARIANT")
       ->required();
-  command->add_option("--problem", given->problem, "Of OP/VARIANT, the dims: \"tokens=1,hidden=4096\"");
-  command->add_option("--dtype", given->dtype, "fp32, fp16, bf16 or int32, where the problem does not say it")
+  command->add_option("--problem", given->problem, "The dims for OP/VARIANT: \"tokens=1,hidden=4096\"");
+  command->add_option("--dtype", given->dtype, "fp32, fp16, bf16 or int32, if the problem has no dtype")
       ->capture_default_str();
   auto* config =
-      command->add_option("--config", given->config, "Of OP/VARIANT, the parameters: \"block=256,vec=8\"");
-  command->add_option("--wisdom", given->wisdom, "The file that holds the winner")->excludes(config);
+      command->add_option("--config", given->config, "The parameters for OP/VARIANT: \"block=256,vec=8\"");
+  command->add_option("--wisdom", given->wisdom, "The file with the winner")->excludes(config);
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   command->add_option("--run", given->tool, "Run this profiler instead of printing the commands")
@@ -121,7 +121,8 @@ void add_profile(CLI::App& app, int&) {
   command
       ->add_option("-o,--output", given->output, "The report, without extension; the sources go next to it")
       ->capture_default_str();
-  command->add_flag("--inside", given->inside, "Launch the target: the profiler starts the program so");
+  command->add_flag("--inside", given->inside,
+                    "Launch the target; the profiler starts the program with this flag");
   command->callback([given] {
     const ProfileTarget target = target_of(*given);
     if (given->inside) {

@@ -1,5 +1,5 @@
 #pragma once
-// The speed of a plan, with what the wisdom and the facts of a device know about its problem.
+// The speed of a plan, with the recorded times and measured peaks for its problem.
 #include <optional>
 
 #include "harness/core/variant.h"

@@ -1,4 +1,4 @@
-// warptune regret RESULTS.csv: what choosing from wisdom costs on problems that were not tuned.
+// warptune regret RESULTS.csv: the regret of choosing from wisdom on untuned problems.
 #include "harness/select/regret.h"
 
 #include <fmt/format.h>
@@ -59,8 +59,8 @@ void print(const Regret& r) {
     fmt::print("  regret            ?: the search did not time it\n");
 }
 
-/// Prints every problem, a line per op where there are several, and the sum; whether both limits (percent)
-/// hold.
+/// Prints every problem, one line per op if there are several, and the totals. Returns whether both limits
+/// (percent) are met.
 bool print(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
   Total all;
   std::map<std::string, Total> by_op;
@@ -84,9 +84,9 @@ bool print(const std::vector<Regret>& list, double mean_limit, double worst_limi
 
 void add_regret(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
-      "regret", "Says how far the choice from wisdom is from the best of an exhaustive search");
+      "regret", "Prints how much slower the choice from wisdom is than the best of an exhaustive search");
   command->footer(
-      "Chooses for each problem of the CSV as decode does, with a wisdom that does not know the problem.\n"
+      "Chooses for each problem of the CSV as decode does, with a wisdom without that problem.\n"
       "Exits with 1 if a limit is exceeded, or if the search did not time the choice.\n"
       "Needs no device.\nExample:\n"
       "  warptune regret out/h200/regret.csv --wisdom results/h200/wisdom.json");

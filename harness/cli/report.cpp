@@ -25,7 +25,7 @@ void add_report(CLI::App& app, int&) {
     std::string output = "report.html", title = "warptune report";
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("RESULTS", given->results, "CSV files, or folders that hold some")->required();
+  command->add_option("RESULTS", given->results, "CSV files, or folders with CSV files")->required();
   command->add_option("-o,--output", given->output, "The page")->capture_default_str();
   command->add_option("--title", given->title, "Its heading")->capture_default_str();
   command->callback([given] {

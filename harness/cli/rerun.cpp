@@ -42,7 +42,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
   command
       ->add_option("--min-samples", given->bench.min_samples,
                    "Samples of each winner, at least; fewer than 6 give no 95 % interval")
-      ->check(CLI::Range(kFewestForInterval, 10000))
+      ->check(CLI::Range(kMinSamplesForInterval, 10000))
       ->capture_default_str();
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;

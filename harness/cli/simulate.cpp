@@ -40,7 +40,7 @@ void add_simulate(CLI::App& app, int&) {
       })
       ->check(within(0.1, 100.0))
       ->capture_default_str();
-  command->add_option("--problem", given->problem, "Only problems whose key holds this regular expression");
+  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command->add_option("--ahead", given->options.ahead, "Proposals in flight, as with compile jobs")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -52,7 +52,7 @@ void add_tune(CLI::App& app, int& exit_code) {
                       "instead of the sweep's");
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
   command->add_option("--filter", given->options.filter,
-                      "Only variants whose op/variant holds this regular expression");
+                      "Only variants whose op/variant matches this regular expression");
   auto* dry = command->add_flag("--dry-run", given->dry_run,
                                 "Print configurations, evaluations and an estimate of the time, and stop");
   command
@@ -70,7 +70,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command
       ->add_option("--first-deadline", given->options.first_job_seconds,
-                   "More seconds for the first configuration of a problem, which computes the reference")
+                   "Extra seconds for the first configuration of a problem, which computes the reference")
       ->check(within(0, 86400))
       ->capture_default_str();
   command
@@ -87,7 +87,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->delimiter(',');
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   command->add_flag("-v,--verbose", given->options.verbose,
-                    "Also print the share of time that the workers measured");
+                    "Also print the percentage of time that the workers measured");
   command->callback([given, &exit_code] {
     TuneOptions& options = given->options;
     if (!given->device.empty()) options.device = given->device;

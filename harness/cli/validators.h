@@ -1,5 +1,5 @@
 #pragma once
-// Checks of options that CLI11 does not have.
+// Validators of options that CLI11 does not have.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,7 +12,8 @@ inline CLI::Validator within(double low, double high) {
   return {[=](std::string& text) {
             double value = 0;
             const bool number = CLI::detail::lexical_cast(text, value) && value >= low && value <= high;
-            return number ? std::string() : fmt::format("'{}' is no number from {} to {}", text, low, high);
+            return number ? std::string()
+                          : fmt::format("'{}' is not a number from {} to {}", text, low, high);
           },
           fmt::format("NUMBER in [{} - {}]", low, high)};
 }

@@ -1,5 +1,5 @@
-// warptune wisdom show|check|export: prints the winners, says which still hold, or exports them to other
-// programs.
+// warptune wisdom show|check|export: prints the winners, checks which are still valid, or exports them to
+// other programs.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
@@ -77,12 +77,12 @@ void show_wisdom(const Given& given) {
   print(stdout, winners_table(wisdom, winners, facts));
 }
 
-/// How the code of a winner stands to that of this program.
+/// The code of a winner compared with the code of this program.
 enum class CodeState { same_sources, same_code, other_code, unknown };
 constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
                                        "no such variant"};
 
-/// `compile`: compares the machine code although the sources are the same.
+/// `compile`: compares the machine code even if the sources are the same.
 CodeState code_state(const Compiler& compiler, const Winner& winner, bool compile) {
   const CodeNow now = code_now(compiler, ops(), winner);
   if (now.source_hash.empty()) return CodeState::unknown;
@@ -158,7 +158,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   show->add_option("--variant", given->variant, "Only winners that use this variant");
   show->callback([given] { show_wisdom(*given); });
   auto* check = command->add_subcommand(
-      "check", "Says which winners still hold: by their sources, else by their machine code (no GPU needed)");
+      "check", "Checks which winners are still valid, by sources, else by machine code (no GPU needed)");
   check->add_option("WISDOM", given->file, "wisdom.json")->required();
   check->add_flag("--compile", given->compile,
                   "Compares the machine code of winners with the same sources too");

@@ -11,8 +11,8 @@ namespace warptune {
 
 class Assignment {
  public:
-  /// A value; enumerated ones (`style=interleaved`) carry their label, the value is its index. An omitted
-  /// one is the default of an optional dim: it can be read, but is neither written nor compared.
+  /// A value. An enumerated one (`style=interleaved`) has a label, and the value is the label's index. An
+  /// omitted one is the default of an optional dim: it can be read, but is neither written nor compared.
   struct Entry {
     std::string name;
     std::int64_t value = 0;
@@ -24,7 +24,7 @@ class Assignment {
   Assignment() = default;
   Assignment(std::initializer_list<std::pair<std::string, std::int64_t>> entries);
 
-  /// The value of a name; throws std::out_of_range that says which names there are.
+  /// The value of a name; throws std::out_of_range that lists the names.
   std::int64_t operator[](std::string_view name) const;
   std::int64_t get(std::string_view name, std::int64_t fallback) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
@@ -39,7 +39,7 @@ class Assignment {
   auto written() const {
     return entries_ | std::views::filter([](const Entry& entry) { return !entry.omitted; });
   }
-  /// "block=256,vec=8", labels where there are some.
+  /// "block=256,vec=8"; an enumerated value is written as its label.
   std::string str() const;
   bool operator==(const Assignment& other) const { return std::ranges::equal(written(), other.written()); }
 

@@ -11,7 +11,7 @@ namespace warptune {
 
 namespace {
 
-constexpr std::size_t kLongest = 120, kBeginning = 80;  // bytes
+constexpr std::size_t kMaxBytes = 120, kBytesQuoted = 80;
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }  // UTF-8
 
@@ -34,8 +34,8 @@ std::size_t edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string brief(std::string_view text) {
-  if (text.size() <= kLongest) return std::string(text);
-  std::size_t end = kBeginning;
+  if (text.size() <= kMaxBytes) return std::string(text);
+  std::size_t end = kBytesQuoted;
   while (end > 0 && continues_character(text[end])) --end;
   return fmt::format("{}... ({} bytes)", text.substr(0, end), text.size());
 }

@@ -1,13 +1,13 @@
 #pragma once
-// Words of the user in error messages: quoted briefly, and with the known word that they are close to.
+// User input in error messages: shortened quotes, and suggestions for misspelled names.
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace warptune {
 
-/// The text, or of a long one its beginning, "..." and its length in bytes: what is quoted in an error must
-/// not bury it.
+/// The text. A long one becomes its beginning, "..." and its length in bytes, so that the error message stays
+/// readable.
 std::string brief(std::string_view text);
 
 /// "a, b, c", or "none".

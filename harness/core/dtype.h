@@ -9,8 +9,8 @@
 
 namespace warptune {
 
-/// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are how tensors are stored; no
-/// problem is computed in them.
+/// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are storage types: no problem
+/// computes in them.
 enum class DType { fp32, fp16, bf16, int32, int8, fp8 };
 
 /// Host values of the narrow floats: stored as bits, computed as float, rounded to nearest even.
@@ -25,16 +25,15 @@ struct bf16 {
   }
   operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
-/// What is too large becomes the largest, 448. Source: Micikevicius et al., "FP8 Formats for Deep Learning",
-/// 2022.
+/// Too large values saturate at 448. Source: Micikevicius et al., "FP8 Formats for Deep Learning", 2022.
 struct fp8 {
   std::uint8_t bits = 0;
   fp8() = default;
   fp8(float value) {
     const auto u = std::bit_cast<std::uint32_t>(value), magnitude = u & 0x7fffffffu;
-    std::uint32_t e = (magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20;  // 3 bits of mantissa kept,
-    e = (e < (120u << 3) + 0x7eu ? e : (120u << 3) + 0x7eu) - (120u << 3);      // and the other bias
-    if (magnitude < 0x3c800000u)  // below 2^-6: steps of 2^-9, put into the last bits of a float
+    std::uint32_t e = (magnitude + 0x7ffffu + ((magnitude >> 20) & 1u)) >> 20;  // keeps 3 bits of mantissa,
+    e = (e < (120u << 3) + 0x7eu ? e : (120u << 3) + 0x7eu) - (120u << 3);      // changes the bias
+    if (magnitude < 0x3c800000u)  // below 2^-6: steps of 2^-9, moved to the last bits of a float
       e = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0x1p14f) & 0xfu;
     if (magnitude > 0x7f800000u) e = 0x7fu;  // NaN
     bits = static_cast<std::uint8_t>(u >> 31 << 7 | e);
@@ -74,7 +73,7 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
   return std::forward<F>(f).template operator()<float>();
 }
 
-/// The same for the floating types only, so that int32 need not compile.
+/// The same for fp32, fp16 and bf16 only: `f` need not compile for the other types.
 template <class F>
 decltype(auto) with_float_dtype(DType dtype, F&& f) {
   switch (dtype) {
@@ -87,16 +86,16 @@ decltype(auto) with_float_dtype(DType dtype, F&& f) {
   }
 }
 
-/// Element i of an array of that dtype, as double; and the rounding of a value to that dtype.
+/// Reads or writes element i of an array of that dtype as double.
 double load(DType dtype, const void* data, std::int64_t i);
 void store(DType dtype, void* data, std::int64_t i, double value);
 double round_to(DType dtype, double value);
 /// The distance from 1 to the next value: 2^-23, 2^-10, 2^-7; 2^-3 of fp8.
 double epsilon_of(DType dtype);
-/// How far from a value its rounding to an 8-bit dtype may be; 0 for the others, whose tolerances hold it.
+/// The largest rounding error of a value in an 8-bit dtype; 0 for the others, whose tolerances include it.
 double rounding_error(DType dtype, double value);
-/// The byte that unwritten outputs hold: NaN in every float, -1 in int32, and in int8 -128, which no op
-/// writes, as quantized values are symmetric.
+/// The byte that fills outputs before a launch: it reads as NaN in every float, -1 in int32 and -128 in int8.
+/// No op writes -128, since quantized values are symmetric.
 int poison_byte(DType dtype);
 
 }  // namespace warptune

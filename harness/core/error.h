@@ -4,17 +4,17 @@
 
 namespace warptune {
 
-/// What the user gave is wrong (file, flag, dim, checkpoint): one sentence; the program exits with 2.
+/// The user's input is wrong (file, flag, dim, checkpoint). One sentence; the program exits with 2.
 struct InputError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The program ran, and what it checked does not hold: one sentence; the program exits with 1.
+/// The program ran and a check failed. One sentence; the program exits with 1.
 struct CheckError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A configuration asks for more than the device has (shared memory, threads, registers).
+/// A configuration needs more than the device has (shared memory, threads, registers).
 struct ResourceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

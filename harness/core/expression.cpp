@@ -34,7 +34,7 @@ struct Expression::State {
 
 namespace {
 
-/// The first '=' that is no part of a comparison: muParser would assign there.
+/// The first '=' that is not part of a comparison: muParser would assign there.
 std::size_t assignment_in(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '=') continue;
@@ -56,12 +56,12 @@ Expression::Expression(std::string text, std::vector<std::string> variables, std
   s.text = std::move(text);
   s.names = std::move(variables);
   s.values.assign(s.names.size(), 1.0);
-  const auto wrong_at = [&](std::size_t place, std::string_view why) {
+  const auto wrong_at = [&](std::size_t position, std::string_view why) {
     return InputError(
-        fmt::format("{} '{}' is wrong at position {}: {}", kind, brief(s.text), place + 1, brief(why)));
+        fmt::format("{} '{}' is wrong at position {}: {}", kind, brief(s.text), position + 1, brief(why)));
   };
-  if (const auto place = assignment_in(s.text); place != std::string::npos)
-    throw wrong_at(place, "'=' assigns; '==' compares");
+  if (const auto position = assignment_in(s.text); position != std::string::npos)
+    throw wrong_at(position, "'=' assigns; '==' compares");
   try {
     s.prepare(s.parser, [](double a, double b) { return b == 0 ? 1.0 : std::fmod(a, b); });
     s.parser.Eval();
@@ -73,11 +73,11 @@ Expression::Expression(std::string text, std::vector<std::string> variables, std
                                    brief(e.GetToken()), e.GetPos() + 1, kind, brief(s.text),
                                    fmt::join(s.names, ", ")));
     if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError(fmt::format("a {} is empty", kind));
-    // The parser counts some ends of the text beyond it, and repeats the place in its sentence.
-    const std::size_t place = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
+    // The parser puts some errors beyond the end of the text, and its message repeats the position.
+    const std::size_t position = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
     std::string why = std::regex_replace(e.GetMsg(), std::regex(R"(( found)? at position \d+\.?)"), "");
     if (!why.empty()) why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-    throw wrong_at(place, why);
+    throw wrong_at(position, why);
   }
 }
 
@@ -87,10 +87,10 @@ Expression& Expression::operator=(Expression&&) noexcept = default;
 const std::string& Expression::text() const { return state_->text; }
 
 std::vector<std::size_t> Expression::used_variables() const {
-  std::vector<std::size_t> places;
+  std::vector<std::size_t> indices;
   for (const auto& [name, value] : state_->parser.GetUsedVar())
-    places.push_back(static_cast<std::size_t>(value - state_->values.data()));
-  return places;
+    indices.push_back(static_cast<std::size_t>(value - state_->values.data()));
+  return indices;
 }
 
 bool Expression::takes_remainder_by_zero(const std::vector<double>& values) const {

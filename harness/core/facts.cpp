@@ -25,11 +25,10 @@ double DeviceFacts::flops_per_byte() const {
   return 1000 * matrix_tflop_per_s / read_gb_per_s;
 }
 
-/// A cluster lies within one GPC, a group of at most 18 multiprocessors from compute capability 9.0 on. Some
-/// are switched off, so the number left in a GPC is rarely a multiple of four: clusters of four leave 0 to 3
-/// of them idle, 1.5 on average. (An H200 runs 96 blocks in clusters of four in one round, 128 in two; this
-/// gives 120.) Pairs always find room: two multiprocessors are one TPC. Larger clusters count like those of
-/// four.
+/// A cluster lies within one GPC, a group of at most 18 SMs from compute capability 9.0 on. Some SMs are
+/// switched off, so the number left in a GPC is rarely a multiple of four: clusters of four leave 0 to 3 of
+/// them idle, 1.5 on average. (An H200 runs 96 blocks in clusters of four in one wave, 128 in two; this
+/// gives 120.) Clusters of two always fit: two SMs are one TPC. Larger clusters count as clusters of four.
 double DeviceFacts::sms_for_clusters(unsigned cluster) const {
   constexpr int kSmsPerGpc = 18;
   constexpr double kIdlePerGpc = 1.5;

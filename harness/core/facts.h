@@ -1,5 +1,5 @@
 #pragma once
-// What is known of a device: what constraints, floors and the CSV need.
+// The properties of a device that constraints, roofline floors and the CSV need.
 #include <cstdint>
 #include <string>
 
@@ -11,7 +11,7 @@ enum class Backend { cuda, host };
 struct DeviceFacts {
   Backend backend = Backend::host;
   std::string name;     // "NVIDIA H200", "host"
-  std::string id;       // of this very device: "GPU-1f2e..."; "host"
+  std::string id;       // unique: "GPU-1f2e..."; "host"
   std::string arch;     // "sm_90a", "x86_64"
   std::string driver;   // "580.159.04", empty on the host
   std::string toolkit;  // "13.0"
@@ -24,29 +24,29 @@ struct DeviceFacts {
   std::int64_t threads_per_sm = 0;
   double read_gb_per_s = 0;
   double copy_gb_per_s = 0;
-  double l2_read_gb_per_s = 0;    // what stays in the L2; not measured on the host
+  double l2_read_gb_per_s = 0;    // reads that hit the L2; not measured on the host
   double matrix_tflop_per_s = 0;  // 16-bit inputs
   double vector_tflop_per_s = 0;  // fp32
   double launch_floor_us = 0;     // an empty kernel as a graph node
 
-  /// Takes over the measured rates only.
+  /// Copies the measured rates only.
   void set_peaks(const DeviceFacts& measured);
   /// 80 of sm_80, 90 of sm_90a, 0 on the host.
   int arch_number() const;
-  // What kernel families ask for; constraints read the same names as 0 or 1. Three of them are true for
-  // compute capability 9.0 only: newer devices have the instructions too, but no family here was written for
-  // them.
+  // Features that kernel families require; constraints read the same names as 0 or 1. Three of them are true
+  // for compute capability 9.0 only: newer devices have similar instructions, but no family here is written
+  // for them.
   bool has_bulk_copy() const;       // cp.async.bulk, tensor maps, mbarrier transaction counts
   bool has_wgmma() const;           // warpgroup matrix instructions: code for sm_90a
   bool has_clusters() const;        // thread block clusters, distributed shared memory
   bool has_pdl() const;             // programmatic dependent launch: 9.0 and later
   bool has_fp8_conversion() const;  // e4m3 to fp16 in hardware: 8.9 and later
-  /// 16-bit matrix arithmetic that takes as long as reading one byte: measured, or typical where it is not
-  /// measured.
+  /// The ridge point of the roofline: 16-bit matrix flops in the time of reading one byte. A typical value
+  /// where the peaks are not measured.
   double flops_per_byte() const;
-  /// Multiprocessors that blocks in clusters of this size can use at the same time.
+  /// The number of SMs that clusters of this size can occupy at the same time.
   double sms_for_clusters(unsigned cluster) const;
-  /// One sentence where no kernel family was written for this architecture; else empty.
+  /// One sentence if no kernel family is written for this architecture; else empty.
   std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.
   std::string slug() const;

@@ -1,5 +1,6 @@
 #pragma once
-// A hash that is the same on every machine and in every run: FNV-1a, 64 bits, its bits mixed.
+// A hash that is the same on every machine and in every run: 64-bit FNV-1a, then the finalizer of
+// MurmurHash3.
 #include <cstdint>
 #include <string_view>
 

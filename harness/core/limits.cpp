@@ -14,7 +14,7 @@ std::int64_t whole_number(std::string_view text, std::string_view what) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = end == text.data() + text.size();
   if (whole && error == std::errc::result_out_of_range)
-    throw InputError(fmt::format("{} is {}, which 64 bits do not hold", what, brief(text)));
+    throw InputError(fmt::format("{} is {}, which does not fit 64 bits", what, brief(text)));
   if (!whole || error != std::errc())
     throw InputError(fmt::format("{} is '{}'; it must be a whole number", what, brief(text)));
   return value;

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that users give, and what they may be.
+// Parses and checks numbers in user input.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,14 +8,14 @@
 
 namespace warptune {
 
-/// Shapes and kernels count a dim in 32 bits; two dims multiplied fit 64.
+/// Shapes and kernels hold a dim in 32 bits; the product of two dims fits 64.
 inline constexpr std::int64_t kLargestDim = 2147483647;
 
-/// Throws InputError that begins with `what` ("dim 'tokens'") where the text is no whole number, or one that
-/// 64 bits do not hold.
+/// Throws InputError that begins with `what` ("dim 'tokens'") unless the text is a whole number that fits
+/// 64 bits.
 std::int64_t whole_number(std::string_view text, std::string_view what);
 
-/// Throws InputError where a dim without labels cannot be so small or so large.
+/// Throws InputError where the value is out of range for this dim, which has no labels.
 void check_dim(const Op& op, const Dim& dim, std::int64_t value);
 
 }  // namespace warptune

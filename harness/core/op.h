@@ -12,12 +12,12 @@
 
 namespace warptune {
 
-/// What another value of a dim changes.
+/// What a different value of a dim changes.
 enum class DimRole {
-  shape,     // the kernels that are fast, or what is computed
-  work,      // how much work there is: the winner of a near value is a good start
-  parallel,  // how much independent work there is (heads): times of other values tell of this one
-  data,      // only the data of a launch (sequences of uneven lengths): the winner is the same
+  shape,     // what is computed, or which kernels are fast
+  work,      // the amount of work: the winner of a nearby value is a good first guess
+  parallel,  // the amount of independent work (heads): times of other values predict this one
+  data,      // only the data of a launch (uneven sequence lengths): the winner is the same
 };
 
 /// A named size or choice of an op.
@@ -26,7 +26,7 @@ struct Dim {
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
   std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
   std::int64_t min = 1;
-  bool optional = false;  // a feature: a problem's key omits it where it is the fallback
+  bool optional = false;  // a feature: a problem's key omits it when it has the fallback's value
   DimRole role = DimRole::shape;
 };
 
@@ -40,14 +40,14 @@ struct Cost {
   double flops = 0;
 };
 
-/// How far a right answer may be from the fp64 reference. int32 is compared exactly; of 8-bit outputs, whose
-/// references are not rounded, what exceeds their rounding counts.
+/// The allowed error against the fp64 reference. int32 is compared exactly. The references of 8-bit outputs
+/// are not rounded, so an error counts only beyond the rounding error of the output.
 struct Tolerance {
   double rel_l2 = 0;   // ||out - ref|| <= rel_l2 * ||ref||
   double max_rel = 0;  // max |out - ref| <= max_rel * max |ref|
 };
 /// The usual bounds: inputs rounded to dtype, accumulation in fp32, output rounded once.
-/// `roundings`: how many roundings to dtype the definition of the op holds (1 for a plain reduction).
+/// `roundings`: how many roundings to dtype the definition of the op contains (1 for a plain reduction).
 Tolerance default_tolerance(DType dtype, int roundings = 1);
 
 /// An op's args.h struct by value, type-erased.
@@ -80,13 +80,13 @@ struct Op {
   std::function<Cost(const Problem&)> cost;
   /// How many results share each value that is read (query heads per KV head); empty: one.
   std::function<double(const Problem&)> sharing = {};
-  /// How many independent pieces the result has (rows, heads); a unit is one of them.
+  /// How many independent parts (units) the result has: rows, heads.
   std::function<std::int64_t(const Problem&)> units;
-  /// Puts what unit `unit` of the outputs must be. fp64 arithmetic on the inputs as rounded to dtype.
+  /// Computes the expected outputs of one unit in fp64 from the inputs as rounded to dtype.
   std::function<void(const Problem&, const Inputs&, std::int64_t unit, Expected&)> reference;
   std::function<Tolerance(const Problem&)> tolerance;
 
-  /// A problem from given values: defaults filled in, order of `dims`, everything checked. Throws InputError.
+  /// A problem from given values: fills in defaults, orders them as `dims`, checks all. Throws InputError.
   Problem problem(const Assignment& given, DType dtype) const;
   /// The same from text: values are numbers or labels.
   Problem problem(std::span<const std::pair<std::string, std::string>> given, DType dtype) const;

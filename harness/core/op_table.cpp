@@ -70,7 +70,7 @@ std::vector<Word> words_of(const Tile& tile, const Variant& variant) {
   return words;
 }
 
-/// Searches the configurations that the words of a tile allow for one that keeps the constraints.
+/// Searches the configurations that a tile allows for the first that satisfies the constraints.
 class TileSearch {
  public:
   TileSearch(const Tile& tile, const Variant& variant, const Problem& problem, const DeviceFacts& facts)

@@ -1,6 +1,5 @@
 #pragma once
-// Every op with its variants and the configurations to begin with: the table that the commands hand to the
-// harness.
+// Every op with its variants and its default configurations. The commands pass this table to the harness.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,17 +8,17 @@
 
 namespace warptune {
 
-/// A known good configuration of a variant, for devices without wisdom. Expressions know what constraints
-/// know (known_values(), core/space.h).
+/// A known good configuration of a variant, for devices without wisdom. Its expressions use the same names as
+/// constraints (known_values(), core/space.h).
 struct Tile {
   std::string op, variant;
   std::string when;  // an expression: the problems and devices that it is for
-  /// A word per parameter: `block=128` sets it, to a value or label of the parameter or to an expression;
-  /// `splits<=4*sms/batch` to its largest value up to that (else its least) with which the configuration
-  /// keeps the constraints. Expressions also know the parameters of earlier words.
+  /// One word per parameter. `block=128` sets it to a value or label of the parameter, or to the value of an
+  /// expression. `splits<=4*sms/batch` sets it to the largest of its values up to the bound (else the least)
+  /// that satisfies the constraints. Expressions may also use the parameters of earlier words.
   std::string config;
-  std::string source;            // whose values these are
-  std::string measured_on = {};  // where this program measured them; empty: nowhere
+  std::string source;            // where the values come from
+  std::string measured_on = {};  // the devices on which this program measured them; empty: none
 };
 
 /// A tile that fits a problem on a device, with its configuration there.
@@ -36,7 +35,7 @@ class OpTable {
  public:
   explicit OpTable(std::vector<OpEntry> entries, std::vector<Tile> tiles = {})
       : entries_(std::move(entries)), tiles_(std::move(tiles)) {}
-  // Variants are known by their addresses.
+  // Others hold the addresses of variants.
   OpTable(const OpTable&) = delete;
   OpTable& operator=(const OpTable&) = delete;
 
@@ -48,7 +47,7 @@ class OpTable {
   auto end() const { return entries_.end(); }
 
   const std::vector<Tile>& tiles() const { return tiles_; }
-  /// The tiles that fit, best first: the condition holds, and the configuration keeps every constraint.
+  /// The tiles that fit, best first: the condition holds, and the configuration satisfies every constraint.
   /// `variant`: only its tiles.
   std::vector<DefaultTile> default_tiles(const Problem& problem, const DeviceFacts& facts,
                                          std::string_view variant = {}) const;

@@ -8,11 +8,11 @@
 namespace warptune {
 
 std::regex pattern_of(const std::string& text, std::string_view what) {
-  constexpr std::size_t kMost = 1000;
-  if (text.size() > kMost)
+  constexpr std::size_t kMaxBytes = 1000;
+  if (text.size() > kMaxBytes)
     throw InputError(
         fmt::format("{} '{}' is too long for a regular expression; at most {} bytes are possible", what,
-                    brief(text), kMost));
+                    brief(text), kMaxBytes));
   try {
     return std::regex(text);
   } catch (const std::regex_error&) {

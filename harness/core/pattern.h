@@ -6,8 +6,8 @@
 
 namespace warptune {
 
-/// Throws InputError where it is none, or longer than std::regex, which recurses, can take. `what`: what the
-/// user knows it as, for that sentence: "--filter".
+/// Throws InputError where the text is not a regular expression, or is too long for std::regex, which
+/// recurses. `what` names the text in that message: "--filter".
 std::regex pattern_of(const std::string& text, std::string_view what);
 
 }  // namespace warptune

@@ -1,6 +1,6 @@
 #pragma once
 // Inputs are a pure function of (seed, index), the same on host and device (kernels/support/fill.cu repeats
-// it), so that a reference can look at any element of a gigabyte tensor without moving it.
+// it), so that a reference can read any element of a gigabyte tensor without a copy from the device.
 #include <cstdint>
 
 namespace warptune {

@@ -6,7 +6,8 @@
 namespace warptune {
 namespace {
 
-/// Long waves are slowed down by the factor, short ones stay, those between are blended.
+/// Frequencies of long wavelengths are divided by the factor, those of short ones are kept, and the range
+/// between is interpolated.
 float llama3_scaled(float frequency, const RopeScaling& s) {
   const auto factor = static_cast<float>(s.factor), low = static_cast<float>(s.low_freq_factor);
   const auto context = static_cast<float>(s.original_max_position);

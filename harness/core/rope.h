@@ -15,8 +15,8 @@ struct RopeScaling {
   int original_max_position = 8192;                  // llama3, and where dynamic_ntk starts to grow theta
 };
 
-/// [head_dim / 2] angles per position. For dynamic_ntk they are those of theta: the op lets theta grow.
-/// Sources: Su et al., "RoFormer", 2021; the llama3 rule is that of Meta's reference code of Llama 3.1.
+/// [head_dim / 2] angles per position. For dynamic_ntk they belong to `theta` as given: the op lets it grow.
+/// Sources: Su et al., "RoFormer", 2021; the llama3 rule is from Meta's reference code of Llama 3.1.
 std::vector<float> rope_inv_freq(int head_dim, const RopeScaling& scaling);
 
 }  // namespace warptune

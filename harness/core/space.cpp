@@ -15,14 +15,14 @@ namespace warptune {
 
 struct Space::Rules {
   std::vector<Expression> expressions;
-  std::function<LaunchResources(const Config&)> resources;  // empty: the variant does not say
+  std::function<LaunchResources(const Config&)> resources;  // empty: the variant declares none
   std::int64_t shared_per_block = 0, registers_per_sm = 0;
 };
 
 namespace {
 
-constexpr std::int64_t kMostSteps = 10'000'000;  // of a walk: some seconds
-constexpr std::size_t kMostKept = 1'000'000;
+constexpr std::int64_t kMaxSteps = 10'000'000;  // a walk of some seconds
+constexpr std::size_t kMaxConfigs = 1'000'000;
 
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
@@ -151,7 +151,7 @@ std::string Space::why_excluded(const Config& config) const {
                      rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
 }
 
-/// Gives parameters their values one after the other, depth first.
+/// Sets one parameter after the other, depth first.
 class Space::Walk {
  public:
   explicit Walk(const Space& space)
@@ -174,19 +174,19 @@ class Space::Walk {
   }
 
  private:
-  /// With the first `given` parameters given.
+  /// Continues with the first `given` parameters set.
   void go(std::size_t given) {
     if (std::ranges::any_of(due_[given], [&](const Expression* e) { return e->evaluate(values_) == 0; }))
       return;
     if (given == parameters_.size()) {
       if (space_.broken_resource(config_)) return;
-      if (kept_.size() == kMostKept) too_many();
+      if (kept_.size() == kMaxConfigs) too_many();
       kept_.push_back(config_);
       return;
     }
     const Parameter& parameter = parameters_[given];
     for (const std::int64_t value : parameter.values) {
-      if (++steps_ > kMostSteps) too_many();
+      if (++steps_ > kMaxSteps) too_many();
       values_[given] = static_cast<double>(value);
       set_value(config_, parameter, value);
       go(given + 1);
@@ -195,13 +195,13 @@ class Space::Walk {
 
   [[noreturn]] static void too_many() {
     throw InputError(fmt::format("at most {} configurations are possible, and {} steps to find them",
-                                 kMostKept, kMostSteps));
+                                 kMaxConfigs, kMaxSteps));
   }
 
   const Space& space_;
   const std::vector<Parameter>& parameters_;
   std::vector<double> values_;
-  std::vector<std::vector<const Expression*>> due_;  // by how many parameters they wait for
+  std::vector<std::vector<const Expression*>> due_;  // [i]: constraints to check once i parameters are set
   Config config_;
   std::vector<Config> kept_;
   std::int64_t steps_ = 0;

@@ -13,7 +13,7 @@ namespace warptune {
 
 class Expression;
 
-/// Variables of expressions beside a variant's parameters.
+/// Variables of expressions besides a variant's parameters.
 struct NamedValues {
   std::vector<std::string> names;
   std::vector<double> values;
@@ -22,7 +22,7 @@ struct NamedValues {
 /// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
 NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 
-/// A parameter's values as a sweep gives them, instead of the variant's own.
+/// The values that a sweep gives a parameter, instead of the variant's own.
 struct Override {
   std::string parameter;
   std::vector<std::int64_t> values;
@@ -36,21 +36,20 @@ class Space {
   Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
         std::span<const Override> overrides = {}, std::span<const std::string> constraints = {});
 
-  std::int64_t size() const;  // before constraints; the largest number where it is larger
+  std::int64_t size() const;  // before constraints; saturates at the largest int64
   Config at(std::int64_t index) const;
   /// The first constraint that the configuration breaks.
   std::optional<std::string> broken_constraint(const Config& config) const;
-  /// The same as a sentence, with what is odd about it.
+  /// The same as a sentence, which also tells of a division by zero in the constraint.
   std::string why_excluded(const Config& config) const;
-  /// All configurations that keep every constraint. A constraint is asked as soon as all its parameters have
-  /// values, so that what it excludes need not be walked through. Throws InputError where the walk is too
-  /// long.
+  /// All configurations that satisfy every constraint. A constraint is evaluated as soon as all its
+  /// parameters have values, so that the walk skips everything below a violation. Throws InputError where the
+  /// walk is too long.
   std::vector<Config> configs() const;
 
  private:
   std::vector<Parameter> parameters_;
-  std::vector<double>
-      fixed_;  // known values, in the order of the expressions' variables after the parameters
+  std::vector<double> fixed_;  // the known values: variables of the expressions after the parameters
   struct Rules;
   class Walk;
   const Expression* broken(const std::vector<double>& values) const;

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of an op: what the harness allocates, fills, rotates, fences and compares.
+// The tensors of an op: the harness allocates, fills, rotates and compares them, with guard bands around.
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -26,7 +26,7 @@ struct TensorSpec {
   std::vector<std::int32_t>
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
   std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype
-  bool sparse = false;  // an output of which the op writes a part: unwritten elements keep the poison
+  bool sparse = false;  // an output that the op writes only in part: other elements keep the poison
 
   std::int64_t count() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -34,7 +34,7 @@ struct TensorSpec {
   std::int64_t bytes() const { return count() * static_cast<std::int64_t>(size_of(dtype)); }
 };
 
-/// One input as the reference sees it: element i as double, made on demand, never stored.
+/// One input as the reference sees it: element i as double, computed on demand, never stored.
 class Values {
  public:
   Values(const TensorSpec& spec, std::uint64_t seed) : spec_(&spec), seed_(seed) {}
@@ -66,15 +66,15 @@ class Inputs {
   std::uint64_t seed_;
 };
 
-/// Collects what a reference expects: runs of consecutive elements of named outputs.
+/// Collects the results of a reference: runs of consecutive elements of named outputs.
 class Expected {
  public:
   struct Run {
     std::string tensor;
     std::int64_t first;
     std::vector<double> values;
-    /// Where more than one answer is right (a sampled id on the edge of two intervals): accepted besides
-    /// values[0]; then the run has one element.
+    /// Also accepted besides values[0], where more than one answer is right (a sampled id on the edge of two
+    /// intervals). The run then has one element.
     std::vector<double> also;
   };
   void put(std::string_view tensor, std::int64_t first, std::vector<double> values,

@@ -12,7 +12,7 @@ namespace warptune {
 namespace {
 
 constexpr std::size_t kGap = 2;       // spaces between columns
-constexpr std::size_t kMinText = 24;  // a text column is never narrower, if its text needs so much
+constexpr std::size_t kMinText = 24;  // a text column is never shrunk below this
 
 }  // namespace
 
@@ -51,8 +51,8 @@ void TextTable::add(std::vector<Cell> cells, std::string detail) {
   rows_.push_back({std::move(cells), std::move(detail)});
 }
 
-/// The width of each column, 0 of one without content. Text columns share what numbers leave: the widest
-/// gives way first.
+/// The width of each column; 0 for an empty one. Where the table is too wide, the widest text column shrinks
+/// first.
 std::vector<std::size_t> TextTable::widths() const {
   std::vector<std::size_t> widths(columns_.size(), 0);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -84,7 +84,7 @@ std::string TextTable::line(const std::vector<Cell>& cells, const std::vector<st
   std::string text;
   for (std::size_t i = 0; i < height; ++i) {
     std::string line;
-    std::size_t pending = 0;  // spaces, not yet written: a line has none at its end
+    std::size_t pending = 0;  // spaces not yet written: a line has none at its end
     bool first = true;
     for (std::size_t c = 0; c < cells.size(); ++c) {
       if (widths[c] == 0) continue;

@@ -67,7 +67,7 @@ std::string painted(const std::string& text, Color color, bool colored);
 /// "12.35"; empty for a value that is not known (0, infinite, NaN).
 std::string known_number(double value, int digits);
 
-/// The text in lines of at most `width` characters, broken after commas and spaces where there are some.
+/// The text in lines of at most `width` characters, broken after commas and spaces where possible.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 
 /// The problem's key without the dims that are at their default. Files hold the key itself.

@@ -1,6 +1,6 @@
 #pragma once
 // One implementation of an op. A variant declares its space, constraints and launches; the harness compiles,
-// runs, times and proves it.
+// runs, times and verifies it.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace warptune {
 
-/// What predictions of times take a parameter for.
+/// How predictions of times use a parameter.
 enum class ParameterRole {
   kernel,       // each value is a kernel with times of its own
-  splits,       // blocks that share a reduction: the load of the device tells its effect
-  l2_prefetch,  // times of other values count too, as less near
+  splits,       // blocks per reduction: the load of the device predicts its effect
+  l2_prefetch,  // times of other values count too, at a greater distance
   combine,      // how splits are combined: without splits all values are one kernel
 };
 
@@ -43,9 +43,8 @@ struct Launch {
   std::int64_t max_blocks = 0;  // with per_sm: at most so many blocks, one per work tile; 0: no limit
 };
 
-/// A tensor in global memory, and the boxes of it that a kernel copies to shared memory (sm_90: see
-/// kernels/common/tma.cuh). Innermost dim first. Boxes of 128 bytes width come with the 128-byte
-/// swizzle.
+/// A tensor in global memory, and the box (TMA tile) that a kernel copies to shared memory (sm_90: see
+/// kernels/common/tma.cuh). Innermost dim first. A box that is 128 bytes wide has the 128-byte swizzle.
 struct TensorMapSpec {
   const void* base = nullptr;  // 16-byte aligned
   DType dtype = DType::bf16;
@@ -66,7 +65,7 @@ struct Stage {
   std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
   /// Called at each launch with the op's args; each result is one `const __grid_constant__ TensorMap`.
   std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
-  /// A library's call between kernels: then there is no kernel in this stage.
+  /// A library call between kernels; the stage then has no kernel.
   std::function<VendorFunction(const Problem&, const Config&)> library = {};
 };
 
@@ -75,27 +74,26 @@ inline Stage library_stage(std::function<VendorFunction(const Problem&, const Co
   return {.file = {}, .kernel = {}, .launch = {}, .library = std::move(library)};
 }
 
-/// What the launches of a configuration need, known before they are compiled: the largest over its stages.
+/// The resources that a configuration needs, known before compilation: the largest over its stages.
 struct LaunchResources {
   std::int64_t shared_bytes = 0;    // per block, static and dynamic
   int registers = 0;                // per thread, an estimate; 0: not known
-  std::int64_t threads_per_sm = 0;  // that must be resident at once; 0: not known
+  std::int64_t threads_per_sm = 0;  // resident at once; 0: not known
 };
 
-/// How the first launch of a configuration spreads its work over the device: what predictions of its time
-/// need.
+/// How the first launch of a configuration spreads its work over the device. Predictions of its time use it.
 struct WorkDistribution {
-  /// Work tiles of one length that follow each other in the order of a dynamic scheduler.
+  /// Consecutive work tiles of one length, in the order of a dynamic scheduler.
   struct TileRun {
     double length = 0;
     std::int64_t tiles = 0;
   };
   double tiles = 0;  // work tiles that persistent blocks share; 0: each block is one
-  std::vector<TileRun> runs =
-      {};  // of a dynamic scheduler whose tiles differ in length; empty: all tiles are alike
-  double unpadded_length = 0;  // the sum of the lengths in `runs` if nothing were padded
+  /// For a dynamic scheduler whose tiles differ in length; empty: all tiles have one length.
+  std::vector<TileRun> runs = {};
+  double unpadded_length = 0;  // the sum of the lengths in `runs` without padding
   double imbalance = 1;        // of a round-robin assignment to warps: work of the busiest warp over the mean
-  double tiles_of_busiest_warp = 1;  // which it loads one after the other
+  double tiles_of_busiest_warp = 1;  // loaded one after the other
   int registers = 0;                 // per thread, an estimate; 0: not known
 };
 
@@ -105,8 +103,7 @@ struct Variant {
   std::vector<Parameter> parameters = {};
   /// Expressions over dims, parameters, `dtype_bytes` and the device's facts (known_values(), core/space.h).
   std::vector<std::string> constraints = {};
-  /// A configuration whose shared memory exceeds the device's limit per block is excluded, as by a
-  /// constraint.
+  /// A configuration that exceeds the device's shared memory per block is excluded, as by a constraint.
   std::function<LaunchResources(const Problem&, const Config&)> resources = {};
   std::vector<DType> dtypes = {};  // empty: all of the op's
 
@@ -116,11 +113,11 @@ struct Variant {
 
   /// Extra placeholders for the kernels' names, computed from problem and configuration.
   std::function<Assignment(const Problem&, const Config&)> constants = {};
-  /// Scratch memory in bytes; zeroed once when allocated, and the variant must leave counters in it at zero.
+  /// Scratch memory in bytes. It is zeroed once, at allocation; each launch must leave its counters at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
-  /// Empty: its blocks are the work tiles, all alike.
+  /// Empty: each block is one work tile, and all have one length.
   std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
-  /// "cudnn 91002": name and version of the vendor's library that it calls, filled in by variants/table.cpp.
+  /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.
   std::string library_version = {};
 
   /// The value of the parameter with this role, or the fallback where there is none.
@@ -141,7 +138,7 @@ inline bool calls_library(const Variant& variant) {
          std::ranges::any_of(variant.stages, [](const Stage& stage) { return bool(stage.library); });
 }
 
-/// Whether a variant of this name is the plainest way to do its op, which others are held against.
+/// Whether a variant of this name is the naive baseline of its op.
 constexpr bool is_naive(std::string_view variant) {
   return variant == "naive" || variant == "host_naive" || variant == "unfused";
 }
@@ -163,7 +160,7 @@ struct OpEntry {
   std::vector<Variant> variants;
   std::vector<Preference> preferences = {};  // best first, for devices without wisdom
   std::vector<OptionalVariant> optional_variants = {};
-  // Of the C++ of its variants that are no kernels (cmake/write_source_hashes.cmake).
+  // Hashes of the C++ sources of its host and library variants (cmake/write_source_hashes.cmake).
   std::string host_source_hash = {}, library_source_hash = {};
   /// Throws InputError that lists the op's variants.
   const Variant& variant(std::string_view name) const;
@@ -171,7 +168,7 @@ struct OpEntry {
   const Variant* find_variant(std::string_view name) const;
 };
 
-/// Ceiling division, the most used function of launch geometry.
+/// Ceiling division.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(ceil_div(work, per_block));

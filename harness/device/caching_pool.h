@@ -1,6 +1,6 @@
 #pragma once
-// A pool that keeps what is released. Source of the design: small and large requests apart, best free block,
-// remainders kept, neighbors merged, small fragments returned past a threshold.
+// A pool that keeps released memory: separate arenas for small and large requests, best fit, split blocks,
+// coalescing of free neighbors, and a limit on the free memory of the small arena.
 #include <limits>
 #include <map>
 #include <mutex>
@@ -10,8 +10,8 @@
 
 namespace warptune {
 
-/// The blocks of one size class. Memory comes from upstream in segments; a segment is cut into blocks that
-/// follow one another without gaps. Sizes are multiples of kPoolAlignment. No locking.
+/// The blocks of one size class. Memory comes from upstream in segments; a segment is split into contiguous
+/// blocks. Sizes are multiples of kPoolAlignment. No locking.
 class Arena {
  public:
   struct Limits {
@@ -23,13 +23,13 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// The smallest free block that holds `bytes`, cut to them; null where there is none.
+  /// The smallest free block that holds `bytes`, split to that size; null where there is none.
   void* take(std::size_t bytes);
-  /// A new segment for `bytes`, all free. `trim` is called where upstream has no memory.
+  /// Adds a free segment of at least `bytes`. Calls `trim` where upstream has no memory.
   void grow(std::size_t bytes, const std::function<void()>& trim);
-  /// False where the memory is not this arena's. Throws std::logic_error where it is not in use.
+  /// Frees a block. False where it is not this arena's. Throws std::logic_error where it is not in use.
   bool give_back(void* data);
-  /// Returns every segment of which nothing is in use.
+  /// Returns every segment without blocks in use.
   void trim();
 
   std::size_t in_use() const { return reserved_ - free_bytes_; }
@@ -38,7 +38,7 @@ class Arena {
  private:
   struct Block {
     std::size_t bytes;
-    std::byte* segment;  // where its segment starts
+    std::byte* segment;  // the start of its segment
     bool free;
   };
   using Blocks = std::map<std::byte*, Block>;  // by address

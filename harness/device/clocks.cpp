@@ -30,7 +30,7 @@ std::string reason_names(unsigned long long bits) {
     unsigned long long bit;
     const char* name;
   };
-  // Idle (1) and applications' clock settings (2) are no throttling.
+  // Idle (1) and application clock settings (2) do not count as throttling.
   constexpr Reason kReasons[] = {{0x4, "sw_power_cap"},
                                  {0x8, "hw_slowdown"},
                                  {0x20, "sw_thermal_slowdown"},

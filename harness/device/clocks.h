@@ -1,5 +1,5 @@
 #pragma once
-// NVML, loaded at run time: clocks, temperature, power, throttle reasons. Absent library: NaN and empty.
+// NVML, loaded at run time: clocks, temperature, power, throttle reasons; NaN and empty without the library.
 #include <string>
 
 #include "harness/device/device.h"

@@ -157,7 +157,7 @@ std::string nvrtc_version() {
   return fmt::format("{}.{}", major, minor);
 }
 
-/// What ptxas says of the one kernel in the program.
+/// Reads the resource usage of the program's one kernel from the log of ptxas.
 void read_resources(const std::string& log, Cubin& cubin) {
   static const std::regex registers(R"(Used (\d+) registers)"), shared(R"((\d+) bytes smem)"),
       spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
@@ -202,7 +202,7 @@ Cubin run_nvrtc(const std::vector<std::pair<std::string, std::string>>& files, c
   return cubin;
 }
 
-/// A cache file: one line of JSON, then the machine code. A file whose hash does not fit its code is ignored.
+/// A cache file: one line of JSON, then the machine code. A file whose hash does not match is ignored.
 bool load_cached(const fs::path& path, Cubin& cubin) {
   std::string text = read_file(path);
   const auto end = text.find('\n');
@@ -220,7 +220,8 @@ bool load_cached(const fs::path& path, Cubin& cubin) {
   return true;
 }
 
-/// Written beside and renamed, so that a reader never sees half a file. A full disk only costs the cache.
+/// Writes a temporary file and renames it, so that a reader never sees a partial file. Does nothing on a full
+/// disk.
 void save_cached(const fs::path& path, const Cubin& cubin) {
   const nlohmann::json head = {{"hash", hash_of(cubin.code)},
                                {"entry", cubin.entry},
@@ -293,7 +294,7 @@ double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch&
   return 100.0 * result.activeBlocksPerMultiprocessor * threads / static_cast<double>(facts.threads_per_sm);
 }
 
-/// What identifies one kernel of a configuration: its machine code and the geometry of its launch.
+/// The identity of one kernel of a configuration: its machine code and the geometry of its launch.
 std::string code_of(const Cubin& cubin, const Launch& launch) {
   const auto [grid, block] = std::pair(launch.grid, launch.block);
   return fmt::format("{} {}x{}x{} {}x{}x{} {} {} {} {}\n", machine_code_hash(cubin.code), grid.x, grid.y,
@@ -328,16 +329,15 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
     const std::string name = expand_kernel_name(variant, *stage, problem, config);
     if (threads == 0 || threads > 1024)
       throw ResourceError(
-          fmt::format("{} asks for {} threads per block; 1 to 1024 are possible", name, threads));
+          fmt::format("{} needs {} threads per block; 1 to 1024 are possible", name, threads));
     const Cubin cubin = compiler.compile(stage->file, name, facts.arch);
     const std::int64_t shared = cubin.static_shared_bytes + launch.shared_bytes;
     if (shared > facts.shared_per_block)
-      throw ResourceError(fmt::format("{} asks for {} bytes of shared memory; {} has {} per block", name,
-                                      shared, facts.arch, facts.shared_per_block));
+      throw ResourceError(fmt::format("{} needs {} bytes of shared memory; {} has {} per block", name, shared,
+                                      facts.arch, facts.shared_per_block));
     if (static_cast<std::int64_t>(ceil_div(cubin.registers, 8) * 8) * threads > 65536)
-      throw ResourceError(
-          fmt::format("{} asks for {} registers in each of {} threads; 65536 in all are possible", name,
-                      cubin.registers, threads));
+      throw ResourceError(fmt::format("{} needs {} registers in each of {} threads; a block has 65536", name,
+                                      cubin.registers, threads));
     total.registers = std::max(total.registers, cubin.registers);
     total.shared_bytes = std::max(total.shared_bytes, shared);
     total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);

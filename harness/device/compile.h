@@ -12,7 +12,7 @@
 
 namespace warptune {
 
-/// A compiled kernel: machine code, the mangled name of its entry, and what ptxas said of it.
+/// A compiled kernel: machine code, the mangled name of its entry, and the resource usage that ptxas reports.
 struct Cubin {
   std::string code;
   std::string entry;
@@ -23,14 +23,14 @@ struct Cubin {
   bool from_cache = false;
 };
 
-/// The kernel sources: embedded in the program, or below a folder given for development.
+/// The kernel sources: embedded in the program, or in a folder during development.
 class KernelSources {
  public:
   explicit KernelSources(std::filesystem::path override_folder = {});
-  /// The text of a file, named from kernels/ or, as an include, from the root. Throws CompileError where
-  /// there is none.
+  /// The text of a file. Its name is relative to kernels/ or, in an include, to the root. Throws CompileError
+  /// where there is no such file.
   std::string read(const std::string& name) const;
-  /// A file and, transitively, all it includes with quotes: (name, text), the file itself first.
+  /// A file and, transitively, all files it includes with quotes: (name, text), the file itself first.
   std::vector<std::pair<std::string, std::string>> closure(const std::string& file) const;
 
  private:
@@ -52,20 +52,21 @@ class Compiler {
   std::filesystem::path cache_;
 };
 
-/// Where cubins are kept: $WARPTUNE_CACHE, else $XDG_CACHE_HOME/warptune, else ~/.cache/warptune.
+/// The folder of the cubin cache: $WARPTUNE_CACHE, else $XDG_CACHE_HOME/warptune, else ~/.cache/warptune.
 std::filesystem::path default_cache_folder();
 
 /// The name expression of a stage with dims, parameters, constants and dtype filled in.
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config);
-/// The stages that a configuration launches, and those of them that are kernels.
+/// The stages that a configuration launches: all of them, or the kernels only.
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
 std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
                                          const Config& config);
-/// Whether all that a variant runs is kernels that are compiled here: then its machine code is its identity.
+/// Whether a variant runs nothing but kernels that this program compiles. Its machine code is then its
+/// identity.
 bool has_machine_code(const Variant& variant);
-/// Resources::code_hash of a configuration, for an architecture that need not be here; empty where the
-/// variant has no machine code of its own. Throws CompileError.
+/// Resources::code_hash of a configuration for an architecture, which no present device needs to have; empty
+/// where the variant has no machine code of its own. Throws CompileError.
 std::string code_hash(const Compiler& compiler, const Variant& variant, const Problem& problem,
                       const Config& config, const std::string& arch);
 /// Compiles all stages, adds up their resources for that device and hashes their code. Throws CompileError,

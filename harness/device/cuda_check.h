@@ -15,7 +15,7 @@ struct CudaError : std::runtime_error {
 
 inline void cuda_check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) {
-    cudaGetLastError();  // clears what is not sticky
+    cudaGetLastError();  // clears the error unless it is sticky
     throw CudaError(code, call);
   }
 }

@@ -22,7 +22,7 @@ namespace {
 
 cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
-/// As nvidia-smi writes it.
+/// The UUID as nvidia-smi prints it.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i)
@@ -38,7 +38,7 @@ class Kernel {
     WARPTUNE_CUDA_CHECK(
         cudaLibraryLoadData(&library_, cubin.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
     WARPTUNE_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library_, cubin.entry.c_str()));
-    if (launch.shared_bytes > 0)  // any: with static shared memory it may pass 48 KB
+    if (launch.shared_bytes > 0)  // even below 48 KB: static shared memory adds to it
       WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                static_cast<int>(launch.shared_bytes)));
@@ -52,7 +52,7 @@ class Kernel {
     if (library_) cudaLibraryUnload(library_);
   }
 
-  /// Enqueues the kernel with the geometry it was made with, or another.
+  /// Enqueues the kernel with its own geometry or a given one.
   void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
               std::span<const TensorMapSpec> tensor_maps = {}) const {
     const Launch& l = geometry ? *geometry : launch_;
@@ -87,7 +87,7 @@ class Kernel {
   Launch launch_;
 };
 
-/// A kernel of a plan, and the tensor maps it wants for the args of a launch (empty: none).
+/// A kernel of a plan, and the function that makes its tensor maps from the args of a launch (empty: none).
 struct PlannedKernel {
   Kernel kernel;
   std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
@@ -100,7 +100,7 @@ struct PlannedKernel {
   }
 };
 
-/// Kernels and calls of libraries, one after the other.
+/// Kernels and library calls, in order.
 class CudaPlan : public Plan {
  public:
   using Step = std::variant<PlannedKernel, VendorFunction>;
@@ -158,7 +158,7 @@ class CudaDevice : public Device {
     facts_.backend = Backend::cuda;
     facts_.name = p.name;
     facts_.id = uuid_text(p.uuid);
-    // Only the wgmma kernels need architecture-specific code; other devices compile for their plain
+    // Only the wgmma kernels need architecture-specific code; other devices compile for the base
     // architecture.
     const int arch = p.major * 10 + p.minor;
     facts_.arch = fmt::format("sm_{}{}", arch, arch == 90 ? "a" : "");
@@ -305,7 +305,7 @@ class CudaDevice : public Device {
     return std::make_unique<CudaGraph>(stream_, body);
   }
   double time_us(CapturedGraph& graph) override {
-    // The spin keeps the device busy while the rest is enqueued, so that no launch gap falls between the
+    // The spin kernel keeps the device busy until all is enqueued, so that no launch gap lies between the
     // events.
     const SpinArgs wait{.nanoseconds = 40'000};
     const Launch one{.grid = {1}, .block = {1}};
@@ -323,7 +323,7 @@ class CudaDevice : public Device {
   void reset_persisting_cache() override {
     if (!persisting_l2_) return;
     if (cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0) != cudaSuccess) {
-      cudaGetLastError();  // under MPS the limit cannot be set, nor can a kernel pin anything
+      cudaGetLastError();  // under MPS the limit cannot be set, and a kernel cannot have persisting lines
       persisting_l2_ = false;
       return;
     }
@@ -353,7 +353,7 @@ class CudaDevice : public Device {
   std::optional<Kernel> spin_, read_;
   std::array<std::optional<Kernel>, 6> fill_, count_;
   std::optional<Kernel> checksum_;
-  bool persisting_l2_ = false;  // the device can pin lines in its L2
+  bool persisting_l2_ = false;  // the device supports persisting L2 lines
   Buffer counter_, flush_;
 };
 

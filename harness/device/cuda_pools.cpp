@@ -13,7 +13,7 @@
 namespace warptune {
 namespace {
 
-/// Makes a device the thread's current one, and puts the one before back.
+/// Makes a device the thread's current one, and restores the previous one at the end of the scope.
 class OnDevice {
  public:
   explicit OnDevice(int ordinal) {
@@ -51,7 +51,7 @@ class CudaUpstream : public Upstream {
     const cudaError_t code = cudaMalloc(&data, bytes);
     return null_if_out_of_memory(code, data, "cudaMalloc");
   }
-  // Waits for the device's work. A sticky error is told by the next checked call.
+  // Waits for the device's work. The next checked call reports a sticky error.
   void free(void* data) noexcept override {
     const OnDevice on(ordinal_);
     if (cudaFree(data) != cudaSuccess) cudaGetLastError();
@@ -66,8 +66,8 @@ class CudaUpstream : public Upstream {
   const int ordinal_;
 };
 
-/// The stream-ordered allocator on a stream of its own, which is drained after each call, so that the memory
-/// can be used on any stream.
+/// The stream-ordered allocator on a stream of its own. Each call synchronizes that stream, so that any
+/// stream can use the memory.
 class CudaAsyncUpstream : public CudaUpstream {
  public:
   explicit CudaAsyncUpstream(int ordinal) : CudaUpstream(ordinal) {
@@ -110,7 +110,7 @@ class CudaAsyncUpstream : public CudaUpstream {
   }
   void trim() override {
     const OnDevice on(ordinal_);
-    WARPTUNE_CUDA_CHECK(cudaDeviceSynchronize());  // other streams may still use what was freed
+    WARPTUNE_CUDA_CHECK(cudaDeviceSynchronize());  // other streams may still use freed memory
     WARPTUNE_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
   }
 

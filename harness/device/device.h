@@ -1,6 +1,6 @@
 #pragma once
-// What the harness and the model need of a device: memory, plans, captured graphs. Two kinds: CUDA GPUs and
-// the host.
+// The interface of a device to the harness and the model: memory, plans, captured graphs. CUDA GPUs and the
+// host implement it.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,7 +18,7 @@ struct Stream {
   void* handle = nullptr;
 };
 
-/// Device memory owned by value; released to the pool it came from. Move-only.
+/// Owns device memory and releases it to its pool. Move-only.
 class Buffer {
  public:
   using Release = std::function<void(void*)>;
@@ -51,19 +51,20 @@ class Buffer {
   Release release_;
 };
 
-/// What a compiled configuration takes; the worst of its kernels. Zero where unknown (host, libraries).
+/// The resources of a compiled configuration: the largest over its kernels. Zero where unknown (host,
+/// libraries).
 struct Resources {
   int registers = 0;              // per thread
   std::int64_t shared_bytes = 0;  // static and dynamic, per block
   std::int64_t spill_bytes = 0;   // stores and loads
   double occupancy_pct = 0;
-  double compile_ms = 0;  // 0 where it came from the cache
-  /// A hash of the machine code of all kernels with the geometry of their launches, the architecture and the
-  /// toolkit: the identity of a configuration. Empty on the host and where a library runs.
+  double compile_ms = 0;  // 0 for a cached binary
+  /// A hash of the machine code of all kernels, the geometry of their launches, the architecture and the
+  /// toolkit: the identity of a configuration. Empty on the host and for variants that call a library.
   std::string code_hash = {};
 };
 
-/// A variant for a problem and configuration, compiled and ready: it can only be launched.
+/// A variant compiled for a problem and configuration. It can only be launched.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -82,13 +83,13 @@ class CapturedGraph {
   virtual void launch(Stream stream) = 0;
 };
 
-/// State of the clocks while measuring; NaN / empty where the device does not tell.
+/// Clocks, temperature and power during a measurement; NaN or empty where the device does not report them.
 struct Clocks {
   double sm_mhz, temperature_c, power_w;
   std::string throttled;  // reasons, "none", or empty where unknown
 };
 
-/// Device memory of someone else, to look at.
+/// A view of device memory.
 struct Region {
   const void* data = nullptr;
   std::size_t bytes = 0;
@@ -98,41 +99,42 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
-  virtual void set_peaks(const DeviceFacts& measured) = 0;  // takes over the measured rates only
+  virtual void set_peaks(const DeviceFacts& measured) = 0;  // copies the measured rates only
 
-  /// Throws std::bad_alloc-like ResourceError with the sizes wanted and free.
+  /// Throws ResourceError with the requested and the free size where there is too little memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
   virtual std::size_t free_bytes() const = 0;
   virtual Stream stream() const = 0;  // the device's main stream
   virtual void upload(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
-  virtual void download(void* to, const void* from, std::size_t bytes) = 0;  // waits for all work before
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;  // waits for all earlier work
   virtual void set_bytes(void* to, int byte, std::size_t bytes, Stream stream) = 0;
-  virtual void synchronize() = 0;   // the main stream; throws what went wrong since the last call
-  virtual void wait_for_all() = 0;  // every stream, also those of others
+  virtual void synchronize() = 0;   // the main stream; throws the errors since the last call
+  virtual void wait_for_all() = 0;  // every stream of the device
 
   /// Elements i of [0, count): random_value(seed, i, scale), rounded to dtype.
   virtual void fill_random(void* to, DType dtype, std::int64_t count, std::uint64_t seed, float scale) = 0;
-  /// How many of `count` elements are NaN (floats) or equal the poison (integers).
+  /// The number of elements that are NaN (floats) or equal the poison (integers).
   virtual std::int64_t count_poisoned(const void* data, DType dtype, std::int64_t count) = 0;
-  /// A number of each region that any change of its bytes changes (but for one case in 2^64).
+  /// A 64-bit checksum of each region.
   virtual std::vector<std::uint64_t> checksums(std::span<const Region> regions) = 0;
-  /// Releases what is pinned and reads twice the L2, so that nothing else is left in the caches, and nothing
-  /// that is yet to be written to memory.
+  /// Resets persisting L2 lines and reads twice the size of the L2: evicts everything else from the caches
+  /// and writes dirty lines back.
   virtual void flush_cache(Stream stream) = 0;
 
-  /// Compiles (or finds in the cache) and loads. Throws CompileError, ResourceError, InputError.
+  /// Compiles a configuration, or takes it from the cache, and loads it. Throws CompileError, ResourceError,
+  /// InputError.
   virtual std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
                                         const Config& config) = 0;
 
-  /// Records what `body` enqueues on the stream it is given.
+  /// Captures the work that `body` enqueues on its stream.
   virtual std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) = 0;
   /// The time of one replay in microseconds, by device events (host: steady clock).
   virtual double time_us(CapturedGraph& graph) = 0;
   virtual Clocks clocks() const = 0;
-  /// Clock and throttle reasons only, which is cheaper to read; the rest NaN.
+  /// Clock and throttle reasons only, which are cheaper to read; the rest is NaN.
   virtual Clocks quick_clocks() const { return clocks(); }
 
-  /// Takes away what earlier kernels pinned in the L2, where a device can do so: a flush does not evict it.
+  /// Resets persisting L2 lines of earlier kernels, which reads alone do not evict.
   virtual void reset_persisting_cache() {}
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The kernel sources inside the program; the table is written by cmake/write_embedded.cmake.
+// The kernel sources inside the program. cmake/write_embedded.cmake writes the table.
 
 namespace warptune {
 

@@ -18,16 +18,16 @@
 namespace warptune {
 namespace {
 
-/// A word and its place (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
-std::uint64_t scramble(std::uint64_t word, std::uint64_t place) {
-  std::uint64_t z = word + place * 0x9e3779b97f4a7c15ull;
+/// Hashes a word and its index (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
+std::uint64_t scramble(std::uint64_t word, std::uint64_t index) {
+  std::uint64_t z = word + index * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
 }
 
-/// What one core can use of the last level: the kernel's word ("32768K"), since the C library tells the sum
-/// over a package on some machines; 32 MiB where neither knows.
+/// The size of the last-level cache that one core can use. Linux gives it in sysfs ("32768K"). The C library
+/// returns the sum over a package on some machines and is only the second choice; 32 MiB if neither knows it.
 std::int64_t last_level_cache_bytes() {
   std::ifstream in("/sys/devices/system/cpu/cpu0/cache/index3/size");
   std::int64_t size = 0;
@@ -145,7 +145,7 @@ class HostDevice : public Device {
   DeviceFacts facts_;
   std::shared_ptr<MemoryPool> pool_ = make_host_pool();
   std::vector<unsigned char> flush_;
-  volatile unsigned seen_ = 0;  // keeps the reads of a flush alive
+  volatile unsigned seen_ = 0;  // keeps the compiler from removing the reads of a flush
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ ProfilerRange::~ProfilerRange() {
   try {
     device_.synchronize();
   } catch (const std::exception&) {
-    return;  // the next call of the owner meets the same error
+    return;  // the owner's next call on the device throws the same error
   }
 #if WARPTUNE_HAS_CUDA
   if (device_.facts().backend == Backend::cuda) cudaProfilerStop();

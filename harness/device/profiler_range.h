@@ -1,14 +1,15 @@
 #pragma once
-// What a profiler started with "begin when told" records: the life of this object. Nothing without CUDA.
+// Marks the range that a profiler with "capture range: cudaProfilerApi" records: the lifetime of this object.
+// Does nothing without CUDA.
 #include "harness/device/device.h"
 
 namespace warptune {
 
 class ProfilerRange {
  public:
-  /// Waits for all work before, so that nothing else is recorded.
+  /// Waits for all earlier work, so that the profiler does not record it.
   explicit ProfilerRange(Device& device);
-  /// Waits for the work inside.
+  /// Waits for the work inside the range.
   ~ProfilerRange();
   ProfilerRange(const ProfilerRange&) = delete;
   ProfilerRange& operator=(const ProfilerRange&) = delete;

@@ -1,7 +1,7 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/tensor_map.h"
 
-#include <cuda.h>  // types only: the driver's functions are looked up, so that the program starts without one
+#include <cuda.h>  // types only: driver functions are looked up, so that the program starts without a driver
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Tensor maps as the driver encodes them for the hardware that copies boxes of tensors (sm_90).
+// Tensor maps as the driver encodes them for the TMA unit (sm_90).
 #include "harness/core/variant.h"
 
 namespace warptune {
@@ -9,7 +9,7 @@ struct alignas(64) EncodedTensorMap {
   unsigned char bits[128];
 };
 
-/// Throws ResourceError where the driver knows no tensor maps, InputError where it rejects this one.
+/// Throws ResourceError where the driver is too old for tensor maps, InputError where it rejects this one.
 EncodedTensorMap encode_tensor_map(const TensorMapSpec& spec);
 
 }  // namespace warptune

@@ -83,14 +83,14 @@ void Assembly::qkv(int layer) {
 }
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
-                           const RowPlaces& places) {
+                           const RowPositions& rows) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   add(book_.get(of(cache).rope_append(tokens_, batch)),
       RopeAppendArgs{.qkv = activations_.wide.data(),
                      .bias = w.qkv_bias.data(),
-                     .sequence = places.sequence,
-                     .position = places.position,
-                     .lengths = places.lengths,
+                     .sequence = rows.sequence,
+                     .position = rows.position,
+                     .lengths = rows.lengths,
                      .inv_freq = inv_freq_,
                      .q = activations_.inner.data(),
                      .k_cache = to.k,

@@ -27,8 +27,8 @@ struct Activations {
   Buffer inner;           // [tokens, max(q, intermediate)]
 };
 
-/// Device addresses of what says where each row stands.
-struct RowPlaces {
+/// Device arrays with the sequence and position of each row.
+struct RowPositions {
   const int* sequence;  // [tokens]
   const int* position;  // [tokens]
   const int* lengths;   // [batch]: keys of each sequence, its new tokens included
@@ -39,26 +39,26 @@ class Assembly {
   Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
            const Activations& activations, int tokens);
 
-  /// Token ids -> residual stream, and the first norm of it.
+  /// Embeds token ids into the residual stream and applies the first norm.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
   /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`.
   void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
-                   const RowPlaces& places);
+                   const RowPositions& rows);
   /// One query per sequence; `append`: rope_append is fused in.
   void attention_decode(int layer, const KvCache& cache, int batch, const int* lengths, std::int64_t context,
                         bool append);
-  /// Over `from`, a layer of `cache`, which is not quantized.
+  /// Attends to `from`, a layer of an unquantized `cache`.
   void attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
                          const int* cu_seqlens, const int* kv_lens);
   /// From the attention's output to the rows that the next layer (or the head) reads.
   void finish_layer(int layer);
-  /// Rows of `rows_a` by index, into `to`.
+  /// Gathers rows of `rows_a` by index into `to`.
   void gather(const int* indices, int count, void* to, int* bad_token);
 
   std::vector<Call> take() { return std::move(calls_); }
 
-  /// The end of a step: logits of `rows`, and the tokens chosen from them.
+  /// The logits of `rows`.
   static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
                       int batch, void* logits);
 

@@ -23,13 +23,13 @@ constexpr const char* kNumbers[] = {"batch",
                                     "pct_floor",
                                     "device_memory_mib"};
 
-/// What is wrong with a row; empty where nothing is.
+/// The error in a row, or empty.
 std::string fault_of(const std::map<std::string, std::string>& row) {
   if (row.at("schema") != "1")
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
   for (const char* column : kNumbers)
     if (const std::string& text = row.at(column); !text.empty() && !number_of(text))
-      return fmt::format("{} is '{}', which is no number", column, brief(text));
+      return fmt::format("{} is '{}', which is not a number", column, brief(text));
   return {};
 }
 
@@ -44,7 +44,7 @@ std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
       throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
   });
   return csv;
-} catch (const std::exception& e) {  // a folder that cannot be written is bad input here
+} catch (const std::exception& e) {  // the user chose the folder: an error is bad input
   throw InputError(e.what());
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The CSV of decode, one row per run, which goes on from run to run.
+// The CSV of decode: one row per run, appended by every run.
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace warptune {
 
-/// Opens or creates it. What it holds is read strictly first, as that of a sweep: throws InputError with file
-/// and line where it has other columns, another schema or a field that must be a number and is none, and
-/// where it cannot be written. Half a line at its end is cut off, which `tell` gets a sentence about.
+/// Opens or creates the file. Checks existing rows as strictly as those of a sweep. Throws InputError with
+/// file and line for other columns, another schema or a text instead of a number, and if the file cannot be
+/// written. Removes an incomplete last line and passes a sentence about it to `tell`.
 std::unique_ptr<CsvFile> open_decode_csv(const std::filesystem::path& path,
                                          const std::function<void(const std::string&)>& tell);
 

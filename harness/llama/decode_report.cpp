@@ -16,7 +16,7 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-/// Replays until half a second or 60 samples are spent, at least 5; `prepare` runs before each, untimed.
+/// Replays for half a second or 60 samples, at least 5; `prepare` runs untimed before each.
 std::vector<double> sample(Device& device, CapturedGraph& graph, const std::function<void()>& prepare) {
   prepare();
   device.time_us(graph);  // warm-up
@@ -45,7 +45,7 @@ StepTime time_step(Model& model, int context) {
   if (model.options().graph) {
     graph = &model.step_graph(context);
   } else {
-    // Without graphs a replay is the launches themselves, one after the other.
+    // Without graphs, a replay launches one call after the other.
     class Launches : public CapturedGraph {
      public:
       explicit Launches(std::span<const Call> calls) : calls_(calls) {}
@@ -70,7 +70,7 @@ StepTime time_step(Model& model, int context) {
 
 std::vector<OpTime> time_ops(Model& model, int context) {
   Device& device = model.device();
-  // A single launch is short against the resolution of the events; the host's clock needs no help.
+  // A single launch is too short for the resolution of the events; the host's clock is fine enough.
   const int repeats_wanted = device.facts().backend == Backend::cuda ? 16 : 1;
   const std::span<const Call> calls = model.step_calls(context);
   std::vector<OpTime> ops;
@@ -78,7 +78,7 @@ std::vector<OpTime> time_ops(Model& model, int context) {
   for (const Call& call : calls) groups[call.entry.get()].push_back(&call);
   for (const Call& call : calls) {
     const auto group = groups.extract(call.entry.get());
-    if (group.empty()) continue;  // timed where it came first
+    if (group.empty()) continue;  // timed with its first problem
     const auto& same = group.mapped();
     const int count = static_cast<int>(same.size()), repeats = std::max(1, repeats_wanted / count);
     model.pin(context);
@@ -102,7 +102,7 @@ std::vector<OpTime> time_ops(Model& model, int context) {
 double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, const KvFormat& kv) {
   double bytes = static_cast<double>(weight_bytes(c, dtype));
   const double row = static_cast<double>(c.hidden) * static_cast<double>(size_of(dtype));
-  // Of the embedding only the rows fed are read; a tied one is read whole as the head.
+  // A step reads only the rows of its tokens from the embedding, but all of a tied one as the head.
   if (!c.tied_embeddings) bytes -= c.vocab * row;
   bytes += batch * row;
   const int keys = kv.window == 0 ? context : std::min(context, kv.window);

@@ -1,5 +1,5 @@
 #pragma once
-// What a decode run took: its step, the ops it is made of, and the time memory alone would take.
+// The times of a decode run: its step, the ops of the step, and the roofline floor of its bytes.
 #include <string>
 #include <vector>
 
@@ -23,20 +23,20 @@ struct OpTime {
   std::string label;  // the problem, for people; empty: its key
   std::string variant, config;
   int count = 0;     // launches per step
-  double us = 0;     // per launch, among its own kind: the weights of all layers rotate
+  double us = 0;     // per launch, timed with all launches of this plan: the weights of all layers rotate
   Speed speed = {};  // of a launch; its time is `us`
   double total() const { return us * count; }
 };
 /// In the order of the step.
 std::vector<OpTime> time_ops(Model& model, int context);
 
-/// Bytes that a step must move: every weight, and every key and value that counts, once.
+/// The compulsory bytes of a step: every weight, and every key and value within the window, once.
 double step_bytes(const ModelConfig& config, DType dtype, int batch, int context, const KvFormat& kv = {});
 
 struct DecodeReport {
   std::string model, dtype, plan_set, check;
-  std::string plan_sources;  // a line: how many plans come from where; may be empty
-  std::string peak_from;     // where the read bandwidth of the floor comes from, in words
+  std::string plan_sources;  // one line with the number of plans by source; may be empty
+  std::string peak_from;     // the source of the read bandwidth of the floor, in words
   int batch = 0, prompt_len = 0, steps = 0;
   bool graph = true;
   StepTime step;

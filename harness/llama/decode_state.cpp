@@ -6,7 +6,7 @@
 namespace warptune {
 namespace {
 
-/// Columns beyond the steps asked for: timing replays `advance` a few more times.
+/// Columns beyond the requested steps: timing replays `advance` a few more times.
 constexpr int kSpareColumns = 64;
 
 Buffer ints(Device& device, int count) {
@@ -47,10 +47,10 @@ std::vector<int> DecodeState::get(const Buffer& buffer) const {
 }
 
 void DecodeState::set(std::span<const int> new_lengths, int new_step) {
-  std::vector<int> places;
-  for (const int length : new_lengths) places.push_back(length - 1);
+  std::vector<int> new_positions;
+  for (const int length : new_lengths) new_positions.push_back(length - 1);
   put(lengths, new_lengths);
-  put(positions, places);
+  put(positions, new_positions);
   put(step, std::array{new_step});
 }
 

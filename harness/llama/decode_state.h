@@ -1,5 +1,6 @@
 #pragma once
-// What changes from step to step, in device memory, so that one captured graph serves many steps.
+// The state that changes from step to step. It is in device memory, so that one captured graph serves many
+// steps.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +15,13 @@ class DecodeState {
  public:
   DecodeState(Device& device, int batch, int max_steps, std::uint64_t seed);
 
-  /// The next step feeds the tokens in `ids` at place lengths[b] - 1 and writes column `step`.
+  /// The next step feeds the tokens in `ids` at position lengths[b] - 1 and writes column `step`.
   void set(std::span<const int> lengths, int step);
-  /// As new: nothing in the transcript, the sampler's first step.
+  /// Resets the transcript and the sampler's step.
   void clear();
   void set_ids(std::span<const int> ids);
 
-  /// Everything above as it is now, to be put back after launches that should not count.
+  /// A copy of the state, to restore after launches that should not count.
   using Snapshot = std::vector<std::vector<std::byte>>;
   Snapshot save() const;
   void restore(const Snapshot& snapshot);

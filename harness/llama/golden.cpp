@@ -14,10 +14,10 @@ namespace {
 
 constexpr double kFp32MaxRel = 1e-3;
 constexpr double kHalfL2 = 2e-2;
-// Rounding a row to 8 bits by its largest element moves it, relative L2, by 0.64 % as int8 (steps of 1/127 of
-// an element that is near 2.8 deviations: 2.8 / 127 / sqrt(12)) and by 2.6 % as fp8 (3 bits of mantissa);
-// keys and values together by 0.9 % and 3.7 %. Softmax and residual stream do not amplify that, so the logits
-// move by about as much; the bounds leave them half as much again, or a third.
+// Rounding a row to 8 bits, scaled by its largest element, has a relative L2 error of 0.64 % in int8 (steps
+// of 1/127 of an element near 2.8 standard deviations: 2.8 / 127 / sqrt(12)) and of 2.6 % in fp8 (3 bits of
+// mantissa). Keys and values together have 0.9 % and 3.7 %. Softmax and residual stream do not amplify that,
+// so the logits have about the same error. The bounds are about 1.6 and 1.35 times as large.
 constexpr double kInt8L2 = 1.5e-2, kFp8L2 = 5e-2;
 
 template <class T>
@@ -26,7 +26,7 @@ std::vector<T> values_of(const SafetensorsFile& file, const std::string& name, c
   const auto it = file.tensors().find(name);
   if (it == file.tensors().end() || it->second.dtype != dtype || it->second.shape.size() != rank ||
       it->second.data.empty())
-    throw InputError(fmt::format("{}: there is no tensor '{}' of {} with {} dims; this is no golden",
+    throw InputError(fmt::format("{}: there is no tensor '{}' of {} with {} dims; this is not a golden file",
                                  file.path().string(), name, dtype, rank));
   shape = it->second.shape;
   std::vector<T> values(it->second.data.size() / sizeof(T));
@@ -38,7 +38,7 @@ int best_of(std::span<const float> logits) {
   return static_cast<int>(std::ranges::max_element(logits) - logits.begin());
 }
 
-/// The relative L2 error that a run's logits may have; 0 where the largest error is held instead.
+/// The bound on the relative L2 error of a run's logits; 0 if the largest error is checked instead.
 double l2_bound(DType dtype, const KvFormat& kv) {
   const double rounded = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? kInt8L2 : kFp8L2;
   return dtype == DType::fp32 ? rounded : std::hypot(kHalfL2, rounded);
@@ -55,7 +55,7 @@ Golden read_golden(const std::filesystem::path& path) {
   const auto token_ids = values_of<int>(file, "tokens", "I32", 2, tokens);
   Golden golden{.logits = values_of<float>(file, "logits", "F32", 3, logits)};
   if (tokens[0] != prompts[0] || logits[0] != tokens[0] || logits[1] != tokens[1])
-    throw InputError(fmt::format("{}: prompts, tokens and logits do not fit each other", path.string()));
+    throw InputError(fmt::format("{}: the shapes of prompts, tokens and logits do not match", path.string()));
   golden.vocab = static_cast<int>(logits[2]);
   for (std::int64_t b = 0; b < prompts[0]; ++b) {
     const auto prompt = prompt_ids.begin() + b * prompts[1], token = token_ids.begin() + b * tokens[1];
@@ -88,7 +88,8 @@ void Agreement::add(std::span<const float> got, std::span<const float> want, int
   for (std::size_t i = 0; i < want.size(); ++i)
     if (static_cast<int>(i) != best) second = std::max(second, static_cast<double>(want[i]));
   const double gap = want[static_cast<std::size_t>(best)] - second;
-  // Two logits each off by the allowed error; of an L2 error three standard deviations of their difference.
+  // Two logits may each have the allowed error; for an L2 bound, three standard deviations of their
+  // difference.
   const double rms = std::sqrt(want2 / static_cast<double>(want.size()));
   const double noise = bound_ == 0 ? 2 * kFp32MaxRel * max_want : 3 * std::sqrt(2.0) * bound_ * rms;
   if (chosen == best)

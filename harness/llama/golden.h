@@ -1,5 +1,5 @@
 #pragma once
-// Reference answers of a model, and how far a run may be from them.
+// Reference outputs of a model, and the allowed error of a run.
 #include <filesystem>
 #include <span>
 #include <string>
@@ -26,14 +26,14 @@ struct Golden {
 /// Throws InputError.
 Golden read_golden(const std::filesystem::path& file);
 
-/// How far the logits of a run were from those of its reference, over all rows seen.
+/// The error of a run's logits against a reference, over all rows added.
 class Agreement {
  public:
-  /// fp32: max |difference| of every row <= 1e-3 of its max |logit|. 16 bit: relative L2 over all rows <=
-  /// 2e-2, and of no row above twice that. The tokens must be equal wherever the reference's best logit leads
-  /// the second by more than such errors could explain. A quantized cache adds the noise of its rows'
-  /// rounding: 1.5e-2 for int8, 5e-2 for fp8, to the relative L2 errors of a 16-bit run as independent noise;
-  /// of an fp32 run they are then what is held.
+  /// fp32: max |difference| of every row <= 1e-3 of its max |logit|. 16 bit: relative L2 error over all rows
+  /// <= 2e-2, and of each row at most twice that. The tokens must be equal if the reference's best logit
+  /// leads the second by more than such errors explain. A quantized cache adds rounding noise of 1.5e-2
+  /// (int8) or 5e-2 (fp8): independent noise on the bound of a 16-bit run, and the relative L2 bound of an
+  /// fp32 run.
   explicit Agreement(DType dtype, const KvFormat& kv = {});
   void add(std::span<const float> got, std::span<const float> want, int sequence, int step);
   bool ok() const;
@@ -42,8 +42,8 @@ class Agreement {
 
  private:
   double l2() const;
-  double bound_;         // of the relative L2 error; 0: max |difference| is held
-  std::string failure_;  // of the first bad row
+  double bound_;         // on the relative L2 error; 0: max |difference| is checked
+  std::string failure_;  // the first bad row
   double worst_max_ = 0, worst_l2_ = 0;
   double error2_ = 0, want2_ = 0;
   int rows_ = 0, tokens_equal_ = 0, ties_ = 0;

@@ -105,7 +105,7 @@ std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& f
   return 2LL * layers * c.kv_heads * keys * row + table;
 }
 
-/// Shuffled, as a pool is that has served for a while: nothing may count on neighbors.
+/// Shuffles the pages, as in a pool after long use: nothing may rely on adjacent pages.
 PageAllocator::PageAllocator(int pages) : free_(static_cast<std::size_t>(pages)) {
   std::iota(free_.begin(), free_.end(), 0);
   for (std::size_t i = free_.size(); i > 1; --i) std::swap(free_[i - 1], free_[random_bits(1, i) % i]);

@@ -1,6 +1,6 @@
 #pragma once
-// Keys and values of layers: [batch, kv_heads, capacity, head_dim] each, or pages of [kv_heads, page_size,
-// head_dim]; a quantized cache has a scale per row beside.
+// The KV cache of all layers: [batch, kv_heads, capacity, head_dim] each, or pages of [kv_heads, page_size,
+// head_dim]. A quantized cache also has a scale per row.
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,11 +11,11 @@
 
 namespace warptune {
 
-/// Hands out the pages of a pool, in no order, and takes them back.
+/// Allocates the pages of a pool, in random order.
 class PageAllocator {
  public:
   explicit PageAllocator(int pages);
-  /// Throws ResourceError where no page is free.
+  /// Throws ResourceError if no page is free.
   int take();
   void give_back(int page) { free_.push_back(page); }
   int free() const { return static_cast<int>(free_.size()); }
@@ -26,13 +26,13 @@ class PageAllocator {
 
 class KvCache {
  public:
-  /// For `batch` sequences of up to `capacity` keys, which grows to whole pages. Contents are random and
-  /// finite, so that a measurement may attend to more than was written.
+  /// For `batch` sequences of up to `capacity` keys, rounded up to whole pages. Contents are random and
+  /// finite, so that a measurement may attend to keys that were never written.
   KvCache(Device& device, const ModelConfig& config, DType dtype, const KvFormat& format, int layers,
           int batch, int capacity);
 
-  /// Where the launches for a layer find the sequences from `sequence` on; what the format does not have is
-  /// null.
+  /// The device pointers of a layer for the sequences from `sequence` on; null for what the format does not
+  /// have.
   struct View {
     void *k, *v;
     float *k_scale, *v_scale;
@@ -43,12 +43,12 @@ class KvCache {
   const KvFormat& format() const { return format_; }
   int layers() const { return static_cast<int>(k_.size()); }
 
-  /// Hands out pages until sequence b has room for keys[b]. Contiguous caches have it from the start.
+  /// Allocates pages until sequence b holds keys[b] keys. Contiguous caches need no pages.
   void reserve(std::span<const int> keys);
-  /// Takes all pages back.
+  /// Frees all pages.
   void release();
 
-  /// Of keys and values, scales and block table.
+  /// The bytes of keys and values, scales and block table.
   static std::int64_t bytes(const ModelConfig& config, DType dtype, const KvFormat& format, int layers,
                             int batch, int capacity);
 
@@ -58,8 +58,8 @@ class KvCache {
   };
   struct Paging {
     PageAllocator free;
-    std::vector<std::vector<int>> taken;  // of each sequence
-    Buffer table;                         // [batch, pages of a sequence], -1 where none is taken
+    std::vector<std::vector<int>> taken;  // pages of each sequence
+    Buffer table;                         // [batch, pages of a sequence], -1 for no page
   };
   int pages() const { return format_.page_size == 0 ? 0 : capacity_ / format_.page_size; }
   void upload_table();

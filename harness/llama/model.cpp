@@ -125,8 +125,8 @@ CapturedGraph& Model::step_graph(std::int64_t length) {
   return *step.graph;
 }
 
-/// Loads the kernels before they are captured: launches the step with every sequence finished, which writes
-/// nothing to the cache, and puts the state back.
+/// Loads the kernels before capture: launches the step with every sequence finished, so that it does not
+/// write to the cache, and restores the state.
 void Model::warm_up(std::span<const Call> calls) {
   if (device_.facts().backend == Backend::host) return;
   const DecodeState::Snapshot before = state_.save();

@@ -1,5 +1,5 @@
 #pragma once
-// A LLaMA made of plans: prefill, then one token per step and sequence.
+// A LLaMA that runs on plans: prefill, then one token per step and sequence.
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,7 +18,7 @@ struct ModelOptions {
   int max_steps = 0;  // of decode, after the first token
   Sampling sampling = {};
   int eos = -1;                          // below 0: sequences never finish
-  std::optional<bool> fuse_append = {};  // none: where the wisdom knows no faster
+  std::optional<bool> fuse_append = {};  // empty: unless separate launches are faster by the wisdom
   KvFormat kv = {};
   bool graph = true;  // replay captured steps, else launch one by one
 };
@@ -32,7 +32,7 @@ class Model {
   /// Fills the cache with the prompts and samples the first token of each. Returns its time in microseconds.
   /// Throws InputError for an empty prompt or an id outside the vocabulary.
   double prefill(std::span<const std::vector<int>> prompts);
-  /// Feeds the tokens last sampled (or forced), samples the next. Only enqueued.
+  /// Enqueues a step: feeds the last sampled (or forced) tokens and samples the next ones.
   void step();
   /// Feeds these tokens in the next step instead of the sampled ones.
   void force(std::span<const int> ids) { state_.set_ids(ids); }
@@ -40,12 +40,12 @@ class Model {
   std::vector<float> logits() const;
   std::vector<int> ids() const { return state_.get_ids(); }
   bool all_finished() const;
-  /// The tokens of each sequence since the prompt, the first one included, without what follows an eos.
+  /// The tokens of each sequence after its prompt, up to an eos.
   std::vector<std::vector<int>> transcript() const;
 
   /// The launches of a step whose longest sequence has `length` keys.
   std::span<const Call> step_calls(std::int64_t length);
-  /// Makes the next step one with exactly `context` keys in every sequence.
+  /// Sets the next step to exactly `context` keys in every sequence.
   void pin(int context);
   /// The captured step for that context.
   CapturedGraph& step_graph(std::int64_t length);
@@ -77,8 +77,8 @@ class Model {
   Buffer logits_;                       // [batch, vocab]
   Buffer inv_freq_;                     // [head_dim / 2], float
   std::map<std::int64_t, Step> steps_;  // by context bucket
-  std::vector<int> keys_;               // that the next step attends to, at most, of each sequence
-  int sampled_ = 0;                     // tokens per sequence so far
+  std::vector<int> keys_;  // upper bound, per sequence, of the keys that the next step attends to
+  int sampled_ = 0;        // tokens per sequence so far
 };
 
 }  // namespace warptune

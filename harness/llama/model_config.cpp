@@ -17,9 +17,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMostInt = std::numeric_limits<int>::max();
-// Far above any model, and small enough that no product of them overflows.
-constexpr int kMostWidth = 1 << 24, kMostHeads = 1 << 16, kMostHeadDim = 1 << 12, kMostLayers = 1 << 16;
+constexpr int kMaxInt = std::numeric_limits<int>::max();
+// Far above any model, and small enough that their products do not overflow.
+constexpr int kMaxWidth = 1 << 24, kMaxHeads = 1 << 16, kMaxHeadDim = 1 << 12, kMaxLayers = 1 << 16;
 
 /// Typed access to the keys of one JSON object; wrong types are one sentence.
 class Reader {
@@ -27,9 +27,9 @@ class Reader {
   Reader(const Json& object, std::string origin) : object_(object), origin_(std::move(origin)) {}
 
   bool has(const char* key) const { return object_.contains(key) && !object_.at(key).is_null(); }
-  int whole(const char* key, int most = kMostInt) const { return to_int(need(key), key, 1, most); }
-  int whole_or(const char* key, int fallback, int most = kMostInt) const {
-    return has(key) ? whole(key, most) : fallback;
+  int whole(const char* key, int max = kMaxInt) const { return to_int(need(key), key, 1, max); }
+  int whole_or(const char* key, int fallback, int max = kMaxInt) const {
+    return has(key) ? whole(key, max) : fallback;
   }
   double number(const char* key) const {
     const Json& value = need(key);
@@ -51,8 +51,8 @@ class Reader {
     std::vector<int> result;
     if (!has(key)) return result;
     const Json& value = object_.at(key);
-    if (!value.is_array()) return {to_int(value, key, 0, kMostInt)};
-    for (const Json& id : value) result.push_back(to_int(id, key, 0, kMostInt));
+    if (!value.is_array()) return {to_int(value, key, 0, kMaxInt)};
+    for (const Json& id : value) result.push_back(to_int(id, key, 0, kMaxInt));
     return result;
   }
   Reader object(const char* key) const {
@@ -71,9 +71,9 @@ class Reader {
     if (!has(key)) throw InputError(fmt::format("{}: key '{}' is missing", origin_, key));
     return object_.at(key);
   }
-  int to_int(const Json& value, const char* key, int least, int most) const {
-    if (!value.is_number_integer() || value.get<double>() < least || value.get<double>() > most)
-      fail(key, fmt::format("a whole number from {} to {}", least, most));
+  int to_int(const Json& value, const char* key, int min, int max) const {
+    if (!value.is_number_integer() || value.get<double>() < min || value.get<double>() > max)
+      fail(key, fmt::format("a whole number from {} to {}", min, max));
     return value.get<int>();
   }
   const Json& object_;
@@ -163,18 +163,18 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
     throw InputError(fmt::format("{}: quantized checkpoints are not read", origin));
 
   ModelConfig c;
-  c.hidden = in.whole("hidden_size", kMostWidth);
-  c.intermediate = in.whole("intermediate_size", kMostWidth);
-  c.layers = in.whole("num_hidden_layers", kMostLayers);
-  c.q_heads = in.whole("num_attention_heads", kMostHeads);
-  c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMostHeads);
+  c.hidden = in.whole("hidden_size", kMaxWidth);
+  c.intermediate = in.whole("intermediate_size", kMaxWidth);
+  c.layers = in.whole("num_hidden_layers", kMaxLayers);
+  c.q_heads = in.whole("num_attention_heads", kMaxHeads);
+  c.kv_heads = in.whole_or("num_key_value_heads", c.q_heads, kMaxHeads);
   if (c.q_heads % c.kv_heads != 0)
     in.fail("num_attention_heads", fmt::format("a multiple of num_key_value_heads, {}", c.kv_heads));
   if (!in.has("head_dim") && c.hidden % c.q_heads != 0)
     in.fail("hidden_size", fmt::format("a multiple of num_attention_heads, {}", c.q_heads));
-  c.head_dim = in.whole_or("head_dim", std::max(c.hidden / c.q_heads, 1), kMostHeadDim);
+  c.head_dim = in.whole_or("head_dim", std::max(c.hidden / c.q_heads, 1), kMaxHeadDim);
   if (c.head_dim % 2 != 0) throw InputError(fmt::format("{}: head_dim {} is odd", origin, c.head_dim));
-  c.vocab = in.whole("vocab_size", kMostWidth);
+  c.vocab = in.whole("vocab_size", kMaxWidth);
   c.max_position = in.whole_or("max_position_embeddings", 2048);
   c.rms_eps = static_cast<float>(in.number("rms_norm_eps", 1e-6));
   c.rope = read_rope(in, c.max_position);

@@ -31,7 +31,7 @@ struct ModelConfig {
 
 /// Reads a config.json of model_type llama. Throws InputError: one sentence with the file and the key.
 ModelConfig read_model_config(const std::filesystem::path& file);
-/// The same from text; `origin` stands in the messages.
+/// The same from text; error messages begin with `origin`.
 ModelConfig parse_model_config(std::string_view text, const std::string& origin);
 
 /// llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, tinyllama-1.1b. Throws InputError that lists them.

@@ -30,7 +30,7 @@ std::string kv_label(const KvFormat& kv) {
   return kv.quantized ? std::string(name_of(*kv.quantized)) : "same";
 }
 
-/// The dim `window` for `keys` keys, of which it leaves some out; else 0.
+/// The dim `window`: 0 unless it is smaller than `keys`.
 std::string window_of(const KvFormat& kv, std::int64_t keys) { return str(kv.window < keys ? kv.window : 0); }
 
 void add_once(std::vector<Problem>& problems, Problem problem) {
@@ -181,9 +181,9 @@ std::int64_t activation_bytes(const ModelConfig& c, DType dtype) {
 std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
                                        std::span<const std::int64_t> lengths) {
   constexpr std::int64_t budget = 240 << 20;
-  constexpr std::int64_t step = 256;  // a split at a round place keeps tiles whole
+  constexpr std::int64_t step = 256;  // splits at multiples of this do not cut tiles
   const std::int64_t fit = budget / activation_bytes(config, dtype);
-  const int most = static_cast<int>(
+  const int max_tokens = static_cast<int>(
       std::max(std::bit_floor(static_cast<std::uint64_t>(fit)), static_cast<std::uint64_t>(step)));
   std::vector<PromptChunk> chunks;
   PromptChunk open;
@@ -193,13 +193,13 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
   };
   for (int sequence = 0; sequence < static_cast<int>(lengths.size()); ++sequence) {
     const int length = static_cast<int>(lengths[static_cast<std::size_t>(sequence)]);
-    if (open.tokens() + length > most) close(sequence);
-    if (length <= most) {
+    if (open.tokens() + length > max_tokens) close(sequence);
+    if (length <= max_tokens) {
       open.pieces.push_back({0, length});
       continue;
     }
-    for (int begin = 0; begin < length; begin += most) {
-      open = {.first_sequence = sequence, .pieces = {{begin, std::min(begin + most, length)}}};
+    for (int begin = 0; begin < length; begin += max_tokens) {
+      open = {.first_sequence = sequence, .pieces = {{begin, std::min(begin + max_tokens, length)}}};
       close(sequence + 1);
     }
   }

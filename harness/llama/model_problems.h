@@ -1,6 +1,6 @@
 #pragma once
-// The problems of a model: what its decode step and its prefill ask of each op. The model looks its plans up
-// by them and sweeps expand to them, so that a tuned problem is found again.
+// The problems that a model's decode step and prefill solve. The model looks up its plans by the same
+// problems that sweeps tune.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace warptune {
 
-/// One problem per op, for `tokens` rows or `batch` sequences. `kv`: of the cache that is written or read.
+/// One problem per op, for `tokens` rows or `batch` sequences. `kv`: the format of the cache.
 class ModelProblems {
  public:
   /// The table and the model must outlive it.
@@ -32,16 +32,16 @@ class ModelProblems {
   Problem down(std::int64_t tokens) const;
   Problem lm_head(std::int64_t tokens) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
-  /// `append`: bias, RoPE and the append to the cache are fused in. A window that a context does not fill is
-  /// none.
+  /// `append`: bias, RoPE and the append to the cache are fused in. A window that is not smaller than the
+  /// context is omitted.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
-  /// Of a cache that is not quantized.
+  /// On an unquantized cache.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;
   Problem argmax(std::int64_t batch) const;
   Problem top_k(std::int64_t batch, std::int64_t k) const;
   Problem advance(std::int64_t batch) const;
-  /// attention_decode can take bias and RoPE in, except where theta grows with the length.
+  /// Whether attention_decode can fuse bias and RoPE: not if theta grows with the length.
   bool can_fuse_append() const { return config_.rope.kind != RopeKind::dynamic_ntk; }
 
  private:
@@ -53,10 +53,10 @@ class ModelProblems {
   KvFormat kv_;
 };
 
-/// The context that stands for `length` keys: a power of two, at least 64.
+/// The bucket of a context of `length` keys: a power of two, at least 64.
 std::int64_t context_bucket(std::int64_t length);
 
-/// Part of the prompts that one pass of prefill takes: tokens [begin, end) of consecutive sequences.
+/// The prompts of one prefill pass: tokens [begin, end) of consecutive sequences.
 struct PromptChunk {
   struct Piece {
     int begin, end;
@@ -69,11 +69,11 @@ struct PromptChunk {
   bool uneven() const;
 };
 
-/// Packs prompts into chunks whose activations stay small enough (see the memory limit of decode); a prompt
-/// that is too long for one is split.
+/// Packs prompts into chunks with bounded activations (see the memory limit of decode). Splits a prompt that
+/// is too long for one chunk.
 std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
                                        std::span<const std::int64_t> lengths);
-/// Bytes of the activations of one token on its way through a layer.
+/// Bytes of one token's activations.
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.

@@ -1,6 +1,5 @@
 #pragma once
-// A named range in a profiler's timeline; nothing where the header is not there, or built with
-// -DWARPTUNE_NVTX=OFF.
+// A named range in a profiler's timeline. Does nothing without the NVTX header or with -DWARPTUNE_NVTX=OFF.
 #include <string>
 #if !defined(WARPTUNE_NO_NVTX) && __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>

@@ -1,5 +1,5 @@
 #pragma once
-// Makes the plan of each problem, as it was chosen, and its workspace once.
+// Compiles the chosen plan of each problem once, with its workspace.
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace warptune {
 
-/// A plan with the memory it works in. Launches of one entry must follow each other on one stream.
+/// A plan with its workspace. Launches of one entry must be ordered on one stream.
 struct PlanEntry {
   Problem problem;
   std::string variant;
@@ -29,27 +29,27 @@ class PlanBook {
       : device_(device), chooser_(ops, device.facts(), std::move(options)) {}
   const OpTable& ops() const { return chooser_.ops(); }
 
-  /// The entry lives as long as someone holds it, and is shared while it does. `quiet`: a problem too small
-  /// to be worth a remark.
+  /// The plan of a problem. Callers share the entry while one of them holds it. `quiet`: no remarks, for
+  /// small problems.
   std::shared_ptr<const PlanEntry> get(const Problem& problem, bool quiet = false);
-  /// The time that the wisdom gives or predicts for what get() would take from it, if anything.
+  /// As PlanChooser::expected_us().
   std::optional<double> expected_us(const Problem& problem) const { return chooser_.expected_us(problem); }
   /// As PlanChooser::prefers().
   bool prefers(const Problem& fused, std::span<const Problem> parts) const {
     return chooser_.prefers(fused, parts);
   }
-  /// The sources of the plans made so far, quiet ones aside: "tuned" where all are winners of their very
-  /// problems, "tuned+7near+3predicted+2default" where some are not, "default" where none comes from the
-  /// wisdom, else "7near+2default"; "naive"; or "overrides-" and a hash of the overrides.
+  /// The sources of the plans made so far, without quiet ones: "tuned" if all are winners of their own
+  /// problems, "tuned+7near+3predicted+2default" if some are, "7near+2default" if none is, "default" if none
+  /// comes from the wisdom; "naive"; or "overrides-" and a hash of the overrides.
   std::string plan_set() const;
-  /// How many there are of each source: "12 exact, 3 predicted, 8 nearest, 1 default".
+  /// The number of plans by source: "12 exact, 3 predicted, 8 nearest, 1 default".
   std::string plan_sources() const;
   /// The plans made so far for an op, as "problem variant configuration".
   std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan comes neither from the wisdom nor from an override.
   std::vector<std::string> untuned() const;
   const Wisdom& wisdom() const { return chooser_.options().wisdom; }
-  /// Throws InputError where no plan made so far took one of the overrides.
+  /// Throws InputError if an override was not used by any plan so far.
   void require_overrides() const;
 
  private:
@@ -62,8 +62,8 @@ class PlanBook {
     PlanSource source;
     std::string op, plan;
   };
-  std::map<std::string, Made> made_;      // by the key of the problem, quiet ones aside
-  std::set<std::size_t> used_overrides_;  // by their places in the options
+  std::map<std::string, Made> made_;      // by problem key, without quiet ones
+  std::set<std::size_t> used_overrides_;  // indices into the options
 };
 
 }  // namespace warptune

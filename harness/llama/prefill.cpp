@@ -12,14 +12,14 @@ std::vector<PromptChunk> chunks_of(const ModelConfig& config, DType dtype,
   return chunk_prompts(config, dtype, lengths);
 }
 
-int most_tokens(std::span<const PromptChunk> chunks) {
-  int most = 0;
-  for (const PromptChunk& chunk : chunks) most = std::max(most, chunk.tokens());
-  return most;
+int max_tokens(std::span<const PromptChunk> chunks) {
+  int max = 0;
+  for (const PromptChunk& chunk : chunks) max = std::max(max, chunk.tokens());
+  return max;
 }
 
-/// The cache of the prompts' own keys: its sequences are those of one chunk. A layer takes the place of the
-/// one before, unless a prompt is split and its later chunks need them all again.
+/// The unquantized cache of the sequences of one chunk. All layers share its memory, unless a prompt is
+/// split: later chunks then need the keys of all layers.
 struct ExactCache {
   int layers = 1, batch = 1, capacity = 1;
 
@@ -32,7 +32,7 @@ struct ExactCache {
   }
 };
 
-/// The integer arrays of a chunk in one buffer; put() tells where each will stand.
+/// The integer arrays of a chunk in one buffer; put() returns the address of each.
 class IntegerPack {
  public:
   std::size_t put(const std::vector<int>& values) {
@@ -61,7 +61,7 @@ Prefill::Prefill(Device& device, const ModelConfig& config, const Weights& weigh
     : config_(config),
       dtype_(weights.dtype),
       chunks_(chunks_of(config, dtype_, prompts)),
-      activations_(device, config, dtype_, most_tokens(chunks_)) {
+      activations_(device, config, dtype_, max_tokens(chunks_)) {
   if (kv.format().quantized) {
     const ExactCache exact(config, chunks_);
     exact_.emplace(device, config, dtype_, attended_in_prefill(kv.format()), exact.layers, exact.batch,
@@ -101,19 +101,19 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
   assembly.begin(base + ids_at, bad_token);
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
-    const RowPlaces places = {base + sequence_at, base + position_at, base + whole_at};
+    const RowPositions rows = {base + sequence_at, base + position_at, base + whole_at};
     const KvCache::View kept = kv.view(layer, chunk.first_sequence);
-    assembly.rope_append(layer, kv, kept, batch, places);
+    assembly.rope_append(layer, kv, kept, batch, rows);
     if (exact_) {
       const KvCache::View exact = exact_->view(layer % exact_->layers());
-      assembly.rope_append(layer, *exact_, exact, batch, places);
+      assembly.rope_append(layer, *exact_, exact, batch, rows);
       assembly.attention_prefill(*exact_, exact, chunk, base + starts_at, base + kv_at);
     } else {
       assembly.attention_prefill(kv, kept, chunk, base + starts_at, base + kv_at);
     }
     assembly.finish_layer(layer);
   }
-  // Only the last chunk of a split prompt ends it; the sequences of other chunks all end.
+  // Only the last chunk of a split prompt has its last token; in other chunks every sequence ends.
   const std::size_t row_bytes = static_cast<std::size_t>(config_.hidden) * size_of(dtype_);
   if (!ends.empty())
     assembly.gather(

@@ -1,5 +1,5 @@
 #pragma once
-// What the model is fed: token ids from a file, or random ones.
+// Prompts: token ids from a file, or random ones.
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace warptune {
 
-/// One prompt per line, ids apart by blanks or commas; empty lines are skipped. Throws InputError.
+/// One prompt per line, ids separated by blanks or commas. Throws InputError, also for an empty line.
 std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file);
 
-/// `batch` prompts of random ids; the lengths are taken in turn.
+/// `batch` prompts of random ids; cycles through the lengths.
 std::vector<std::vector<int>> random_prompts(int batch, std::span<const int> lengths, int vocab,
                                              std::uint64_t seed);
 

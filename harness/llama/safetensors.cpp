@@ -142,8 +142,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     throw InputError(fmt::format("{}: the file has {} bytes; it is truncated", origin, bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
   if (length > kMaxHeader)
-    throw InputError(
-        fmt::format("{}: the header is said to have {} bytes; this is no safetensors file", origin, length));
+    throw InputError(fmt::format("{}: the header is said to have {} bytes; this is not a safetensors file",
+                                 origin, length));
   if (length > bytes.size() - sizeof(length))
     throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
                                  length, bytes.size() - sizeof(length)));

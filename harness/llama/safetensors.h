@@ -14,7 +14,7 @@ namespace warptune {
 /// A file mapped read-only.
 class MappedFile {
  public:
-  /// Throws InputError where it cannot be read.
+  /// Throws InputError if it cannot be read.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -32,7 +32,7 @@ struct StoredTensor {
   std::span<const std::byte> data;  // need not be aligned
 };
 
-/// The tensors of one file. Throws InputError, one sentence, for everything that is malformed.
+/// The tensors of one file. Throws InputError with one sentence for a malformed file.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -50,7 +50,7 @@ class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  /// Throws InputError where it is missing or its shape is another.
+  /// Throws InputError if it is missing or has another shape.
   const StoredTensor& tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
  private:

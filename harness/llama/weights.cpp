@@ -35,7 +35,7 @@ class Loader {
   Loader(Device& device, DType dtype, const std::filesystem::path& folder)
       : device_(device), dtype_(dtype), checkpoint_(folder) {}
 
-  /// The tensors one behind the other: a fused matrix, or a single one. All have `columns` (0: vectors).
+  /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors).
   Buffer load(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns) {
     std::int64_t rows = 0;
     for (const auto& part : parts) rows += part.second;
@@ -78,10 +78,11 @@ class Loader {
   std::vector<std::byte> staging_;
 };
 
-/// Makes tensors one after the other, each with a seed of its own.
-class Dice {
+/// Makes random tensors, each with a seed of its own.
+class RandomTensors {
  public:
-  Dice(Device& device, DType dtype, std::uint64_t seed) : device_(device), dtype_(dtype), seed_(seed) {}
+  RandomTensors(Device& device, DType dtype, std::uint64_t seed)
+      : device_(device), dtype_(dtype), seed_(seed) {}
 
   Buffer uniform(std::int64_t count, double scale) {
     Buffer buffer = device_.allocate(static_cast<std::size_t>(count) * size_of(dtype_));
@@ -89,7 +90,8 @@ class Dice {
                         static_cast<float>(scale));
     return buffer;
   }
-  /// Uniform in [-s, s) has variance s^2 / 3: with s = sqrt(3 / in) the outputs vary as much as the inputs.
+  /// Uniform in [-s, s) has variance s^2 / 3: with s = sqrt(3 / in) the outputs have the variance of the
+  /// inputs.
   Buffer matrix(std::int64_t out, std::int64_t in, double gain = 1) {
     return uniform(out * in, gain * std::sqrt(3.0 / static_cast<double>(in)));
   }
@@ -153,28 +155,28 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
 }
 
 Weights random_weights(Device& device, const ModelConfig& c, DType dtype, std::uint64_t seed) {
-  Dice dice(device, dtype, seed);
+  RandomTensors random(device, dtype, seed);
   // Each layer adds two terms to the residual stream; this keeps their sum near 1.
   const double branch = 1 / std::sqrt(2.0 * c.layers);
   Weights w{.dtype = dtype};
-  w.embedding = c.tied_embeddings ? dice.matrix(c.vocab, c.hidden)
-                                  : dice.uniform(static_cast<std::int64_t>(c.vocab) * c.hidden, 1);
+  w.embedding = c.tied_embeddings ? random.matrix(c.vocab, c.hidden)
+                                  : random.uniform(static_cast<std::int64_t>(c.vocab) * c.hidden, 1);
   for (int i = 0; i < c.layers; ++i) {
     LayerWeights l;
-    l.input_norm = dice.ones(c.hidden);
-    l.qkv = dice.matrix(c.qkv_width(), c.hidden);
-    l.o = dice.matrix(c.hidden, c.q_width(), branch);
+    l.input_norm = random.ones(c.hidden);
+    l.qkv = random.matrix(c.qkv_width(), c.hidden);
+    l.o = random.matrix(c.hidden, c.q_width(), branch);
     if (c.attention_bias) {
-      l.qkv_bias = dice.uniform(c.qkv_width(), 0.1);
-      l.o_bias = dice.uniform(c.hidden, 0.1 * branch);
+      l.qkv_bias = random.uniform(c.qkv_width(), 0.1);
+      l.o_bias = random.uniform(c.hidden, 0.1 * branch);
     }
-    l.attention_norm = dice.ones(c.hidden);
-    l.gate_up = dice.matrix(2LL * c.intermediate, c.hidden);
-    l.down = dice.matrix(c.hidden, c.intermediate, branch);
+    l.attention_norm = random.ones(c.hidden);
+    l.gate_up = random.matrix(2LL * c.intermediate, c.hidden);
+    l.down = random.matrix(c.hidden, c.intermediate, branch);
     w.layers.push_back(std::move(l));
   }
-  w.final_norm = dice.ones(c.hidden);
-  if (!c.tied_embeddings) w.lm_head = dice.matrix(c.vocab, c.hidden);
+  w.final_norm = random.ones(c.hidden);
+  if (!c.tied_embeddings) w.lm_head = random.matrix(c.vocab, c.hidden);
   device.synchronize();
   return w;
 }

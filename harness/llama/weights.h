@@ -1,5 +1,5 @@
 #pragma once
-// The weights of a LLaMA on a device, one struct per layer, in the dtype the model runs in.
+// The weights of a LLaMA on a device, one struct per layer, in the dtype of the run.
 #include <filesystem>
 #include <vector>
 
@@ -26,17 +26,17 @@ struct Weights {
   Buffer embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
   Buffer final_norm;  // [hidden]
-  Buffer lm_head;     // [vocab, hidden]; empty where it is the embedding
+  Buffer lm_head;     // [vocab, hidden]; empty if tied to the embedding
   const void* head() const { return lm_head.data() ? lm_head.data() : embedding.data(); }
 };
 
 /// Bytes of all weights on the device.
 std::int64_t weight_bytes(const ModelConfig& config, DType dtype);
 
-/// From a checkpoint folder, converted to dtype. Throws InputError where a tensor is missing or wrong.
+/// Loads a checkpoint folder and converts to `dtype`. Throws InputError if a tensor is missing or wrong.
 Weights load_weights(Device& device, const ModelConfig& config, DType dtype,
                      const std::filesystem::path& folder);
-/// Random matrices whose scale keeps activations and logits near 1; norms are 1, biases small.
+/// Random matrices, scaled to keep activations and logits near 1; norms are 1, biases small.
 Weights random_weights(Device& device, const ModelConfig& config, DType dtype, std::uint64_t seed);
 
 }  // namespace warptune

@@ -15,9 +15,9 @@ namespace warptune {
 namespace {
 
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
-constexpr int kMostRaised = 3;           // times that a problem's peaks are measured again
-constexpr int kRepeats = 4;              // of a verified launch
-constexpr double kInterleavedTime = 4;   // times max_time, for each finalist
+constexpr int kMaxRaised = 3;            // how often a problem's peaks are measured again
+constexpr int kRepeats = 4;              // repeats of a verified launch
+constexpr double kInterleavedTime = 4;   // in units of max_time, for each finalist
 
 void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.max_abs_err =
@@ -28,7 +28,7 @@ void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
   m.detail = fmt::format("{}: {}", when, verdict.detail);
 }
 
-/// Runs `body`; what a configuration does wrong becomes its status. Throws where the device is lost.
+/// Runs `body`; a failure of the configuration becomes its status. Throws if the device is lost.
 void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
   try {
     body();
@@ -40,11 +40,11 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
     m.detail = e.what();
   } catch (const std::bad_alloc&) {
     m.status = Status::resource;
-    m.detail = "the memory of the host was used up";
+    m.detail = "the host is out of memory";
   } catch (const std::exception& e) {
     m.status = Status::launch_error;
     m.detail = e.what();
-    device.synchronize();  // throws where the device is lost; then the process must be replaced
+    device.synchronize();  // throws if the device is lost: the process must then be replaced
   }
 }
 
@@ -57,11 +57,12 @@ Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 
-/// A time above a peak is an error of the peak or of the kernel: the peak is measured again first. A
-/// host's is never sure, since its caches hold more than they say and its neighbors come and go.
+/// A time below what the peaks allow means that a peak or the kernel is wrong, so the peaks are measured
+/// again first. On a host it is only a note: its caches hold more than they report, and other load comes and
+/// goes.
 void Bench::check_peaks(Measurement& m, Timing timing) {
   const auto impossible = [&] { return m.status == Status::ok && m.time_us < work_->impossible_us(timing); };
-  if (impossible() && raised_ < kMostRaised) {
+  if (impossible() && raised_ < kMaxRaised) {
     raise_peaks(work_->device(), measure_);
     m.floor_us = floor_us(work_->device().facts(), work_->cost(), work_->problem().dtype);
     ++raised_;
@@ -116,8 +117,8 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     m.clocks = watch.summary(samples.throttled > 0);
     if (m.status != Status::ok) return;
 
-    // On inputs it has not seen: one launch, which cannot take its answer from the launch before; and what
-    // was timed, as it was timed.
+    // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
+    // timed graph.
     put_verdict(m, work.check_inputs(), "after timing");
     if (m.status != Status::ok) return;
     work.change_inputs();
@@ -141,7 +142,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   };
   std::vector<Entrant> entrants(finalists.size());
   std::vector<FinalistTimes> times(finalists.size());
-  std::vector<Measurement> state(finalists.size());  // what went wrong, if anything
+  std::vector<Measurement> state(finalists.size());  // the failure of each, if any
   const bool is_hot = work.options().cache == CacheMode::hot;
 
   work.begin();
@@ -206,7 +207,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     check_peaks(times[i].main, Timing::main);
     if (!is_hot) check_peaks(times[i].hot, Timing::hot);
     check_peaks(times[i].isolated, Timing::isolated);
-    if (m.status != Status::ok) {  // it may have spoiled what the next is held against
+    if (m.status != Status::ok) {  // it may have changed the tensors of the next
       work.begin();
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Proves and times the configurations of one problem on one device.
+// Verifies and times the configurations of one problem on one device.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -23,8 +23,8 @@ struct Finalist {
   Config config;
 };
 
-/// The times of a finalist: as the bench's cache mode says; all on one set of tensors (not measured where
-/// that is the mode); and one launch after a flush per sample.
+/// The times of a finalist: in the bench's cache mode; hot, on one set of tensors (not measured if that is
+/// the mode); and isolated, one launch after a flush per sample.
 struct FinalistTimes {
   Measurement main, hot, isolated;
 };
@@ -33,8 +33,8 @@ struct FinalistTimes {
 /// sets them.
 DeviceFacts measure_peaks(Device& device);
 using MeasurePeaks = std::function<DeviceFacts(Device&)>;
-/// Measures the peaks again and keeps the higher of each: a busy device only ever lowers them. Leaves them
-/// where the device has too little free memory to measure.
+/// Measures the peaks again and keeps the higher value of each: a busy device can only lower them. Does
+/// nothing if the device has too little free memory to measure.
 void raise_peaks(Device& device, const MeasurePeaks& measure = measure_peaks);
 
 class Workbench;
@@ -44,15 +44,15 @@ enum class Timing;
 /// configurations.
 class Bench {
  public:
-  /// `measure`: what measures the peaks again before a time counts as impossible.
+  /// `measure` measures the peaks again before a time counts as impossible.
   Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
         MeasurePeaks measure = measure_peaks);
   ~Bench();
-  /// Compiles, verifies, times, verifies again on other inputs. Never throws for what the configuration does
-  /// wrong: that is the status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the
-  /// upper end of the interval of the best so far; one surely slower is abandoned after a few samples.
+  /// Compiles, verifies, times, and verifies again on other inputs. A failure of the configuration becomes
+  /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
+  /// the interval of the best so far; a configuration that is surely slower is abandoned after a few samples.
   Measurement run(const Variant& variant, const Config& config, double best_us = Measurement::NAN_VALUE);
-  /// Times finalists (which run() found right) in turn, A B C A B C, and verifies each again.
+  /// Times finalists (which run() has verified) in turn, A B C A B C, and verifies each again.
   std::vector<FinalistTimes> time_interleaved(const std::vector<Finalist>& finalists, int rounds);
   const Problem& problem() const;
 

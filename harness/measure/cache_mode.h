@@ -6,13 +6,13 @@
 namespace warptune {
 
 enum class CacheMode {
-  cold,  // weights and KV from memory, a set for each launch; the rest as each tensor says
-  hot    // one set, everything as the launch before left it
+  cold,  // weights and KV come from memory, a set per launch; other tensors as their CacheState says
+  hot    // one set, everything as the previous launch left it
 };
 
 constexpr const char* name_of(CacheMode cache) { return cache == CacheMode::hot ? "hot" : "cold"; }
 
-/// Nothing where it is no such name.
+/// Empty for any other name.
 constexpr std::optional<CacheMode> cache_mode_of(std::string_view name) {
   if (name == "cold") return CacheMode::cold;
   if (name == "hot") return CacheMode::hot;

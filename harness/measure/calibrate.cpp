@@ -13,11 +13,11 @@ namespace warptune {
 namespace {
 
 constexpr int kSamples = 11;
-constexpr int kNodes = 1000;            // of a chain of empty kernels
-constexpr int kChunksOfL2 = 4;          // a chunk is this part of the L2: large beside a launch
-constexpr double kLargestRotation = 4;  // times the L2
+constexpr int kNodes = 1000;            // the length of a chain of empty kernels
+constexpr int kChunksOfL2 = 4;          // chunks per L2: reading one takes long compared with a launch
+constexpr double kLargestRotation = 4;  // in units of the L2
 
-/// Launches as they come, without a graph.
+/// Launches directly, without a graph.
 class DirectLaunch : public CapturedGraph {
  public:
   explicit DirectLaunch(std::function<void(Stream)> body) : body_(std::move(body)) {}
@@ -48,7 +48,7 @@ std::unique_ptr<Plan> plan_of(Device& device, const char* kernel, std::int64_t b
                         {{"blocks", blocks}});
 }
 
-/// Times a walk over `chunks` chunks, each read once in a replay of at least four rounds.
+/// Times rotations over 1, 2, ... chunks. A replay is at least four rounds and 64 reads long.
 template <class Read>
 std::vector<RotationPoint> rotate(Device& device, std::int64_t chunk_bytes, Read&& read) {
   std::vector<RotationPoint> points;
@@ -95,9 +95,9 @@ void calibrate_cuda(Device& device, Calibration& c) {
 
   const std::int64_t chunk = c.facts.l2_bytes / kChunksOfL2 / 256 * 256;
   if (chunk == 0) return;
-  const auto most = static_cast<std::int64_t>(kLargestRotation * kChunksOfL2);
-  const Buffer from = device.allocate(static_cast<std::size_t>(most * chunk));
-  device.fill_random(from.data(), DType::fp32, most * chunk / 4, 1, 1.0f);
+  const auto max_chunks = static_cast<std::int64_t>(kLargestRotation * kChunksOfL2);
+  const Buffer from = device.allocate(static_cast<std::size_t>(max_chunks * chunk));
+  device.fill_random(from.data(), DType::fp32, max_chunks * chunk / 4, 1, 1.0f);
   const auto plan = plan_of(device, "stream_read<4>", 4 * sms, 512);
   c.rotation = rotate(device, chunk, [&](int i, Stream stream) {
     const StreamArgs args{.from = from.as<std::byte>() + i * chunk, .to = from.data(), .chunks = chunk / 16};

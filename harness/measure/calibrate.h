@@ -1,5 +1,5 @@
 #pragma once
-// What a device can do, beyond the peaks that floors need: writes, launches, and its cache.
+// Device properties beyond the peaks that floors need: write rate, launch times, cache size.
 #include <span>
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace warptune {
 
-/// Reading `bytes` in rotation, chunk by chunk.
+/// The time of reading `bytes` in rotation, chunk by chunk.
 struct RotationPoint {
-  double bytes = 0;  // of all chunks together
+  double bytes = 0;  // the sum over all chunks
   double us = 0;     // median per chunk
 };
 
@@ -21,10 +21,10 @@ struct Calibration {
   double graph_node_us = 0;      // the same as nodes of a graph
   double graph_node_pdl_us = 0;  // and with programmatic dependent launch
   std::vector<RotationPoint> rotation;
-  double cold_bytes = 0;  // the least rotation whose time no longer rises
+  double cold_bytes = 0;  // the smallest rotation whose time no longer rises
 };
 
-/// The least bytes from which on all points are within `tolerance` of the last one's time; 0 for no points.
+/// The smallest `bytes` from which on all times are within `tolerance` of the last one; 0 for no points.
 double where_time_stops_rising(std::span<const RotationPoint> points, double tolerance = 0.03);
 
 /// Takes one or two seconds; sets the device's peaks.

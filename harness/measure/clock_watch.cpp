@@ -25,7 +25,7 @@ void add_reasons(std::string& to, const std::string& reasons) {
 
 }  // namespace
 
-bool held_down(const std::string& reasons) {
+bool is_throttling(const std::string& reasons) {
   return std::ranges::any_of(names_in(reasons), [](const std::string& name) {
     return name == "hw_slowdown" || name == "sw_thermal_slowdown" || name == "hw_thermal_slowdown" ||
            name == "hw_power_brake_slowdown";
@@ -38,9 +38,9 @@ bool ClockWatch::throttled() {
   const Clocks now = device_.quick_clocks();
   spent_ += Clock::now() - before;
   known_ = known_ || !now.throttled.empty();
-  last_ = held_down(now.throttled);
+  last_ = is_throttling(now.throttled);
   add_reasons(last_ ? throttling_ : notes_, now.throttled);
-  // A throttled sample is discarded, so that its clock says nothing of the others.
+  // Throttled samples are discarded, so their clocks are left out.
   if (std::isfinite(now.sm_mhz) && !last_) sm_mhz_.push_back(now.sm_mhz);
   return last_;
 }

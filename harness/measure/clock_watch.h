@@ -1,5 +1,5 @@
 #pragma once
-// The clocks of a device while it is sampled, and whether they were held down.
+// Watches the clocks of a device during sampling for throttling.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -8,19 +8,19 @@
 
 namespace warptune {
 
-/// Whether reasons ("sw_power_cap+hw_slowdown") make a time worthless: heat, a slowdown by hardware or a
-/// power brake. `sw_power_cap` alone does not: a GPU at its power limit is how a long kernel runs in service
-/// too; it stays in the column as a note.
-bool held_down(const std::string& reasons);
+/// Whether throttle reasons ("sw_power_cap+hw_slowdown") make a time worthless: heat, a hardware slowdown or
+/// a power brake. `sw_power_cap` alone does not: a long kernel reaches the power limit in production too. It
+/// stays in the column as a note.
+bool is_throttling(const std::string& reasons);
 
-/// Reads clock and reasons after samples, as often as keeps the reading below a tenth of the time.
+/// Reads clock and throttle reasons after samples. Limits the reading to a tenth of the time.
 class ClockWatch {
  public:
   explicit ClockWatch(const Device& device) : device_(device) {}
-  /// To be called after a sample: whether it is to be discarded.
+  /// Call after each sample; true if the sample is throttled.
   bool throttled();
-  /// Median clock and all reasons of the samples, temperature and power of now. `kept_throttled`: whether
-  /// throttled samples were kept; if not, their reasons are left out.
+  /// The median clock and all reasons of the samples, and the current temperature and power. Reasons of
+  /// throttled samples are included only if those were kept.
   Clocks summary(bool kept_throttled) const;
 
  private:
@@ -30,8 +30,8 @@ class ClockWatch {
   Clock::duration spent_{};
   bool last_ = false;
   std::vector<double> sm_mhz_;
-  std::string notes_, throttling_;  // reasons of readings that are not, and that are, throttled
-  bool known_ = false;              // the device tells reasons
+  std::string notes_, throttling_;  // reasons of readings without and with throttling
+  bool known_ = false;              // the device reports reasons
 };
 
 }  // namespace warptune

@@ -9,13 +9,13 @@
 namespace warptune {
 namespace {
 
-constexpr int kFewestRounds = 3;
+constexpr int kMinRounds = 3;
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// One kept sample of a candidate; false where it gives no time.
+/// Takes samples of a candidate until one is kept; false if it returns no time.
 bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample()>& sample) {
   for (;;) {
     const Sample one = sample();
@@ -42,7 +42,7 @@ std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidat
     for (std::size_t i = 0; i < candidates; ++i)
       if (all[i].stop != Stop::no_time && !take(rule, all[i], [&] { return sample(i); }))
         all[i].stop = Stop::no_time;
-    late = round + 1 >= kFewestRounds && !(now() - start < rule.max_time);
+    late = round + 1 >= kMinRounds && !(now() - start < rule.max_time);
   }
   for (Samples& one : all) {
     std::vector<double> sorted = one.us;

@@ -1,5 +1,5 @@
 #pragma once
-// What launching costs, whatever the kernel does: the time of an empty one, sampled as rows of a sweep are.
+// The cost of a launch: the time of an empty kernel, sampled like the rows of a sweep.
 #include <string>
 #include <string_view>
 
@@ -11,7 +11,7 @@ namespace warptune {
 
 inline constexpr std::string_view kLaunchOp = "launch";
 
-/// What is launched, one empty block: "launch[blocks=1,threads=32,dtype=fp32]".
+/// The problem of the empty kernel: "launch[blocks=1,threads=32,dtype=fp32]".
 inline Problem launch_problem() {
   return {.op = std::string(kLaunchOp), .dims = {{"blocks", 1}, {"threads", 32}}, .dtype = DType::fp32};
 }
@@ -21,8 +21,8 @@ struct LaunchFloors {
   Measurement single_launch;  // a graph of one, after a flush, as in isolated rows
 };
 
-/// A fraction of a second. Without samples on the host, which launches nothing. Throws what compiling and the
-/// device throw.
+/// Takes a fraction of a second. Returns no samples on the host, which has no launches. Throws the errors of
+/// the compiler and the device.
 LaunchFloors measure_launch_floors(Device& device);
 
 }  // namespace warptune

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of one configuration after it was tried.
+// The result of measuring one configuration.
 #include <string>
 #include <vector>
 
@@ -22,19 +22,19 @@ enum class Status {
 std::string_view name_of(Status status);
 Status parse_status(std::string_view name);
 
-/// Raised when the same kernel would give other numbers or another status than before: rows of an older
-/// version are measured again.
+/// Increased when a change of the harness gives the same kernel other numbers or another status: rows of an
+/// older version are measured again.
 inline constexpr int kMeasuringVersion = 2;
 
 /// Times in microseconds per launch. NaN where not measured.
 struct Measurement {
   Status status = Status::ok;
-  std::string detail;      // one sentence where status is not ok, or where there is something to say
-  bool abandoned = false;  // surely slower than the best, so that sampling ended early
+  std::string detail;      // one sentence if status is not ok, or if there is a note
+  bool abandoned = false;  // sampling ended early: surely slower than the best
   double time_us = NAN_VALUE, time_us_min = NAN_VALUE, time_us_p10 = NAN_VALUE, time_us_p90 = NAN_VALUE;
   double ci_low_us = NAN_VALUE, ci_high_us = NAN_VALUE;
   int samples = 0, launches_per_sample = 0;
-  std::vector<double> samples_us = {};  // per launch, in the order they were taken
+  std::vector<double> samples_us = {};  // per launch, in the order of measurement
   double floor_us = NAN_VALUE;
   double max_abs_err = NAN_VALUE, rel_l2_err = NAN_VALUE;
   Resources resources;

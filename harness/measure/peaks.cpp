@@ -1,4 +1,4 @@
-// The peaks that floors refer to, measured like everything else: variants of pseudo-problems, replayed.
+// Measures the peaks of roofline floors with variants of pseudo-problems, replayed like any other variant.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -12,7 +12,7 @@ namespace warptune {
 namespace {
 
 constexpr int kSamples = 9;
-constexpr int kHostRuns = 24;  // the best of many: on a busy machine few of them are left alone
+constexpr int kHostRuns = 24;  // takes the best run: on a busy machine most runs are disturbed
 
 double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> args) {
   auto replay = device.record([&](Stream stream) {
@@ -54,7 +54,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
     facts.copy_gb_per_s = std::max(facts.copy_gb_per_s, gb_per_s(median_us(device, *plan, {&copy, 1})));
   }
 
-  // Many rounds in one launch over a quarter of the L2, so that launches and memory are noise.
+  // One launch reads a quarter of the L2 many times, so that the launch and the first read are noise.
   constexpr int kRounds = 64;
   const std::int64_t resident = facts.l2_bytes / 4 / 16 * 16;
   const StreamArgs again{.from = from.data(), .to = from.data(), .chunks = resident / 16};
@@ -118,7 +118,7 @@ void measure_host(Device& device, DeviceFacts& facts) {
   facts.copy_gb_per_s = 8.0 * static_cast<double>(count) / copy * 1e-3;
 }
 
-/// Whether the memory peaks would be those of memory: in a small buffer the L2 helps.
+/// Whether the free memory is large enough to measure memory rates: the L2 serves part of a small buffer.
 bool can_measure(const Device& device) {
   return static_cast<std::int64_t>(device.free_bytes()) / 3 > 8 * device.facts().l2_bytes;
 }

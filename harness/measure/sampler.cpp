@@ -11,9 +11,9 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kFewest = kFewestForInterval;
-constexpr std::size_t kMostSamples = 100'000;
-constexpr int kMostInvalid = 16;
+constexpr std::size_t kMinForInterval = kMinSamplesForInterval;
+constexpr std::size_t kMaxSamples = 100'000;
+constexpr int kMaxInvalid = 16;
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -32,7 +32,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
     const double before = now();
     const Sample one = sample();
     if (!std::isfinite(one.us) || one.us < 0) {
-      if (++invalid < kMostInvalid) continue;
+      if (++invalid < kMaxInvalid) continue;
       result.stop = Stop::no_time;
       return result;
     }
@@ -47,7 +47,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
     const std::size_t n = sorted.size();
     const double low = median_interval(sorted).first;
     result.rel_ci = rel_half_width(sorted);
-    if (n >= kFewest && low > rule.best_us) {
+    if (n >= kMinForInterval && low > rule.best_us) {
       result.stop = Stop::abandoned;
       return result;
     }
@@ -58,7 +58,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
       result.stop = Stop::converged;
       return result;
     }
-    if (!(now() - start - discarded_seconds < rule.max_time) || n >= kMostSamples) {
+    if (!(now() - start - discarded_seconds < rule.max_time) || n >= kMaxSamples) {
       result.stop = Stop::max_time;
       return result;
     }
@@ -68,7 +68,7 @@ Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sa
 std::string sentence_of(const Samples& s) {
   std::string text;
   const auto add = [&](std::string more) { text += (text.empty() ? "" : "; ") + std::move(more); };
-  const bool few = !s.us.empty() && s.us.size() < kFewest;
+  const bool few = !s.us.empty() && s.us.size() < kMinForInterval;
   if (s.stop == Stop::max_time && !few)
     add(std::isfinite(s.rel_ci)
             ? fmt::format("stopped at max_time with an interval of {:.1f} %", 100 * s.rel_ci)
@@ -78,7 +78,7 @@ std::string sentence_of(const Samples& s) {
                     s.stop == Stop::max_time ? "stopped at max_time with " : "", s.us.size()));
   if (s.stop == Stop::abandoned)
     add(fmt::format("{} {} samples: surely slower than the best", kAbandoned, s.us.size()));
-  if (s.stop == Stop::no_time) add("no sample is a time");
+  if (s.stop == Stop::no_time) add("every sample is negative or not finite");
   if (s.discarded > 0 && s.throttled == 0)
     add(fmt::format("{} throttled samples were taken again", s.discarded));
   if (s.throttled > 0)

@@ -1,5 +1,5 @@
 #pragma once
-// Samples of a replay until their median is known well enough.
+// Samples a replay until the interval of its median is narrow enough.
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,13 +10,13 @@ namespace warptune {
 struct SamplingRule {
   double max_rel_ci = 0.005;  // half-width of the 95 % interval of the median over the median
   int min_samples = 11;
-  double max_time = 0.25;     // seconds of sampling; what is discarded does not count
-  double best_us = NAN_TIME;  // stop where the median is surely above this; NaN: never
+  double max_time = 0.25;     // seconds of sampling, without discarded samples
+  double best_us = NAN_TIME;  // stop once the median is surely above this; NaN: never
   int max_discarded = 32;     // throttled samples that are taken again
   static constexpr double NAN_TIME = __builtin_nan("");
 };
 
-/// One timed replay. `throttled`: the device held its clocks down meanwhile.
+/// One timed replay. `throttled`: the device throttled its clocks during the sample.
 struct Sample {
   double us = 0;
   bool throttled = false;
@@ -24,10 +24,10 @@ struct Sample {
 
 /// Why sampling ended.
 enum class Stop {
-  converged,  // the interval is as narrow as wanted
-  max_time,   // the time is spent
+  converged,  // the interval is narrow enough
+  max_time,   // the time is used up
   abandoned,  // the lower end of the interval is above `best_us`
-  no_time     // the samples are not finite or negative: nothing is known
+  no_time     // the samples are negative or not finite
 };
 
 struct Samples {
@@ -35,19 +35,19 @@ struct Samples {
   Stop stop = Stop::converged;
   double rel_ci = 0;  // half-width of the interval over the median; infinite where the median is 0
   int discarded = 0;  // throttled and taken again
-  int throttled = 0;  // throttled and kept, since the budget was spent
+  int throttled = 0;  // throttled and kept, after max_discarded discarded ones
 };
 
 using Seconds = std::function<double()>;  // a clock
 
-/// Calls `sample` until the rule is met. At least `min_samples` unless one sample alone takes a quarter of
-/// the time, then at least 3; fewer where it is abandoned. A throttled sample is discarded while the budget
-/// lasts, and kept and counted after that, so that a device which is always throttled still gets a time.
+/// Calls `sample` until the rule is met. Takes at least `min_samples` samples, or 3 if one sample takes a
+/// quarter of the time, or fewer if it abandons. It discards up to `max_discarded` throttled samples and
+/// keeps and counts later ones, so that a device that is always throttled still gets a time.
 Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, Seconds now = {});
 
-/// How the sentence of abandoned samples begins.
+/// The beginning of the sentence for abandoned samples.
 inline constexpr std::string_view kAbandoned = "abandoned after";
-/// One sentence where there is something to say of how the sampling went, else "".
+/// One sentence about early stops and throttled samples, or "".
 std::string sentence_of(const Samples& samples);
 
 }  // namespace warptune

@@ -1,6 +1,6 @@
 #pragma once
-// The columns that tell how fast a plan is, the same in every table: time, rates, percent of floor, and how
-// many times faster than the naive variant and the vendor's library.
+// The speed columns of every table: time, rates, percent of floor, and the speedup over the naive variant and
+// the vendor library.
 #include <vector>
 
 #include "harness/core/op.h"
@@ -8,11 +8,11 @@
 
 namespace warptune {
 
-/// 0 where a value is not known.
+/// 0: not known.
 struct Speed {
   double time_us = 0;
   Cost cost = {};
-  double floor_us = 0;   // the roofline time of the device
+  double floor_us = 0;   // the roofline time on the device
   double naive_us = 0;   // the naive variant's time
   double vendor_us = 0;  // the best time of a variant that calls a library
 };

@@ -15,26 +15,23 @@ double quantile(std::span<const double> sorted, double q) {
 
 std::pair<double, double> median_interval(std::span<const double> sorted) {
   if (sorted.empty()) return {NAN, NAN};
-  // The largest k with 2 * P(Binomial(n, 1/2) <= k) <= 5 %: the interval is [sorted[k], sorted[n - 1 - k]]
-  // for k + 1 values cut off on neither side being too many.
+  // The interval is [sorted[k], sorted[n - 1 - k]] for the largest k with 2 * P(Binomial(n, 1/2) <= k) <= 5
+  // %.
   const auto n = static_cast<int>(sorted.size());
   double term = std::pow(0.5, n), tail = 0;
-  int cut = 0;
+  int first = 0;
   for (int k = 0; k < n / 2; ++k) {
     tail += term;
     if (2 * tail > 0.05) break;
-    cut = k + 1;
+    first = k;
     term *= static_cast<double>(n - k) / (k + 1);
   }
-  // `cut` values lie outside on each side, so the interval begins at order statistic number cut (counted from
-  // 1).
-  const int first = std::max(cut - 1, 0);
   return {sorted[static_cast<std::size_t>(first)], sorted[static_cast<std::size_t>(n - 1 - first)]};
 }
 
 double rel_half_width(std::span<const double> sorted) {
   if (sorted.empty()) return NAN;
-  if (sorted.size() < static_cast<std::size_t>(kFewestForInterval)) return INFINITY;
+  if (sorted.size() < static_cast<std::size_t>(kMinSamplesForInterval)) return INFINITY;
   const auto [low, high] = median_interval(sorted);
   if (low == high) return 0;
   const double median = std::abs(quantile(sorted, 0.5)), half = (high - low) / 2;

@@ -1,16 +1,16 @@
 #pragma once
-// Samples of a replay, and the measurement that they make.
+// Times one replay, and turns samples into a measurement.
 #include "harness/measure/clock_watch.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/sampler.h"
 
 namespace warptune {
 
-/// One replay. `flush`: the caches, before it. Where the clocks are held down it lets the device cool a
-/// little.
+/// Times one replay. `flush`: flushes the caches first. Lets the device cool for 10 ms after a throttled
+/// sample.
 Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush);
 
-/// Puts times per launch, their statistics and how the sampling went; launch_error where there is no sample.
+/// Stores times per launch, their statistics and the notes on sampling; launch_error if there is no sample.
 void put_samples(Measurement& measurement, const Samples& samples, int launches);
 
 }  // namespace warptune

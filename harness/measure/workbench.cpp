@@ -9,12 +9,12 @@
 namespace warptune {
 namespace {
 
-constexpr double kSampleUs = 1000;  // a sample lasts at least this long, so that event resolution is noise
-constexpr double kRotation = 80;  // cold sets are together so many times the L2, read in about a millisecond
+constexpr double kSampleUs = 1000;  // minimum length of a sample, so that event resolution is noise
+constexpr double kRotation = 80;    // size of all cold sets over the L2; reading them takes about 1 ms
 constexpr double kHostRotation = 2.5;
-constexpr std::int64_t kMostSets = 256;
-constexpr int kMostLaunches = 4096;       // graph nodes of a sample
-constexpr double kNoise = 1.04;           // measured peaks waver by 2 %
+constexpr std::int64_t kMaxSets = 256;
+constexpr int kMaxLaunches = 4096;        // graph nodes per sample
+constexpr double kNoise = 1.04;           // measured peaks vary by 2 %
 constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
 
 std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
@@ -36,25 +36,24 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
       specs_(first_.specs().begin(), first_.specs().end()),
       current_(&first_) {
   decide_cache_states();
-  // What a launch touches of the cold tensors: less than their size where it looks up a few rows.
+  // The cold bytes that a launch touches: less than the size of the tensors if it looks up a few rows.
   const std::int64_t cold =
       std::min(bytes_of(specs_, CacheState::cold), static_cast<std::int64_t>(std::ceil(cold_bytes_floor_)));
   const double l2 = static_cast<double>(device_.facts().l2_bytes);
-  // Lines that a kernel asks the L2 to keep before others outlive any rotation, so that on a GPU a sample
-  // comes to no set twice and caches are flushed before it. A host has no such lines, and its caches take
-  // long to flush.
+  // L2 lines with an evict_last policy outlive any rotation, so on a GPU a sample uses each set at most once
+  // and caches are flushed before it. A host has no such lines, and its caches take long to flush.
   flush_ = cold > 0 && device_.facts().backend == Backend::cuda;
   const double rotation = flush_ ? kRotation : kHostRotation;
   std::int64_t count = 1;
   if (cold > 0 && static_cast<double>(cold) < 2 * rotation * l2)
     count = static_cast<std::int64_t>(std::ceil(rotation * l2 / static_cast<double>(cold))) + 1;
-  // A lookup table may be far larger than what a launch touches of it: no more sets than a quarter of the
+  // A lookup table can be far larger than the rows that a launch touches: all sets fit a quarter of the
   // memory.
   const std::int64_t set_bytes = std::max<std::int64_t>(bytes_of(specs_, CacheState::cold), 1);
-  const std::int64_t most =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(device_.free_bytes()) / 4 / set_bytes, 1, kMostSets);
-  if (count > most) {
-    count = most;
+  const std::int64_t max_count =
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(device_.free_bytes()) / 4 / set_bytes, 1, kMaxSets);
+  if (count > max_count) {
+    count = max_count;
     flush_ = true;
   }
   sets_.reserve(static_cast<std::size_t>(count));
@@ -62,7 +61,7 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
   fill_all();
 }
 
-/// What a tensor says holds where it can: activations too large to stay in the cache are cold all the same.
+/// Uses the cache state of each tensor's spec, but activations too large for the cache are cold as well.
 void Workbench::decide_cache_states() {
   const std::int64_t l2 = device_.facts().l2_bytes, hot = bytes_of(specs_, CacheState::hot);
   for (TensorSpec& spec : specs_) {
@@ -88,7 +87,7 @@ std::vector<Region> Workbench::inputs(bool all_sets) const {
   std::vector<Region> regions = sets_.back().regions(specs_, is_input);
   if (all_sets)
     for (std::size_t i = 0; i + 1 < sets_.size(); ++i)
-      // The last set's regions stand first and hold the shared tensors already.
+      // The regions of the last set come first and already include the shared tensors.
       for (const Region& region : sets_[i].regions(specs_, [&](const TensorSpec& spec) {
              return is_input(spec) && spec.cache == CacheState::cold;
            }))
@@ -140,7 +139,7 @@ Verdict Workbench::unchanged(bool all_sets) {
   return {.detail = "an input was changed"};
 }
 
-/// Work that earlier launches left behind on streams of their own must not fill them again.
+/// Waits for all streams first: earlier launches must not write the outputs after the reset.
 void Workbench::reset_outputs() {
   device_.wait_for_all();
   sets_.back().reset_outputs(current_->specs(), current_->seed());
@@ -168,7 +167,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
     reset_outputs();
     run();
     device_.synchronize();
-    // Other bytes that are right too: another order of additions.
+    // Different bytes can be correct too: another order of additions.
     const bool same = device_.checksums(outputs()) == right;
     Verdict verdict = same ? unchanged(false) : current_->compare(sets_.back());
     if (verdict.ok) continue;
@@ -180,7 +179,7 @@ Verdict Workbench::verify_again(int repeats, const std::function<void()>& run) {
 
 Verdict Workbench::check_inputs() {
   if (Verdict verdict = unchanged(true); !verdict.ok) return verdict;
-  if (const std::string name = sets_.back().broken_fence(); !name.empty())
+  if (const std::string name = sets_.back().broken_guard_band(); !name.empty())
     return {.detail = fmt::format("memory outside '{}' was written", name)};
   return {.ok = true, .detail = {}};
 }
@@ -198,20 +197,20 @@ std::unique_ptr<CapturedGraph> Workbench::record(const Prepared& prepared, int l
 int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
   const int sets = hot ? 1 : static_cast<int>(sets_.size());
   const bool once = flush_ && !hot;
-  const int least = once ? 1 : sets, most = once ? sets : std::max(kMostLaunches / sets, 1) * sets;
+  const int step = once ? 1 : sets, max_launches = once ? sets : std::max(kMaxLaunches / sets, 1) * sets;
   const auto enough = [&](int probed) {
     const auto graph = record(prepared, probed, hot);
     device_.time_us(*graph);
     const double each = std::max(device_.time_us(*graph) / probed, 0.05);
-    return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / least)) * least, least, most);
+    return std::clamp(static_cast<int>(std::ceil(kSampleUs / each / step)) * step, step, max_launches);
   };
-  const int rough = enough(1);  // one launch alone takes longer than one of many
-  return rough == least ? least : enough(rough);
+  const int rough = enough(1);  // a single launch takes longer than one of many
+  return rough == step ? step : enough(rough);
 }
 
 double Workbench::impossible_us(Timing timing) const {
   const bool hot = timing == Timing::hot || (timing == Timing::main && options_.cache == CacheMode::hot);
-  // What is written may stay in the L2 until after the last event, and goes there beside what is read.
+  // Written data may stay in the L2 until after the last event, and writes overlap with reads.
   double written = 0;
   for (const TensorSpec& spec : specs_)
     if (spec.role != Role::input) written += static_cast<double>(spec.bytes());

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors and references of one problem on one device, and what every candidate is held against.
+// The tensors and references of one problem on one device, shared by all candidates.
 #include <functional>
 #include <memory>
 #include <vector>
@@ -17,36 +17,37 @@ struct Prepared {
   std::vector<Args> args;
 };
 
-/// What is timed: a row as the sweep's cache mode says, or one of a finalist's other times.
+/// What is timed: a row in the sweep's cache mode, or one of a finalist's other times.
 enum class Timing { main, hot, isolated };
 
 class Workbench {
  public:
   Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options);
 
-  /// Throws what Device::prepare and allocate throw.
+  /// Throws the errors of Device::prepare and Device::allocate.
   Prepared prepare(const Variant& variant, const Config& config);
-  /// Before a candidate may run: makes good what one that failed may have spoiled.
+  /// Call before a candidate runs: refills the tensors if the previous candidate failed.
   void begin();
-  /// The candidate did nothing wrong: the tensors are as they should be.
+  /// Call after a candidate without failure: its inputs are unchanged.
   void end() { spoiled_ = false; }
 
-  /// Poisons the outputs of the checked set, runs, and compares; inputs and guard bands must be as before.
+  /// Poisons the outputs of the checked set, runs, and compares; inputs and guard bands must be unchanged.
   Verdict verify(const std::function<void()>& run);
-  /// More runs after one that was verified must give the same bytes, or again right ones: races show.
-  /// At least one run, at most `repeats`, fewer where they take long.
+  /// Repeats a verified run to find races: the outputs must have the same bytes, or again be correct. At
+  /// least one run, at most `repeats`, fewer if they take long.
   Verdict verify_again(int repeats, const std::function<void()>& run);
-  /// What timing left behind: inputs of all sets and the guard bands of the checked one.
+  /// Checks after timing that the inputs of all sets and the guard bands of the checked set are unchanged.
   Verdict check_inputs();
   /// Fills the checked set with the inputs of the other seed.
   void change_inputs();
 
-  /// `launches` launches, one set after the other, the last on the checked set; `hot`: all on it.
+  /// Records `launches` launches that rotate through the sets and end with the checked one; `hot`: all use
+  /// it.
   std::unique_ptr<CapturedGraph> record(const Prepared& prepared, int launches, bool hot = false);
-  /// How many launches make a sample long enough to time.
+  /// The number of launches that makes a sample long enough to time.
   int launches_per_sample(const Prepared& prepared, bool hot = false);
-  /// What is checked after timing: the timed replay, or a recorded launch where an op changes its inputs,
-  /// which has no right answer after many.
+  /// One recorded launch on the checked set. It replaces the timed graph in the check after timing if the op
+  /// changes its inputs, since then many launches have no reference.
   std::unique_ptr<CapturedGraph> recorded_once(const Prepared& prepared) { return record(prepared, 1, true); }
   bool changes_inputs() const;
 
@@ -55,10 +56,9 @@ class Workbench {
   const Problem& problem() const { return problem_; }
   const BenchOptions& options() const { return options_; }
   Cost cost() const { return entry_.op.cost(problem_); }
-  /// Whether caches are flushed before a sample, which then comes to no set twice.
+  /// Whether caches are flushed before a sample. A sample then uses each set at most once.
   bool flush() const { return flush_; }
-  /// Times below this are impossible, microseconds: neither memory nor the L2 delivers so fast, with a
-  /// margin.
+  /// Times in microseconds below this are impossible: memory and the L2 are slower, even with a margin.
   double impossible_us(Timing timing) const;
 
  private:
@@ -75,9 +75,9 @@ class Workbench {
   const BenchOptions options_;
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;
-  std::vector<TensorSet> sets_;  // the last one is checked, since it is the last that a replay runs on
-  const Oracle* current_;        // whose inputs are in the last set
-  std::vector<std::uint64_t> checked_sums_, all_sums_;  // of the inputs of the last set, and of all
+  std::vector<TensorSet> sets_;  // the last one is the checked set: a replay ends on it
+  const Oracle* current_;        // the reference for the inputs of the checked set
+  std::vector<std::uint64_t> checked_sums_, all_sums_;  // checksums of the inputs: checked set, all sets
   bool flush_ = false;
   bool spoiled_ = false;
   double cold_bytes_floor_ = 0;  // compulsory bytes that cannot come from a cache

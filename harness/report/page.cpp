@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Columns of a row that plots use. Texts repeat, so a row holds their index in one list of texts.
+/// The columns of a row that plots use. Texts repeat, so a row holds indices into one list of texts.
 constexpr const char* kTexts[] = {"run_id", "timestamp_utc", "device", "problem",  "variant",
                                   "config", "status",        "cache",  "throttled"};
 constexpr const char* kRole = "role";  // a text too
@@ -119,7 +119,7 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-/// May be broken after each comma.
+/// Code that may break after each comma.
 std::string code(const std::string& text) {
   std::string out = escaped(text);
   for (std::size_t at = 0; (at = out.find(',', at)) != std::string::npos; at += 6)
@@ -127,7 +127,7 @@ std::string code(const std::string& text) {
   return "<code>" + out + "</code>";
 }
 
-/// A number's cell: what it sorts by, and four digits to read.
+/// The cell of a number: its sort key, and a text of four digits.
 std::string cell(double value, const std::string& text) {
   return std::isfinite(value) ? fmt::format("<td class=\"n\" data-value=\"{:.6g}\">{}</td>", value, text)
                               : std::string("<td class=\"n\" data-value=\"\">–</td>");
@@ -148,8 +148,8 @@ std::string winner_rows(const std::vector<Best>& winners) {
         "<tr data-device=\"{}\"><td class=\"n\" data-value=\"{}\">{}</td><td>{}</td><td>{}{} {}</td>"
         "{}{}{}{}{}</tr>\n",
         escaped(b.device), n + 1, n + 1, code(b.problem), escaped(b.variant),
-        slowed ? fmt::format(" <strong>(clocks held down: {})</strong>", escaped(b.throttled)) : "",
-        code(b.config), cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
+        slowed ? fmt::format(" <strong>(throttled: {})</strong>", escaped(b.throttled)) : "", code(b.config),
+        cell(b.time_us, digits(b.time_us)), cell(b.floor_us, digits(b.floor_us)),
         cell(b.pct_floor, fmt::format("{:.1f} %<meter min=\"0\" max=\"100\" value=\"{:.1f}\"></meter>",
                                       b.pct_floor, std::min(100.0, b.pct_floor))),
         cell(b.naive_us / b.time_us, fmt::format("{:.2f} ×", b.naive_us / b.time_us)),

@@ -1,5 +1,5 @@
 #pragma once
-// The report: one HTML page that needs nothing else.
+// The report: one self-contained HTML page.
 #include <string>
 
 #include "harness/core/op_table.h"

@@ -1,5 +1,5 @@
 #pragma once
-// All that a report is made of: rows of sweeps, decode runs, peers, devices with their peaks, wisdom.
+// The inputs of a report: rows of sweeps, decode runs, peers, devices with their peaks, wisdom.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace warptune {
 
-/// What a row of a sweep is to its problem, which is shown cold, or hot where it was timed hot alone.
+/// The role of a sweep's row in its problem. A problem is shown cold, or hot if it was only timed hot.
 enum class RowRole {
-  first,     // of a configuration, when the sweep met it
-  finalist,  // its time again, in turn with its rivals
+  first,     // the first measurement of a configuration
+  finalist,  // its interleaved time with the other finalists
   aside,     // its time in another cache state
 };
 
@@ -23,20 +23,20 @@ struct ResultsSet {
   std::vector<CsvRow> decode;  // of decode.csv
   std::vector<DeviceFacts> devices;
   std::vector<Wisdom> wisdom;
-  std::vector<std::string> notes;  // what was left out, and why
+  std::vector<std::string> notes;  // skipped files and the reasons
 };
 
-/// Files and folders (every *.csv below). device.json, wisdom.json, decode.csv and torch_peers.csv beside a
-/// CSV are taken too; tables of other kinds are left out with a note. Throws InputError where a path does not
-/// exist, a sweep's file is wrong (results/sweep_file.h), or there is no row.
+/// Reads files and folders (every *.csv below), and device.json, wisdom.json, decode.csv and torch_peers.csv
+/// next to a CSV. Skips other tables with a note. Throws InputError if a path does not exist, a sweep's file
+/// is wrong (results/sweep_file.h), or there is no row.
 ResultsSet read_results(const std::vector<std::filesystem::path>& paths);
 
 /// The role of each row of a sweep.
 std::vector<RowRole> roles_of(const std::vector<CsvRow>& rows);
 
-/// A number of a CSV; NaN where the field is empty or missing.
+/// A number of a CSV; NaN if the field is empty or missing.
 double number(const CsvRow& row, const std::string& column);
-/// A field of a CSV; empty where it is missing.
+/// A field of a CSV; empty if it is missing.
 const std::string& field(const CsvRow& row, const std::string& column);
 
 }  // namespace warptune

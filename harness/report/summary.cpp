@@ -35,7 +35,7 @@ std::optional<Key> parse_key(const std::string& problem) {
   return key;
 }
 
-/// Two programs may name different dims: those that both name must agree.
+/// Whether all dims that both keys have are equal: another program may name other dims.
 bool same_problem(const Key& a, const Key& b) {
   return a.op == b.op && std::ranges::all_of(b.dims, [&](const auto& dim) {
            const auto it = a.dims.find(dim.first);
@@ -43,7 +43,7 @@ bool same_problem(const Key& a, const Key& b) {
          });
 }
 
-/// Of the rows that are ok and wanted; times of finalists go before first ones.
+/// The fastest of the rows that are ok and wanted; prefers times of finalists to first ones.
 const CsvRow* fastest(const std::vector<const CsvRow*>& rows, const auto& wanted) {
   const auto rank = [](const CsvRow& row) { return std::pair(is_first_row(row), number(row, "time_us")); };
   const CsvRow* best = nullptr;
@@ -52,7 +52,7 @@ const CsvRow* fastest(const std::vector<const CsvRow*>& rows, const auto& wanted
   return best;
 }
 
-/// The row of the winner that a wisdom names, among the rows of its problem; of several, of the latest run.
+/// The row of the wisdom's winner among the rows of its problem; of several, the one of the latest run.
 const CsvRow* row_of_wisdom(const ResultsSet& set, const std::vector<const CsvRow*>& rows) {
   const CsvRow* latest = nullptr;
   for (const Wisdom& wisdom : set.wisdom)
@@ -144,7 +144,7 @@ Wisdom wisdom_of(const OpTable& ops, const std::vector<Best>& winners) {
                   .variant = best.variant,
                   .time_us = best.time_us,
                   .made_on = {best.device, best.device, "", "", ""}});
-    } catch (const std::exception&) {  // an op or a dim that this program does not know
+    } catch (const std::exception&) {  // an op or a dim of another program
     }
   return wisdom;
 }
@@ -202,7 +202,7 @@ std::vector<Step> steps_of(const OpTable& ops, const ResultsSet& set, const std:
   const WinnerLookup lookup(ops, wisdom);
   const auto presets = preset_names();
   std::map<std::array<std::string, 5>, const CsvRow*> last;
-  // Runs with another KV cache (plan_set "tuned+kv=int8") have other parts than the plain step.
+  // Runs with another KV cache (plan_set "tuned+kv=int8") have other ops than the plain step.
   for (const CsvRow& row : set.decode)
     if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
         has_plain_kv(field(row, "plan_set")))

@@ -20,7 +20,7 @@ std::string key_of(const TimedRow& row) {
          row.cache;
 }
 
-/// One row per key, in the order in which the keys came up.
+/// One row per key, in the order of their first rows.
 std::vector<TimedRow> one_per_key(const std::vector<TimedRow>& rows) {
   std::vector<TimedRow> kept;
   std::map<std::string, std::size_t> index;
@@ -34,23 +34,21 @@ std::vector<TimedRow> one_per_key(const std::vector<TimedRow>& rows) {
   return kept;
 }
 
-bool held_down(const TimedRow& row) { return !row.throttled.empty() && row.throttled != "none"; }
+bool was_throttled(const TimedRow& row) { return !row.throttled.empty() && row.throttled != "none"; }
 
-/// Why the two times may not be held against each other; empty where they may. Clocks that were held down for
-/// the same reason in both, as under a power cap, may be, where they were the same.
-std::string unlike(const TimedRow& base, const TimedRow& now, double max_clock_change) {
+/// Why two times cannot be compared; empty if they can. Rows that were throttled for the same reason, such as
+/// a power cap, can be compared if their clocks are equal.
+std::string why_incomparable(const TimedRow& base, const TimedRow& now, double max_clock_change) {
   const bool both = base.throttled == now.throttled;
-  if (held_down(base) && !both)
-    return fmt::format("the clocks of the base were held down ({})", base.throttled);
-  if (held_down(now) && !both)
-    return fmt::format("the clocks of the new row were held down ({})", now.throttled);
+  if (was_throttled(base) && !both) return fmt::format("the base was throttled ({})", base.throttled);
+  if (was_throttled(now) && !both) return fmt::format("the new row was throttled ({})", now.throttled);
   const double change = now.sm_clock_mhz / base.sm_clock_mhz - 1;
   if (std::abs(change) > max_clock_change)
     return fmt::format("the SM clock was {:.0f} MHz and is {:.0f} MHz", base.sm_clock_mhz, now.sm_clock_mhz);
   return {};
 }
 
-/// The range in which the median lies: its interval, or all samples where they are few.
+/// The interval of the median, or the range of the samples if they are fewer than 6.
 std::pair<double, double> range_of(const TimedRow& row) {
   if (!row.samples.empty() && row.samples.size() < 6) {
     const auto [low, high] = std::ranges::minmax(row.samples);
@@ -68,12 +66,12 @@ bool apart(const TimedRow& a, const TimedRow& b) {
 
 Change direction(double effect, double min_effect) {
   if (effect >= min_effect) return Change::slower;
-  // The same step seen from the other side: 1 / (1 + 2 %).
+  // The inverse of the same ratio: 1 / (1 + 2 %).
   if (effect <= 1 / (1 + min_effect) - 1) return Change::faster;
   return Change::same;
 }
 
-/// Verdicts of the rows that are in both files and can be held against each other.
+/// Sets the verdicts of rows that are in both files and can be compared.
 void judge(std::vector<RowChange*>& rows, const CompareOptions& options) {
   std::vector<double> p;
   std::vector<RankTest> tests;
@@ -98,8 +96,8 @@ void judge(std::vector<RowChange*>& rows, const CompareOptions& options) {
     }
     row.change = different || change == Change::same ? change : Change::ambiguous;
     if (row.change == Change::ambiguous)
-      row.note +=
-          fmt::format("{}the medians differ, the samples not beyond chance", row.note.empty() ? "" : "; ");
+      row.note += fmt::format("{}the medians differ, but the difference of the samples is not significant",
+                              row.note.empty() ? "" : "; ");
   }
 }
 
@@ -147,7 +145,7 @@ Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow
     ++result.matched;
     row.now = *it->second;
     row.effect = row.now.time_us / row.base.time_us - 1;
-    row.note = unlike(row.base, row.now, options.max_clock_change);
+    row.note = why_incomparable(row.base, row.now, options.max_clock_change);
     if (row.note.empty())
       judged.push_back(&row);
     else

@@ -1,5 +1,5 @@
 #pragma once
-// Which rows of a sweep became faster or slower since another one. docs/regression.md explains the rules.
+// Finds the rows of a sweep that are faster or slower than in another one. docs/regression.md has the rules.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace warptune {
 
-/// The order is that of the report: what matters first.
+/// In the order of the report: the most important first.
 enum class Change { slower, missing, ambiguous, faster, fresh, same };
 /// "SLOWER", "MISSING", "AMBIGUOUS", "FASTER", "NEW", "SAME".
 std::string_view name_of(Change change);
 
-/// What a comparison needs of a row of a CSV.
+/// The fields of a CSV row that a comparison needs.
 struct TimedRow {
   std::string device, op, problem, variant, config, cache;
   std::string status;
@@ -28,16 +28,16 @@ struct TimedRow {
 
 struct CompareOptions {
   double min_effect = 0.02;  // of medians, as a fraction
-  double alpha = 0.05;       // chance that any row of two equal runs is called changed
+  double alpha = 0.05;       // probability that two equal runs have any changed row
   double max_clock_change = 0.03;
 };
 
 struct RowChange {
-  TimedRow base, now;  // the one that is not there is empty
+  TimedRow base, now;  // empty if the row is missing
   Change change = Change::same;
-  double effect = Measurement::NAN_VALUE;  // now / base - 1, of medians
-  double p = Measurement::NAN_VALUE;       // adjusted; NaN where intervals were compared instead
-  std::string note;                        // one sentence where there is something to say
+  double effect = Measurement::NAN_VALUE;  // now / base - 1 of the medians
+  double p = Measurement::NAN_VALUE;       // adjusted; NaN if intervals were compared instead
+  std::string note;                        // one sentence, or empty
 
   const TimedRow& row() const { return base.device.empty() ? now : base; }
 };
@@ -48,16 +48,16 @@ struct Comparison {
   std::size_t matched = 0;      // rows that are in both
 
   std::size_t count(Change change) const;
-  /// 1 where a row is slower, else 2 where one is missing or none matched, else 0.
+  /// 1 if a row is slower, else 2 if a row is missing or none matched, else 0.
   int exit_code() const;
 };
 
-/// Rows are matched by device, op, problem, variant, config and cache. Of several rows with one key the last
-/// that is ok counts, or the last.
+/// Matches rows by device, op, problem, variant, config and cache. Of several rows with one key it takes the
+/// last ok one, else the last.
 Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow>& now,
                    const CompareOptions& options);
 
-/// The rows of configurations in a sweep's CSV with the samples beside it. Throws InputError.
+/// The rows of configurations in a sweep's CSV, with their samples from the samples file. Throws InputError.
 std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv);
 
 }  // namespace warptune

@@ -30,7 +30,7 @@ std::string summary(const Comparison& c) {
     if (const std::size_t n = c.count(change))
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, name_of(change));
   if (c.matched == 0) text += text.empty() ? "no rows match" : "; no rows match";
-  return fmt::format("{} (effect of at least {:.3g} %, alpha {:.3g} for all rows together)", text,
+  return fmt::format("{} (effect of at least {:.3g} %, family-wise alpha {:.3g})", text,
                      100 * c.options.min_effect, c.options.alpha);
 }
 

@@ -41,11 +41,11 @@ std::string line_of(const std::vector<std::string>& fields) {
 }
 
 struct Record {
-  int line = 0;  // of its first character, from 1
+  int line = 0;  // the line of its first character, from 1
   std::vector<std::string> fields;
 };
 
-/// The complete records of a text; `end` is where the last of them ends.
+/// The complete records of a text; sets `end` to the end of the last one.
 std::vector<Record> parse(const std::string& text, std::size_t& end) {
   std::vector<Record> records;
   Record record{.line = 1};
@@ -88,7 +88,7 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-/// Another program may be appending to the same file.
+/// Locks the file: another program may append to it.
 class Lock {
  public:
   explicit Lock(int file) : file_(file) { ::flock(file_, LOCK_EX); }
@@ -100,16 +100,16 @@ class Lock {
   int file_;
 };
 
-/// What is cut off a torn file is half a row. Where a quote that does not close swallows the rows after it,
-/// as an editor may leave one, they must not go with it.
+/// Only a partial row may be removed at the end of a file. An unclosed quote, as an editor may leave one,
+/// makes the rows after it part of one incomplete record; those must not be removed.
 void refuse_more_than_a_line(const fs::path& path, const std::vector<Record>& records,
                              const std::string& text, std::size_t end) {
   if (records.size() < 2) return;
   const std::string next_row = '\n' + quoted(records.back().fields.front()) + ',';
   if (text.find(next_row, end) == std::string::npos) return;
-  throw InputError(
-      fmt::format("{}:{}: a row begins here that does not end, though others follow; a quote too many?",
-                  path.string(), 1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
+  throw InputError(fmt::format("{}:{}: this row does not end, though others follow; is a quote unclosed?",
+                               path.string(),
+                               1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
     refuse_more_than_a_line(path_, records, text, end);
     cut_bytes_ = text.size() - end;
     if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
-      throw std::runtime_error(fmt::format("'{}' ends in half a line that cannot be cut off: {}",
+      throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
                                            path_.string(), std::strerror(errno)));
     if (records.empty()) {
       write_and_sync(file_, line_of(columns), path_);
@@ -158,7 +158,7 @@ void CsvFile::append(const std::vector<std::string>& fields) {
     write_and_sync(file_, line_of(fields), path_);
   } catch (...) {
     if (before >= 0 && ::ftruncate(file_, before) != 0) {
-      // the next program that opens the file cuts half a line off
+      // the next program that opens the file removes the incomplete line
     }
     throw;
   }
@@ -166,7 +166,7 @@ void CsvFile::append(const std::vector<std::string>& fields) {
 
 std::string CsvFile::note() const {
   return cut_bytes_ == 0 ? ""
-                         : fmt::format("'{}' ended in half a line ({} bytes), which was cut off",
+                         : fmt::format("'{}' ended in an incomplete line ({} bytes), which was removed",
                                        path_.string(), cut_bytes_);
 }
 
@@ -205,7 +205,7 @@ void for_each_row(const fs::path& path,
   if (records.empty()) throw InputError(fmt::format("{}:1: no header line", path.string()));
   const auto& columns = records.front().fields;
   if (end < text.size())
-    throw InputError(fmt::format("{}:{}: the last line is cut off", path.string(),
+    throw InputError(fmt::format("{}:{}: the last line is incomplete", path.string(),
                                  1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
   for (std::size_t i = 1; i < records.size(); ++i) {
     const auto& fields = records[i].fields;

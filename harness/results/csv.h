@@ -11,17 +11,17 @@ namespace warptune {
 
 class CsvFile {
  public:
-  /// Opens or creates the file (and its folders) with this header. A file with another header is an
-  /// InputError; a torn last line is cut off. Throws std::runtime_error where it cannot be written.
+  /// Opens or creates the file (and its folders) with this header, and removes an incomplete last line.
+  /// Throws InputError if the file has another header, std::runtime_error if it cannot be written.
   CsvFile(std::filesystem::path path, std::vector<std::string> columns);
   ~CsvFile();
   CsvFile(const CsvFile&) = delete;
   CsvFile& operator=(const CsvFile&) = delete;
-  /// One field per column, quoted where needed (RFC 4180), written and fsynced. Where that fails, what is
-  /// left of the row is taken away again.
+  /// Writes and fsyncs one field per column, quoted where needed (RFC 4180). Removes a partial row on
+  /// failure.
   void append(const std::vector<std::string>& fields);
   const std::filesystem::path& path() const { return path_; }
-  /// One sentence where the file ended in half a line, which is gone now; else empty.
+  /// One sentence if an incomplete last line was removed; else empty.
   std::string note() const;
 
  private:
@@ -30,17 +30,17 @@ class CsvFile {
   int file_ = -1;
 };
 
-/// The number that a field holds; nothing where its text is not a finite number.
+/// The number in a field; empty if its text is not a finite number.
 std::optional<double> number_of(const std::string& field);
-/// Calls f(line, row) for the rows of a CSV in order, the fields by column name. Throws InputError with file
-/// and line.
+/// Calls f(line, row) for the rows of a CSV in order; a row maps column names to fields. Throws InputError
+/// with file and line.
 void for_each_row(const std::filesystem::path& path,
                   const std::function<void(int, std::map<std::string, std::string>)>& f);
 /// All rows at once.
 std::vector<std::map<std::string, std::string>> read_csv(const std::filesystem::path& path);
-/// The names in the first line of a CSV; empty where it has none. Throws InputError where there is no file.
+/// The names in the first line of a CSV; empty if it has none. Throws InputError if there is no file.
 std::vector<std::string> csv_columns(const std::filesystem::path& path);
-/// A whole CSV at once (replace_file(), results/durable_file.h).
+/// Writes a complete CSV (replace_file(), results/durable_file.h).
 void write_csv(const std::filesystem::path& path, const std::vector<std::string>& columns,
                const std::vector<std::map<std::string, std::string>>& rows);
 

@@ -1,23 +1,23 @@
 #pragma once
-// Files that outlive a crash of the machine: what was written is on the disk when these functions return.
+// Files that survive a crash of the machine: when these functions return, the data is on the disk.
 #include <filesystem>
 #include <string_view>
 
 namespace warptune {
 
-/// The folder and those above it. Throws std::runtime_error that names it.
+/// Makes the folder and its parents. Throws std::runtime_error that names it.
 void make_folder(const std::filesystem::path& folder);
-/// Writes the whole text where an open file stands, and fsyncs. `path`: what the file is called in the
-/// std::runtime_error that is thrown where the disk does not take it.
+/// Writes the text at the position of an open file, and fsyncs. Throws std::runtime_error with `path` if the
+/// disk refuses it.
 void write_and_sync(int file, std::string_view text, const std::filesystem::path& path);
-/// Fsyncs the names in the folder of a path: a file that is new there stays.
+/// Fsyncs the folder of a path, so that a new file in it survives a crash.
 void sync_folder_of(const std::filesystem::path& path);
-/// A whole file, written beside and renamed: after a crash there is the one of before or this one. Makes its
-/// folder. Throws std::runtime_error, and leaves nothing beside it then.
+/// Writes a temporary file and renames it: after a crash there is either the old or the new file. Makes its
+/// folder. On failure it removes the temporary file and throws std::runtime_error.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// Proves that a file or folder can be made, or files in that folder; leaves nothing behind. Throws
-/// InputError. For commands that write at their end, so that they say it before the work.
+/// Checks that a file, a folder or files in that folder can be made; leaves nothing behind. Throws
+/// InputError. Commands that write at their end call it before the work.
 void expect_writable(const std::filesystem::path& path);
 
 }  // namespace warptune

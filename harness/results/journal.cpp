@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 namespace {
 
-constexpr int kLockTries = 40;  // a program that was killed lets go of the file a moment later
+constexpr int kLockTries = 40;  // the lock of a killed program is released with a delay
 constexpr std::chrono::milliseconds kLockWait{50};
 
 std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
@@ -71,7 +71,8 @@ Journal Journal::read(const fs::path& path) {
   return journal;
 }
 
-Journal::Journal(fs::path path) : Journal() {  // so that what throws here closes the file
+Journal::Journal(fs::path path)
+    : Journal() {  // a delegated constructor: the destructor closes the file if this one throws
   path_ = std::move(path);
   const auto fail = [&](const char* what) {
     throw std::runtime_error(fmt::format("'{}' {}: {}", path_.string(), what, std::strerror(errno)));
@@ -86,7 +87,8 @@ Journal::Journal(fs::path path) : Journal() {  // so that what throws here close
           "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
     std::this_thread::sleep_for(kLockWait);
   }
-  if (::ftruncate(file_, static_cast<off_t>(load())) != 0) fail("ends in half a line that cannot be cut off");
+  if (::ftruncate(file_, static_cast<off_t>(load())) != 0)
+    fail("ends in an incomplete line that cannot be removed");
   sync_folder_of(path_);
 }
 
@@ -105,7 +107,7 @@ std::size_t Journal::load() {
   for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    // A line of another form belongs to rows that are not known then: they are measured again.
+    // Skips lines of another form: their rows are then unknown and measured again.
     if (!json.is_object() || !json.contains("run_id") || !json.contains("stamps")) continue;
     try {
       runs_[json["run_id"].get<std::string>()] = json["stamps"].get<Stamps>();

@@ -1,8 +1,8 @@
 #pragma once
-// What the rows of a CSV do not say themselves but what they depend on, in <sweep>.journal beside it. A run
-// writes one line, before its first row: for each of its problems and variants a stamp, the hash of the
-// kernel's sources, the options of sampling and the version of the measuring code. A row names its run, so
-// that row and journal together give the row's key; there is no moment at which a row is without its key.
+// <sweep>.journal holds the inputs of rows that are not columns of the CSV. A run writes one line before its
+// first row: a stamp for each of its problems and variants, made of the hash of the kernel's sources, the
+// sampling options and the version of the measuring code. A row names its run, so row and journal together
+// give the row's key. Every row in the CSV already has its stamp in the journal.
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -13,48 +13,47 @@
 namespace warptune {
 
 using CsvRow = std::map<std::string, std::string>;
-/// By "<problem> <cache> <variant>".
+/// Stamps by "<problem> <cache> <variant>".
 using Stamps = std::map<std::string, std::string>;
 
 std::string stamp_name(const std::string& problem, const std::string& cache, const std::string& variant);
 /// "<source hash> <hash of the options>".
 std::string stamp_of(const std::string& source_hash, const BenchOptions& options);
-/// The same with a code hash in place of the source hash: what finds a row whose sources have changed and
-/// whose machine code has not.
+/// The same with a code hash in place of the source hash. It finds rows whose sources have changed and whose
+/// machine code has not.
 std::string code_stamp(const std::string& stamp, const std::string& code_hash);
 
-/// A row that a sweep writes when it first meets a configuration; finalists are measured again into rows
-/// whose detail begins with "finalist", or in cache states that no sweep asks for. Launch floors are of no
-/// configuration.
+/// Whether a row is a configuration's first measurement in a sweep. Finalists have further rows: their detail
+/// begins with "finalist", or their cache state is isolated. Rows of launch floors have no configuration.
 bool is_first_row(const CsvRow& row);
 
-/// The hash by which a row is found again: stamp, device, arch, driver, toolkit, problem, variant, config,
-/// cache. `row` needs these columns only.
+/// The hash that identifies a row: stamp, device, arch, driver, toolkit, problem, variant, config, cache.
+/// `row` needs these columns only.
 std::string key_of(const CsvRow& row, const std::string& stamp);
 
 class Journal {
  public:
-  /// Reads a journal, without changing it; empty where there is none. Half a line at the end is left out.
+  /// Reads a journal without changing it; empty if there is none. Ignores an incomplete last line.
   static Journal read(const std::filesystem::path& path);
-  /// Opens or creates it for writing, cuts half a line at the end off, and keeps other programs from writing
-  /// it as long as this object lives. Throws InputError where another program does.
+  /// Opens or creates it for writing, removes an incomplete last line, and locks it for the lifetime of this
+  /// object. Throws InputError if another program holds the lock.
   explicit Journal(std::filesystem::path path);
   ~Journal();
   Journal(Journal&& other) noexcept;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Written and fsynced.
+  /// Writes and fsyncs one line.
   void add(const std::string& run_id, const Stamps& stamps);
   const std::map<std::string, Stamps>& runs() const { return runs_; }
-  /// The key of a row; none where its run is not in the journal.
+  /// The key of a row; empty if its run is not in the journal.
   std::optional<std::string> key(const CsvRow& row) const;
-  /// The key by its code hash in place of its sources; none where the row has no code hash.
+  /// The key with the code hash in place of the source hash; empty if the row has no code hash.
   std::optional<std::string> code_key(const CsvRow& row) const;
 
  private:
   Journal() = default;
-  std::size_t load();  // returns where the last complete line ends
+  std::size_t load();  // returns the end of the last complete line
   std::optional<std::string> stamp_of_row(const CsvRow& row) const;
 
   std::filesystem::path path_;

@@ -1,5 +1,5 @@
 #pragma once
-// The rows of a CSV that say what launching costs on the device, and are of no configuration: op `launch`.
+// The rows of op `launch` in a CSV: launch floors of the device, which belong to no configuration.
 #include <map>
 #include <string>
 

@@ -28,17 +28,16 @@ struct Table {
   std::map<std::string, Stamps> runs;
 };
 
-/// All that will be written, by its path below the output folder.
+/// The files to write, by their paths below the output folder.
 struct Joined {
   std::map<fs::path, Table> tables;
   std::map<fs::path, Wisdom> wisdoms;
-  std::map<fs::path, fs::path> copies;  // device facts: the first found
-  std::map<fs::path, Journal>
-      journals;  // of `out`, by the paths of their tables: nobody else appends to those
+  std::map<fs::path, fs::path> copies;   // device facts: the first found
+  std::map<fs::path, Journal> journals;  // locked journals of `out`, by the paths of their CSVs
   std::size_t duplicates = 0;
 };
 
-/// Rows of finalists are told apart by all they say.
+/// The identity of a row: its key and status; all its fields for rows of finalists or without a key.
 std::string identity(const CsvRow& row, const Journal& journal) {
   if (is_first_row(row))
     if (const auto key = journal.key(row)) return *key + ' ' + row.at("status");
@@ -49,7 +48,8 @@ std::string identity(const CsvRow& row, const Journal& journal) {
 
 void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   auto columns = csv_columns(file);
-  if (std::ranges::find(columns, "run_id") == columns.end()) return;  // neither rows nor samples
+  if (std::ranges::find(columns, "run_id") == columns.end())
+    return;  // the file holds neither rows nor samples
   const bool sweep = looks_like_sweep(columns);
   if (sweep) columns = sweep_columns();  // files may lack newer ones
   Table& table = joined.tables[name];
@@ -80,7 +80,7 @@ void add_wisdom(Joined& joined, const OpTable& ops, const fs::path& file, const 
         "measure them again with one driver and toolkit",
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
   for (const Winner& winner : wisdom.winners()) {
-    const Winner* known = it->second.held(winner.problem, winner.made_on.device);
+    const Winner* known = it->second.winner_on(winner.problem, winner.made_on.device);
     const auto stale = [&](const Winner& w) { return is_stale(w, a, code_now(compiler, ops, w)); };
     if (!known) {
       it->second.put(winner);
@@ -116,8 +116,8 @@ void add_folder(Joined& joined, const OpTable& ops, const fs::path& folder) {
   }
 }
 
-/// Held from before the rows are read until after their file is replaced, so that a sweep that appends to it
-/// meanwhile loses none.
+/// Locks the journals before the rows are read. The locks are held until the files are replaced, so that a
+/// running sweep loses no rows.
 void lock_journals(Joined& joined, const fs::path& out) {
   if (!fs::is_directory(out)) return;
   for (const auto& device : fs::directory_iterator(out)) {

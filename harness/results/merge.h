@@ -1,5 +1,5 @@
 #pragma once
-// Joins what several nodes or devices measured.
+// Merges the results of several nodes or devices.
 #include <filesystem>
 #include <vector>
 
@@ -8,15 +8,15 @@
 namespace warptune {
 
 struct MergeCounts {
-  std::size_t files = 0, rows = 0;  // of sweeps
-  std::size_t duplicates = 0;       // rows that were dropped, of sweeps
+  std::size_t files = 0, rows = 0;  // sweep files and their rows
+  std::size_t duplicates = 0;       // dropped rows of sweeps
   std::size_t winners = 0;
 };
 
-/// Joins output folders (OUT/<device>/...) into `out`, which may exist and is then one of them. Rows with the
-/// same key and status are kept once, the first; without a key, rows that are equal. Of two winners of a
-/// problem the better one stays (is_better(), results/staleness.h), with its provenance and ties, and the
-/// times of both (add_times()). Throws InputError before anything is written.
+/// Merges output folders (OUT/<device>/...) into `out`; an existing `out` is one of the inputs. Of rows with
+/// the same key and status it keeps the first; rows without a key are duplicates if they are equal. Of two
+/// winners of a problem it keeps the better one (is_better(), results/staleness.h) with its provenance and
+/// ties, and the times of both (add_times()). Throws InputError before it writes anything.
 MergeCounts merge_results(const OpTable& ops, const std::vector<std::filesystem::path>& inputs,
                           const std::filesystem::path& out);
 

@@ -7,9 +7,9 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kMostExact = 25;
+constexpr std::size_t kMaxExact = 25;
 
-/// P(U <= u) where all arrangements of n and m distinct values are equally likely. ways[k] counts the
+/// P(U <= u) if all arrangements of n and m distinct values are equally likely. ways[k] counts the
 /// arrangements with U = k: the coefficients of the Gaussian binomial, the product over i <= n of
 /// (1 - x^(m + i)) / (1 - x^i).
 double exact_cdf(std::size_t n, std::size_t m, double u) {
@@ -54,7 +54,7 @@ RankTest mann_whitney(std::span<const double> a, std::span<const double> b) {
     it = end;
   }
   const auto n = static_cast<double>(a.size()), m = static_cast<double>(b.size());
-  test.exact = ties == 0 && a.size() <= kMostExact && b.size() <= kMostExact;
+  test.exact = ties == 0 && a.size() <= kMaxExact && b.size() <= kMaxExact;
   if (test.exact) {
     test.p = std::min(1.0, 2 * exact_cdf(a.size(), b.size(), std::min(test.u, n * m - test.u)));
     test.least_p = std::min(1.0, 2 * exact_cdf(a.size(), b.size(), 0));
@@ -70,10 +70,10 @@ std::vector<double> holm(std::span<const double> p) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return p[i]; });
   std::vector<double> adjusted(p.size());
-  double most = 0;
+  double largest = 0;
   for (std::size_t k = 0; k < order.size(); ++k) {
-    most = std::max(most, std::min(1.0, p[order[k]] * static_cast<double>(p.size() - k)));
-    adjusted[order[k]] = most;
+    largest = std::max(largest, std::min(1.0, p[order[k]] * static_cast<double>(p.size() - k)));
+    adjusted[order[k]] = largest;
   }
   return adjusted;
 }

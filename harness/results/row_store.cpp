@@ -10,12 +10,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostWaiting = 8;  // rows that a kill may lose, to be measured again
+constexpr std::size_t kMaxWaiting = 8;  // rows that a kill may lose; the next run measures them again
 
-/// Which of two rows of a configuration counts; of equals the later.
+/// The row with the higher rank counts for a configuration; of equals the later.
 int rank(const Measurement& m) { return m.status == Status::ok ? 2 : m.status == Status::constraint ? 0 : 1; }
 
-/// Rewrites a CSV that was begun before a column was added, so that rows can be appended to it.
+/// Adds missing newer columns to an older CSV, so that rows can be appended to it.
 void add_newer_columns(const fs::path& csv) {
   if (!fs::exists(csv)) return;
   const auto columns = csv_columns(csv);
@@ -39,7 +39,7 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
   const fs::path path = rows_path(folder, sweep, fresh);
   fs::path journal = path;
   journal.replace_extension(".journal");
-  journal_ = std::make_unique<Journal>(journal);  // first: who holds it may replace the CSV
+  journal_ = std::make_unique<Journal>(journal);  // first: its lock protects the CSV
   add_newer_columns(path);
   csv_ = std::make_unique<CsvFile>(path, sweep_columns());
   samples_ = std::make_unique<CsvFile>(samples_path(path), samples_columns());
@@ -74,7 +74,7 @@ const KnownRow* RowStore::later(const std::string& key) const {
 void RowStore::append(SweepRow row) {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return waiting_.size() < kMostWaiting || failed_; });
+    changed_.wait(lock, [&] { return waiting_.size() < kMaxWaiting || failed_; });
     if (failed_) std::rethrow_exception(failed_);
     waiting_.push_back(std::move(row));
   }
@@ -90,12 +90,12 @@ void RowStore::flush() {
 void RowStore::write_all(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return !waiting_.empty(); }) && !failed_) {
-    const SweepRow& row = waiting_.front();  // stays where it is while others are added
+    const SweepRow& row = waiting_.front();  // push_back does not move it
     lock.unlock();
     std::exception_ptr failed;
     try {
       if (!row.measurement.samples_us.empty())
-        samples_->append(samples_fields(row));  // first: a row has them
+        samples_->append(samples_fields(row));  // first, so that every row has its samples
       csv_->append(fields_of(row));
     } catch (...) {
       failed = std::current_exception();

@@ -1,18 +1,18 @@
 #pragma once
-// What identifies a run of the program in its results.
+// The identity of a run of the program in its results.
 #include <string>
 
 namespace warptune {
 
 struct RunInfo {
   std::string run_id;      // "20260102T030405Z-9f3c21ab"
-  std::string git_commit;  // of the sources this program was built from; empty where not a checkout
+  std::string git_commit;  // of this program's sources; empty if they were not a checkout
   std::string host;        // name of the machine
 };
 
 /// A new id, and the facts of this program and machine.
 RunInfo new_run();
-/// Now, as "2026-01-02T03:04:05Z".
+/// The current time as "2026-01-02T03:04:05Z".
 std::string timestamp_utc();
 std::string git_commit();
 

@@ -12,10 +12,11 @@
 namespace warptune {
 namespace fs = std::filesystem;
 
-std::vector<double> thinned(std::span<const double> samples, std::size_t most) {
-  if (samples.size() <= most || most < 2) return {samples.begin(), samples.end()};
+std::vector<double> thinned(std::span<const double> samples, std::size_t max_samples) {
+  if (samples.size() <= max_samples || max_samples < 2) return {samples.begin(), samples.end()};
   std::vector<double> kept;
-  for (std::size_t i = 0; i < most; ++i) kept.push_back(samples[i * (samples.size() - 1) / (most - 1)]);
+  for (std::size_t i = 0; i < max_samples; ++i)
+    kept.push_back(samples[i * (samples.size() - 1) / (max_samples - 1)]);
   return kept;
 }
 
@@ -53,7 +54,7 @@ std::map<std::string, std::vector<double>> read_samples(const fs::path& path) {
     throw InputError(fmt::format("{}:1: other columns than those of samples", path.string()));
   for_each_row(path, [&](int line, const auto& row) {
     std::vector<double>& values = samples[samples_key(row)];
-    values.clear();  // a row that was measured again in the same run replaces the one before
+    values.clear();  // a later row of the same run replaces an earlier one
     const std::string& text = row.at("samples_us");
     for (const char *at = text.data(), *end = at + text.size(); at < end;) {
       double value = 0;

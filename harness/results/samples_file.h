@@ -10,11 +10,10 @@
 
 namespace warptune {
 
-constexpr std::size_t kMostKeptSamples = 64;
+constexpr std::size_t kMaxKeptSamples = 64;
 
-/// At most `most` of the samples, evenly spread over the order in which they were taken, the first and the
-/// last among them.
-std::vector<double> thinned(std::span<const double> samples, std::size_t most = kMostKeptSamples);
+/// At most `max_samples` of the samples, evenly spaced in order of measurement, with the first and the last.
+std::vector<double> thinned(std::span<const double> samples, std::size_t max_samples = kMaxKeptSamples);
 
 /// "results/x.csv" -> "results/x.samples.csv".
 std::filesystem::path samples_path(const std::filesystem::path& csv);
@@ -22,9 +21,9 @@ const std::vector<std::string>& samples_columns();
 /// The fields of a row's samples, thinned; the last is "12.3 12.4 12.3".
 std::vector<std::string> samples_fields(const SweepRow& row);
 
-/// What identifies a row in both files.
+/// The key of a row in both files.
 std::string samples_key(const std::map<std::string, std::string>& row);
-/// Samples by key; empty where there is no such file.
+/// Samples by key; empty if there is no such file.
 std::map<std::string, std::vector<double>> read_samples(const std::filesystem::path& path);
 
 }  // namespace warptune

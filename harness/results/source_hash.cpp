@@ -29,7 +29,7 @@ std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner&
   if (!variant) return {};
   const Problem problem = op.op.problem(winner.problem.dims, winner.problem.dtype);
   return code_hash(compiler, *variant, problem, winner.config, winner.made_on.arch);
-} catch (const std::exception&) {  // other dims or parameters now, or code that does not compile
+} catch (const std::exception&) {  // the dims or parameters have changed, or the code does not compile
   return {};
 }
 

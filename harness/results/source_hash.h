@@ -1,6 +1,5 @@
 #pragma once
-// What the time of a variant depends on that can be edited: its sources, by which rows and winners are known
-// to be of the variant as it is now.
+// Hashes of a variant's sources and code. They tell whether rows and winners belong to the current variant.
 #include <string>
 
 #include "harness/core/op_table.h"
@@ -10,16 +9,16 @@
 
 namespace warptune {
 
-/// 16 hex digits: of its kernels with all they include; of a host variant the C++ of its op and of
-/// variants/helpers; of a variant that calls a library the C++ that calls it, and the library's version.
+/// 16 hex digits. Covers the kernels with all their includes; for a host variant the C++ of its op and of
+/// variants/helpers; for a variant that calls a library the C++ that calls it and the library's version.
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Variant& variant);
-/// Of the variant that a winner of this op names, as it is now; empty where there is none any more.
+/// The current source hash of a winner's variant; empty if the variant no longer exists.
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);
 std::string source_hash(const Compiler& compiler, const OpTable& ops, const Winner& winner);
-/// The code hash of a winner's configuration as it compiles now for the architecture that it was tuned on;
-/// empty where it does not compile or has no machine code.
+/// The current code hash of a winner's configuration, compiled for the architecture that it was tuned on;
+/// empty if it does not compile or has no machine code.
 std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);
-/// Both, for judge(); the compiler and the op must outlive the result.
+/// Both hashes, for judge(); the compiler and the op must outlive the result.
 CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner);
 CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner);
 

@@ -28,7 +28,7 @@ Judgement judge(const Winner& winner, const Provenance& here, const CodeNow& now
   else if (then.device != here.device)
     judgement.warnings.push_back(
         fmt::format("tuned on '{}', this is '{}'", or_unknown(then.device), or_unknown(here.device)));
-  // The code of another architecture is another in any case.
+  // Code of another architecture always differs.
   if (then.arch == here.arch && !is_same_code(winner, here, now)) {
     auto& list = stale == StaleCode::use ? judgement.warnings : judgement.refusals;
     list.push_back("tuned on other code of its kernels");

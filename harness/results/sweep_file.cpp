@@ -17,7 +17,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-/// What is wrong with a row; empty where nothing is.
+/// The error in a row, or empty.
 std::string fault_of(const CsvRow& row) {
   if (row.at("schema") != "1")
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
@@ -30,14 +30,14 @@ std::string fault_of(const CsvRow& row) {
     if (column.type == ColumnType::text || text.empty()) continue;
     const auto number = number_of(text);
     if (column.type == ColumnType::time && !(number.value_or(0) > 0))
-      return fmt::format("{} is '{}', which is no time", column.name, brief(text));
-    if (!number) return fmt::format("{} is '{}', which is no number", column.name, brief(text));
+      return fmt::format("{} is '{}', which is not a time", column.name, brief(text));
+    if (!number) return fmt::format("{} is '{}', which is not a number", column.name, brief(text));
   }
   if (status == Status::ok && row.at("time_us").empty()) return "the status is ok, and time_us is empty";
   return {};
 }
 
-/// What is wrong with the header; empty where nothing is.
+/// The error in the header, or empty.
 std::string fault_of(const std::vector<std::string>& columns) {
   std::vector<std::string> missing, unknown;
   const auto among = [](const auto& list, const std::string& name) {
@@ -55,8 +55,7 @@ std::string fault_of(const std::vector<std::string>& columns) {
                        missing.size() > 1 ? "are" : "is");
   if (!unknown.empty())
     return fmt::format("a sweep's CSV of schema 1 has no column {}", fmt::join(unknown, ", "));
-  return std::set(columns.begin(), columns.end()).size() == columns.size() ? ""
-                                                                           : "a column stands there twice";
+  return std::set(columns.begin(), columns.end()).size() == columns.size() ? "" : "a column occurs twice";
 }
 
 }  // namespace
@@ -74,7 +73,8 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
   if (const std::string fault = fault_of(csv_columns(csv)); !fault.empty()) fail(1, fault);
   std::vector<CsvRow> rows;
   for_each_row(csv, [&](int line, CsvRow row) {
-    for (const std::string& name : sweep_columns()) row.try_emplace(name);  // newer ones that the file lacks
+    for (const std::string& name : sweep_columns())
+      row.try_emplace(name);  // adds newer columns that the file lacks
     std::string fault;
     try {
       fault = fault_of(row);
@@ -90,8 +90,8 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
 std::string fault_of_sweep_name(const std::string& name) {
   static const std::regex good("[A-Za-z0-9_-][A-Za-z0-9._-]*");
   static const std::regex taken(".*\\.([0-9]+|samples|counters)|decode|.*peers.*");
-  constexpr std::size_t kMost = 128;
-  if (name.size() > kMost || !std::regex_match(name, good))
+  constexpr std::size_t kMaxLetters = 128;
+  if (name.size() > kMaxLetters || !std::regex_match(name, good))
     return "it names a file: at most 128 letters, digits, '.', '_' and '-' only";
   if (std::regex_match(name, taken))
     return "it must not end in '.NUMBER', '.samples' or '.counters', hold 'peers' or be 'decode', which name "

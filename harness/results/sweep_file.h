@@ -1,5 +1,5 @@
 #pragma once
-// Reading the CSV of a sweep, strictly: what every command that takes one reads it with.
+// The strict reader of sweep CSVs that all commands use.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace warptune {
 
-/// What is wrong with the name of a sweep; empty where nothing is. The files of a sweep bear its name, and
-/// some names mean other files.
+/// The error in the name of a sweep, or empty. The name is part of file names, and some names belong to other
+/// files.
 std::string fault_of_sweep_name(const std::string& name);
 
-/// Whether columns are those of a sweep in this schema or another, and not of some other table.
+/// Whether columns are those of a sweep, in any schema.
 bool looks_like_sweep(const std::vector<std::string>& columns);
 
-/// Its rows. Throws InputError with file and line where it has another schema or other columns, a status or
-/// cache state that is no such word, a field that must be a number and is none, or an ok row without a time.
+/// The rows of a sweep. Throws InputError with file and line for another schema or other columns, an unknown
+/// status or cache state, a text instead of a number, or an ok row without a time.
 std::vector<CsvRow> read_sweep(const std::filesystem::path& csv);
 
 }  // namespace warptune

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLongestDetail = 600;
 
-/// One line of bounded length, so that a row is a line.
+/// One line of bounded length, so that a row is one line.
 std::string one_line(const std::string& text) {
   std::string line;
   for (const char c : text) {
@@ -50,7 +50,7 @@ std::string text_of(const FieldValue& value) {
   return text ? *text : std::string();
 }
 
-// The columns, by what a row knows them from.
+// Makers of columns, by the part of a row that they read.
 using Row = const SweepRow&;
 using Field = const FieldValue&;
 
@@ -146,12 +146,12 @@ constexpr Column kColumns[] = {
      [](Row r) -> FieldValue { return one_line(r.measurement.detail); },
      [](M& m, Field v) { m.detail = text_of(v); }},
     measured<&M::time_us>("time_us", kTime, "us per launch", "median of the samples"),
-    measured<&M::time_us_min>("time_us_min", kTime, "us", "the least sample"),
+    measured<&M::time_us_min>("time_us_min", kTime, "us", "the smallest sample"),
     measured<&M::time_us_p10>("time_us_p10", kTime, "us", "10th percentile"),
     measured<&M::time_us_p90>("time_us_p90", kTime, "us", "90th percentile"),
     measured<&M::ci_low_us>(
         "ci_low_us", kTime, "us",
-        "95 % confidence interval of the median, lower end; with fewer than 6 samples the least"),
+        "95 % confidence interval of the median, lower end; with fewer than 6 samples the smallest"),
     measured<&M::ci_high_us>("ci_high_us", kTime, "us", "upper end; with fewer than 6 samples the largest"),
     count<&M::samples>("samples", "graph replays that were timed"),
     count<&M::launches_per_sample>("launches_per_sample", "launches in each"),
@@ -174,20 +174,21 @@ constexpr Column kColumns[] = {
        const M& m = r.measurement;
        return when(is_timed(m) && m.floor_us > 0, 100 * m.floor_us / m.time_us);
      }},
-    measured<&M::max_abs_err>("max_abs_err", kReal, "",
-                              "against the fp64 reference, the worst of the checks before and after timing"),
+    measured<&M::max_abs_err>(
+        "max_abs_err", kReal, "",
+        "against the fp64 reference, the largest of the checks before and after timing"),
     measured<&M::rel_l2_err>("rel_l2_err", kReal, "", "the same, as relative L2 error"),
     resource<&Resources::registers>("registers", "per thread",
-                                    "the most of the kernels of the configuration"),
+                                    "the largest over the kernels of the configuration"),
     resource<&Resources::shared_bytes>("shared_bytes", "bytes per block", "static and dynamic"),
     resource<&Resources::spill_bytes>("spill_bytes", "bytes",
                                       "spill stores and loads, as the compiler counts them"),
     resource_real<&Resources::occupancy_pct>("occupancy_pct", "%",
-                                             "threads resident on a multiprocessor, of those possible"),
+                                             "resident threads per SM over the maximum"),
     clock<&Clocks::sm_mhz>("sm_clock_mhz", "MHz", "median clock of the samples, from NVML"),
     clock<&Clocks::temperature_c>("temperature_c", "degrees C", "after the samples"),
     clock<&Clocks::power_w>("power_w", "W", "after the samples"),
-    {"throttled", ColumnType::text, "", "why the clocks were held down, `none`, or empty where unknown",
+    {"throttled", ColumnType::text, "", "throttle reasons, `none`, or empty where unknown",
      [](Row r) -> FieldValue { return r.measurement.clocks.throttled; },
      [](M& m, Field v) { m.clocks.throttled = text_of(v); }},
     resource_real<&Resources::compile_ms>("compile_ms", "ms",
@@ -195,7 +196,7 @@ constexpr Column kColumns[] = {
     {"code_hash", ColumnType::text, "",
      "the machine code of all kernels of the configuration with their launch geometry, architecture and "
      "toolkit; empty "
-     "of host and library variants",
+     "for host and library variants",
      [](Row r) -> FieldValue { return r.measurement.resources.code_hash; },
      [](M& m, Field v) { m.resources.code_hash = text_of(v); }, true},
 };

@@ -1,6 +1,6 @@
 #pragma once
-// A row of a sweep's CSV, schema 1. One table of columns is the source of the writer, the reader, the
-// worker's protocol and docs/csv-schema.md.
+// A row of a sweep's CSV, schema 1. One table of columns defines the writer, the reader, the worker's
+// protocol and docs/csv-schema.md.
 #include <cstdint>
 #include <map>
 #include <span>
@@ -28,7 +28,7 @@ struct SweepRow {
   Measurement measurement;
 };
 
-/// What a field holds; monostate and NaN: nothing was measured, the field is empty.
+/// The value of a field; monostate and NaN: not measured, the field is empty.
 using FieldValue = std::variant<std::monostate, std::string, std::int64_t, double>;
 
 /// time: a real number above 0.
@@ -40,8 +40,8 @@ struct Column {
   std::string_view unit;  // empty: none
   std::string_view doc;   // one phrase, Markdown
   FieldValue (*get)(const SweepRow&);
-  void (*set)(Measurement&, const FieldValue&) = nullptr;  // where the field is part of a measurement
-  bool is_newer = false;  // files of schema 1 from before it was added lack it
+  void (*set)(Measurement&, const FieldValue&) = nullptr;  // null: not part of a measurement
+  bool is_newer = false;                                   // older files of schema 1 lack it
 };
 
 /// All columns, in the order of the file.
@@ -49,9 +49,9 @@ std::span<const Column> sweep_table();
 /// Their names.
 const std::vector<std::string>& sweep_columns();
 
-/// One field per column. What was not measured is empty.
+/// One field per column; empty if not measured.
 std::vector<std::string> fields_of(const SweepRow& row);
-/// What a row says of its measurement. A column that the row lacks counts as empty.
+/// The measurement in a row. A missing column counts as empty.
 Measurement measurement_of_row(const std::map<std::string, std::string>& row);
 /// The columns as the Markdown table of docs/csv-schema.md.
 std::string columns_markdown();

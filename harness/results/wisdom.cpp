@@ -43,7 +43,7 @@ void Wisdom::put(Winner winner) {
   winners_.push_back(std::move(winner));
 }
 
-const Winner* Wisdom::held(const Problem& problem, const std::string& device) const {
+const Winner* Wisdom::winner_on(const Problem& problem, const std::string& device) const {
   if (const auto it = by_problem_.find(problem); it != by_problem_.end())
     for (const std::size_t i : it->second)
       if (winners_[i].made_on.device == device) return &winners_[i];
@@ -55,7 +55,7 @@ const Winner* Wisdom::exact(const Problem& problem) const {
   return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];
 }
 
-std::span<const std::size_t> Wisdom::places(const Problem& problem) const {
+std::span<const std::size_t> Wisdom::indices(const Problem& problem) const {
   const auto it = by_problem_.find(problem);
   return it == by_problem_.end() ? std::span<const std::size_t>() : it->second;
 }

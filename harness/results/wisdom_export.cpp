@@ -47,7 +47,7 @@ struct Winner {
 )";
 
 constexpr std::string_view kTail = R"(
-/// The winner of a problem on a device; without a device, of the first that has one. None: nullptr.
+/// The winner of a problem on a device, or on the first device that has one; nullptr if there is none.
 constexpr const Winner* find(std::string_view problem, std::string_view device = {}) {
   std::size_t begin = 0, end = kWinnerCount;
   while (begin < end) {
@@ -62,7 +62,7 @@ constexpr const Winner* find(std::string_view problem, std::string_view device =
   return nullptr;
 }
 
-/// The text of a parameter: "256", "plain"; empty where the config has none of that name.
+/// The text of a parameter: "256", "plain"; empty if the config does not have it.
 constexpr std::string_view text(const Winner& winner, std::string_view parameter) {
   std::string_view rest = winner.config;
   while (!rest.empty()) {
@@ -75,7 +75,7 @@ constexpr std::string_view text(const Winner& winner, std::string_view parameter
   return {};
 }
 
-/// The same as a number; `fallback` where there is none or it is a word.
+/// The same as a number; `fallback` if the config does not have it or it is not a number.
 constexpr long long value(const Winner& winner, std::string_view parameter, long long fallback) {
   const std::string_view digits = text(winner, parameter);
   if (digits.empty()) return fallback;
@@ -97,7 +97,7 @@ std::string to_header(const Wisdom& wisdom) {
   for (const Winner& winner : wisdom.winners()) sorted.push_back(&winner);
   std::ranges::sort(sorted, {},
                     [](const Winner* w) { return std::tuple(w->problem.key(), w->made_on.device); });
-  // A table of no winners still has one element, which find() does not look at.
+  // An array cannot be empty: without winners it has one element, which find() ignores.
   std::string table = fmt::format(
       "inline constexpr std::size_t kWinnerCount = {};\ninline constexpr Winner kWinners[] = {{\n",
       sorted.size());

@@ -11,8 +11,7 @@ namespace warptune {
 /// namespace warptune_wisdom: a constexpr table and find(problem key, device), value(winner, parameter).
 std::string to_header(const Wisdom& wisdom);
 
-/// One sentence per winner whose op is none of this program's, whose dims are not those of its op, or whose
-/// variant its op does not have.
+/// One sentence per winner with an op, dims or a variant that this program does not have.
 std::vector<std::string> unknown_winners(const OpTable& ops, const Wisdom& wisdom);
 
 }  // namespace warptune

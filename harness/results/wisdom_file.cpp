@@ -17,7 +17,7 @@ namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-/// Held while the file is read and written. The file itself is renamed over, so the lock is one beside it.
+/// A lock for reading and writing the file. Writing replaces the file, so the lock is a file of its own.
 class Lock {
  public:
   explicit Lock(const fs::path& path) {
@@ -52,7 +52,7 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
                                  const Contest& contest) {
   const Lock lock(path);
   Wisdom wisdom = reread(path, here);
-  const Winner* old = wisdom.held(winner.problem, here.device);
+  const Winner* old = wisdom.winner_on(winner.problem, here.device);
   if (old && old->cache == CacheMode::cold && winner.cache == CacheMode::hot) return *old;
   if (old && old->cache == winner.cache) {
     std::vector<VariantTimes> times = old->times;
@@ -79,7 +79,7 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
 std::optional<Winner> add_winner(const fs::path& path, const Provenance& here, const Winner& winner) {
   const Lock lock(path);
   Wisdom wisdom = reread(path, here);
-  if (const Winner* old = wisdom.held(winner.problem, here.device)) return *old;
+  if (const Winner* old = wisdom.winner_on(winner.problem, here.device)) return *old;
   wisdom.put(winner);
   wisdom.save(path);
   return std::nullopt;

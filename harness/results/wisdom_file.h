@@ -1,5 +1,5 @@
 #pragma once
-// The wisdom of one folder, which several threads and programs may add to.
+// The wisdom file of one folder. Several threads and programs may add to it.
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -9,24 +9,23 @@
 
 namespace warptune {
 
-/// What the rule of put_winner() asks of the winner that is there.
+/// The questions of put_winner() about the stored winner.
 struct Contest {
-  std::function<bool(const std::string& variant, const Config& config)> tried;  // beside the new winner
-  std::function<CodeNow(const Winner&)> code;  // of its variant as it is now (judge())
+  std::function<bool(const std::string& variant, const Config& config)> tried;  // in the new run
+  std::function<CodeNow(const Winner&)> code;  // the current code of its variant (judge())
 };
 
-/// Adds a winner of the device that `here` says to the file, made where it is missing. A cold one that is
-/// there never gives way to a hot one, and a hot one always to a cold one: a model runs cold. Of the same
-/// state it gives way where its configuration was tried too, where it is stale, or where the new one is
-/// faster; the same configuration again keeps the ties that were not tried. The times of both are kept
-/// (add_times()). Returns the one that stays instead, if any. The file is read again under a lock, so that
-/// nobody's winners are lost.
+/// Adds a winner of the device in `here` to the file, and makes the file if needed. A model runs cold, so a
+/// cold winner always replaces a hot one and never the reverse. In the same cache state the new winner
+/// replaces the stored one if that configuration was tried too, is stale or is slower; a winner of the same
+/// configuration keeps the ties that were not tried. The file keeps the times of both (add_times()). Returns
+/// the stored winner if it stays. Reads the file again under a lock, so that no winners of others are lost.
 std::optional<Winner> put_winner(const std::filesystem::path& path, const Provenance& here, Winner winner,
                                  const Contest& contest);
-/// The same for a winner that had no rivals: it replaces nothing.
+/// The same for a winner without competitors: it replaces nothing.
 std::optional<Winner> add_winner(const std::filesystem::path& path, const Provenance& here,
                                  const Winner& winner);
-/// Makes the file where it is missing and proves that it can be written; its provenance becomes this one.
+/// Sets the file's provenance and checks that it can be written; makes the file if needed.
 void open_wisdom(const std::filesystem::path& path, const Provenance& provenance);
 
 }  // namespace warptune

@@ -31,7 +31,7 @@ Json to_json(const Assignment& values) {
 /// Six digits: more than a measurement has.
 double rounded(double us) { return std::stod(fmt::format("{:.6g}", us)); }
 
-/// A field of an object. Throws InputError that names it where it is missing or of another type.
+/// A field of an object. Throws InputError that names it if it is missing or has another type.
 const Json& field(const Json& json, const char* name) {
   if (!json.is_object() || !json.contains(name)) throw InputError(fmt::format("'{}' is missing", name));
   return json[name];
@@ -104,7 +104,7 @@ Json to_json(const std::vector<VariantTimes>& times) {
   return json;
 }
 
-/// Whether all of the word is a number.
+/// Whether the complete word is a number.
 template <class T>
 bool read(std::string_view word, T& value) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);

@@ -1,5 +1,5 @@
 #pragma once
-// How a sweep searches: the strategy, its seed and its budget per problem.
+// The search settings of a sweep: strategy, seed and budget per problem.
 #include <cstddef>
 #include <cstdint>
 #include <string>

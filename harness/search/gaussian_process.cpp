@@ -7,7 +7,7 @@
 namespace warptune {
 namespace {
 
-constexpr double kNoise = 1e-3;  // of the variance: times repeat within about 1 %
+constexpr double kNoise = 1e-3;  // relative to the variance: times repeat within about 1 %
 constexpr double kLengths[] = {0.15, 0.3, 0.6, 1.2, 2.4, 8};
 
 }  // namespace

@@ -17,9 +17,9 @@ class LocalSearch final : public Strategy {
         random_(seed),
         starts_(shuffled(space.candidates.size(), random_)),
         proposed_(space.candidates.size()),
-        place_(space.candidates.size()) {
+        position_(space.candidates.size()) {
     for (std::size_t g = 0; g < grids_.size(); ++g)
-      for (std::size_t m = 0; m < grids_[g].members().size(); ++m) place_[grids_[g].members()[m]] = {g, m};
+      for (std::size_t m = 0; m < grids_[g].members().size(); ++m) position_[grids_[g].members()[m]] = {g, m};
   }
 
   std::optional<std::size_t> next() override {
@@ -37,7 +37,7 @@ class LocalSearch final : public Strategy {
   void tell(std::size_t candidate, std::optional<double> time_us) override {
     if (!time_us || *time_us >= here_) return;
     here_ = *time_us;
-    const auto [grid, member] = place_[candidate];
+    const auto [grid, member] = position_[candidate];
     const auto near = grids_[grid].neighbors(member);
     around_.clear();
     for (const std::size_t i : shuffled(near.size(), random_))
@@ -54,7 +54,7 @@ class LocalSearch final : public Strategy {
   std::mt19937_64 random_;
   std::vector<std::size_t> starts_;
   std::vector<bool> proposed_;
-  std::vector<std::pair<std::size_t, std::size_t>> place_;  // grid and member of each candidate
+  std::vector<std::pair<std::size_t, std::size_t>> position_;  // grid and member of each candidate
   std::deque<std::size_t> around_;
   std::size_t start_ = 0;
   double here_ = INFINITY;

@@ -1,5 +1,5 @@
 #pragma once
-// What a search strategy knows of a problem before anything is measured.
+// The search space of a problem: all that a strategy knows before the first measurement.
 #include <cstddef>
 #include <map>
 #include <optional>

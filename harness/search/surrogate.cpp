@@ -12,11 +12,11 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kMaxObservations = 160;  // of a model; the fastest are kept
+constexpr std::size_t kMaxObservations = 160;  // per model; the fastest are kept
 constexpr std::size_t kMaxPredicted = 2048;    // candidates evaluated per step and model
-constexpr double kSlowest = 1.4;               // log: times beyond 4 times the best teach no more than that
-constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower gets no turns
-constexpr int kTurn = 4;                       // proposals between two turns of the least tried variant
+constexpr double kSlowest = 1.4;               // log: slower times are clipped to 4 times the best
+constexpr double kHopeless = 0.4;              // log: a variant 1.5 times slower than the best is dropped
+constexpr int kTurn = 4;                       // every so many proposals, the least tried variant is next
 
 /// Candidates that one model describes.
 struct Region {
@@ -135,7 +135,7 @@ class Surrogate final : public Strategy {
     return best;
   }
 
-  /// Of the regions with open members that are not hopeless, where there are several regions.
+  /// The least tried region with open members that is not hopeless; null if there is only one region.
   Region* least_tried() {
     Region* least = nullptr;
     std::size_t fewest = 0;
@@ -238,8 +238,8 @@ std::unique_ptr<Strategy> make_guided(const SearchSpace& space, std::uint64_t se
   return strategy_of(space, std::move(regions), seed);
 }
 
-/// One model of all variants: an axis per variant, then the axes of each variant; members of other variants
-/// are in the middle of these.
+/// One model of all variants: an axis per variant, then the axes of each variant. Members of other variants
+/// are at the middle of those axes.
 std::unique_ptr<Strategy> make_bayesian(const SearchSpace& space, std::uint64_t seed) {
   const auto grids = grids_of(space);
   std::size_t axes = grids.size();

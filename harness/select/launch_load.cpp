@@ -9,11 +9,11 @@ namespace {
 
 constexpr double kMaxTrips = 4;  // a warp waits for its first tiles; later ones arrive while it computes
 
-/// Blocks of a launch that fit on a multiprocessor, as far as that is known before it is compiled: registers
-/// count only where the variant estimates them.
+/// The blocks of a launch that fit on an SM, estimated before compilation: registers count only if the
+/// variant estimates them.
 double blocks_per_sm(const Launch& launch, int registers, const DeviceFacts& facts) {
-  constexpr std::int64_t kReserved = 1024;  // bytes of shared memory that the system takes per block
-  constexpr std::int64_t kUnit = 8;         // registers of a thread are allocated in such units
+  constexpr std::int64_t kReserved = 1024;  // bytes of shared memory that CUDA reserves per block
+  constexpr std::int64_t kUnit = 8;         // granularity of register allocation per thread
   const auto threads = static_cast<std::int64_t>(launch.block.x) * launch.block.y * launch.block.z;
   std::int64_t blocks = std::min(facts.shared_per_sm / (launch.shared_bytes + kReserved),
                                  facts.threads_per_sm / std::max<std::int64_t>(1, threads));
@@ -28,10 +28,10 @@ double total_length(const std::vector<WorkDistribution::TileRun>& runs) {
   return sum;
 }
 
-/// When the last of `slots` blocks ends that begin together and fetch these tiles one after the other.
+/// The end of the last of `slots` blocks that start together and fetch these tiles from a dynamic scheduler.
 double makespan(const std::vector<WorkDistribution::TileRun>& runs, double slots) {
   std::map<double, std::int64_t> ends = {
-      {0, static_cast<std::int64_t>(slots)}};  // blocks by when they are free
+      {0, static_cast<std::int64_t>(slots)}};  // blocks by end of their last tile
   for (const auto& [length, tiles] : runs)
     for (std::int64_t left = tiles; left > 0;) {
       auto& [when, free] = *ends.begin();
@@ -82,12 +82,12 @@ LaunchLoad load_of(const Op& op, const Variant& variant, const Problem& problem,
 TimeParts time_parts(const LaunchLoad& load) {
   const double is_split = load.splits > 1 ? 1 : 0;
   if (load.makespan > 0) return {1, load.work, load.makespan, 0, 0, load.splits, is_split};
-  const double tile = load.work / load.tiles * load.imbalance, rounds = std::ceil(load.tiles / load.slots);
+  const double tile = load.work / load.tiles * load.imbalance, waves = std::ceil(load.tiles / load.slots);
   return {1,
           load.work,
           std::ceil(load.tiles / load.sms) * tile,
-          rounds * load.slots / load.sms * tile,
-          rounds * std::min(load.tiles_of_busiest_warp, kMaxTrips),
+          waves * load.slots / load.sms * tile,
+          waves * std::min(load.tiles_of_busiest_warp, kMaxTrips),
           load.splits,
           is_split};
 }

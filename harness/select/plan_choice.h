@@ -1,5 +1,5 @@
 #pragma once
-// What is chosen for a problem, and the options of choosing.
+// The plan chosen for a problem, and the options of the choice.
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ namespace warptune {
 struct PlanOverride {
   std::string op, variant;
   std::optional<Config> config = {};
-  /// As it was given.
+  /// The text that parse_plan_override() takes.
   std::string str() const;
 };
 /// Throws InputError for an unknown op, variant or parameter.
@@ -29,8 +29,8 @@ struct PlanOptions {
   bool has_wisdom = false;
   StaleCode stale = StaleCode::refuse;
   std::vector<PlanOverride> overrides = {};
-  bool naive = false;    // the plainest variant of every op
-  bool untuned = false;  // as if the wisdom did not know the very problem
+  bool naive = false;    // use the naive variant of every op
+  bool untuned = false;  // ignore the wisdom's winner and times of the problem itself
   std::function<void(const std::string&)> tell = {};
 };
 
@@ -39,7 +39,7 @@ struct PlanChoice {
   Config config;
   PlanSource source = PlanSource::fallback;
   std::size_t override_index = 0;
-  std::string reason = {};  // told where the choice is taken; may be empty
+  std::string reason = {};  // reported if the choice is taken; may be empty
 };
 
 }  // namespace warptune

@@ -27,7 +27,7 @@ std::string PlanOverride::str() const {
   return config ? fmt::format("{}:{}", name, config->str()) : name;
 }
 
-/// Hands the offers for one problem on and tells what the policies say.
+/// Passes the offers for one problem to the caller and reports the remarks of the policies.
 class PlanChooser::Taker : public Offers {
  public:
   Taker(PlanChooser& chooser, const Problem& problem, bool quiet,

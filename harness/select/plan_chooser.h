@@ -1,5 +1,5 @@
 #pragma once
-// Chooses how each problem runs: asks the policies in turn (select/policies.h).
+// Chooses a plan for each problem: tries the policies in order (select/policies.h).
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,24 +15,24 @@ namespace warptune {
 
 class PlanChooser {
  public:
-  /// The table and the facts must outlive it; nothing else of a device is needed.
+  /// The table and the facts must outlive it. It needs no device.
   PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptions options);
   PlanChooser(const PlanChooser&) = delete;
   PlanChooser& operator=(const PlanChooser&) = delete;
 
   const OpTable& ops() const { return ops_; }
   const PlanOptions& options() const { return options_; }
-  /// Offers what is to be tried, best first, until one is taken: a choice may turn out to need more than the
-  /// device has. Returns whether one was. `quiet`: without remarks and reasons.
+  /// Offers choices to `take`, best first, until it takes one: it refuses a choice that needs more than the
+  /// device has. Returns whether one was taken. `quiet`: without remarks and reasons.
   bool choose(const Problem& problem, bool quiet, const std::function<bool(const PlanChoice&)>& take);
-  /// The time that the wisdom gives or predicts for what it would choose, if anything.
+  /// The recorded or predicted time of the choice, if the wisdom has one.
   std::optional<double> expected_us(const Problem& problem) const { return tuned_.expected_us(problem); }
-  /// Whether one launch that does everything should be faster than the launches of its parts. Measured times
-  /// decide; where only one side was measured, it is taken: a prediction may promise too much.
+  /// Whether a fused launch is expected to be faster than the launches of its parts. Measured times decide.
+  /// If only one side is measured, that side wins: a prediction may be too optimistic.
   bool prefers(const Problem& fused, std::span<const Problem> parts) const;
-  /// Remarks on a problem; each is told once.
+  /// Reports a remark on a problem; each remark once.
   void tell(const Problem& problem, const std::string& what);
-  /// Notes why an override is not taken.
+  /// Records why an override is not taken.
   void refuse(std::size_t override_index, const std::string& why);
   /// The first reason of each override that was not taken.
   const std::map<std::size_t, std::string>& refused() const { return refused_because_; }

@@ -11,8 +11,8 @@
 namespace warptune {
 namespace {
 
-/// A variant with the configuration of its first tile that fits, else that in the middle of its space. Sets
-/// `why` where there is none.
+/// The configuration of a variant's first default tile that fits, else the middle one of its space. Sets
+/// `why` if there is none.
 std::optional<Config> default_config(const PolicyInput& in, const Variant& variant, const Problem& problem,
                                      std::string& why) {
   if (const auto not_here = why_not_here(variant, problem, in.facts)) {
@@ -27,7 +27,7 @@ std::optional<Config> default_config(const PolicyInput& in, const Variant& varia
   return std::nullopt;
 }
 
-/// What the user asked for: a variant, with the given configuration, that of its winner, or its default.
+/// The user's override: a variant with the given configuration, else its winner's, else its default.
 class OverridePolicy : public Policy {
  public:
   explicit OverridePolicy(const PolicyInput& in) : in_(in) {}
@@ -64,7 +64,7 @@ class OverridePolicy : public Policy {
   const PolicyInput in_;
 };
 
-/// Offers a winner unless something has changed that makes it useless.
+/// Offers a winner if it is still valid.
 bool offer_winner(const PolicyInput& in, const Winner& winner, const Problem& problem, PlanChoice choice,
                   Offers& offers) {
   choice.variant = in.ops.find(problem.op).find_variant(winner.variant);
@@ -84,7 +84,7 @@ bool offer_winner(const PolicyInput& in, const Winner& winner, const Problem& pr
   return false;
 }
 
-/// The winner of this very problem.
+/// The winner of this problem.
 class ExactPolicy : public Policy {
  public:
   explicit ExactPolicy(const PolicyInput& in) : in_(in) {}
@@ -97,7 +97,7 @@ class ExactPolicy : public Policy {
   const PolicyInput in_;
 };
 
-/// The configuration that should be the fastest by the recorded times of other problems.
+/// The configuration with the best prediction from the recorded times of other problems.
 class PredictedPolicy : public Policy {
  public:
   explicit PredictedPolicy(const PolicyInput& in) : in_(in) {}
@@ -116,7 +116,7 @@ class PredictedPolicy : public Policy {
   const PolicyInput in_;
 };
 
-/// The winner of the problem that differs least in how much work there is.
+/// The winner of the problem with the nearest amount of work.
 class NearestPolicy : public Policy {
  public:
   explicit NearestPolicy(const PolicyInput& in) : in_(in) {}
@@ -134,8 +134,7 @@ class NearestPolicy : public Policy {
   const PolicyInput in_;
 };
 
-/// A tile that is known to be good elsewhere, then the op's preferences, then any variant, the plainest
-/// first.
+/// A default tile that fits, then the op's preferences, then any variant, naive ones first.
 class DefaultPolicy : public Policy {
  public:
   explicit DefaultPolicy(const PolicyInput& in) : in_(in) {}

@@ -1,5 +1,5 @@
 #pragma once
-// The ways to choose a plan for a problem, each a small class. They are tried in this order.
+// The policies that choose a plan for a problem, each a small class.
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,18 +10,19 @@
 
 namespace warptune {
 
-/// Takes the choices of the policies, and what they say.
+/// Receives the choices and remarks of the policies.
 class Offers {
  public:
   virtual ~Offers() = default;
-  /// Whether the choice is taken: it may need more than the device has.
+  /// Returns whether the choice is taken. It is not if it needs more than the device has.
   virtual bool take(const PlanChoice& choice) = 0;
-  /// Why a policy does not offer what it should.
+  /// Reports why an override is not used.
   virtual void refuse_override(std::size_t override_index, const std::string& why) = 0;
+  /// Reports why a winner is not used.
   virtual void refuse_winner(const std::string& why) = 0;
-  /// What has changed since a winner was tuned; the same for many winners.
+  /// Reports a change since a winner was tuned; the text is the same for many winners.
   virtual void warn(const std::string& what) = 0;
-  /// Why a policy has nothing to offer.
+  /// Reports why a policy has no offer, or why its offer was chosen.
   virtual void remark(const std::string& what) = 0;
 };
 
@@ -32,7 +33,7 @@ class Policy {
   virtual bool choose(const Problem& problem, Offers& offers) const = 0;
 };
 
-/// What all policies read; it outlives them.
+/// The inputs of all policies. They must outlive the policies.
 struct PolicyInput {
   const OpTable& ops;
   const DeviceFacts& facts;
@@ -40,7 +41,8 @@ struct PolicyInput {
   const TunedPlans& tuned;
 };
 
-/// override, exact, predicted, nearest, default; those of the wisdom only where there is one.
+/// The policies in order: override, exact, predicted, nearest, default. Exact, predicted and nearest need a
+/// wisdom.
 std::vector<std::unique_ptr<Policy>> make_policies(const PolicyInput& input);
 
 }  // namespace warptune

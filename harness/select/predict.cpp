@@ -9,7 +9,7 @@
 namespace warptune {
 namespace {
 
-/// What the fit predicts, or the votes where it says nothing.
+/// The prediction of the fit, else that of the votes.
 class FitThenVotes : public Predictor {
  public:
   explicit FitThenVotes(const RecordedTimes& times) : fit_(times), votes_(times) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Predicts the fastest configuration of a problem that was not tuned from the recorded times of others.
+// Predicts the fastest configuration of an untuned problem from the recorded times of other problems.
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,7 +16,7 @@ struct Prediction {
   double time_us = 0;  // expected
 };
 
-/// Whether the times of a variant, recorded with a winner, still hold here.
+/// Whether the times of a variant, recorded with a winner, are still valid here.
 using TimesHold = std::function<bool(const Winner&, const VariantTimes&)>;
 
 /// The recorded times of one op and dtype that a predictor reads.
@@ -31,22 +31,22 @@ struct RecordedTimes {
 class Predictor {
  public:
   virtual ~Predictor() = default;
-  /// Nothing where too little is known. The recorded times of this very problem do not count.
+  /// Empty if there are too few times. Ignores the recorded times of the problem itself.
   virtual std::optional<Prediction> predict(const Problem& problem) const = 0;
 };
 
-/// The name of a parameter's value; empty where values are numbers.
+/// The label of a parameter's value; empty if values are numbers.
 std::string label_of(const Parameter& parameter, std::int64_t value);
-/// The configuration of a recorded time, with labels; nothing where the variant has other parameters now.
+/// The configuration of a recorded time, with labels; empty if the variant's parameters have changed.
 std::optional<Config> config_of(const Variant& variant, const VariantTimes& times,
                                 const VariantTimes::Row& row);
-/// The problem with the defaults of the dims that its key omits; nothing where its op has other dims now.
+/// The problem with the defaults of the dims that its key omits; empty if the op's dims have changed.
 std::optional<Problem> with_defaults(const Op& op, const Problem& problem);
 
-/// Votes (predict_votes.h). An op with a variant that tells its work distribution asks the fit
-/// (predict_fit.h) first, and the votes where the fit says nothing. The op and the facts must outlive it; it
-/// keeps nothing of the wisdom. It reads fifty thousand times in about a second and predicts in some
-/// hundredths of one: make one and use it often.
+/// Predicts by votes (predict_votes.h). For an op with a variant that declares its work distribution, the fit
+/// (predict_fit.h) comes first, and the votes are used where it has no prediction. The op and the facts must
+/// outlive the predictor; the wisdom need not. Construction reads 50,000 times in about 1 s, a prediction
+/// takes some 10 ms: construct once, predict often.
 std::unique_ptr<Predictor> make_predictor(const RecordedTimes& times);
 
 }  // namespace warptune

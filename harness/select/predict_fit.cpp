@@ -13,16 +13,16 @@ namespace warptune {
 namespace {
 
 constexpr double kMaxDistance = 2.2;       // doublings to the nearest timed launch
-constexpr std::size_t kMinLaunches = 6;    // that a fit needs
-constexpr std::size_t kMaxLaunches = 200;  // that it uses: the nearest
+constexpr std::size_t kMinLaunches = 6;    // a fit needs
+constexpr std::size_t kMaxLaunches = 200;  // a fit uses at most, the nearest
 constexpr std::ptrdiff_t kMinProblemShare =
     5;                                // a kernel needs 1/5 of the problems of the most often timed one
-constexpr double kOtherPrefetch = 2;  // doublings that another L2 prefetch counts for
-constexpr double kOtherFeatures = 3;  // and other features: another head_dim, or an append
-constexpr double kErrorWeight = 0.8;  // of the error of a fit, added to its time
+constexpr double kOtherPrefetch = 2;  // distance of another L2 prefetch, in doublings
+constexpr double kOtherFeatures = 3;  // distance of other features: another head_dim, or an append
+constexpr double kErrorWeight = 0.8;  // weight of a fit's error as a penalty on its time
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The parameters that share no fit: all but the splits and the L2 prefetch.
+/// The parameters that identify a kernel: all but the splits and the L2 prefetch.
 Config kernel_of(const Variant& variant, const Config& config) {
   Config kernel = config;
   for (const Parameter& p : variant.parameters)
@@ -30,8 +30,8 @@ Config kernel_of(const Variant& variant, const Config& config) {
   return kernel;
 }
 
-/// The kernels that a time of a configuration is of, its own first. Without splits there is nothing to
-/// combine, so it is also a time of the kernels with every other way to combine them.
+/// The kernels that a configuration's time belongs to, its own first. Without splits there is nothing to
+/// combine, so the time also belongs to the kernels with every other `combine`.
 std::vector<Config> kernels_of(const Variant& variant, const Config& config) {
   std::vector<Config> kernels = {kernel_of(variant, config)};
   const auto combine = std::ranges::find(variant.parameters, ParameterRole::combine, &Parameter::role);
@@ -49,15 +49,15 @@ bool none_above(std::span<const std::int64_t> a, std::span<const std::int64_t> b
   return std::ranges::equal(a, b, [](std::int64_t x, std::int64_t y) { return x <= y; });
 }
 
-/// Adds an index unless it was the last to be added.
+/// Adds an index unless it is the last one already.
 void add_once(std::vector<std::size_t>& list, std::size_t index) {
   if (list.empty() || list.back() != index) list.push_back(index);
 }
 
 }  // namespace
 
-/// The times of a configuration on problems that are nowhere larger, and on those that are nowhere smaller,
-/// with as many splits: its time lies between.
+/// Bounds of a configuration's time: its times with as many splits on problems whose sizes are all at most,
+/// or all at least, as large.
 struct FitPredictor::Bounds {
   double lower = 0, upper = kInfinity;
 
@@ -96,15 +96,15 @@ struct FitPredictor::Reader {
 
 FitPredictor::FitPredictor(const RecordedTimes& recorded) : op_(recorded.op), facts_(recorded.facts) {
   std::map<std::string, Reader> readers;
-  std::map<std::string, std::size_t> places;  // of problems
+  std::map<std::string, std::size_t> index_of;  // by problem key, into problems_
   for (const Winner& winner : recorded.wisdom.winners()) {
     if (winner.times.empty() || winner.problem.op != op_.op.name || winner.problem.dtype != recorded.dtype)
       continue;
     const auto problem = with_defaults(op_.op, winner.problem);
     if (!problem) continue;
-    const auto [place, is_new] = places.try_emplace(winner.problem.key(), problems_.size());
+    const auto [index, is_new] = index_of.try_emplace(winner.problem.key(), problems_.size());
     if (is_new) problems_.push_back({winner.problem, sizes_of(*problem), kInfinity});
-    TunedProblem& tuned = problems_[place->second];
+    TunedProblem& tuned = problems_[index->second];
     for (const VariantTimes& times : winner.times) {
       const Variant* variant = op_.find_variant(times.variant);
       if (!variant || !recorded.hold(winner, times)) continue;
@@ -114,7 +114,7 @@ FitPredictor::FitPredictor(const RecordedTimes& recorded) : op_(recorded.op), fa
         const auto config = config_of(*variant, times, row);
         if (!config) break;
         const LaunchLoad load = load_of(op_.op, *variant, *problem, *config, facts_);
-        reader.add(*config, {.problem = place->second,
+        reader.add(*config, {.problem = index->second,
                              .point = point_of(load),
                              .parts = time_parts(load),
                              .splits = load.splits,
@@ -136,7 +136,7 @@ FitPredictor::Sizes FitPredictor::sizes_of(const Problem& problem) const {
   return sizes;
 }
 
-/// Whether problems differ only in how much work there is.
+/// Whether problems differ only in the amount of work.
 bool FitPredictor::same_features(const Problem& a, const Problem& b) const {
   const auto all_in = [&](const Problem& p, const Problem& other) {
     return std::ranges::all_of(p.dims.written(), [&](const auto& value) {
@@ -157,8 +157,8 @@ std::vector<FitPredictor::Similarity> FitPredictor::similarities(const Problem& 
   return similar;
 }
 
-/// The time of a configuration with this load, by the times of kernels like its own; nothing where too few
-/// are known or none is near. The time lies between two fits, of which one weighs near launches more than the
+/// Estimates the time of a configuration with this load from the times of its kernel; empty if there are too
+/// few or none is near. The estimate is the geometric mean of two fits, one with steeper weights than the
 /// other.
 std::optional<TimeFit::Estimate> FitPredictor::estimate(const Kernel& kernel,
                                                         const std::vector<Similarity>& similar,
@@ -175,7 +175,7 @@ std::optional<TimeFit::Estimate> FitPredictor::estimate(const Kernel& kernel,
   for (const TimedLaunch& launch : kernel.launches) {
     if (similar[launch.problem] == Similarity::itself) continue;
     const bool same = similar[launch.problem] == Similarity::same_features;
-    // Bytes take as long for other features; arithmetic does not.
+    // Other features do not change the time per byte, but the time of arithmetic.
     if (!same && !(launch.memory_bound && load.memory_bound)) continue;
     const double d = distance(point, launch.point);
     if (same && launch.l2_prefetch == l2_prefetch) {
@@ -216,7 +216,7 @@ std::optional<Prediction> FitPredictor::predict(const Problem& problem) const {
     for (const Kernel& kernel : timed.kernels) max_problems = std::max(max_problems, problem_count(kernel));
 
   std::optional<Prediction> best;
-  double least = kInfinity;  // of times with the errors of their fits
+  double least = kInfinity;  // the least time with its error penalty
   const Sizes sizes = sizes_of(problem);
   for (const TimedVariant& timed : variants_) {
     const Space space(*timed.variant, problem, facts_);

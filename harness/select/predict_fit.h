@@ -1,5 +1,5 @@
 #pragma once
-// Predicts times by a fit to how launches load the device.
+// Predicts times by a fit to the load of a launch.
 #include <string_view>
 #include <vector>
 
@@ -8,17 +8,17 @@
 
 namespace warptune {
 
-/// Takes the configuration with the least predicted time, of all that were timed on problems of the same
-/// features and that keep their constraints on this one.
+/// Chooses the configuration with the least predicted time. Candidates are the configurations that were timed
+/// on a problem with the same features and that satisfy the constraints on this problem.
 ///
-/// The times of a kernel (a variant with all its parameters but the number of splits) on other problems are
-/// fitted by what they should be made of (time_parts()): the nearest of them, and the nearer the more
-/// (Cleveland, "Locally weighted regression", 1979), a little more in one fit and much more in another,
-/// between which the time lies. Kernels that differ only in their L2 prefetch count as farther, and so do
-/// other features where memory decides. A configuration takes no less than on a problem that is nowhere
-/// larger, and no more than on one that is nowhere smaller. The error of a fit counts against what it
-/// predicts. Where nothing near was timed nothing is predicted; kernels that few problems have timed are not
-/// chosen.
+/// A kernel is a variant with all its parameters but the number of splits. Its times on the nearest other
+/// problems are fitted to the terms of time_parts(), with weights that fall with distance (Cleveland,
+/// "Locally weighted regression", 1979). There are two fits, one with weakly and one with strongly falling
+/// weights; the prediction is their geometric mean. Kernels that differ only in their L2 prefetch count with
+/// an added distance, and so do other features if the launch is memory bound. The prediction is bounded: a
+/// configuration is not faster than on a problem whose sizes are all at most as large, and not slower than on
+/// one whose sizes are all at least as large. The error of a fit is added to its time as a penalty. Without a
+/// near timed launch there is no prediction. Kernels that were timed on few problems are not chosen.
 class FitPredictor : public Predictor {
  public:
   explicit FitPredictor(const RecordedTimes& times);
@@ -43,8 +43,8 @@ class FitPredictor : public Predictor {
     double time_us;
   };
   struct Kernel {
-    std::vector<TimedLaunch> launches;  // its own, and those that are alike without splits
-    std::vector<std::size_t> problems;  // on which it was timed, each once
+    std::vector<TimedLaunch> launches;  // its own, and those of kernels that are equal without splits
+    std::vector<std::size_t> problems;  // the problems on which it was timed
   };
   struct Candidate {
     Config config;
@@ -54,7 +54,7 @@ class FitPredictor : public Predictor {
   struct TimedVariant {
     const Variant* variant;
     std::vector<Kernel> kernels;
-    std::vector<Candidate> candidates;  // by their text
+    std::vector<Candidate> candidates;  // in the order of their text
   };
   /// How a tuned problem compares with the problem to predict.
   enum class Similarity : char { itself, other_features, same_features };
@@ -72,7 +72,7 @@ class FitPredictor : public Predictor {
   const OpEntry& op_;
   const DeviceFacts& facts_;
   std::vector<TunedProblem> problems_;
-  std::vector<TimedVariant> variants_;  // by their names
+  std::vector<TimedVariant> variants_;  // in the order of their names
 };
 
 }  // namespace warptune

@@ -13,29 +13,29 @@
 namespace warptune {
 namespace {
 
-// Set by leave-one-out on the recorded grids (docs/choosing.md). With 4 to 12 neighbors and with half or
-// twice these penalties the mean regret changes by less than half a point for linear, by at most one for
+// Chosen by leave-one-out on the recorded grids (docs/choosing.md). With 4 to 12 neighbors, or with half or
+// twice these penalties, the mean regret changes by less than half a point for linear and by at most one for
 // row-wise ops.
 constexpr std::size_t kNeighbors = 6;
-constexpr double kOtherLabel = 2;        // doublings that another label counts for
-constexpr double kSoftening = 0.3;       // doublings: a neighbor at distance 0 does not outvote all others
-constexpr double kMaxScore = 1.386;      // log(4): how much slower hardly matters beyond
-constexpr double kUntimed = 0.1;         // added to the best of the variant: it was not among the fastest
-constexpr double kUnknownVariant = 0.2;  // of a variant that was not timed there
+constexpr double kOtherLabel = 2;        // distance of another label, in doublings
+constexpr double kSoftening = 0.3;       // doublings: limits the weight of a neighbor at distance 0
+constexpr double kMaxScore = 1.386;      // log(4): slower configurations score the same
+constexpr double kUntimed = 0.1;         // added to the score of the variant's best: not among the fastest
+constexpr double kUnknownVariant = 0.2;  // score of a variant that was not timed there
 
 }  // namespace
 
-/// Collects the times that hold.
+/// Collects the valid times.
 struct VotePredictor::Reader {
   const RecordedTimes& recorded;
   std::vector<Candidate>& candidates;
-  std::map<std::pair<const Variant*, std::string>, std::size_t> places = {};  // in candidates
+  std::map<std::pair<const Variant*, std::string>, std::size_t> index_of = {};  // into candidates
 
   void add(const Variant& variant, const VariantTimes& times, TunedProblem& tuned) {
     for (const VariantTimes::Row& row : times.rows) {
       const auto config = config_of(variant, times, row);
       if (!config) return;
-      const auto [it, is_new] = places.try_emplace({&variant, config->str()}, candidates.size());
+      const auto [it, is_new] = index_of.try_emplace({&variant, config->str()}, candidates.size());
       if (is_new) candidates.push_back({&variant, *config});
       tuned.us[it->second] = row.time_us;
       double& best = tuned.best_of.try_emplace(&variant, row.time_us).first->second;
@@ -88,9 +88,9 @@ std::vector<VotePredictor::Neighbor> VotePredictor::neighbors(const Problem& pro
   return list;
 }
 
-double VotePredictor::Neighbor::score(std::size_t place, const Candidate& candidate) const {
+double VotePredictor::Neighbor::score(std::size_t index, const Candidate& candidate) const {
   const auto loss = [&](double us) { return std::min(kMaxScore, std::log(us / tuned->best_us)); };
-  if (const auto own = tuned->us.find(place); own != tuned->us.end()) return loss(own->second);
+  if (const auto own = tuned->us.find(index); own != tuned->us.end()) return loss(own->second);
   const auto best = tuned->best_of.find(candidate.variant);
   return best == tuned->best_of.end() ? kUnknownVariant : loss(best->second) + kUntimed;
 }
@@ -98,19 +98,19 @@ double VotePredictor::Neighbor::score(std::size_t place, const Candidate& candid
 const VotePredictor::Candidate* VotePredictor::winner(const Problem& problem,
                                                       const std::vector<Neighbor>& neighbors,
                                                       double& least) const {
-  std::set<std::size_t> places;
+  std::set<std::size_t> indices;
   for (const Neighbor& neighbor : neighbors)
-    for (const auto& [place, us] : neighbor.tuned->us) places.insert(place);
+    for (const auto& [index, us] : neighbor.tuned->us) indices.insert(index);
   double weights = 0;
   for (const Neighbor& neighbor : neighbors) weights += neighbor.weight;
   std::map<const Variant*, Space> spaces;
   const Candidate* best = nullptr;
   least = std::numeric_limits<double>::infinity();
-  for (const std::size_t place : places) {
-    const Candidate& candidate = candidates_[place];
+  for (const std::size_t index : indices) {
+    const Candidate& candidate = candidates_[index];
     if (!candidate.variant->runs(problem, facts_.backend)) continue;
     double sum = 0;
-    for (const Neighbor& neighbor : neighbors) sum += neighbor.weight * neighbor.score(place, candidate);
+    for (const Neighbor& neighbor : neighbors) sum += neighbor.weight * neighbor.score(index, candidate);
     if (sum / weights >= least) continue;
     const auto [space, is_new] = spaces.try_emplace(candidate.variant, *candidate.variant, problem, facts_);
     if (space->second.broken_constraint(candidate.config)) continue;

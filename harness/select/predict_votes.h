@@ -1,5 +1,5 @@
 #pragma once
-// Predicts the fastest configuration by votes of the nearest tuned problems.
+// Predicts the fastest configuration by a vote of the nearest tuned problems.
 #include <map>
 #include <vector>
 
@@ -10,14 +10,14 @@ namespace warptune {
 /// A weighted vote of k nearest neighbors (Dudani, "The distance-weighted k-nearest-neighbor rule", 1976).
 ///
 /// Every configuration that was timed on one of the kNeighbors nearest problems of the same op and dtype is a
-/// candidate if it keeps its constraints on the asked problem. The distance of two problems is the sum over
+/// candidate if it satisfies its constraints on the problem. The distance of two problems is the sum over
 /// dims of |log2(a / b)|; a label that differs adds kOtherLabel. A neighbor weighs 1 / (d + 0.3)^2.
 ///
 /// A neighbor scores a candidate with log(time / best time there): a ratio, so that neighbors of different
 /// sizes can be averaged. Wisdom stores only the fastest times of a problem (times_of(),
 /// tune/device_tuner.cpp) and the best time of each variant. A configuration without a time therefore
 /// scores a little more than the best of its variant; a variant without a time scores kUnknownVariant.
-/// The least weighted mean wins. docs/choosing.md has what that costs.
+/// The least weighted mean wins. docs/choosing.md has the measured regret.
 class VotePredictor : public Predictor {
  public:
   explicit VotePredictor(const RecordedTimes& times);
@@ -30,23 +30,23 @@ class VotePredictor : public Predictor {
   };
   struct TunedProblem {
     Problem problem;                           // without omitted dims
-    Assignment dims;                           // all
-    double best_us;                            // of the times that hold
-    std::map<std::size_t, double> us;          // by place in candidates_
+    Assignment dims;                           // all dims
+    double best_us;                            // the best valid time
+    std::map<std::size_t, double> us;          // by index in candidates_
     std::map<const Variant*, double> best_of;  // us
   };
   struct Neighbor {
     const TunedProblem* tuned;
     double weight;
 
-    double score(std::size_t place, const Candidate& candidate) const;
+    double score(std::size_t index, const Candidate& candidate) const;
   };
 
   struct Reader;
 
   double distance(const Assignment& a, const Assignment& b) const;
   std::vector<Neighbor> neighbors(const Problem& problem) const;
-  /// Of the candidates that can run, the one with the least score, which is added to `score`.
+  /// The candidate with the least score that can run; stores the score in `score`.
   const Candidate* winner(const Problem& problem, const std::vector<Neighbor>& neighbors,
                           double& score) const;
   /// The best time: the weighted geometric mean of the neighbors' best times, each scaled with the root of

@@ -33,7 +33,7 @@ DeviceFacts facts_of(const CsvRow& row) {
 Problem problem_of(const OpTable& ops, const std::string& key) {
   const auto bracket = key.find('['), dtype = key.rfind(",dtype=");
   if (bracket == std::string::npos || dtype == std::string::npos || dtype < bracket || key.back() != ']')
-    throw InputError(fmt::format("'{}' is no problem", key));
+    throw InputError(fmt::format("'{}' is not the key of a problem", key));
   const auto pairs = parse_pairs(key.substr(bracket + 1, dtype - bracket - 1));
   return ops.find(key.substr(0, bracket))
       .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
@@ -64,7 +64,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
-  std::map<std::string, PlanChooser> choosers;  // of each device
+  std::map<std::string, PlanChooser> choosers;  // by device
   const auto chooser_of = [&](const DeviceFacts& facts) -> PlanChooser& {
     const std::string device = fmt::format("{}, {}, {}", facts.name, facts.driver, facts.toolkit);
     if (const auto it = choosers.find(device); it != choosers.end()) return it->second;

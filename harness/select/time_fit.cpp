@@ -29,7 +29,7 @@ TimeFit::Estimate TimeFit::at(const TimeParts& parts) const {
   return {time, std::sqrt(std::max(0.0, 1 - best / weights_))};
 }
 
-/// The coefficients of these parts alone; nothing where one is negative or they hang on each other.
+/// The coefficients of a subset of terms; empty if one is negative or the terms are linearly dependent.
 std::optional<TimeParts> TimeFit::solved(unsigned subset) const {
   std::array<TimeParts, kTimeParts> m = products_;
   TimeParts c = target_;

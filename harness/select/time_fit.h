@@ -1,6 +1,6 @@
 #pragma once
-// A weighted least-squares fit of times to what they are made of: relative errors count, and no part is
-// negative (Lawson and Hanson, "Solving Least Squares Problems", 1974).
+// A weighted non-negative least-squares fit of times to the terms of time_parts(), in relative error (Lawson
+// and Hanson, "Solving Least Squares Problems", 1974).
 #include <optional>
 
 #include "harness/select/launch_load.h"
@@ -12,9 +12,9 @@ class TimeFit {
   void add(const TimeParts& parts, double time_us, double weight);
   struct Estimate {
     double time_us = 0;
-    double error = 0;  // relative, of the times that it was made from, near ones most
+    double error = 0;  // weighted relative error over the fitted times
   };
-  /// The best of the fits of every subset of the parts that has no negative coefficient.
+  /// Evaluates the best fit over all subsets of terms without a negative coefficient.
   Estimate at(const TimeParts& parts) const;
 
  private:

@@ -67,8 +67,7 @@ const std::string& TunedPlans::source_hash_of(const OpEntry& op, const Variant& 
   return it->second;
 }
 
-/// Whether a variant compiles to the machine code that the wisdom was made with, judged by a few of its
-/// winners.
+/// Whether a variant still compiles to the machine code of the wisdom; checks a sample of its winners.
 bool TunedPlans::is_same_machine_code(const OpEntry& op, const Variant& variant) const {
   constexpr std::size_t kSamples = 3;
   const auto [it, is_new] = same_machine_code_.try_emplace(&variant, false);
@@ -87,7 +86,7 @@ bool TunedPlans::is_same_machine_code(const OpEntry& op, const Variant& variant)
   return it->second = same;
 }
 
-/// The rules of judge(), for times of other variants than the winner's.
+/// Applies the rules of judge() to the times of any variant.
 bool TunedPlans::hold(const Winner& winner, const VariantTimes& times) const {
   if (winner.made_on.arch != facts_.arch || winner.cache != CacheMode::cold) return false;
   const OpEntry& op = ops_.find(winner.problem.op);

@@ -1,5 +1,5 @@
 #pragma once
-// What a wisdom says of a problem on one device: its winner, the nearest one, a prediction, times.
+// Queries a wisdom for a problem on one device: its winner, the nearest winner, a prediction, times.
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,32 +13,31 @@
 
 namespace warptune {
 
-/// Why the variant cannot solve the problem with this configuration, if it cannot.
+/// Why the variant cannot run the problem with this configuration; empty if it can.
 std::optional<std::string> why_unfit(const Variant& variant, const Problem& problem, const Config& config,
                                      const DeviceFacts& facts);
-/// The same for every configuration: another device or dtype.
+/// Why the variant cannot run the problem with any configuration: wrong device or dtype.
 std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
                                         const DeviceFacts& facts);
 
 class TunedPlans {
  public:
-  /// All must outlive it. Without wisdom, or where only naive plans are wanted, it knows nothing.
+  /// All arguments must outlive it. Without wisdom, or with PlanOptions::naive, all queries return nothing.
   TunedPlans(const OpTable& ops, const DeviceFacts& facts, const PlanOptions& options)
       : ops_(ops), facts_(facts), options_(options), lookup_(ops, options.wisdom) {}
   TunedPlans(const TunedPlans&) = delete;
   TunedPlans& operator=(const TunedPlans&) = delete;
 
   /// The winner of the problem, or of the nearest one. Problems that differ only in their data
-  /// (DimRole::data) share a winner; without any match, the winner of the problem without its features is a
-  /// start.
+  /// (DimRole::data) share a winner. Without a match, returns the winner of the problem without its features.
   WinnerLookup::Match match(const Problem& problem) const;
   /// Whether a winner may be used here.
   Judgement judged(const Winner& winner) const;
   std::optional<Prediction> predict(const Problem& problem) const;
 
-  /// The recorded time of the problem's own winner, where it may be used.
+  /// The recorded time of the problem's own winner, if it may be used.
   std::optional<double> tuned_us(const Problem& problem) const;
-  /// That, or the predicted time, or the time of the nearest winner.
+  /// tuned_us(), else the predicted time, else the time of the nearest winner.
   std::optional<double> expected_us(const Problem& problem) const;
 
  private:
@@ -57,7 +56,7 @@ class TunedPlans {
   mutable std::map<const Variant*, std::string> source_hashes_;
   mutable std::map<const Variant*, bool> same_machine_code_;  // of variants whose sources differ
   mutable std::map<std::pair<std::string, DType>, std::unique_ptr<Predictor>>
-      predictors_;  // made when first used
+      predictors_;  // constructed at first use
 };
 
 }  // namespace warptune

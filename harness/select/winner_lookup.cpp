@@ -9,7 +9,7 @@ namespace {
 constexpr double kMaxDoublings = 3;  // a factor of 8
 constexpr double kFar = std::numeric_limits<double>::infinity();
 
-/// Sum over dims of |log2(a / b)| for problems of one shape; infinite where one is out of bounds.
+/// The sum over dims of |log2(a / b)| for problems of one shape; infinite if a dim is out of bounds.
 double distance(const Problem& a, const Problem& b) {
   double sum = 0;
   auto others = b.dims.written();
@@ -46,7 +46,7 @@ WinnerLookup::Origin WinnerLookup::origin_of(const Winner& winner, const Provena
 
 WinnerLookup::Candidate WinnerLookup::exact_match(const Problem& problem, const Provenance& here) const {
   Candidate best;
-  for (const std::size_t i : wisdom_.places(problem)) {
+  for (const std::size_t i : wisdom_.indices(problem)) {
     const Winner& winner = wisdom_.winners()[i];
     if (const Origin origin = origin_of(winner, here); origin < best.origin) best = {&winner, origin};
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the winner of a problem in a wisdom, or that of the nearest problem.
+// Finds the winner of a problem, or of the nearest problem, in a wisdom.
 #include "harness/core/op_table.h"
 #include "harness/results/wisdom.h"
 
@@ -14,15 +14,15 @@ class WinnerLookup {
     const Winner* winner = nullptr;
     bool exact = false;
   };
-  /// The best match here: this problem on this device, on this architecture; the nearest problem on this
-  /// device, on this architecture; then either from anywhere, for judge() (results/staleness.h) to refuse.
-  /// The nearest has the same op, dtype, labels and shape: only dims that say how much work there is
-  /// (DimRole::work) may differ, each by a factor of at most 8; the smallest sum over them of |log2(a / b)|.
-  /// `left_out`: as if this problem had no winner.
+  /// The best match, in this order: the problem itself on this device, then on this architecture; the nearest
+  /// problem on this device, then on this architecture; then either from anywhere, which judge()
+  /// (results/staleness.h) refuses. The nearest problem has the same op, dtype, labels and shape. Only dims
+  /// of DimRole::work differ, each by a factor of at most 8, with the smallest sum of |log2(a / b)|.
+  /// `left_out`: ignores the winner of this problem.
   Match find(const Problem& problem, const Provenance& here, const Problem* left_out = nullptr) const;
 
  private:
-  /// Where a winner was made. The first is preferred.
+  /// Where a winner was tuned, in order of preference.
   enum class Origin { this_device, this_arch, elsewhere, nowhere };
   struct Candidate {
     const Winner* winner = nullptr;
@@ -31,7 +31,7 @@ class WinnerLookup {
   static Origin origin_of(const Winner& winner, const Provenance& here);
   Candidate exact_match(const Problem& problem, const Provenance& here) const;
   Candidate nearest_match(const Problem& problem, const Provenance& here, const Problem* left_out) const;
-  /// The problem without how much work there is.
+  /// The problem without its dims of DimRole::work.
   Problem shape_of(Problem problem) const;
 
   const OpTable& ops_;

@@ -7,7 +7,7 @@
 
 namespace warptune {
 
-/// The stored facts of whatever device; nothing where the file is missing or broken.
+/// The stored facts, of any device; empty if the file is missing or broken.
 std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path);
 /// The stored facts, if they are of this device, driver and toolkit and the peaks are measured.
 std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device);

@@ -12,8 +12,8 @@
 namespace warptune {
 namespace {
 
-/// The file is readable by all, which a lock needs. A file of another user is opened without O_CREAT: sticky
-/// folders refuse that.
+/// Opens the lock file, readable by all users. A file of another user is opened without O_CREAT, which sticky
+/// folders refuse.
 int open_shared(const std::filesystem::path& path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
   for (;;) {
@@ -24,7 +24,7 @@ int open_shared(const std::filesystem::path& path) {
   }
 }
 
-/// False where a signal or the file system forbids it.
+/// False if a signal interrupts it or the file system has no locks.
 bool lock(int file, int operation) {
   int code = 0;
   do code = ::flock(file, operation);

@@ -63,7 +63,7 @@ std::string DeviceRows::key(const Problem& problem, const std::string& variant, 
                 stamp);
 }
 
-/// By its sources, and where no row has these, by its machine code.
+/// The key by the variant's sources, or by machine code if no row has these sources.
 std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
   const std::string by_source = stamp(item, *c.variant);
   const auto code = code_.find({&item, c.variant, c.config.str()});
@@ -71,8 +71,8 @@ std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
              code == code_.end() ? by_source : code_stamp(by_source, code->second));
 }
 
-/// Where the sources of a variant have changed since rows of it were written, its configurations are
-/// compiled: one whose machine code is that of its row need not be measured again.
+/// If the sources of a variant have changed since its rows were written, its configurations are compiled.
+/// Those whose machine code is unchanged need no new measurement.
 void DeviceRows::recognize_code(const Schedule& schedule) {
   struct Unknown {
     const SweepItem* item;
@@ -93,7 +93,7 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
                        code_hash(compiler_, *c->variant, item->problem, c->config, facts_.arch);
                    const std::lock_guard lock(mutex);
                    code_.emplace(CodeKey{item, c->variant, c->config.str()}, std::move(code));
-                 } catch (const CompileError&) {  // its row says so
+                 } catch (const CompileError&) {  // its row gets the error
                  }
                });
 }

@@ -12,8 +12,8 @@
 namespace warptune {
 namespace {
 
-/// A failure that may not happen again: it says nothing against an old winner.
-bool of_the_moment(Status status) {
+/// Whether a failure may be temporary: it does not disqualify an old winner.
+bool may_be_temporary(Status status) {
   return status == Status::crash || status == Status::timeout || status == Status::resource ||
          status == Status::launch_error;
 }
@@ -98,8 +98,7 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const std::string floor =
       m.floor_us > 0 ? fmt::format(", {:.0f} % of floor", 100 * m.floor_us / m.time_us) : "";
   const std::string tied = choice->tied.empty() ? "" : fmt::format(" ({} tied with it)", choice->tied.size());
-  const std::string slowed =
-      choice->throttled ? fmt::format(" (clocks held down: {})", m.clocks.throttled) : "";
+  const std::string slowed = choice->throttled ? fmt::format(" (throttled: {})", m.clocks.throttled) : "";
   const std::string note = stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant,
                                                stays->config.str(), stays->time_us,
                                                colder                      ? ", timed cold"
@@ -111,9 +110,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   summary_.winners.push_back({item.problem, name, c.variant->name, c.config, m, speed_of(item, trials, m)});
 }
 
-/// The times that choosing for other problems needs (select/predict.h): the kMaxTimes fastest and the best of
-/// every variant, of what is at most kSlowest times as slow as the winner. They are first times: finalists
-/// are timed again on a card that is hotter by then, and would seem slower than the rest.
+/// The times that predictions for other problems need (select/predict.h): the kMaxTimes fastest and the best
+/// of every variant, without those more than kSlowest times slower than the winner. They are the times of the
+/// screening: finalists are timed again on a hotter GPU and would look slower than the rest.
 std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
@@ -178,7 +177,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   const auto tried = [&](const std::string& variant, const Config& config) {
     for (std::size_t i = 0; i < trials.candidates.size(); ++i)
       if (trials.candidates[i].variant->name == variant && trials.candidates[i].config == config)
-        return !of_the_moment(trials.measurements[i].status);
+        return !may_be_temporary(trials.measurements[i].status);
     return false;
   };
   const Contest contest{.tried = tried,

@@ -9,8 +9,9 @@
 
 namespace warptune {
 namespace {
-constexpr double kMargin = 3;      // over the longest verified one: verification takes equally long for all
-constexpr double kMinSamples = 3;  // one timed sample and the two before timing starts
+constexpr double kMargin =
+    3;  // over the longest verified configuration: verification takes equally long for all
+constexpr double kMinSamples = 3;      // one timed sample and the two before timing starts
 constexpr double kStartSeconds = 120;  // for a worker to open its device
 constexpr double kPeaksSeconds = 300;  // for it to measure the peaks
 }  // namespace

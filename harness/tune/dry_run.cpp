@@ -21,7 +21,7 @@ namespace {
 constexpr double kCompileSeconds = 0.8;      // NVRTC, one thread
 constexpr double kMeasureSeconds = 0.05;     // verification and timing on a GPU
 constexpr double kHostMeasureSeconds = 0.5;  // the same on the host
-constexpr std::size_t kFewestForRate = 20;   // rows that a recorded rate needs
+constexpr std::size_t kMinRowsForRate = 20;  // an estimate of the rate needs
 constexpr double kLongestPause = 10 * 60;    // seconds between rows that belong to one session
 
 struct Counts {
@@ -60,7 +60,7 @@ double recorded_rate(const fs::path& csv) {
     run = row.at("run_id");
     last = now;
   }
-  return rows >= kFewestForRate ? spent / static_cast<double>(rows) : 0;
+  return rows >= kMinRowsForRate ? spent / static_cast<double>(rows) : 0;
 }
 
 /// "about 02:30 (...)", with the rate that it assumes.

@@ -48,7 +48,7 @@ std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
     return std::tuple(library, r.shared_bytes, r.registers, i);
   });
   Choice choice{.winner = *winner, .tied = {}, .throttled = false};
-  choice.throttled = held_down(measurements[choice.winner].clocks.throttled);
+  choice.throttled = is_throttling(measurements[choice.winner].clocks.throttled);
   for (const std::size_t i : tied)
     if (i != choice.winner) choice.tied.push_back(i);
   return choice;

@@ -28,8 +28,8 @@ void time_finalists(const SweepItem& item, const std::vector<std::size_t>& final
 
 struct Choice {
   std::size_t winner = 0;
-  std::vector<std::size_t> tied;  // the others that cannot be told from the fastest, in canonical order
-  bool throttled = false;         // the device held its clocks down while the winner was timed
+  std::vector<std::size_t> tied;  // the other configurations that tie with the fastest, in canonical order
+  bool throttled = false;         // the device was throttled while the winner was timed
 };
 
 /// Measurements are in canonical order. A configuration ties with the fastest if their intervals of the

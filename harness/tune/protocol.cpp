@@ -72,7 +72,7 @@ DeviceFacts facts_of(const Json& json) {
           .launch_floor_us = json.at("launch_floor_us")};
 }
 
-/// The columns of a row that are part of a measurement, and what a row does not hold.
+/// The columns of a row that are part of a measurement, and the fields that a row does not have.
 Json to_json(const Measurement& m) {
   Json json = {{"abandoned", m.abandoned}, {"samples_us", thinned(m.samples_us)}};
   const SweepRow row{.measurement = m};

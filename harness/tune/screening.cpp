@@ -16,7 +16,7 @@ std::string Trials::why_none() const {
   for (const auto& [status, n] : counts) parts.push_back(fmt::format("{} {}", n, status));
   std::string first = measurements.front().detail.substr(0, 200);
   std::ranges::replace(first, '\n', ' ');
-  return fmt::format("no configuration is right: {} (first: {})", fmt::join(parts, ", "), first);
+  return fmt::format("no configuration is correct: {} (first: {})", fmt::join(parts, ", "), first);
 }
 
 SearchOrder::SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,

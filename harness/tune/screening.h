@@ -28,7 +28,7 @@ struct Trials {
   bool any_new = false;           // at least one was measured in this run
   std::vector<double> first_us;   // times of the screening, before finalists are timed again
 
-  /// "no configuration is right: 3 wrong_result, 1 timeout (first: ...)"
+  /// "no configuration is correct: 3 wrong_result, 1 timeout (first: ...)"
   std::string why_none() const;
 };
 

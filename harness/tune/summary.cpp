@@ -35,9 +35,8 @@ void print_winners(std::FILE* log, const TuneSummary& summary) {
     for (Cell& cell : speed_cells(w.speed)) cells.push_back(std::move(cell));
     const std::string& throttled = w.measurement.clocks.throttled;
     const bool slowed = !throttled.empty() && throttled != "none";
-    table.add(std::move(cells),
-              fmt::format("{} {}{}", w.variant, w.config.str(),
-                          slowed ? fmt::format("  (clocks held down: {})", throttled) : ""));
+    table.add(std::move(cells), fmt::format("{} {}{}", w.variant, w.config.str(),
+                                            slowed ? fmt::format("  (throttled: {})", throttled) : ""));
   }
   for (const Problem& p : summary.unsolved) table.add({p.key()}, "no winner");
   fmt::print(log, "\n");

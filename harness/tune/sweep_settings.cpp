@@ -15,8 +15,8 @@ namespace warptune {
 std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::string device = yaml.text(node, "'device'");
   static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
-  constexpr std::size_t kLongest = 1000;  // std::regex recurses
-  if (device.size() > kLongest || !std::regex_match(device, good))
+  constexpr std::size_t kMaxBytes = 1000;  // std::regex recurses
+  if (device.size() > kMaxBytes || !std::regex_match(device, good))
     yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
                                 brief(device)));
   return device;
@@ -34,10 +34,10 @@ void read_sampling(const YamlReader& yaml, const YAML::Node& node, BenchOptions&
   if (node["max_time"]) options.max_time = yaml.positive(node["max_time"], "'max_time'");
   if (node["min_samples"]) {
     const std::int64_t n = yaml.whole(node["min_samples"], "'min_samples'");
-    if (n < kFewestForInterval || n > 100000)
+    if (n < kMinSamplesForInterval || n > 100000)
       yaml.fail(node["min_samples"],
                 fmt::format("'min_samples' is {}; it must be {} to 100000 (fewer give no 95 % interval)", n,
-                            kFewestForInterval));
+                            kMinSamplesForInterval));
     options.min_samples = static_cast<int>(n);
   }
 }

@@ -210,7 +210,7 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
           else
             lines.write(tagged("result", news.with(to_json(benches.run(job_of(message))))));
         } catch (const std::bad_alloc&) {
-          end_after(lines, {.status = Status::resource, .detail = "the memory of the host was used up"});
+          end_after(lines, {.status = Status::resource, .detail = "the host is out of memory"});
         } catch (const std::exception& e) {
           end_after(lines, {.status = Status::launch_error, .detail = e.what()});
         }

@@ -15,16 +15,16 @@
 namespace warptune {
 namespace {
 
-std::vector<std::int64_t> choose_units(std::int64_t units, std::int64_t most, std::uint64_t seed) {
+std::vector<std::int64_t> choose_units(std::int64_t units, std::int64_t max_units, std::uint64_t seed) {
   std::vector<std::int64_t> chosen;
-  if (units <= most) {
+  if (units <= max_units) {
     chosen.resize(static_cast<std::size_t>(units));
     std::iota(chosen.begin(), chosen.end(), 0);
     return chosen;
   }
   std::mt19937_64 random(seed);
   chosen = {0, units - 1};
-  while (static_cast<std::int64_t>(chosen.size()) < most) {
+  while (static_cast<std::int64_t>(chosen.size()) < max_units) {
     chosen.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(units)));
   }
   std::ranges::sort(chosen);
@@ -33,24 +33,24 @@ std::vector<std::int64_t> choose_units(std::int64_t units, std::int64_t most, st
   return chosen;
 }
 
-/// Reads `runs` runs of elements of one tensor. The tensor comes over whole, once, where that is quicker than
-/// a copy for each (about 10 us, the time of 80 kB).
+/// Reads `runs` runs of elements of one tensor. It downloads the whole tensor once if that is faster than one
+/// copy per run (about 10 us, the time of 80 kB).
 class Reader {
  public:
   Reader(Device& device, const TensorSpec& spec, const void* address, std::int64_t runs)
       : device_(device), spec_(spec), address_(static_cast<const std::byte*>(address)) {
     if (spec.bytes() <= 80'000 * runs) {
-      whole_.resize(static_cast<std::size_t>(spec.bytes()));
-      device.download(whole_.data(), address, whole_.size());
+      tensor_.resize(static_cast<std::size_t>(spec.bytes()));
+      device.download(tensor_.data(), address, tensor_.size());
     }
   }
   std::vector<double> read(std::int64_t first, std::size_t n) {
     const std::size_t size = size_of(spec_.dtype), offset = static_cast<std::size_t>(first) * size;
-    const std::byte* from = whole_.data() + offset;
-    if (whole_.empty()) {
-      part_.resize(n * size);
-      device_.download(part_.data(), address_ + offset, part_.size());
-      from = part_.data();
+    const std::byte* from = tensor_.data() + offset;
+    if (tensor_.empty()) {
+      run_.resize(n * size);
+      device_.download(run_.data(), address_ + offset, run_.size());
+      from = run_.data();
     }
     std::vector<double> values(n);
     for (std::size_t i = 0; i < n; ++i) values[i] = load(spec_.dtype, from, static_cast<std::int64_t>(i));
@@ -61,7 +61,7 @@ class Reader {
   Device& device_;
   const TensorSpec& spec_;
   const std::byte* address_;
-  std::vector<std::byte> whole_, part_;
+  std::vector<std::byte> tensor_, run_;
 };
 
 struct Sums {
@@ -78,11 +78,11 @@ Oracle::Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double 
   double elements = 0;
   for (const TensorSpec& spec : specs_)
     if (spec.role != Role::input) elements += static_cast<double>(spec.count());
-  // Units that the budget allows for computing them, and for comparing what they hold (20 times dearer).
+  // The numbers of units that the budget allows to compute, and to compare (20 evaluations per element).
   const double computable = budget / std::max(1.0, op.cost(problem).flops / count);
   const double comparable = std::max(64.0, budget / 20 / std::max(1.0, elements / count));
-  const auto most = static_cast<std::int64_t>(std::clamp(std::min(computable, comparable), 4.0, 4096.0));
-  const auto chosen = choose_units(units, most, seed);
+  const auto max_units = static_cast<std::int64_t>(std::clamp(std::min(computable, comparable), 4.0, 4096.0));
+  const auto chosen = choose_units(units, max_units, seed);
   const Inputs inputs(specs_, seed);
   std::vector<Expected> parts(chosen.size());
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -161,7 +161,7 @@ Verdict Oracle::compare(const TensorSet& set) const {
     verdict.ok = false;
     verdict.detail = s.worst;
   }
-  if (const std::string name = set.broken_fence(); verdict.ok && !name.empty()) {
+  if (const std::string name = set.broken_guard_band(); verdict.ok && !name.empty()) {
     verdict.ok = false;
     verdict.detail = fmt::format("memory outside '{}' was written", name);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// What a problem's outputs must be, computed once in fp64 and held against every candidate.
+// The expected outputs of a problem, computed once in fp64 and compared with every candidate.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,19 +12,19 @@ namespace warptune {
 struct Verdict {
   bool ok = false;
   double max_abs_err = 0;
-  double rel_l2_err = 0;  // the worst of the outputs
+  double rel_l2_err = 0;  // the largest over the outputs
   std::string detail;     // one sentence where not ok
 };
 
 class Oracle {
  public:
-  /// Computes all units where `budget` (evaluations, about 10 ns each) allows, else a random sample of them.
+  /// Computes all units if `budget` (evaluations, about 10 ns each) allows, else a random sample of them.
   Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double budget = 4e7);
 
   std::span<const TensorSpec> specs() const { return specs_; }
   std::uint64_t seed() const { return seed_; }
-  /// Holds a set whose outputs were written against the reference. NaN, a wrong value, an unwritten element
-  /// and a write outside a tensor each fail with a sentence.
+  /// Compares the outputs of a set with the reference. NaN, a wrong value, an unwritten element and a write
+  /// outside a tensor each fail with a sentence.
   Verdict compare(const TensorSet& set) const;
 
  private:

@@ -7,13 +7,13 @@
 namespace warptune {
 namespace {
 
-/// A whole page, so that tensors begin as aligned as a model's do. WARPTUNE_BANDS=0: none, so that memcheck,
-/// which knows allocations, sees reads beside a tensor too.
+/// One page, so that tensors are aligned as in a model. WARPTUNE_BANDS=0 removes the bands: memcheck, which
+/// knows allocations only, then also finds reads outside a tensor.
 std::size_t band_bytes() {
   const char* given = std::getenv("WARPTUNE_BANDS");
   return given && std::string_view(given) == "0" ? 0 : 4096;
 }
-constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // by the seed: a tiny negative float, NaN
+constexpr unsigned char kBandBytes[] = {0xa5, 0xff};  // even seeds: a tiny negative float; odd seeds: NaN
 }  // namespace
 
 TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const TensorSet* shared)
@@ -75,7 +75,7 @@ std::string TensorSet::name_at(const void* address) const {
   return it == addresses_.end() ? "" : names_[static_cast<std::size_t>(it - addresses_.begin())];
 }
 
-std::string TensorSet::broken_fence() const {
+std::string TensorSet::broken_guard_band() const {
   std::vector<unsigned char> band(band_bytes_);
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
     const auto* base = static_cast<const std::byte*>(addresses_[i]) - band_bytes_;

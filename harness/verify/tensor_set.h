@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a problem on a device: filled, poisoned, fenced.
+// The tensors of a problem on a device: filled, poisoned, with guard bands.
 #include <functional>
 #include <span>
 #include <string>
@@ -9,27 +9,27 @@
 
 namespace warptune {
 
-/// Every tensor stands between two bands of known bytes: tiny numbers for one seed, NaN for the next, so that
-/// a result which depends on them differs. Cold tensors are this set's own; hot ones may be
-/// shared with another set; filling and checking reach those too.
+/// Every tensor lies between two guard bands of known bytes: tiny numbers for one seed, NaN for the next, so
+/// that a result that depends on them differs. A set owns its cold tensors and may share the hot ones with
+/// another set. Filling and checking include shared tensors.
 class TensorSet {
  public:
   /// `shared`: a set of the same specs whose hot tensors this one uses; it must outlive this set.
   TensorSet(Device& device, std::span<const TensorSpec> specs, const TensorSet* shared = nullptr);
 
-  /// Inputs and inouts get their contents, outputs poison, bands their pattern. `specs` must have the shapes
-  /// given to the constructor; given contents (lengths) may differ.
+  /// Fills inputs and inouts with their contents, outputs with poison and bands with their pattern. `specs`
+  /// must have the shapes given to the constructor; given contents (lengths) may differ.
   void fill(std::span<const TensorSpec> specs, std::uint64_t seed);
-  /// Poison for the outputs, initial contents for the inouts.
+  /// Fills outputs with poison and inouts with their initial contents.
   void reset_outputs(std::span<const TensorSpec> specs, std::uint64_t seed);
-  /// The name of the first tensor whose band was written, empty where none was.
-  std::string broken_fence() const;
+  /// The name of the first tensor with a changed guard band; empty if there is none.
+  std::string broken_guard_band() const;
   std::span<void* const> addresses() const { return addresses_; }
   Device& device() const { return *device_; }
-  /// The contents of the tensors that `wanted` holds for.
+  /// The tensors for which `wanted` is true.
   std::vector<Region> regions(std::span<const TensorSpec> specs,
                               const std::function<bool(const TensorSpec&)>& wanted) const;
-  /// The name of the tensor that begins there, empty where none does.
+  /// The name of the tensor that begins at this address; empty if there is none.
   std::string name_at(const void* address) const;
 
  private:

@@ -60,7 +60,7 @@ def judge(program, base, now, factor):
             "ambiguous": plain["counts"]["AMBIGUOUS"],
             "worst_effect_pct": 100 * max(effects, key=abs, default=0.0), "injected": 0, "caught": 0}
     for index, row in enumerate(evidence.rows_of(now)):
-        if row["status"] != "ok" or row["op"] == "launch":  # the floors of launching are not compared
+        if row["status"] != "ok" or row["op"] == "launch":  # launch floors are not compared
             continue
         with tempfile.TemporaryDirectory() as folder:
             changed = evidence.compare(program, base, slowed(now, index, factor, pathlib.Path(folder)))

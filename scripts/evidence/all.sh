@@ -13,7 +13,7 @@ while (($#)); do
   case $1 in
     --out) out=$2 ;; --program) program=$2 ;; --tests) tests=$2 ;; --without-nvtx) without=$2 ;;
     --wisdom) wisdom=$2 ;; --device) device=$2 ;; --only) only=$2 ;;
-    *) echo "evidence: '$1' is no option" >&2; exit 2 ;;
+    *) echo "evidence: '$1' is not an option" >&2; exit 2 ;;
   esac
   shift 2
 done

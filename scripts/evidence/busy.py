@@ -28,7 +28,7 @@ def sweep(program, config, folder, cache, device, *more):
     busy = re.search(r"the workers measured (\d+) % of the time", said)
     found = list(folder.glob(f"*/{pathlib.Path(config).stem}.csv"))
     if not (counts and busy and found):
-        evidence.stop("the program said nothing of its configurations or busy share: " + said[-500:])
+        evidence.stop("the program printed no configurations or busy time: " + said[-500:])
     return {"sweep": folder.name, "configurations": int(counts[1]), "ok": int(counts[2]), "seconds": seconds,
             "busy_pct": int(busy[1])}, found[0]
 

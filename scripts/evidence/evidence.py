@@ -1,4 +1,4 @@
-"""What the evidence scripts share: arguments, running the program, small CSVs, a verdict."""
+"""Shared code of the evidence scripts: arguments, running the program, small CSVs, a verdict."""
 
 import argparse
 import csv
@@ -15,7 +15,7 @@ WISDOM = str(ROOT / "results" / "h200" / "wisdom.json")
 
 
 def parser(doc, wisdom=True):
-    """A parser with --program, --out, --device and, where wanted, --wisdom."""
+    """A parser with --program, --out, --device and, if requested, --wisdom."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--program", default=PROGRAM, help="warptune (%(default)s; $WARPTUNE)")
     made.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "evidence", help="folder of the CSV")
@@ -56,7 +56,7 @@ def rerun(program, wisdom, problems, name, folder, device):
 
 
 def compare(program, base, now, **environment):
-    """What `warptune compare` says of two CSVs."""
+    """The output of `warptune compare` for two CSVs."""
     return json.loads(run([program, "compare", base, now, "--format", "json"], (0, 1, 2), **environment))
 
 
@@ -89,7 +89,7 @@ def winners(wisdom, problems, limit=None):
 
 
 def pairs(values):
-    """ "tokens=1,cache_hint=none" of dims or a configuration as the wisdom holds them. """
+    """Dims or a configuration of the wisdom as "tokens=1,cache_hint=none"."""
     return ",".join(f"{k}={v['label'] if isinstance(v, dict) else v}" for k, v in values.items())
 
 
@@ -98,6 +98,6 @@ def problem_key(entry):
 
 
 def verdict(name, good, sentence):
-    """One line, and the exit code: 0 where the bar is met, else 1."""
+    """Prints one line and returns the exit code: 0 if the bar is met, else 1."""
     print(f"{name}: {'met' if good else 'NOT MET'}: {sentence}")
     sys.exit(0 if good else 1)

@@ -45,7 +45,7 @@ def find_ncu():
 
 
 def ncu_us(ncu, program, entry, device):
-    """The summed duration of the launch's kernels, and how many there are."""
+    """The summed duration of the launch's kernels, and their number."""
     said = evidence.run([ncu, "--profile-from-start", "off", "--clock-control", "none", "--cache-control", "all",
                          "--csv", "--page", "raw", "--print-units", "base", "--metrics", DURATION, program, "profile",
                          f"{entry['op']}/{entry['variant']}", "--problem", evidence.pairs(entry["dims"]), "--dtype",

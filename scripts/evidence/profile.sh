@@ -11,7 +11,7 @@ out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} wisdom=$root/re
 while (($#)); do
   case $1 in
     --out) out=$2 ;; --program) program=$2 ;; --wisdom) wisdom=$2 ;; --device) device=$2 ;;
-    *) echo "profile: '$1' is no option" >&2; exit 2 ;;
+    *) echo "profile: '$1' is not an option" >&2; exit 2 ;;
   esac
   shift 2
 done

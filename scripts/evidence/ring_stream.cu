@@ -1,10 +1,15 @@
 // The cost of reading K and V: the bulk-copy pipelines of decode attention without arithmetic, next to the
 // kernel that attends. ring_stream.sh builds it; the CSV goes to stdout.
-//   ranges  tiles of keys in static ranges per block, round-robin over the warps of a block; all stages in
-//   flight paced   the same, with as many loads in flight per pipeline as the kernel has queue   128 or 132
-//   blocks, one per SM; the last tenth of the tiles is scheduled dynamically (atomic work
-//           counter) to warps that have finished their ranges, so that faster SMs read more
-//   kernel  the winner of results/h200/attention.csv; `ranges` has its warps, tiles and stages
+//   ranges: tiles of keys in static ranges per block, round-robin over the warps of a block; all stages in
+//   flight.
+//
+//   paced: the same, with as many loads in flight per pipeline as the kernel.
+//
+//   queue: 128 or 132 blocks, one per SM. An atomic work counter assigns the last tenth of the tiles to warps
+//   that have finished their ranges, so that faster SMs read more.
+//
+//   kernel: the winner of results/h200/attention.csv; `ranges` has its warps, tiles and stages.
+//
 // A sample: 256 MB of other data are read; then, between events, a CUDA graph of one launch (as isolated rows
 // are timed) or of eight (as cold rows are) runs, each launch on its own K and V. The methods of a row are
 // sampled in turn.
@@ -33,7 +38,7 @@
 
 namespace warptune {
 
-/// What one warp of ring_stream did; times in ns.
+/// The record of one warp of ring_stream; times in ns.
 struct WarpRecord {
   long long begin, end;
   unsigned sm;
@@ -106,7 +111,7 @@ __global__ void ring_stream(RingArgs args) {
 namespace {
 
 constexpr int kHeadDim = 128, kRounds = 41, kChain = 8, kMaxSlices = 8, kMaxRecords = 1024 * 8;
-constexpr double kDynamicShare = 0.1;  // share of the tiles
+constexpr double kDynamicShare = 0.1;  // fraction of the tiles
 constexpr long long kCacheBytes = 512ll << 20, kFlushBytes = 256ll << 20;
 
 void check(cudaError_t code, const char* call) {
@@ -330,8 +335,8 @@ double median(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
-/// When the first, the median and the last SM had finished, in us after the first warp began. Throws where a
-/// tile was not read once.
+/// The times at which the first, the median and the last SM finished, in us after the first warp began.
+/// Throws if a tile was not read exactly once.
 std::array<double, 3> done_us(const Row& row, const Method& method, const Inputs& in) {
   std::vector<WarpRecord> records(method.grid.x * method.grid.y * row.warps);
   CHECKED(cudaMemcpy(records.data(), in.records.get(), records.size() * sizeof(WarpRecord),
@@ -349,8 +354,8 @@ std::array<double, 3> done_us(const Row& row, const Method& method, const Inputs
   return {std::ranges::min(us), median(us), std::ranges::max(us)};
 }
 
-/// Throws where the magnitude of the outputs is not that of means of `context` values uniform in [-1, 1] with
-/// nearly equal weights. (`tune` verifies the kernel exactly.)
+/// Throws if the magnitude of the outputs differs from that of means of `context` values, uniform in [-1, 1],
+/// with nearly equal weights. (`tune` verifies the kernel exactly.)
 void check_out(const Row& row, const Inputs& in) {
   std::vector<std::uint16_t> out(static_cast<std::size_t>(row.batch) * row.q_heads * kHeadDim);
   CHECKED(cudaMemcpy(out.data(), in.out.get(), out.size() * sizeof(bf16), cudaMemcpyDeviceToHost));

@@ -14,7 +14,7 @@ out=$root/out/evidence program=''
 while (($#)); do
   case $1 in
     --out) out=$2 ;; --program) program=$2 ;;
-    *) echo "ring_stream: '$1' is no option" >&2; exit 2 ;;
+    *) echo "ring_stream: '$1' is not an option" >&2; exit 2 ;;
   esac
   shift 2
 done

@@ -15,7 +15,7 @@ out=$root/out/evidence tests=${WARPTUNE_TESTS:-$root/build/tests}
 while (($#)); do
   case $1 in
     --out) out=$2 ;; --tests) tests=$2 ;;
-    *) echo "spin_ladder: '$1' is no option" >&2; exit 2 ;;
+    *) echo "spin_ladder: '$1' is not an option" >&2; exit 2 ;;
   esac
   shift 2
 done

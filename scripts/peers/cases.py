@@ -161,15 +161,15 @@ def linear_cases() -> Iterator[Case]:
 
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION,
             "mem_efficient": SDPBackend.EFFICIENT_ATTENTION, "math": SDPBackend.MATH}
-MOST_SCORE_BYTES = 1 << 32  # of math, which keeps the scores of all heads in memory as fp32, several times
+MAX_SCORE_BYTES = 1 << 32  # of math, which keeps the scores of all heads in memory as fp32, several times
 
 
 def backends_of(batch: int, q_heads: int, kv_heads: int, q_len: int, kv_len: int) -> list[str]:
-    """Those that take the problem: mem_efficient knows no groups of query heads."""
+    """The backends that support the problem: mem_efficient does not support grouped query heads."""
     backends = ["flash", "cudnn"]
     if q_heads == kv_heads:
         backends.append("mem_efficient")
-    if 4 * batch * q_heads * q_len * kv_len <= MOST_SCORE_BYTES:
+    if 4 * batch * q_heads * q_len * kv_len <= MAX_SCORE_BYTES:
         backends.append("math")
     return backends
 
@@ -190,7 +190,7 @@ DECODE_SHAPES = (  # batch, q_heads, kv_heads, context
 
 
 def decode_case(batch: int, q_heads: int, kv_heads: int, context: int, **case) -> Case:
-    """What a case of attention_decode says of its problem; `case` says the rest."""
+    """The fields of a case of attention_decode; `case` has the others."""
     head_dim = DECODE_HEAD_DIM
     return Case(
         op="attention_decode",
@@ -217,7 +217,7 @@ PREFILL_SHAPES = (  # batch, q_heads, kv_heads, length, head_dim, causal
 
 
 def prefill_case(batch: int, q_heads: int, kv_heads: int, length: int, head_dim: int, causal: int, **case) -> Case:
-    """What a case of attention_prefill says of its problem; `case` says the rest."""
+    """The fields of a case of attention_prefill; `case` has the others."""
     return Case(
         op="attention_prefill",
         dims={"batch": batch, "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "q_len": length,

@@ -29,7 +29,7 @@ WORKSPACE_BYTES = 256 << 20
 
 
 def planned(make: Callable[[], Callable]) -> Callable:
-    """A function made at its first call, when it is known that there is a device."""
+    """A function that is constructed at its first call, when a device is known to exist."""
     made: list[Callable] = []
 
     def run(q, k, v):
@@ -41,13 +41,13 @@ def planned(make: Callable[[], Callable]) -> Callable:
 
 
 def starts(batch: int, each: int) -> torch.Tensor:
-    """Where `batch` pieces of one length start, and where the last one ends."""
+    """The offsets of `batch` sequences of one length, and the end of the last one."""
     return torch.arange(0, batch + 1, dtype=torch.int32, device=DEVICE) * each
 
 
 @functools.cache
 def workspace() -> torch.Tensor:
-    """Where a run keeps its parts until it merges them: one for all wrappers, as they run one after another."""
+    """The workspace of partial results until they are combined: one for all wrappers, since they run in sequence."""
     return torch.zeros(WORKSPACE_BYTES, dtype=torch.uint8, device=DEVICE)
 
 

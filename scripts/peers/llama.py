@@ -21,7 +21,7 @@ class Model:
     theta: float
 
     def weight_count(self) -> int:
-        """Of one decode step: all but the embedding table, of which one row is read."""
+        """The bytes of one decode step: all but the embedding table, plus the one row of it that a step reads."""
         heads = (self.q_heads + 2 * self.kv_heads) * self.head_dim
         per_layer = self.hidden * (heads + self.q_heads * self.head_dim + 3 * self.intermediate + 2)
         return self.layers * per_layer + self.hidden + self.vocab * self.hidden
@@ -79,7 +79,7 @@ class Llama(torch.nn.Module):
         self.register_buffer("inv_freq", m.theta**-exponents)
 
     def forward(self, ids, position):
-        """ids [batch], position [1]: the place of this token in every sequence; gives the next ids."""
+        """ids [batch], position [1]: the position of this token in every sequence; returns the next ids."""
         angle = (position.float()[:, None] * self.inv_freq)[:, None, :]
         cos, sin = angle.cos(), angle.sin()
         x = F.embedding(ids, self.embedding)
@@ -94,7 +94,7 @@ def step_bytes(m: Model, batch: int, context: int) -> int:
 
 
 def decode_step(model: str, batch: int, context: int):
-    """The compiled step and its arguments; the step is at the last place of the cache."""
+    """The compiled step and its arguments; the step is at the last position of the cache."""
     module = Llama(MODELS[model], batch, context)
     step = torch.compile(module, mode="max-autotune-no-cudagraphs", dynamic=False, fullgraph=True)
     arguments = {

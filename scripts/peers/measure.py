@@ -6,10 +6,10 @@ from typing import Callable
 
 import torch
 
-ROTATION = 80  # all sets together are at least so many times the L2, as in the harness
-MOST_SETS = 256
+ROTATION = 80  # total size of all sets over the L2, at least, as in the harness
+MAX_SETS = 256
 SAMPLE_US = 1000.0  # a replay lasts at least this long, so that event resolution is noise
-MOST_LAUNCHES = 2048
+MAX_LAUNCHES = 2048
 REPLAYS = 15
 SLEEP_CYCLES = 200_000  # keeps the GPU busy until event and replay are queued (about 0.1 ms)
 
@@ -74,7 +74,7 @@ def size_of(value) -> int:
 
 
 def make_sets(run: Callable, inputs: dict[str, Input], rotated_bytes: int | None = None) -> Sets:
-    """As many sets as cold memory needs. Inputs and outputs too large to stay in the L2 together are cold too.
+    """As many sets as cold memory needs. Inputs and outputs that together exceed the L2 are cold as well.
 
     `rotated_bytes`: what a launch touches of its memory, where that is not the cold inputs.
     """
@@ -87,7 +87,7 @@ def make_sets(run: Callable, inputs: dict[str, Input], rotated_bytes: int | None
     too_large = activations > l2 / 8
     cold_names = [name for name, i in inputs.items() if i.cold or (too_large and rotated_bytes is None)]
     cold = rotated_bytes or sum(size_of(first[name]) for name in cold_names) + (output if too_large else 0)
-    count = min(math.ceil(ROTATION * l2 / cold), MOST_SETS) if cold else 1
+    count = min(math.ceil(ROTATION * l2 / cold), MAX_SETS) if cold else 1
     rest = [{**first, **{name: inputs[name].make() for name in cold_names}} for _ in range(count - 1)]
     return Sets([first, *rest], too_large)
 
@@ -108,7 +108,7 @@ def twice_the_l2() -> torch.Tensor:
 
 
 def replay_us(graph: torch.cuda.CUDAGraph) -> float:
-    twice_the_l2().max()  # what a replay left in the L2 does not serve the next one
+    twice_the_l2().max()  # evicts the data of the last replay from the L2
     start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(SLEEP_CYCLES)
     start.record()
@@ -128,12 +128,12 @@ def measure(run: Callable, sets: Sets) -> Times:
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
 
-    most = len(sets) if len(sets) > 1 else MOST_LAUNCHES  # no cold set twice
+    limit = len(sets) if len(sets) > 1 else MAX_LAUNCHES  # no cold set twice
     launches = 1
     for _ in range(2):  # one launch alone takes longer than one of many
         graph, _ = capture(run, sets, launches)
         replay_us(graph)
-        launches = min(math.ceil(SAMPLE_US / max(replay_us(graph) / launches, 0.05)), most)
+        launches = min(math.ceil(SAMPLE_US / max(replay_us(graph) / launches, 0.05)), limit)
         del graph
     graph, _ = capture(run, sets, launches)
     replay_us(graph)

@@ -1,4 +1,4 @@
-"""The rows of schema 1: what `warptune tune` writes, written here for peers."""
+"""Rows of schema 1 for peers, as `warptune tune` writes them."""
 import csv
 import ctypes
 import datetime
@@ -13,7 +13,7 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "csv-schema.md"
 
 
 def sweep_columns() -> list[str]:
-    """The first table of docs/csv-schema.md, which a test holds against the program's own columns."""
+    """The first table of docs/csv-schema.md, which a test compares with the program's columns."""
     table = SCHEMA.read_text().split("| column | unit | meaning |\n|---|---|---|\n", 1)[1].split("\n\n", 1)[0]
     return [line.split("|")[1].strip() for line in table.splitlines()]
 
@@ -22,7 +22,7 @@ COLUMNS = sweep_columns()
 
 
 class Nvml:
-    """Clocks, temperature and power of CUDA device 0; empty where NVML is absent."""
+    """Clocks, temperature and power of CUDA device 0; empty without NVML."""
 
     def __init__(self):
         self.library, self.device = None, ctypes.c_void_p()
@@ -68,7 +68,7 @@ def now() -> str:
 
 
 class RowWriter:
-    """Appends rows; each is on the disk before write() returns. `config`: which versions ran."""
+    """Appends rows; each is on the disk before write() returns. `config`: the versions used."""
 
     def __init__(self, path: Path, config: str):
         path.parent.mkdir(parents=True, exist_ok=True)

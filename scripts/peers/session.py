@@ -50,7 +50,7 @@ def run_all(cases: list[Case], writer: RowWriter, time_one: Callable[[Case], Tim
             times = time_one(case)
             writer.write(row_of(case, times))
             text = f"{times.median:10.2f} us  {case.bytes / times.median * 1e-3:7.0f} GB/s"
-        except Exception as error:  # one op's failure costs its row, not the run
+        except Exception as error:  # a failure costs only its row
             failures += 1
             row = failed_row(case, error)
             writer.write(row)

@@ -32,7 +32,7 @@ def time_decode(case: Case) -> Times:
 
 def main() -> int:
     parser = arguments(__doc__)
-    parser.add_argument("--e2e", action="store_true", help="also whole decode steps (about a minute of compiling each)")
+    parser.add_argument("--e2e", action="store_true", help="also decode steps (about a minute of compiling each)")
     options = parser.parse_args()
     return run_session(options, [*all_cases(), *(decode_cases() if options.e2e else [])], f"torch={torch.__version__}",
                        lambda case: time_decode(case) if case.op == "llama_decode" else time_case(case))

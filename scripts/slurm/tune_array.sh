@@ -1,7 +1,7 @@
 #!/bin/bash
 # A job array for one sweep: task I of N measures shard I/N on the GPUs of its node.
 #   sbatch --array=1-4 --gres=gpu:1 scripts/slurm/tune_array.sh configs/llama2-7b.yaml results
-# When all tasks have ended, join their results:
+# When all tasks have ended, merge their results:
 #   warptune merge results/shard-* -o results/all
 # WARPTUNE: the program (default build/warptune). WARPTUNE_DEVICE: the devices (default all: every GPU; a node without
 # one fails; host tunes its CPU). A stopped task resumes when it is submitted again. More options of `tune` may follow

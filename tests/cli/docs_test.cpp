@@ -1,4 +1,4 @@
-// What the documents show is what the program takes.
+// The commands, sweeps and variables in the documents are valid.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,8 +42,7 @@ struct Example {
   std::string where, arguments;
 };
 
-/// The command lines that begin with the program, in code blocks; what follows a pipe, a redirection or `#`
-/// is cut.
+/// The command lines in code blocks that begin with the program, up to a pipe, a redirection or `#`.
 std::vector<Example> examples(const fs::path& file) {
   std::vector<Example> found;
   std::ifstream in(file);
@@ -62,7 +61,7 @@ std::vector<Example> examples(const fs::path& file) {
   return found;
 }
 
-/// All commands; parsing stops before one would run.
+/// All commands; parsing stops before a command runs.
 class Commands {
  public:
   Commands() {
@@ -70,7 +69,7 @@ class Commands {
     add_commands(app, exit_code_);
     stop(app);
   }
-  /// What is wrong with these arguments, or nothing.
+  /// The error in these arguments, or empty.
   std::string wrong(const std::string& arguments) {
     try {
       app.parse(arguments);

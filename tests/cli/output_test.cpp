@@ -1,4 +1,4 @@
-// What a person sees: tables, suggestions for misspelled names, closed pipes.
+// Output for people: tables, suggestions for misspelled names, closed pipes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-/// The winners of a sweep of rms_norm on the host, in a folder that is made once.
+/// The folder with the winners of a sweep of rms_norm on the host; all tests share it.
 const fs::path& tuned_host() {
   static const fs::path folder = [] {
     const fs::path made = fresh_folder("output_tuned");
@@ -63,7 +63,7 @@ TEST(Output, AClosedPipeIsNoError) {
     const Ended ended = run_shell("({} " + command + " | head -n 1 > /dev/null)");
     EXPECT_EQ(ended.text, "") << command;
   }
-  // Where SIGPIPE is ignored, writing fails instead.
+  // If SIGPIPE is ignored, writing fails instead.
   EXPECT_EQ(
       run_shell("(trap '' PIPE; {} tune " + sweep + " --dry-run --device host | head -n 1 > /dev/null)").text,
       "");
@@ -81,7 +81,7 @@ TEST(Output, ADryRunForAnotherArchitectureNeedsNoDevice) {
   EXPECT_EQ(run("tune " + sweep + " --arch sm_90a").code, 2) << "--arch is for --dry-run";
 }
 
-TEST(Output, TheShareOfTimeMeasuringIsForDevelopers) {
+TEST(Output, VerboseTunePrintsTheTimeSpentMeasuring) {
   const fs::path folder = fresh_folder("output_verbose");
   const std::string tune = "tune " + testing::host_sweep(folder, "64") + " --out " + folder.string();
   const Ended quiet = run(tune), verbose = run(tune + " --fresh -v");

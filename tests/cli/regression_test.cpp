@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 using testing::Ended;
 
-/// What it prints to stdout, or where the arguments say.
+/// The JSON of a command that writes it to stdout or to the file in its arguments.
 Ended run(const std::string& arguments) { return testing::run_shell("{} " + arguments, ""); }
 
 class Regression : public ::testing::Test {
@@ -40,9 +40,9 @@ class Regression : public ::testing::Test {
                                wisdom_ = folder_ / "host" / "wisdom.json";
 };
 
-TEST_F(Regression, SamplesLieBesideTheRows) {
+TEST_F(Regression, SamplesAreNextToTheRows) {
   auto samples = read_samples(samples_path(csv_));
-  // A finalist's samples take the place of those of its screening: the last row of a key has them.
+  // A finalist's samples replace those of its screening: the last row of a key has them.
   std::map<decltype(samples)::key_type, std::string> counts;
   for (const auto& row : read_csv(csv_)) counts[samples_key(row)] = row.at("samples");
   EXPECT_EQ(counts.size(), samples.size());
@@ -61,7 +61,7 @@ TEST_F(Regression, WinnersRunAgainAndCompare) {
   const Ended same = run("compare " + now.string() + " " + now.string() + " --format json");
   EXPECT_EQ(same.code, 0) << same.text;
   EXPECT_EQ(nlohmann::json::parse(same.text)["counts"]["SAME"], 2);
-  // The sweep holds more than its winners.
+  // The sweep has more rows than winners.
   EXPECT_EQ(run("compare " + csv_.string() + " " + now.string() + " --min-effect 0.9 > /dev/null").code, 2);
   EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
   const Ended evil =
@@ -109,7 +109,8 @@ TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
   EXPECT_NE(elsewhere.text.find("runs on host"), std::string::npos) << elsewhere.text;
 }
 
-/// Google Benchmark's own tool, as Debian's libbenchmark-tools and python3-scipy bring it, or this command.
+/// Uses Google Benchmark's compare.py from Debian's libbenchmark-tools with python3-scipy, or a command in
+/// the environment.
 TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
   const char* given = std::getenv("BENCHMARK_COMPARE");
   const std::string tool = given ? given : "/usr/bin/python3 /usr/share/benchmark/compare.py";
@@ -120,7 +121,7 @@ TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
       " --device host --benchmark_filter=hidden=33 --benchmark_repetitions=9 --benchmark_out=";
   ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("base.json") + " > /dev/null 2>&1").code,
             0);
-  // The other way to have JSON.
+  // The other way to get JSON.
   ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("unused.json") +
                 " --benchmark_format=json > " + json("now.json") + " 2> /dev/null")
                 .code,
@@ -132,13 +133,13 @@ TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
             0);
   std::ifstream in(table);
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  // A row for each pair of repetitions, and the rank test over them.
+  // A row per pair of repetitions, and their rank test.
   EXPECT_NE(text.find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"), std::string::npos) << text;
   EXPECT_NE(text.find("_pvalue"), std::string::npos) << text;
   EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
 }
 
-/// With a program named ncu that knows one metric.
+/// Runs `counters` with a fake ncu that knows one metric.
 class Counters : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -160,7 +161,7 @@ class Counters : public ::testing::Test {
   const fs::path folder_ = fs::path(::testing::TempDir()) / ("counters_" + std::to_string(::getpid()));
 };
 
-TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
+TEST_F(Counters, SkipAMetricThatTheGpuDoesNotHave) {
   const Ended result = counters(
       "case \"$*\" in *unknown.sum*) echo '==ERROR== Failed to find metric unknown.sum'; exit 1;; esac\n"
       "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"k\",\"1,024\"\\n'\n");
@@ -178,12 +179,12 @@ TEST_F(Counters, LeaveOutAMetricThatTheGpuDoesNotHave) {
   EXPECT_GE(rows, 2u);
 }
 
-TEST_F(Counters, SayOnceThatTheyMayNotBeRead) {
+TEST_F(Counters, MissingPermissionIsReportedOnce) {
   const Ended result =
       counters("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n");
   EXPECT_EQ(result.code, 2) << result.text;
   EXPECT_EQ(result.text,
-            "warptune: ncu may not read counters here: the driver keeps them for administrators "
+            "warptune: ncu may not read counters here: the driver restricts them to administrators "
             "(ERR_NVGPUCTRPERM)\n");
 }
 

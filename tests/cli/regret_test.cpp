@@ -1,4 +1,4 @@
-// What `regret` prints and how it ends.
+// The output and exit code of `regret`.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace warptune {
 namespace {
 using testing::decode_problem;
 using testing::in_waves;
-using testing::ring;
+using testing::pipelined;
 using testing::run_shell;
 
 class RegretCommand : public ::testing::Test {
@@ -19,7 +19,7 @@ class RegretCommand : public ::testing::Test {
     Wisdom wisdom;
     for (const std::int64_t context : {1024, 4096})
       for (const std::int64_t batch : {12, 14, 16})
-        wisdom.put(testing::timed(decode_problem(batch, context), {ring(1), ring(2)}, in_waves));
+        wisdom.put(testing::timed(decode_problem(batch, context), {pipelined(1), pipelined(2)}, in_waves));
     wisdom.save(folder_ / "wisdom.json");
   }
   testing::Fields row(const Config& config, double us, const std::string& detail = "") const {
@@ -39,41 +39,41 @@ class RegretCommand : public ::testing::Test {
   const std::filesystem::path folder_ = testing::fresh_folder("regret");
 };
 
-TEST_F(RegretCommand, HoldsTheChoiceAgainstTheBest) {
-  const auto near = regret({row(ring(1), 102), row(ring(2), 100)});
+TEST_F(RegretCommand, ComparesTheChoiceWithTheBest) {
+  const auto near = regret({row(pipelined(1), 102), row(pipelined(2), 100)});
   EXPECT_EQ(near.code, 0) << near.text;
-  EXPECT_NE(near.text.find("predicted   102.000 us  mma_pipelined " + ring(1).str()), std::string::npos)
+  EXPECT_NE(near.text.find("predicted   102.000 us  mma_pipelined " + pipelined(1).str()), std::string::npos)
       << near.text;
   EXPECT_NE(near.text.find("1 problems, mean regret 2.00 % (at most 3 %), worst 2.00 % (at most 8 %): met"),
             std::string::npos)
       << near.text;
-  EXPECT_EQ(regret({row(ring(1), 102), row(ring(2), 100)}, "--mean 1").code, 1);
-  const auto far = regret({row(ring(1), 110), row(ring(2), 100)}, "--mean 50");
+  EXPECT_EQ(regret({row(pipelined(1), 102), row(pipelined(2), 100)}, "--mean 1").code, 1);
+  const auto far = regret({row(pipelined(1), 110), row(pipelined(2), 100)}, "--mean 50");
   EXPECT_EQ(far.code, 1);
   EXPECT_NE(far.text.find("worst 10.00 % (at most 8 %): not met"), std::string::npos) << far.text;
 }
 
-TEST_F(RegretCommand, FinalistsAreHeldAgainstFinalists) {
-  const auto ended = regret({row(ring(1), 120), row(ring(2), 90), row(ring(1), 101, "finalist 1"),
-                             row(ring(2), 100, "finalist 2")});
+TEST_F(RegretCommand, FinalistsAreComparedWithFinalists) {
+  const auto ended = regret({row(pipelined(1), 120), row(pipelined(2), 90),
+                             row(pipelined(1), 101, "finalist 1"), row(pipelined(2), 100, "finalist 2")});
   EXPECT_EQ(ended.code, 0) << ended.text;
   EXPECT_NE(ended.text.find("worst 1.00 %"), std::string::npos) << ended.text;
 }
 
-TEST_F(RegretCommand, AChoiceThatWasNotTimedIsNotMet) {
-  const auto ended = regret({row(ring(4), 100)});
+TEST_F(RegretCommand, AnUntimedChoiceFailsTheLimits) {
+  const auto ended = regret({row(pipelined(4), 100)});
   EXPECT_EQ(ended.code, 1);
   EXPECT_NE(ended.text.find("1 choices not timed: not met"), std::string::npos) << ended.text;
 }
 
 TEST_F(RegretCommand, ASweepWithoutColdTimesIsBadInput) {
-  auto failed = row(ring(1), 1);
+  auto failed = row(pipelined(1), 1);
   failed.insert_or_assign("status", "crash");
   const auto ended = regret({failed});
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.text.find("has no time of a cold configuration"), std::string::npos) << ended.text;
   EXPECT_EQ(run_shell("{} regret /no/such.csv --wisdom " + (folder_ / "wisdom.json").string()).code, 2);
-  auto odd = row(ring(1), 1);
+  auto odd = row(pipelined(1), 1);
   odd.insert_or_assign("problem", "attention");
   EXPECT_EQ(regret({odd}).code, 2);
 }

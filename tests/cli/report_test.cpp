@@ -20,7 +20,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-/// The exit code of the program run in `folder`; what it prints goes to folder/said.
+/// Runs the program in `folder` and returns its exit code; its output is in folder/said.
 int run(const fs::path& folder, const std::string& arguments) {
   return WEXITSTATUS(std::system(
       ("cd '" + folder.string() + "' && " WARPTUNE_PROGRAM " " + arguments + " > said 2>&1").c_str()));

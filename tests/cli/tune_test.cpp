@@ -49,8 +49,8 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   EXPECT_EQ(finalists["isolated"], finalists["cold"]);
 }
 
-/// The features of attention go all the way: from YAML to proven rows and winners.
-TEST(Cli, TuneProvesTheFeaturesOfAttention) {
+/// The features of attention work end to end: from YAML to verified rows and winners.
+TEST(Cli, TuneVerifiesTheFeaturesOfAttention) {
   const fs::path out = fs::path(::testing::TempDir()) / "features_out", yaml = out.string() + ".yaml";
   fs::remove_all(out);
   std::ofstream(yaml) << R"(sampling: {min_samples: 6, max_time: 0.001}
@@ -78,7 +78,7 @@ ops:
   EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 8u);
 }
 
-TEST(Cli, AHotSweepLeavesColdWinnersWhereTheyAre) {
+TEST(Cli, AHotSweepKeepsColdWinners) {
   const fs::path out = fs::path(::testing::TempDir()) / "hot_out",
                  hot = fs::path(::testing::TempDir()) / "hot.yaml";
   fs::remove_all(out);
@@ -95,7 +95,7 @@ TEST(Cli, AHotSweepLeavesColdWinnersWhereTheyAre) {
   for (const Winner& winner : wisdom.winners()) EXPECT_EQ(winner.cache, CacheMode::cold);
 }
 
-TEST(Cli, AnOptionGivenAsNothingIsNoWishForTheDefault) {
+TEST(Cli, AnEmptyOptionIsAnError) {
   const std::string tune = "tune " + sweep_file();
   for (const std::string& line :
        {tune + " --device \"\"", tune + " --out \"\"", tune + " --shard \"\"",
@@ -120,7 +120,7 @@ TEST(Cli, CalibrateWritesTheDeviceFileThatTuneUses) {
   EXPECT_EQ(fs::last_write_time(file), before);
 }
 
-TEST(Cli, CalibrateSaysFirstThatItCannotWrite) {
+TEST(Cli, CalibrateFailsBeforeMeasuringIfItCannotWrite) {
   const fs::path out = fs::path(::testing::TempDir()) / "calibrate_nowhere";
   fs::remove_all(out);
   fs::create_directories(out / "host" / "device.json");  // a folder where the file should be
@@ -130,7 +130,7 @@ TEST(Cli, CalibrateSaysFirstThatItCannotWrite) {
   EXPECT_EQ(result.text.find("GB/s"), std::string::npos) << "it measured: " << result.text;
 }
 
-TEST(Cli, InspectOfNothingIsBadInput) {
+TEST(Cli, InspectWithoutASweepIsBadInput) {
   const fs::path sweep = fs::path(::testing::TempDir()) / "library.yaml";
   std::ofstream(sweep) << "ops:\n  - {op: linear, problems: [{tokens: 1, in: 64, out: 64}]}\n";
   const Ended result = run("inspect " + sweep.string() + " --arch sm_90a --filter cublas");
@@ -138,7 +138,7 @@ TEST(Cli, InspectOfNothingIsBadInput) {
   EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
 }
 
-TEST(Cli, IdleThreadsSleepUnlessTheUserSaysElse) {
+TEST(Cli, IdleThreadsSleepUnlessConfigured) {
   const auto waits = [](const std::string& environment) {
     const Ended ended =
         testing::run_shell("env -u GOMP_SPINCOUNT " + environment + " OMP_DISPLAY_ENV=verbose {} --version");
@@ -156,7 +156,7 @@ TEST(Cli, DryRunCountsOnly) {
   EXPECT_EQ(result.text.find("host_threaded"), std::string::npos);
 }
 
-TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
+TEST(Cli, ConstraintRowsNameTheConstraint) {
   const fs::path yaml = fs::path(::testing::TempDir()) / "excluded.yaml",
                  out = fs::path(::testing::TempDir()) / "excluded_out";
   fs::remove_all(out);
@@ -169,7 +169,7 @@ TEST(Cli, ConstraintRowsSayWhatExcludedThem) {
   EXPECT_EQ(result.code, 0) << result.text;
   std::vector<std::string> rows;
   for (const auto& row : read_csv(out / "host" / "excluded.csv"))
-    if (!row.at("detail").starts_with("finalist"))  // what is said of an ok row is of its sampling
+    if (!row.at("detail").starts_with("finalist"))  // the detail of an ok row is a note on its sampling
       rows.push_back(row.at("config") + " " + row.at("status") +
                      (row.at("status") == "ok" ? "" : " " + row.at("detail")));
   EXPECT_EQ(rows, (std::vector<std::string>{"threads=2 constraint threads < 2", "threads=1 ok"}));
@@ -180,7 +180,7 @@ TEST(Cli, HelpIsNoError) {
   EXPECT_EQ(run("tune --help").code, 0);
 }
 
-/// Exit code 2 and one sentence on stderr that begins with the program's name and holds `part`.
+/// Expects exit code 2 and one sentence on stderr that begins with the program's name and contains `part`.
 void expect_bad_input(const std::string& arguments, const std::string& part) {
   const Ended result = run(arguments, "2>&1 >/dev/null");
   EXPECT_EQ(result.code, 2) << arguments;
@@ -193,7 +193,7 @@ void expect_bad_input(const std::string& arguments, const std::string& part) {
   EXPECT_NE(sentences.find(part), std::string::npos) << result.text;
 }
 
-TEST(Cli, WhatCannotBePrintedIsAnError) { EXPECT_EQ(run("list ops", "> /dev/full 2> /dev/null").code, 1); }
+TEST(Cli, AFullStdoutIsAnError) { EXPECT_EQ(run("list ops", "> /dev/full 2> /dev/null").code, 1); }
 
 TEST(Cli, BadInputIsOneSentence) {
   const std::string sweep = sweep_file(), golden = std::string(TEST_DATA) + "/golden/gqa";
@@ -209,7 +209,7 @@ TEST(Cli, BadInputIsOneSentence) {
   expect_bad_input("tune " + sweep + " --device host --filter linear/", "--filter 'linear/'");
   for (const char* name : {"../evil", "regress.2", "x.samples", "decode", "my_peers"})
     expect_bad_input(std::string("rerun wisdom.json --name ") + name, "cannot name the CSV");
-  expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is no number from 1e-09 to 0.5");
+  expect_bad_input("compare a.csv b.csv --alpha nan", "'nan' is not a number from 1e-09 to 0.5");
   expect_bad_input("list variants no_such_op", "no_such_op");
   expect_bad_input("inspect " + sweep + " --arch sm_12", "unknown architecture 'sm_12'");
   expect_bad_input("decode", "--model DIR or --preset NAME");

@@ -23,7 +23,7 @@ TEST(Assignment, KeepsTheOrderAndReplaces) {
   EXPECT_EQ(Assignment().str(), "");
 }
 
-TEST(Assignment, UnknownNamesSayWhatThereIs) {
+TEST(Assignment, AnUnknownNameListsTheKnownOnes) {
   try {
     (void)Assignment{{"block", 256}}["vec"];
     FAIL();

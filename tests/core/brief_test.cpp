@@ -5,17 +5,17 @@
 namespace warptune {
 namespace {
 
-TEST(Brief, LeavesShortTextsAsTheyAre) {
+TEST(Brief, KeepsShortTexts) {
   EXPECT_EQ(brief(""), "");
   EXPECT_EQ(brief("block % vec == 0"), "block % vec == 0");
   EXPECT_EQ(brief(std::string(120, 'x')), std::string(120, 'x'));
 }
 
-TEST(Brief, SaysHowLongALongTextIs) {
+TEST(Brief, ALongTextIsCutWithItsLength) {
   EXPECT_EQ(brief(std::string(400000, 'x')), std::string(80, 'x') + "... (400000 bytes)");
 }
 
-TEST(Brief, CutsNoCharacterInTwo) {
+TEST(Brief, NeverSplitsACharacter) {
   std::string text(79, 'x');
   text += "\u00e9" + std::string(100, 'y');
   EXPECT_EQ(brief(text), std::string(79, 'x') + "... (181 bytes)");

@@ -1,7 +1,7 @@
-// The arrows of docs/architecture.md: a module includes only modules further along.
+// The arrows of docs/architecture.md: a module includes only modules below it.
 // The harness takes the table of ops as an argument: it includes nothing of variants/ and names no op.
-// harness/cli hands the table down; harness/llama composes ops by name, and so does harness/report for the
-// parts of a decode step.
+// harness/cli passes the table down; harness/llama composes ops by name, and so does harness/report for the
+// ops of a decode step.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,8 +35,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
   return lines;
 }
 
-/// What a module may include beside itself: the modules that the arrows of docs/architecture.md reach from
-/// it.
+/// The modules that a module may include besides itself: those that the arrows of docs/architecture.md reach.
 const std::map<std::string, std::set<std::string>>& arrows() {
   static const std::set<std::string> below_verify = {"device", "core"};
   const auto with = [](std::set<std::string> modules, std::initializer_list<std::string> more) {
@@ -62,7 +61,7 @@ const std::map<std::string, std::set<std::string>>& arrows() {
   return map;
 }
 
-TEST(Direction, AModuleIncludesOnlyModulesFurtherAlong) {
+TEST(Direction, AModuleIncludesOnlyModulesBelowIt) {
   const std::regex include(R"re(#include "harness/(\w+)/.*)re");
   for (const fs::path& file : sources()) {
     const std::string module = module_of(file);

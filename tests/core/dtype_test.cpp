@@ -13,7 +13,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity(),
                  kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// The 16 bits that a value is stored as.
+/// The 16-bit pattern of a stored value.
 unsigned bits(DType dtype, double value) {
   std::uint16_t stored = 0;
   store(dtype, &stored, 0, value);

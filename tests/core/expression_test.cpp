@@ -41,7 +41,7 @@ TEST(Expression, Precedence) {
 
 TEST(Expression, ARemainderByZeroBreaksDivisibility) { EXPECT_EQ(value("block % (vec - 8) == 0"), 0); }
 
-TEST(Expression, KnowsARemainderByZero) {
+TEST(Expression, DetectsARemainderByZero) {
   const Expression e("vec == 8 || block % (vec - 9) == 0", {"block", "vec"});
   EXPECT_TRUE(e.takes_remainder_by_zero({256, 9}));
   EXPECT_FALSE(e.takes_remainder_by_zero({256, 8}));

@@ -37,15 +37,15 @@ TEST(OpProblem, FillsInDefaultsInTheOrderOfDims) {
             "scale[tokens=3,heads=3,style=interleaved,start=0,dtype=fp32]");
 }
 
-TEST(OpProblem, AnOptionalDimIsSaidOnlyWhereItIsNotTheDefault) {
+TEST(OpProblem, AnOptionalDimIsOmittedAtItsDefault) {
   Op windowed = op();
   windowed.dims.push_back({"window", "keys seen", 0, {}, 0, true});
   const auto plain = windowed.problem(Text{{"tokens", "8"}}, DType::fp32);
-  const auto asked = windowed.problem(Text{{"tokens", "8"}, {"window", "0"}}, DType::fp32);
+  const auto with_default = windowed.problem(Text{{"tokens", "8"}, {"window", "0"}}, DType::fp32);
   const auto other = windowed.problem(Text{{"tokens", "8"}, {"window", "16"}}, DType::fp32);
   EXPECT_EQ(plain.key(), op().problem(Text{{"tokens", "8"}}, DType::fp32).key());
   EXPECT_EQ(plain["window"], 0);
-  EXPECT_EQ(plain, asked);
+  EXPECT_EQ(plain, with_default);
   EXPECT_EQ(plain, op().problem(Text{{"tokens", "8"}}, DType::fp32));
   EXPECT_NE(plain, other);
   EXPECT_EQ(other.key(), "scale[tokens=8,heads=4,style=half,start=0,window=16,dtype=fp32]");
@@ -59,7 +59,7 @@ TEST(OpProblem, ErrorsAreOneSentence) {
   EXPECT_EQ(error_of({{"tokens", "4"}, {"start", "-1"}}),
             "dim 'start' of op 'scale' is -1; it must be at least 0");
   EXPECT_EQ(error_of({{"tokens", "99999999999999999999"}}),
-            "dim 'tokens' of op 'scale' is 99999999999999999999, which 64 bits do not hold");
+            "dim 'tokens' of op 'scale' is 99999999999999999999, which does not fit 64 bits");
   EXPECT_EQ(error_of({{"tokens", "4000000000"}}),
             "dim 'tokens' of op 'scale' is 4000000000; it must be at most 2147483647");
   EXPECT_EQ(error_of({{"tokens", "4x"}}), "dim 'tokens' of op 'scale' is '4x'; it must be a whole number");

@@ -52,8 +52,8 @@ TEST(Space, ConstraintsOfVariantAndSweepHold) {
   EXPECT_EQ(space.broken_constraint({{"block", 64}, {"vec", 1}, {"layout", 1}}), std::nullopt);
 }
 
-/// What the walk keeps is what keeps every constraint, in canonical order.
-TEST(Space, AWalkFindsWhatKeepsTheConstraints) {
+/// The walk finds exactly the configurations that satisfy every constraint, in canonical order.
+TEST(Space, AWalkFindsTheLegalConfigurations) {
   const Variant variant{.name = "walked",
                         .parameters = {{"a", {1, 2, 3, 5}}, {"b", {0, 1}}, {"c", {2, 4, 8}}, {"d", {1, 3}}},
                         .constraints = {"hidden == 6", "a % 2 == b", "c <= 4 || a > 2", "d * b < 3 || c == 8",
@@ -69,7 +69,7 @@ TEST(Space, AWalkFindsWhatKeepsTheConstraints) {
   EXPECT_TRUE(Space(variant, kProblem, facts(), {}, never).configs().empty());
 }
 
-TEST(Space, WhatIsExcludedEarlyIsNotWalkedThrough) {
+TEST(Space, ExcludedBranchesArePruned) {
   Variant variant{.name = "large", .constraints = {"a + b + c == 0"}};
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"})
     variant.parameters.push_back({name, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}});
@@ -81,13 +81,13 @@ TEST(Space, WhatIsExcludedEarlyIsNotWalkedThrough) {
             "at most 1000000 configurations are possible, and 10000000 steps to find them");
 }
 
-TEST(Space, ConstraintsKnowTheDevice) {
+TEST(Space, ConstraintsUseDeviceFacts) {
   const std::vector<std::string> device = {
       "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};
   EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
 }
 
-TEST(Space, ConstraintsKnowWhatTheDeviceHas) {
+TEST(Space, ConstraintsUseDeviceFeatures) {
   const auto count = [](const char* arch, std::string constraint) {
     const std::vector<std::string> constraints = {std::move(constraint)};
     return Space(kVariant, kProblem, {.arch = arch}, {}, constraints).configs().size();
@@ -118,14 +118,14 @@ TEST(Space, AConfigurationMustFitTheSharedMemory) {
             "block=128,vec=2,layout=0 needs 1536 bytes of shared memory, the device has 1000");
 }
 
-TEST(DeviceFacts, ClustersOfFourLeaveMultiprocessorsIdle) {
+TEST(DeviceFacts, ClustersOfFourLeaveSmsIdle) {
   const DeviceFacts h200 = known_device("sm_90a");
   EXPECT_EQ(h200.sms_for_clusters(1), 132);
   EXPECT_EQ(h200.sms_for_clusters(2), 132);
   EXPECT_EQ(h200.sms_for_clusters(4), 120);
 }
 
-TEST(DeviceFacts, ArithmeticPerByteIsMeasuredOrTypical) {
+TEST(DeviceFacts, FlopsPerByteAreMeasuredOrTypical) {
   DeviceFacts facts = known_device("sm_90a");
   EXPECT_EQ(facts.flops_per_byte(), 200);
   facts.matrix_tflop_per_s = 900;
@@ -174,7 +174,7 @@ TEST(ParseConfig, TakesAnyOrderAndLabels) {
   EXPECT_EQ(parse_config(Variant{.name = "plain"}, "").str(), "");
 }
 
-/// Variants share the labels of a choice, and each offers a part of them.
+/// Variants share the labels of a choice, and each offers a subset of them.
 TEST(ParseConfig, TakesOnlyLabelsThatTheVariantOffers) {
   const Variant variant{.name = "v",
                         .parameters = {{"combine", {1, 3}, "", {"kernel", "last_block", "cluster", "ll"}}}};
@@ -213,7 +213,7 @@ TEST(ParseConfig, ErrorsAreOneSentence) {
             "variant 'plain' has no parameter 'a'; it has none");
 }
 
-TEST(OpEntry, UnknownVariantListsThoseThereAre) {
+TEST(OpEntry, AnUnknownVariantListsTheKnownOnes) {
   const OpEntry entry{.op = {.name = "op"}, .variants = {{.name = "naive"}, {.name = "tiled"}}};
   EXPECT_EQ(&entry.variant("tiled"), &entry.variants[1]);
   EXPECT_EQ(error_of([&] { entry.variant("fast"); }), "op 'op' has no variant 'fast'; it has naive, tiled");

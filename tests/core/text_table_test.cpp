@@ -18,7 +18,7 @@ TEST(TextTable, AlignsNumbersRightAndTextLeft) {
             "long name  120\n");
 }
 
-TEST(TextTable, LeavesOutColumnsWithoutValuesAndPrintsNothingWithoutRows) {
+TEST(TextTable, OmitsEmptyColumnsAndEmptyTables) {
   TextTable table({text_column("name"), {"x vendor"}, {"us"}});
   EXPECT_EQ(table.text(), "");
   table.add({"a", "", "2"});

@@ -26,13 +26,13 @@ namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 
-/// What the fake device saw.
+/// The calls of the fake device.
 struct Counts {
   std::size_t capacity = 1024 * MiB;
   std::size_t held = 0, allocations = 0, frees = 0, trims = 0;
 };
 
-/// A device whose memory is never touched: addresses that grow.
+/// A device with increasing addresses; its memory is never accessed.
 class FakeUpstream : public Upstream {
  public:
   explicit FakeUpstream(Counts& counts) : counts_(counts) {}
@@ -56,7 +56,7 @@ class FakeUpstream : public Upstream {
  private:
   Counts& counts_;
   std::map<void*, std::size_t> live_;
-  std::uintptr_t next_ = 1 << 20;  // segments touch, so that a merge across them would show
+  std::uintptr_t next_ = 1 << 20;  // segments are adjacent, so that a merge across them would be detected
 };
 
 struct CachingPoolTest : ::testing::Test {
@@ -77,7 +77,7 @@ TEST_F(CachingPoolTest, RoundsToTheAlignmentAndGivesEveryRequestItsOwnMemory) {
   EXPECT_EQ(device.allocations, 1u);
 }
 
-TEST_F(CachingPoolTest, SmallAndLargeRequestsAreApart) {
+TEST_F(CachingPoolTest, SmallAndLargeRequestsHaveSeparateArenas) {
   void* small = pool.allocate(MiB);
   pool.release(small);
   pool.allocate(MiB + 1);
@@ -86,7 +86,7 @@ TEST_F(CachingPoolTest, SmallAndLargeRequestsAreApart) {
   EXPECT_EQ(device.allocations, 2u);
 }
 
-TEST_F(CachingPoolTest, ReleasedMemoryIsHandedOutAgain) {
+TEST_F(CachingPoolTest, ReleasedMemoryIsReused) {
   void* a = pool.allocate(8 * MiB);
   pool.release(a);
   EXPECT_EQ(device.frees, 0u);
@@ -103,26 +103,26 @@ TEST_F(CachingPoolTest, TakesTheSmallestFreeBlockThatHoldsTheRequest) {
   EXPECT_EQ(pool.allocate(15 * MiB), fitting);
 }
 
-TEST_F(CachingPoolTest, KeepsTheRemainderAndMergesNeighbors) {
-  void* whole = pool.allocate(12 * MiB);
-  pool.release(whole);
+TEST_F(CachingPoolTest, SplitsBlocksAndMergesNeighbors) {
+  void* complete = pool.allocate(12 * MiB);
+  pool.release(complete);
   void* a = pool.allocate(4 * MiB);
   void* b = pool.allocate(4 * MiB);
   void* c = pool.allocate(4 * MiB);
-  EXPECT_EQ(a, whole);
+  EXPECT_EQ(a, complete);
   EXPECT_EQ(address(c) - address(a), 8 * MiB);
   EXPECT_EQ(device.allocations, 1u);
   pool.release(a);
   pool.release(c);
   pool.release(b);  // merges with both
-  EXPECT_EQ(pool.allocate(12 * MiB), whole);
+  EXPECT_EQ(pool.allocate(12 * MiB), complete);
   EXPECT_EQ(device.allocations, 1u);
 }
 
 TEST_F(CachingPoolTest, NeverMergesAcrossSegments) {
   void* a = pool.allocate(2 * MiB);
   void* b = pool.allocate(2 * MiB);
-  ASSERT_EQ(address(b) - address(a), 2 * MiB);  // the fake's segments touch
+  ASSERT_EQ(address(b) - address(a), 2 * MiB);  // the fake's segments are adjacent
   pool.release(a);
   pool.release(b);
   pool.allocate(4 * MiB);
@@ -140,7 +140,7 @@ TEST_F(CachingPoolTest, ReturnsSmallSegmentsPastTheThreshold) {
   EXPECT_EQ(pool.stats().reserved, device.held);
 }
 
-TEST_F(CachingPoolTest, TrimReturnsWhatIsWhollyFree) {
+TEST_F(CachingPoolTest, TrimReturnsFreeSegments) {
   void* large = pool.allocate(100 * MiB);
   void* kept = pool.allocate(40 * MiB);
   void* small = pool.allocate(KiB);
@@ -152,21 +152,21 @@ TEST_F(CachingPoolTest, TrimReturnsWhatIsWhollyFree) {
   pool.release(kept);
 }
 
-TEST_F(CachingPoolTest, TrimsAndRetriesWhereTheDeviceIsFull) {
+TEST_F(CachingPoolTest, TrimsAndRetriesOnAFullDevice) {
   device.capacity = 100 * MiB;
   pool.release(pool.allocate(60 * MiB));
   EXPECT_NE(pool.allocate(80 * MiB), nullptr);
   EXPECT_EQ(device.held, 80 * MiB);
 }
 
-TEST_F(CachingPoolTest, SaysWhatIsWantedAndFreeAndStaysUsable) {
+TEST_F(CachingPoolTest, OutOfMemoryReportsSizesAndKeepsThePoolUsable) {
   device.capacity = 100 * MiB;
   void* a = pool.allocate(60 * MiB);
   try {
     pool.allocate(50 * MiB);
     FAIL() << "no error";
   } catch (const ResourceError& e) {
-    EXPECT_THAT(e.what(), ::testing::HasSubstr("50.0 MiB are wanted, 40.0 MiB are free"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("50.0 MiB are needed, 40.0 MiB are free"));
   }
   EXPECT_EQ(pool.stats().in_use, 60 * MiB);
   EXPECT_NE(pool.allocate(30 * MiB), nullptr);
@@ -188,7 +188,7 @@ TEST_F(CachingPoolTest, DoubleReleaseAndForeignMemoryAreErrors) {
   EXPECT_EQ(pool.stats().in_use, 0u);
 }
 
-TEST(CachingPool, ReturnsEverythingWhenItEnds) {
+TEST(CachingPool, ReturnsEverythingAtDestruction) {
   Counts device;
   {
     CachingPool pool(std::make_unique<FakeUpstream>(device));

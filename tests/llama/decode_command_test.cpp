@@ -25,7 +25,7 @@ class DecodeCommand : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// The exit code; what was printed goes to `output_`.
+  /// Runs the program and returns its exit code; its output is in `output_`.
   int run(const std::string& arguments) {
     return program("decode --device host --out " + folder_.string() + " " + arguments);
   }
@@ -74,8 +74,8 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
 }
 
-TEST_F(DecodeCommand, SaysWhichKvCacheARunHad) {
-  // One bandwidth for the floors of all runs: measured anew they differ with what else the machine does.
+TEST_F(DecodeCommand, RecordsTheKvCacheOfARun) {
+  // Stores one bandwidth for the floors of all runs: a new measurement depends on the load of the machine.
   ASSERT_EQ(program("calibrate --device host --out " + folder_.string()), 0) << output_;
   const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
   const auto last = [&] { return read_csv(folder_ / "host" / "decode.csv").back(); };
@@ -88,10 +88,10 @@ TEST_F(DecodeCommand, SaysWhichKvCacheARunHad) {
   ASSERT_EQ(run(check + " --kv-dtype same"), 0) << output_;
   EXPECT_EQ(last().at("plan_set"), "default");
   EXPECT_LT(int8_floor, std::stod(last().at("floor_us"))) << "fewer bytes to move";
-  EXPECT_EQ(run(check + " --window 8"), 1) << "the golden knows no window\n" << output_;
+  EXPECT_EQ(run(check + " --window 8"), 1) << "the golden has no window\n" << output_;
 }
 
-TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
+TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
   const std::string sweep = (folder_ / "golden.yaml").string();
   std::ofstream(sweep)
       << "device: host\ncache: hot\nfinalists: 1\nsampling: {min_samples: 6, max_time: 0.001}\nmodels:\n"
@@ -109,28 +109,29 @@ TEST_F(DecodeCommand, TakesThePlansOfAFreshSweep) {
       << row.at("plan_set") << ": the prompts are longer than the sweep's";
   EXPECT_EQ(row.at("check"), "pass");
   EXPECT_EQ(output_.find("default"), std::string::npos) << output_;
-  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the peaks of the sweep hold";
+  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the peaks of the sweep are used";
 
-  // Of another shape the wisdom knows some ops only.
+  // The wisdom has only some ops of another shape.
   ASSERT_EQ(run("--model " + golden("mha") + " --prompt-len 3 --steps 2"), 0) << output_;
   EXPECT_TRUE(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set").starts_with("tuned+"))
       << output_;
 }
 
-TEST_F(DecodeCommand, ReadsTheCsvItGoesOnWithStrictly) {
+TEST_F(DecodeCommand, ChecksTheCsvBeforeAppending) {
   const std::string mha = "--model " + golden("mha") + " --prompt-len 3 --steps 2";
   const fs::path csv = folder_ / "host" / "decode.csv";
   ASSERT_EQ(run(mha), 0) << output_;
   std::ofstream(csv, std::ios::app) << "1,half";
   ASSERT_EQ(run(mha), 0) << output_;
-  EXPECT_NE(output_.find("ended in half a line (6 bytes), which was cut off"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("ended in an incomplete line (6 bytes), which was removed"), std::string::npos)
+      << output_;
   EXPECT_EQ(read_csv(csv).size(), 2u);
 
   auto rows = read_csv(csv);
   rows[1]["tokens_per_s"] = "fast";
   write_csv(csv, decode_columns(), rows);
   EXPECT_EQ(run(mha), 2) << output_;
-  EXPECT_NE(output_.find("decode.csv:3: tokens_per_s is 'fast', which is no number"), std::string::npos)
+  EXPECT_NE(output_.find("decode.csv:3: tokens_per_s is 'fast', which is not a number"), std::string::npos)
       << output_;
   rows[1]["tokens_per_s"] = "2";
   rows[0]["schema"] = "2";

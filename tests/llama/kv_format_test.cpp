@@ -1,4 +1,5 @@
-// Paged, quantized and windowed caches: whole models against transformers, fp64 and plain runs of themselves.
+// Paged, quantized and windowed caches: complete models against transformers, fp64 and runs with a plain
+// cache.
 #include "harness/llama/kv_format.h"
 
 #include <gtest/gtest.h>
@@ -175,7 +176,7 @@ TEST(KvFormat, PagesAndWideWindowsChangeNoBit) {
   for (const int page : {16, 32, 256})
     EXPECT_EQ(logits_of({.page_size = page}, tiny(), prompts, 20, 96), plain);
   EXPECT_EQ(logits_of({.page_size = 16}, tiny(), prompts, 20, 96, true), plain)
-      << "pages are handed out anew";
+      << "pages are allocated again";
   EXPECT_EQ(logits_of({.window = 82}, tiny(), prompts, 20, 96), plain);
   EXPECT_EQ(logits_of({.page_size = 16, .window = 512}, tiny(), prompts, 20, 96), plain);
   EXPECT_NE(logits_of({.window = 81}, tiny(), prompts, 20, 96), plain);
@@ -190,8 +191,8 @@ TEST(KvFormat, QuantizedPagesChangeNoBit) {
   }
 }
 
-// 131072 columns make the activations of a token so large that 300 tokens are two chunks.
-TEST(KvFormat, PromptsSeeTheirKeysUnroundedAlsoWhereTheyAreSplit) {
+// With 131072 columns the activations of a token are so large that 300 tokens need two chunks.
+TEST(KvFormat, PromptsAttendToUnroundedKeysEvenIfSplit) {
   ModelConfig wide = tiny();
   wide.hidden = 16, wide.head_dim = 8, wide.q_heads = 2, wide.kv_heads = 1, wide.intermediate = 131072;
   const auto prompts = random_prompts(1, std::vector{300}, wide.vocab, 5);
@@ -213,13 +214,13 @@ TEST(KvFormat, BytesCountCodesAndScales) {
   EXPECT_EQ(KvCache::bytes(c, DType::bf16, {.page_size = 64}, 1, 3, 100), 2 * 3 * 128 * 2 * 32 + 3 * 2 * 4);
 }
 
-TEST(KvFormat, SaysWhatIsNotPlain) {
+TEST(KvFormat, SuffixListsNonDefaultSettings) {
   EXPECT_EQ(KvFormat{}.suffix(), "");
   EXPECT_EQ((KvFormat{.quantized = DType::int8, .page_size = 16, .window = 1024}).suffix(),
             "+kv=int8+page=16+window=1024");
 }
 
-TEST(PageAllocator, HandsOutEveryPageOnceInNoOrder) {
+TEST(PageAllocator, AllocatesEveryPageOnceInRandomOrder) {
   PageAllocator pages(64);
   std::vector<int> taken;
   for (int i = 0; i < 64; ++i) taken.push_back(pages.take());

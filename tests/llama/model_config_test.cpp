@@ -23,7 +23,7 @@ void expect_error(const std::string& text, const std::string& part) {
   }
 }
 
-TEST(ModelConfig, FillsInWhatOldConfigsLeaveOut) {
+TEST(ModelConfig, FillsInDefaultsOfOldConfigs) {
   const ModelConfig c = parse("");
   EXPECT_EQ(c.kv_heads, 4);
   EXPECT_EQ(c.head_dim, 16);
@@ -84,7 +84,7 @@ TEST(ModelConfig, WrongConfigsAreOneSentence) {
   expect_error("{" + kSmall + R"(, "head_dim": 100000})", "a whole number from 1 to 4096");
 }
 
-TEST(ModelConfig, WhatWouldChangeTheAnswerIsRefused) {
+TEST(ModelConfig, UnsupportedFeaturesAreRefused) {
   const std::string linear = R"({"type": "linear", "factor": 2})";
   expect_error("{" + kSmall + R"(, "rope_scaling": )" + linear + R"(, "rope_parameters": )" + linear + "}",
                "both 'rope_parameters' and 'rope_scaling'");

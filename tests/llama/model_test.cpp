@@ -1,4 +1,4 @@
-// Whole models on a device against the goldens of transformers and against themselves.
+// Complete models on a device against the goldens of transformers and against themselves.
 #include "harness/llama/model.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Goldens, GpuModel,
                                             ::testing::Values(DType::fp32, DType::bf16, DType::fp16)),
                          golden_run_name);
 
-/// A model with random weights on the host, and what it needs to live.
+/// A model with random weights on the host, with all objects that it refers to.
 struct Rig {
   explicit Rig(ModelOptions options, ModelConfig shape = tiny(), DType dtype = DType::fp32,
                PlanBook::Options plans = {})
@@ -84,7 +84,7 @@ std::vector<std::vector<int>> run(Model& model, const std::vector<std::vector<in
   return model.transcript();
 }
 
-TEST(Model, ABatchOfUnevenPromptsGivesWhatEachGivesAlone) {
+TEST(Model, ABatchOfUnevenPromptsMatchesEachAlone) {
   const std::vector<int> lengths = {1, 7, 33, 64};
   const auto prompts = random_prompts(4, lengths, tiny().vocab, 5);
   Rig together({.batch = 4, .capacity = 80, .max_steps = 6});
@@ -96,15 +96,15 @@ TEST(Model, ABatchOfUnevenPromptsGivesWhatEachGivesAlone) {
   }
 }
 
-TEST(Model, DecodingContinuesWhatPrefillWouldSee) {
+TEST(Model, DecodeMatchesAPrefillOfTheSameTokens) {
   auto prompts = random_prompts(1, std::vector{61}, tiny().vocab, 6);
   Rig stepped({.batch = 1, .capacity = 80, .max_steps = 5});
   const auto tokens = run(stepped.model, prompts, 5)[0];  // crosses the bucket of 64
   const auto logits = stepped.model.logits();
   prompts[0].insert(prompts[0].end(), tokens.begin(), tokens.end() - 1);
-  Rig whole({.batch = 1, .capacity = 80, .max_steps = 0});
-  whole.model.prefill(prompts);
-  const auto want = whole.model.logits();
+  Rig complete({.batch = 1, .capacity = 80, .max_steps = 0});
+  complete.model.prefill(prompts);
+  const auto want = complete.model.logits();
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(logits[i], want[i], 2e-4) << i;
 }
 
@@ -120,7 +120,7 @@ TEST(Model, FinishedSequencesAreSkipped) {
   Rig open({.batch = 2, .capacity = 64, .max_steps = 8});
   const auto tokens = run(open.model, prompts, 8);
   ModelConfig shape = tiny();
-  shape.eos = {tokens[0][2]};  // what the first sequence says third
+  shape.eos = {tokens[0][2]};  // the third token of the first sequence
   Rig closed({.batch = 2, .capacity = 64, .max_steps = 8, .eos = shape.eos[0]}, shape);
   const auto cut = run(closed.model, prompts, 8);
   const auto end = std::ranges::find(tokens[0], shape.eos[0]) - tokens[0].begin();

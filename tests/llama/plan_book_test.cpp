@@ -31,7 +31,7 @@ std::string sources_of(const Winner& winner) {
   return source_hash(Compiler(KernelSources(), {}), ops(), winner);
 }
 
-/// As if tuned here and now.
+/// A winner with the current provenance.
 Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1,
                  std::optional<std::string> hash = {}) {
   const DeviceFacts& facts = open_device("host")->facts();
@@ -58,7 +58,7 @@ TEST(PlanBook, TakesExactWisdomSilently) {
   EXPECT_EQ(book.plan_set(), "tuned");
 }
 
-TEST(PlanBook, SaysOnceThatItTakesTheNearest) {
+TEST(PlanBook, ReportsANearestPlanOnce) {
   const auto device = open_device("host");
   Heard heard;
   PlanBook book(ops(), *device,
@@ -69,7 +69,7 @@ TEST(PlanBook, SaysOnceThatItTakesTheNearest) {
   EXPECT_NE(heard.notes[0].find("nearest"), std::string::npos);
 }
 
-TEST(PlanBook, ProblemsWithFeaturesTakeThePlainWinnerWhereItCan) {
+TEST(PlanBook, ProblemsWithFeaturesUseThePlainWinnerIfItFits) {
   const auto device = open_device("host");
   const Assignment dims = {{"batch", 1}, {"q_heads", 4}, {"kv_heads", 2}, {"head_dim", 16}, {"context", 256}};
   const auto problem = [&](const char* feature, std::int64_t value) {
@@ -92,7 +92,7 @@ TEST(PlanBook, ProblemsWithFeaturesTakeThePlainWinnerWhereItCan) {
   EXPECT_EQ(book_of(plain, refused).get(problem("deterministic", 1))->variant, "host_blocked");
   ASSERT_EQ(refused.notes.size(), 1u);
   EXPECT_NE(refused.notes[0].find("the wisdom is not taken: 'host_naive'"), std::string::npos);
-  // A winner of a paged problem says nothing about a plain one.
+  // A winner of a paged problem is not used for a plain one.
   EXPECT_EQ(book_of(problem("page_size", 16), other).get(plain)->variant, "host_blocked");
   ASSERT_EQ(other.notes.size(), 1u);
   EXPECT_NE(other.notes[0].find("the wisdom has nothing near"), std::string::npos);
@@ -111,7 +111,7 @@ TEST(PlanBook, WisdomThatCannotRunFallsBackToADefault) {
   }
 }
 
-TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAskedFor) {
+TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAllowed) {
   const auto device = open_device("host");
   const Wisdom wisdom = wisdom_of(norm(4), "host_naive", {}, 7, "0123456789abcdef");
   Heard refused;
@@ -128,7 +128,7 @@ TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAskedFor) {
   EXPECT_EQ(used.notes, std::vector<std::string>{"the wisdom was tuned on other code of its kernels"});
 }
 
-TEST(PlanBook, AnotherToolkitIsSaidOnce) {
+TEST(PlanBook, AnotherToolkitIsReportedOnce) {
   const auto device = open_device("host");
   const DeviceFacts& facts = device->facts();
   Wisdom wisdom({facts.name, facts.arch, facts.driver, "9.2", "abc"});
@@ -158,7 +158,7 @@ TEST(PlanBook, OverridesAndNaive) {
     EXPECT_THROW(parse_plan_override(ops(), text), InputError) << text;
 }
 
-TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
+TEST(PlanBook, PlanSetCountsTunedPlans) {
   const auto device = open_device("host");
   const Wisdom wisdom = wisdom_of(norm(4), "host_threaded", {{"threads", 1}});
   const Problem other =
@@ -186,7 +186,7 @@ TEST(PlanBook, PlanSetSaysHowManyPlansAreTuned) {
   EXPECT_EQ(refused.plan_set(), "default");
 }
 
-TEST(PlanBook, AnOverrideThatNoPlanTookIsAnError) {
+TEST(PlanBook, AnUnusedOverrideIsAnError) {
   const auto device = open_device("host");
   const auto error_of = [&](const std::string& text) -> std::string {
     PlanBook book(ops(), *device, {.overrides = {parse_plan_override(ops(), text)}});
@@ -208,7 +208,7 @@ TEST(PlanBook, AnOverrideThatNoPlanTookIsAnError) {
             "--variant softmax=host_naive is never taken: no 'softmax' of this run is left to it");
 }
 
-/// Has not the memory for one of the variants.
+/// A device without the memory for one of the variants.
 class SmallDevice : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -219,7 +219,7 @@ class SmallDevice : public testing::ForwardingDevice {
   }
 };
 
-TEST(PlanBook, AnOverrideThatTheDeviceCannotHoldIsAnErrorWithItsProblem) {
+TEST(PlanBook, AnOverrideBeyondTheDeviceIsAnErrorWithItsProblem) {
   SmallDevice device(open_device("host"));
   PlanBook book(ops(), device,
                 {.overrides = {parse_plan_override(ops(), "rms_norm=host_threaded:threads=1")}});
@@ -259,7 +259,7 @@ TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
   EXPECT_TRUE(has("linear[tokens=1,in=4096,out=128256"));
 }
 
-TEST(ModelProblems, SayHowTheCacheIsKept) {
+TEST(ModelProblems, IncludeTheCacheFormat) {
   const ModelProblems of(ops(), preset("llama3-8b"), DType::bf16,
                          {.quantized = DType::int8, .page_size = 16, .window = 1024});
   EXPECT_EQ(of.rope_append(1, 1).key(),
@@ -309,7 +309,7 @@ TEST(Sampling, Parses) {
     EXPECT_THROW(parse_sampling(text), InputError) << text;
 }
 
-TEST(Prompts, RandomOnesTakeLengthsInTurn) {
+TEST(Prompts, RandomOnesCycleThroughTheLengths) {
   const auto prompts = random_prompts(3, std::vector{2, 5}, 10, 1);
   EXPECT_EQ(prompts[0].size(), 2u);
   EXPECT_EQ(prompts[1].size(), 5u);

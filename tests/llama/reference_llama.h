@@ -1,5 +1,5 @@
 #pragma once
-// LLaMA in fp64 as it is defined, one sequence, all tokens at once: what runs with a window are held against.
+// LLaMA in fp64, one sequence, all tokens at once: the reference for runs with a window.
 // Source: Touvron et al., "LLaMA", 2023; window as in Jiang et al., "Mistral 7B", 2023.
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace warptune::testing {
 
 using Row = std::vector<double>;
 
-/// weight [out, in] . x, and the bias where there is one; weights are fp32 on the host.
+/// weight [out, in] . x plus the bias, if any; weights are fp32 on the host.
 inline Row project(const Buffer& weight, const Buffer& bias, const Row& x) {
   const std::size_t rows = weight.bytes() / sizeof(float) / x.size();
   Row y(rows);
@@ -47,8 +47,8 @@ inline void rotate(Row& row, int heads, int head_dim, const std::vector<float>& 
     }
 }
 
-/// Head after head: softmax(q . K * scale) . V of token t over the last `window` (0: all) of rows 0 to t of
-/// the fused qkv.
+/// For each head: softmax(q . K * scale) . V of token t over the last `window` (0: all) of rows 0 to t of the
+/// fused qkv.
 inline Row attend(const ModelConfig& c, const std::vector<Row>& qkv, int t, int window) {
   const auto d = static_cast<std::size_t>(c.head_dim);
   const int first = window == 0 ? 0 : std::max(0, t + 1 - window);

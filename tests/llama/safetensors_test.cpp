@@ -82,7 +82,7 @@ TEST_F(Safetensors, EveryMalformedFileIsOneSentence) {
                "overlap");
 }
 
-TEST_F(Safetensors, NoCutOrFlippedByteCrashes) {
+TEST_F(Safetensors, NoTruncatedOrFlippedByteCrashes) {
   const std::string good = file_of(kTwo, 32);
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_THROW(SafetensorsFile(write(good.substr(0, n))), InputError) << n;

@@ -10,10 +10,11 @@
 
 namespace warptune::testing {
 
-/// Below tests/data/golden: a checkpoint and what transformers computes with it (scripts/make_golden.py).
+/// A folder of tests/data/golden: a checkpoint and the outputs of transformers for it
+/// (scripts/make_golden.py).
 inline constexpr const char* kGoldens[] = {"mha", "gqa", "llama3_rope", "tied"};
 
-/// A golden and a dtype: tests that run side by side.
+/// A golden and a dtype: one test each, so that they run in parallel.
 using GoldenRun = std::tuple<const char*, DType>;
 inline std::string golden_run_name(const ::testing::TestParamInfo<GoldenRun>& run) {
   const auto& [name, dtype] = run.param;

@@ -23,9 +23,9 @@ Problem small() {
 
 BenchOptions quick() { return {.min_samples = 6, .max_time = 0.05}; }
 
-/// A host variant that runs the right one and then does something wrong.
-Variant spoiled(std::function<void(const RmsNormArgs&)> harm, bool run_first = true) {
-  return {.name = "spoiled",
+/// A host variant that runs the correct one and then does something wrong.
+Variant faulty(std::function<void(const RmsNormArgs&)> harm, bool run_first = true) {
+  return {.name = "faulty",
           .idea = "wrong on purpose",
           .backend = Backend::host,
           .host = [=](const Problem& p, const Config& c) -> HostFunction {
@@ -43,7 +43,7 @@ class HostBench : public ::testing::Test {
   Bench bench{*device, find_op("rms_norm"), small(), quick()};
 };
 
-TEST_F(HostBench, MeasuresARightVariant) {
+TEST_F(HostBench, MeasuresACorrectVariant) {
   const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::ok) << m.detail;
   EXPECT_GT(m.time_us, 0);
@@ -55,20 +55,20 @@ TEST_F(HostBench, MeasuresARightVariant) {
 }
 
 TEST_F(HostBench, AVariantThatWritesNothingFails) {
-  const Measurement m = bench.run(spoiled([](const RmsNormArgs&) {}, false), {});
+  const Measurement m = bench.run(faulty([](const RmsNormArgs&) {}, false), {});
   EXPECT_EQ(m.status, Status::wrong_result);
   EXPECT_NE(m.detail.find("were not written"), std::string::npos) << m.detail;
 }
 
 TEST_F(HostBench, NanFails) {
   const Measurement m =
-      bench.run(spoiled([](const RmsNormArgs& a) { static_cast<float*>(a.y)[5] = NAN; }), {});
+      bench.run(faulty([](const RmsNormArgs& a) { static_cast<float*>(a.y)[5] = NAN; }), {});
   EXPECT_EQ(m.status, Status::wrong_result);
 }
 
 TEST_F(HostBench, OneWrongElementFails) {
   const Measurement m =
-      bench.run(spoiled([](const RmsNormArgs& a) { static_cast<float*>(a.y)[100] += 0.01f; }), {});
+      bench.run(faulty([](const RmsNormArgs& a) { static_cast<float*>(a.y)[100] += 0.01f; }), {});
   EXPECT_EQ(m.status, Status::wrong_result);
   EXPECT_NE(m.detail.find("'y'[100]"), std::string::npos) << m.detail;
 }
@@ -76,15 +76,15 @@ TEST_F(HostBench, OneWrongElementFails) {
 TEST_F(HostBench, WritingPastTheEndOrBeforeTheStartFails) {
   for (const int at : {3 * 64, -1}) {
     const Measurement m =
-        bench.run(spoiled([at](const RmsNormArgs& a) { static_cast<float*>(a.y)[at] = 1; }), {});
+        bench.run(faulty([at](const RmsNormArgs& a) { static_cast<float*>(a.y)[at] = 1; }), {});
     EXPECT_EQ(m.status, Status::wrong_result);
     EXPECT_NE(m.detail.find("outside 'y'"), std::string::npos) << m.detail;
   }
 }
 
-TEST_F(HostBench, AnswersOfTheFirstInputsFailOnOthers) {
+TEST_F(HostBench, ResultsForTheFirstInputsFailOnOthers) {
   auto kept = std::make_shared<std::vector<float>>();
-  const Measurement m = bench.run(spoiled([kept](const RmsNormArgs& a) {
+  const Measurement m = bench.run(faulty([kept](const RmsNormArgs& a) {
                                     auto* y = static_cast<float*>(a.y);
                                     if (kept->empty()) kept->assign(y, y + 3 * 64);
                                     std::copy(kept->begin(), kept->end(), y);
@@ -94,18 +94,17 @@ TEST_F(HostBench, AnswersOfTheFirstInputsFailOnOthers) {
   EXPECT_NE(m.detail.find("after timing"), std::string::npos) << m.detail;
 }
 
-TEST_F(HostBench, AVariantThatThrowsHasItsStatusAndTheNextOneRuns) {
-  const Measurement bad =
-      bench.run(spoiled([](const RmsNormArgs&) { throw std::runtime_error("boom"); }), {});
+TEST_F(HostBench, AVariantThatThrowsGetsAStatusAndTheNextOneRuns) {
+  const Measurement bad = bench.run(faulty([](const RmsNormArgs&) { throw std::runtime_error("boom"); }), {});
   EXPECT_EQ(bad.status, Status::launch_error);
   EXPECT_EQ(bad.detail, "boom");
   const Measurement greedy =
-      bench.run(spoiled([](const RmsNormArgs&) { throw ResourceError("too much"); }), {});
+      bench.run(faulty([](const RmsNormArgs&) { throw ResourceError("too much"); }), {});
   EXPECT_EQ(greedy.status, Status::resource);
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::ok);
 }
 
-/// The host as if it were a GPU, whose peaks can be trusted.
+/// The host with the backend of a GPU, so that its peaks are trusted.
 class TrustedDevice : public testing::ForwardingDevice {
  public:
   TrustedDevice() : ForwardingDevice(open_device("host")), facts_(real_->facts()) {
@@ -119,7 +118,7 @@ class TrustedDevice : public testing::ForwardingDevice {
   DeviceFacts facts_;
 };
 
-/// Notes which inputs the launches of each timed replay read, and whether caches were flushed before it.
+/// Records the inputs that the launches of each timed replay read, and whether caches were flushed before it.
 class WatchedDevice : public TrustedDevice {
  public:
   struct Seen {
@@ -148,16 +147,16 @@ class WatchedDevice : public TrustedDevice {
   bool flushed_ = false;
 };
 
-// Lines that a kernel keeps in the L2 until their set comes again are no hits then.
-TEST(ColdSamples, ComeToNoSetTwiceAndBeginWithAFlushOnAGpu) {
+// Persisting L2 lines then cannot be hits: no set is used twice.
+TEST(ColdSamples, UseEachSetOnceAndBeginWithAFlushOnAGpu) {
   for (const CacheMode cache : {CacheMode::cold, CacheMode::hot}) {
     WatchedDevice device;
     BenchOptions options = quick();
     options.cache = cache;
     Bench bench(device, find_op("rms_norm"),
                 find_op("rms_norm").op.problem({{"tokens", 64}, {"hidden", 4096}}, DType::fp32), options);
-    const void* checked = nullptr;  // what the last launch before a replay read: that of a proof
-    const Variant variant = spoiled([&](const RmsNormArgs& args) {
+    const void* checked = nullptr;  // the input of the last launch before a replay, which is a verification
+    const Variant variant = faulty([&](const RmsNormArgs& args) {
       device.note(args.x);
       if (device.replays.empty() && !checked) checked = args.x;
     });
@@ -176,10 +175,10 @@ TEST(ColdSamples, ComeToNoSetTwiceAndBeginWithAFlushOnAGpu) {
   }
 }
 
-/// Pretends to measure that a device does so much arithmetic, and counts how often it was asked.
-MeasurePeaks arithmetic_of(double tflop_per_s, int& asked) {
-  return [=, &asked](Device& device) {
-    ++asked;
+/// A fake measurement of the arithmetic peak that counts its calls.
+MeasurePeaks arithmetic_of(double tflop_per_s, int& calls) {
+  return [=, &calls](Device& device) {
+    ++calls;
     DeviceFacts facts = device.facts();
     facts.vector_tflop_per_s = tflop_per_s;
     device.set_peaks(facts);
@@ -187,35 +186,35 @@ MeasurePeaks arithmetic_of(double tflop_per_s, int& asked) {
   };
 }
 
-TEST(Peaks, ATimeThatASecondMeasurementAllowsIsRight) {
+TEST(Peaks, ATimeThatRaisedPeaksAllowIsOk) {
   TrustedDevice device;
-  int asked = 0;
-  arithmetic_of(1e-9, asked)(device);  // the device was busy: it seems to do next to nothing
-  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(100, asked));
+  int calls = 0;
+  arithmetic_of(1e-9, calls)(device);  // as measured on a busy device: almost no arithmetic
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(100, calls));
   for (int i = 0; i < 2; ++i) {
     const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(m.status, Status::ok) << m.detail;
     EXPECT_LT(m.floor_us, 1);
   }
-  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(calls, 2);
   EXPECT_EQ(device.facts().vector_tflop_per_s, 100);
 }
 
-TEST(Peaks, ATimeAbovePeaksThatStandIsNoRecord) {
+TEST(Peaks, ATimeAboveConfirmedPeaksIsTooFast) {
   TrustedDevice device;
-  int asked = 0;
-  arithmetic_of(1e-9, asked)(device);
-  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(1e-10, asked));
+  int calls = 0;
+  arithmetic_of(1e-9, calls)(device);
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(1e-10, calls));
   for (int i = 0; i < 9; ++i) {
     const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(m.status, Status::too_fast);
     EXPECT_NE(m.detail.find("peaks allow"), std::string::npos) << m.detail;
   }
-  EXPECT_EQ(asked, 4) << "a problem does not measure the peaks again and again";
+  EXPECT_EQ(calls, 4) << "a problem measures the peaks again a limited number of times";
   EXPECT_EQ(device.facts().vector_tflop_per_s, 1e-9) << "the higher one is kept";
 }
 
-/// The peaks are what a test says, however often they are measured.
+/// A fake measurement that keeps the peaks as the test set them.
 MeasurePeaks as_they_are() {
   return [](Device& device) { return device.facts(); };
 }
@@ -231,10 +230,10 @@ TEST(Peaks, AHotTimeMustNotBeatTheL2) {
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
 }
 
-TEST(Peaks, EachTimeOfAFinalistIsHeldAgainstThePeaks) {
+TEST(Peaks, EachTimeOfAFinalistIsCheckedAgainstThePeaks) {
   TrustedDevice device;
   DeviceFacts facts = device.facts();
-  facts.read_gb_per_s = 1e-9;  // nothing of a hot launch comes from memory
+  facts.read_gb_per_s = 1e-9;  // a hot launch reads nothing from memory
   device.set_peaks(facts);
   Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
   const Variant& naive = find_op("rms_norm").variant("host_naive");
@@ -248,7 +247,7 @@ TEST(Peaks, EachTimeOfAFinalistIsHeldAgainstThePeaks) {
   EXPECT_EQ(bench.time_interleaved({{&naive, {}}}, 6).front().hot.status, Status::too_fast);
 }
 
-/// On which every launch takes 2000 us, whatever else the machine does.
+/// A device on which every launch takes 2000 us, whatever the load.
 class SteadyDevice : public TrustedDevice {
  public:
   double time_us(CapturedGraph& graph) override {
@@ -259,13 +258,13 @@ class SteadyDevice : public TrustedDevice {
   int launches = 0;
 };
 
-TEST(Peaks, AFewPercentAboveAPeakAreNoise) {
+TEST(Peaks, AFewPercentAboveAPeakAreAllowed) {
   SteadyDevice device;
   Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
-  const Variant counted = spoiled([&](const RmsNormArgs&) { ++device.launches; });
+  const Variant counted = faulty([&](const RmsNormArgs&) { ++device.launches; });
   const double flops = find_op("rms_norm").op.cost(small()).flops;
   DeviceFacts facts = device.facts();
-  const auto status_at = [&](double times) {  // where 2000 us are so many times as fast as the peak
+  const auto status_at = [&](double times) {  // with peaks such that 2000 us are so many times too fast
     facts.vector_tflop_per_s = flops / (2000 * times) * 1e-6;
     device.set_peaks(facts);
     return bench.run(counted, {}).status;
@@ -274,7 +273,7 @@ TEST(Peaks, AFewPercentAboveAPeakAreNoise) {
   EXPECT_EQ(status_at(1.06), Status::too_fast);
 }
 
-TEST_F(HostBench, ATimeAboveAHostsPeaksStaysWithARemark) {
+TEST_F(HostBench, ATimeAboveAHostsPeaksGetsANote) {
   DeviceFacts slow = device->facts();
   slow.vector_tflop_per_s = 1e-9;
   device->set_peaks(slow);
@@ -293,9 +292,9 @@ TEST_F(HostBench, AConfigurationThatIsSurelySlowerIsAbandoned) {
 
 TEST_F(HostBench, FinalistsAreTimedColdHotAndIsolated) {
   const Variant& right = find_op("rms_norm").variant("host_naive");
-  // Right until it was called so often that it must be a finalist.
+  // Correct until it was called so often that it must be a finalist.
   const auto calls = std::make_shared<int>(0);
-  const Variant late = spoiled([calls](const RmsNormArgs& a) {
+  const Variant late = faulty([calls](const RmsNormArgs& a) {
     if (++*calls > 100) static_cast<float*>(a.y)[0] += 1;
   });
   const auto times = bench.time_interleaved({{&right, {}}, {&late, {}}}, 3);

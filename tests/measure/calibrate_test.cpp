@@ -1,4 +1,4 @@
-// What a calibration says of its points, and that its kernels compile and run.
+// The analysis of calibration points; its kernels compile and run.
 #include "harness/measure/calibrate.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(GpuCalibrate, IsPlausible) {
   EXPECT_GT(c.rotation.back().us, c.rotation.front().us);
 }
 
-TEST(GpuChecksums, TellOneChangedByteAndItsPlace) {
+TEST(GpuChecksums, DetectOneChangedByteAndItsPosition) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto device = open_device("cuda:0");
   constexpr std::size_t kBytes = 1'000'003;

@@ -1,5 +1,5 @@
 #pragma once
-// A device that hands everything on to another; tests override what they fake.
+// A device that forwards all calls to another; tests override some.
 #include "harness/device/device.h"
 
 namespace warptune::testing {

@@ -81,7 +81,7 @@ class GpuHostile : public ::testing::Test {
     ::unsetenv("WARPTUNE_KERNELS");
     entry_ = &find_op("rms_norm");
   }
-  /// On rotating sets of weights, and on one set.
+  /// Expects a failure with rotating sets of weights, and with one set.
   void expect_wrong(const Variant& variant, const std::string& text) {
     for (const CacheMode cache : {CacheMode::cold, CacheMode::hot}) {
       Bench bench(*device_, *entry_, problem(), {.cache = cache, .min_samples = 6, .max_time = 0.02});
@@ -91,7 +91,7 @@ class GpuHostile : public ::testing::Test {
 #endif
       EXPECT_EQ(m.status, Status::wrong_result) << m.detail;
       EXPECT_NE(m.detail.find(text), std::string::npos) << m.detail;
-      // The next one is not held to account.
+      // The next configuration is not affected.
       const Measurement good = bench.run(entry_->variant("naive"), {{"block", 128}});
       EXPECT_EQ(good.status, Status::ok) << good.detail;
     }
@@ -104,7 +104,7 @@ TEST_F(GpuHostile, WritesNothing) {
   expect_wrong(hostile(kKernels[0]), "12288 of 12288 elements of 'y' were not written");
 }
 TEST_F(GpuHostile, WritesNan) { expect_wrong(hostile(kKernels[1]), "before timing: 3 of 12288"); }
-TEST_F(GpuHostile, ReturnsWhatItsPredecessorFound) {
+TEST_F(GpuHostile, ReturnsTheResultOfThePreviousLaunch) {
   expect_wrong(hostile(kKernels[2]), "after timing: 'y'[");
 }
 TEST_F(GpuHostile, EditsItsInputs) { expect_wrong(hostile(kKernels[3]), "input 'x' was changed"); }
@@ -121,7 +121,7 @@ TEST_F(GpuHostile, KeepsNarrowAccumulators) { expect_wrong(hostile(kKernels[8]),
 TEST_F(GpuHostile, IsRightOnlyForTheFirstInputs) { expect_wrong(hostile(kKernels[9]), "after timing: 'y'["); }
 TEST_F(GpuHostile, RacesBetweenBlocks) { expect_wrong(hostile(kKernels[10], 2), "'y'["); }
 
-// Without effect on the result: only memcheck sees it, and then the launch fails (scripts/sanitize.sh
+// It does not change the result: only memcheck detects it and makes the launch fail (scripts/sanitize.sh
 // hostile).
 TEST_F(GpuHostile, ReadsPastTheEnd) {
   Bench bench(*device_, *entry_, problem(), {.min_samples = 6, .max_time = 0.02});
@@ -136,9 +136,9 @@ TEST_F(GpuHostile, ReadsPastTheEnd) {
 }
 
 #if WARPTUNE_HAS_CUDA
-/// Gives what a launch of the right kernel does to `harm`.
-Variant spoiled(Device& device,
-                std::function<void(const Plan& right, const void* args, cudaStream_t stream)> harm) {
+/// Passes the launch of the correct kernel to `harm`.
+Variant faulty(Device& device,
+               std::function<void(const Plan& right, const void* args, cudaStream_t stream)> harm) {
   return {.name = "hostile", .idea = "cheats", .vendor = [&device, harm](const Problem& p, const Config&) {
             const std::shared_ptr<Plan> right =
                 device.prepare(find_op("rms_norm").variant("naive"), p, {{"block", 128}});
@@ -151,31 +151,31 @@ Variant spoiled(Device& device,
 TEST_F(GpuHostile, ComputesOnASideStream) {
   cudaStream_t side = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking), cudaSuccess);
-  // So soon after that the first check may find it done; a replay of the graph does not do it at all.
-  expect_wrong(spoiled(*device_, [side](const Plan& right, const void* args,
-                                        cudaStream_t) { right.launch(args, {side}); }),
+  // So early that the first check may find the result; a replay of the graph does not compute it at all.
+  expect_wrong(faulty(*device_, [side](const Plan& right, const void* args,
+                                       cudaStream_t) { right.launch(args, {side}); }),
                "of 12288 elements of 'y' were not written");
-  // Late enough that the first check does not.
-  expect_wrong(spoiled(*device_,
-                       [side](const Plan& right, const void* args, cudaStream_t) {
-                         const auto sleep = [](void*) {
-                           std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                         };
-                         cudaLaunchHostFunc(side, sleep, nullptr);
-                         right.launch(args, {side});
-                       }),
+  // So late that the first check does not find it.
+  expect_wrong(faulty(*device_,
+                      [side](const Plan& right, const void* args, cudaStream_t) {
+                        const auto sleep = [](void*) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                        };
+                        cudaLaunchHostFunc(side, sleep, nullptr);
+                        right.launch(args, {side});
+                      }),
                "12288 of 12288 elements of 'y' were not written");
   cudaStreamSynchronize(side);
   cudaStreamDestroy(side);
 }
 
 TEST_F(GpuHostile, SkipsWhenCaptured) {
-  expect_wrong(spoiled(*device_,
-                       [](const Plan& right, const void* args, cudaStream_t stream) {
-                         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-                         cudaStreamIsCapturing(stream, &status);
-                         if (status == cudaStreamCaptureStatusNone) right.launch(args, {stream});
-                       }),
+  expect_wrong(faulty(*device_,
+                      [](const Plan& right, const void* args, cudaStream_t stream) {
+                        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+                        cudaStreamIsCapturing(stream, &status);
+                        if (status == cudaStreamCaptureStatusNone) right.launch(args, {stream});
+                      }),
                "12288 of 12288 elements of 'y' were not written");
 }
 #endif

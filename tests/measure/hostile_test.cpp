@@ -1,5 +1,5 @@
-// Variants that cheat, each rejected by name on the host device. What only a GPU can do (streams, graphs,
-// blocks, memcheck) is in hostile_gpu_test.cpp.
+// Variants that cheat, each rejected by name on the host device. hostile_gpu_test.cpp has those that need a
+// GPU (streams, graphs, blocks, memcheck).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ class HostHostile : public ::testing::Test {
     const Measurement m = run(std::move(cheat));
     EXPECT_EQ(m.status, Status::wrong_result);
     EXPECT_NE(m.detail.find(text), std::string::npos) << m.detail;
-    // The next one is not held to account.
+    // The next configuration is not affected.
     const Measurement good = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(good.status, Status::ok) << good.detail;
   }
@@ -59,7 +59,7 @@ TEST_F(HostHostile, WritesNan) {
       "before timing: 1 of 3072 elements of 'y' were not written or are NaN");
 }
 
-TEST_F(HostHostile, ReturnsWhatItsPredecessorWrote) {
+TEST_F(HostHostile, ReturnsTheResultOfThePreviousRun) {
   auto kept = std::make_shared<std::vector<float>>(kTokens * kHidden);
   expect_wrong(
       [kept](const RmsNormArgs& a, const HostFunction& right) {
@@ -116,7 +116,7 @@ TEST_F(HostHostile, ReadsPastTheEndIntoItsResult) {
   expect_wrong(
       [](const RmsNormArgs& a, const HostFunction& right) {
         right(&a);
-        // What stands there is NaN on one of the two inputs, and tiny on the other.
+        // The guard band there is NaN for one of the two inputs, and tiny for the other.
         y(a)[0] += static_cast<const float*>(a.x)[kTokens * kHidden];
       },
       "1 of 3072 elements of 'y' were not written or are NaN");

@@ -1,5 +1,4 @@
-// When sampling ends, and what is said of it. Time is counted by the test: each sample takes a tenth of a
-// second.
+// When sampling ends, and its notes. The test has its own clock: each sample takes 0.1 s.
 #include "harness/measure/sampler.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +10,7 @@
 namespace warptune {
 namespace {
 
-/// Gives the values in turn, from the start again at their end.
+/// Returns the values cyclically.
 class Source {
  public:
   explicit Source(std::vector<double> values) : values_(std::move(values)) {}
@@ -31,7 +30,7 @@ Samples sample(const SamplingRule& rule, Source& source) {
       rule, [&] { return source(); }, [&] { return source.seconds; });
 }
 
-TEST(Sampler, EqualSamplesEndAtTheFewest) {
+TEST(Sampler, EqualSamplesEndAtTheMinimum) {
   Source source({5});
   const Samples s = sample({.min_samples = 7, .max_time = 100}, source);
   EXPECT_EQ(s.us.size(), 7u);
@@ -40,7 +39,7 @@ TEST(Sampler, EqualSamplesEndAtTheFewest) {
   EXPECT_EQ(sentence_of(s), "");
 }
 
-TEST(Sampler, SaysTheIntervalWhereItEndsOnTime) {
+TEST(Sampler, ReportsTheIntervalAtMaxTime) {
   // 20 samples, ten of 99 and ten of 101: the interval is 99..101 about a median of 100.
   Source source({99, 101});
   const Samples s = sample({.max_rel_ci = 0.005, .min_samples = 6, .max_time = 1.95}, source);
@@ -67,25 +66,25 @@ TEST(Sampler, ZeroIsATimeAndEndsOnTime) {
   EXPECT_EQ(sentence_of(s), "stopped at max_time with a median of 0");
 }
 
-TEST(Sampler, NanAndInfinityAreNoTimes) {
+TEST(Sampler, NanAndInfinityAreInvalid) {
   Source nan({NAN}), infinite({INFINITY, -1});
   for (Source* source : {&nan, &infinite}) {
     const Samples s = sample({}, *source);
     EXPECT_EQ(s.stop, Stop::no_time);
     EXPECT_TRUE(s.us.empty());
-    EXPECT_EQ(sentence_of(s), "no sample is a time");
+    EXPECT_EQ(sentence_of(s), "every sample is negative or not finite");
   }
   Source some({NAN, 5});
   EXPECT_EQ(sample({.min_samples = 6, .max_time = 100}, some).us, (std::vector<double>(6, 5)));
 }
 
-TEST(Sampler, OddTimesEndAllTheSame) {
+TEST(Sampler, UnusualTimesTerminate) {
   Source source({1, 2});
   EXPECT_EQ(sample({.min_samples = 3, .max_time = NAN}, source).stop, Stop::max_time);
   EXPECT_EQ(sample({.min_samples = 0, .max_time = 0}, source).us.size(), 1u);
 }
 
-TEST(Sampler, SlowSamplesEndOnTimeAfterThreeAndSayThatTheyAreFew) {
+TEST(Sampler, SlowSamplesEndAfterThreeWithANote) {
   for (const std::vector<double>& values : {std::vector<double>{1e6, 2e6}, {1e6}}) {  // a second each
     Source source(values);
     const Samples s = sample({.min_samples = 11, .max_time = 0.2}, source);
@@ -102,7 +101,7 @@ TEST(Sampler, FewerThanSixNeverConverge) {
   EXPECT_EQ(s.us.size(), 6u);
 }
 
-TEST(Sampler, AbandonsWhatIsSurelySlower) {
+TEST(Sampler, AbandonsSurelySlowerConfigurations) {
   Source source({110, 111, 112, 109, 108, 107});
   const Samples s = sample({.min_samples = 11, .max_time = 100, .best_us = 106}, source);
   EXPECT_EQ(s.stop, Stop::abandoned);
@@ -123,7 +122,7 @@ TEST(Sampler, ThrottledSamplesAreTakenAgainWithinABudget) {
   EXPECT_EQ(sentence_of(s), "4 throttled samples were taken again");
 }
 
-TEST(Sampler, ADeviceThatIsAlwaysThrottledStillHasATime) {
+TEST(Sampler, AnAlwaysThrottledDeviceStillGetsATime) {
   Source source({5});
   source.throttled = 1000;
   const Samples s = sample({.min_samples = 6, .max_time = 100, .max_discarded = 10}, source);
@@ -132,7 +131,7 @@ TEST(Sampler, ADeviceThatIsAlwaysThrottledStillHasATime) {
   EXPECT_EQ(sentence_of(s), "6 of 6 samples are throttled, after 10 others were discarded");
 }
 
-TEST(Interleave, GoesRoundAndRound) {
+TEST(Interleave, SamplesInTurn) {
   std::vector<std::size_t> order;
   const auto all = interleave({.rounds = 3}, 3, [&](std::size_t i) {
     order.push_back(i);
@@ -142,7 +141,7 @@ TEST(Interleave, GoesRoundAndRound) {
   EXPECT_EQ(all[1].us, (std::vector<double>{12, 15, 18}));
 }
 
-TEST(Interleave, LeavesOutWhatGivesNoTimeAndEndsOnTime) {
+TEST(Interleave, SkipsInvalidCandidatesAndEndsOnTime) {
   double seconds = 0;
   const auto all = interleave(
       {.rounds = 100, .max_rel_ci = 0.01, .max_time = 7.5}, 2,

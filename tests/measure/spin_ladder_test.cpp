@@ -1,5 +1,5 @@
-// Kernels that wait for a known time, timed as any other row is: what comes back must be that time, and a
-// kernel that waits 3 % longer must be called slower.
+// Kernels that wait for a known time, timed like any other row: the measured time must be the known one, and
+// a kernel that waits 3 % longer must be reported as slower.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +24,8 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-// `spin` waits by the SM's clock, which counts every cycle; %globaltimer may step by a microsecond, so it
-// only says, over a long wait, how many cycles a nanosecond has.
+// `spin` waits by the SM's clock, which counts every cycle. %globaltimer may have steps of 1 us, so it only
+// calibrates cycles per nanosecond over a long wait.
 constexpr const char* kSource = R"(
 namespace warptune {
 struct SpinArgs { float* y; long long* waited; long long cycles; };
@@ -71,7 +71,7 @@ struct RateArgs {
   long long ns;
 };
 
-/// Writes how long it was to wait, so that the row is proved as any other.
+/// Writes its requested wait, so that the row is verified like any other.
 OpEntry spin_op(long long* waited) {
   OpEntry entry;
   Op& op = entry.op;
@@ -134,7 +134,7 @@ class GpuSpinLadder : public ::testing::Test {
     scratch_ = device_->allocate(2 * sizeof(long long));
   }
 
-  /// Over 20 ms, once the clock rises no more.
+  /// Measured over 20 ms, once the clock no longer rises.
   double cycles_per_us() {
     const RateArgs args{scratch_.as<long long>(), 20'000'000};
     double rate = 0;
@@ -169,10 +169,10 @@ class GpuSpinLadder : public ::testing::Test {
   Buffer scratch_;
 };
 
-/// A row's time is the kernel's own and that of a graph node, which a wait of half a microsecond tells. (An
-/// empty kernel may end before the next is fetched: its row can be the rate of launches rather than the cost
-/// of a node.) With WARPTUNE_EVIDENCE=DIR the rungs are written to DIR/spin_ladder.csv.
-TEST_F(GpuSpinLadder, KnownTimesAreRecovered) {
+/// A row's time is the time of the kernel plus the cost of a graph node, measured with a wait of 0.5 us. (An
+/// empty kernel can end before the next launch is fetched: its row can measure launch throughput instead of
+/// the cost of a node.) With WARPTUNE_EVIDENCE=DIR the rungs are written to DIR/spin_ladder.csv.
+TEST_F(GpuSpinLadder, RecoversKnownTimes) {
   const double rate = cycles_per_us();
   std::ofstream csv;
   if (const char* folder = std::getenv("WARPTUNE_EVIDENCE")) {
@@ -199,8 +199,8 @@ TEST_F(GpuSpinLadder, KnownTimesAreRecovered) {
   EXPECT_NEAR(cycles_per_us() / rate, 1, 0.005) << "the SM clock changed meanwhile";
 }
 
-/// A product with a weight matrix, and behind it a kernel that waits: for nothing, or for 3 % of the time of
-/// both. With WARPTUNE_EVIDENCE=DIR each pair is a line of DIR/slowdown.csv.
+/// A GEMV followed by a kernel that waits 0 us, or 3 % of the time of both. With WARPTUNE_EVIDENCE=DIR each
+/// pair is a line of DIR/slowdown.csv.
 TEST_F(GpuSpinLadder, ASlowdownOfThreePercentIsCaught) {
   constexpr int kPairs = 20;
   const OpEntry& linear = find_op("linear");

@@ -1,4 +1,4 @@
-// What a device that holds its clocks down does to a row.
+// Rows of a throttled device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace warptune {
 namespace {
 
-/// Tells made-up clocks: `hot` readings that are throttled, then cool ones.
+/// Reports fake clocks: `hot` throttled readings, then cool ones.
 class HotDevice : public testing::ForwardingDevice {
  public:
   HotDevice(std::string reason, int hot)
@@ -42,11 +42,11 @@ Measurement measured(HotDevice& device) {
   return bench.run(entry.variant("host_naive"), {});
 }
 
-TEST(HeldDown, HeatSlowdownAndPowerBrakeButNotThePowerCapAlone) {
+TEST(IsThrottling, HeatSlowdownAndPowerBrakeCountButNotThePowerCapAlone) {
   for (const char* reason : {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown",
                              "hw_power_brake_slowdown", "sw_power_cap+hw_slowdown"})
-    EXPECT_TRUE(held_down(reason)) << reason;
-  for (const char* reason : {"", "none", "sw_power_cap"}) EXPECT_FALSE(held_down(reason)) << reason;
+    EXPECT_TRUE(is_throttling(reason)) << reason;
+  for (const char* reason : {"", "none", "sw_power_cap"}) EXPECT_FALSE(is_throttling(reason)) << reason;
 }
 
 TEST(Throttle, AFewThrottledSamplesAreTakenAgain) {
@@ -59,7 +59,7 @@ TEST(Throttle, AFewThrottledSamplesAreTakenAgain) {
   EXPECT_NE(m.detail.find("throttled samples were taken again"), std::string::npos) << m.detail;
 }
 
-TEST(Throttle, ARowOfADeviceThatStaysThrottledHasATimeAndSaysSo) {
+TEST(Throttle, ARowOfAnAlwaysThrottledDeviceHasATimeAndANote) {
   HotDevice device("hw_thermal_slowdown", 1'000'000);
   const Measurement m = measured(device);
   EXPECT_EQ(m.status, Status::ok) << m.detail;
@@ -76,7 +76,7 @@ TEST(Throttle, ThePowerCapIsANote) {
   EXPECT_EQ(m.clocks.sm_mhz, 300);
 }
 
-TEST(Throttle, EveryVariantStartsWithoutPinnedCacheLines) {
+TEST(Throttle, EveryVariantStartsWithoutPersistingCacheLines) {
   HotDevice device("", 0);
   measured(device);
   EXPECT_EQ(device.resets, 1);

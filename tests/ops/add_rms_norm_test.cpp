@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AddRmsNormCompile,
                                            Dims{{"tokens", "7"}, {"hidden", "257"}}),
                          shape_name);
 
-/// Rows of zeros and of numbers so small that eps decides.
+/// Rows of zeros and of numbers so small that eps dominates.
 OpEntry near_zero() {
   return with_input(
       with_input(find_op("add_rms_norm"), "residual", [](const Problem&, std::int64_t) { return 0.0f; }), "x",

@@ -55,7 +55,7 @@ std::vector<ChosenConfig> one_of_each(std::span<const Problem> problems, const D
 }
 
 /// A set of features with bf16, on three sizes. Heads have 128 elements, so that rows of 8-bit codes are
-/// whole 128-byte lines too, which some variants require.
+/// multiples of 128 bytes, which some variants require.
 std::vector<ChosenConfig> feature_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<Problem> problems;
   for (const auto& [batch, context] : {std::pair(5, 150), {1, 160}, {3, 129}}) {
@@ -133,7 +133,7 @@ TEST_P(DecodePackedGqaCompiles, OnTensorCores) {
 INSTANTIATE_TEST_SUITE_P(Together, DecodePackedGqaCompiles, ::testing::ValuesIn(kPackedGqa), shape_name);
 INSTANTIATE_TEST_SUITE_P(Groups, GpuDecodeFeature, ::testing::ValuesIn(kPackedGqa), shape_name);
 
-/// Without it the tests of a feature would pass if no variant took the feature.
+/// Without this test, the tests of a feature would pass if no variant took the feature.
 /// docs/lessons/attention_decode.md lists which variant takes which feature.
 TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   const auto takes_all = [](const std::string& name, const Dims& features, const char* arch) {
@@ -186,7 +186,7 @@ TEST(DecodeFeatures, CpAsyncPipelinesAreTested) {
       EXPECT_EQ(pipeline_cases(features, known_device(arch)).size(), 6u) << arch << ' ' << features[0].second;
 }
 
-/// Draws dims that kernels are compiled for, then sizes that they read at run time.
+/// Random dims that kernels are compiled for, then random sizes that they read at run time.
 class Draw {
  public:
   explicit Draw(unsigned seed) : random(seed) {}
@@ -208,13 +208,13 @@ class Draw {
             {"epilogue", pick<std::string>({"none", "smooth", "quantize"})},
             {"deterministic", pick<std::string>({"no", "yes"})}};
   }
-  /// Contexts within 32 keys, so that splits of so many keys stay as many.
+  /// Contexts within 32 keys of each other, so that the number of splits does not change.
   Dims sizes(int context) {
     return {{"batch", std::to_string(pick<int>({4, 1, 2, 3, 6}))},
             {"context", std::to_string(context + 1 + static_cast<int>(random() % 32))},
             {"uneven", pick<std::string>({"yes", "no"})}};
   }
-  /// One of them; the first half of the time, so that most features of a combination are off.
+  /// A random choice; the first has probability 1/2, so that most features of a combination are off.
   template <class T>
   T pick(const std::vector<T>& from) {
     return random() % 2 == 0 ? from.front() : from[random() % from.size()];
@@ -223,8 +223,7 @@ class Draw {
   std::mt19937 random;
 };
 
-/// Random features with a configuration of each variant, on `sizes` sizes; empty where no variant accepts
-/// any.
+/// Random features with a configuration of each variant, on `sizes` sizes; empty if no variant accepts them.
 std::vector<ChosenConfig> random_cases(unsigned seed, const DeviceFacts& facts,
                                        const std::vector<int>& head_dims, int sizes) {
   Draw draw(seed);

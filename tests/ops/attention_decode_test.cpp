@@ -51,7 +51,7 @@ const auto kAppends = ::testing::Values(
 const auto kManyWorkTiles =
     ::testing::Values(dims(90, 4, 2, 64, 130, {kUneven}), dims(150, 2, 1, 128, 70, {kUneven}),
                       dims(80, 4, 2, 128, 40, {kAppend, kBias, kUneven}));
-// Rows that are not whole 16 bytes: only the scalar variants take them.
+// Rows that are not a multiple of 16 bytes: only the scalar variants take them.
 const auto kOddHeads = ::testing::Values(dims(2, 3, 1, 6, 40, {kUneven}), dims(1, 2, 2, 50, 100));
 
 #define WARPTUNE_SHAPES(name)                                           \
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                                            dims(2, 8, 1, 128, 300, {kAppend, kBias})),
                          shape_name);
 
-/// Every score is near -300: a maximum that begins at 0 would leave nothing of the weights.
+/// Every score is near -300: with a maximum that begins at 0 all weights would underflow.
 OpEntry far_below_zero() {
   OpEntry entry =
       with_input(find_op("attention_decode"), "q", [](const Problem&, std::int64_t) { return 4.0f; });
@@ -80,7 +80,7 @@ OpEntry far_below_zero() {
   });
   return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
 }
-/// Scores are 512, 512.25 and 512.5, which 16 bits do not tell apart.
+/// Scores are 512, 512.25 and 512.5, which are equal in 16 bits.
 OpEntry close_scores() {
   OpEntry entry = with_input(find_op("attention_decode"), "q", [](const Problem& p, std::int64_t i) {
     return i % p["head_dim"] == 0 ? 64.0f : i % p["head_dim"] == 1 ? 1.0f : 0.0f;
@@ -91,7 +91,7 @@ OpEntry close_scores() {
   });
   return with_tolerance(entry, {.rel_l2 = 2e-2, .max_rel = 2e-2});
 }
-/// One key has weight 1: anything added to the sum of weights shows.
+/// One key has weight 1: any error in the sum of weights is visible.
 OpEntry exact() { return with_tolerance(find_op("attention_decode"), {.rel_l2 = 4e-7, .max_rel = 8e-7}); }
 OpEntry rest_kept() { return with_rest_kept(find_op("attention_decode"), {"k_cache", "v_cache"}); }
 
@@ -156,7 +156,7 @@ TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kBias}), DType::bf16), InputError);
 }
 
-TEST(AttentionDecodeOp, UnevenLengthsHoldAllKindsForEverySeed) {
+TEST(AttentionDecodeOp, UnevenLengthsIncludeAllKindsForEverySeed) {
   const Op& op = find_op("attention_decode").op;
   const Problem p = op.problem(dims(8, 2, 2, 64, 100, {kUneven}), DType::bf16);
   for (const std::uint64_t seed : {0u, 1u, 7u}) {

@@ -91,7 +91,8 @@ struct Random {
   }
 };
 
-/// Problems of random sizes, up to `longest` queries, that share their random features and so their kernels.
+/// Problems of random sizes, up to `longest` queries, with the same random features and therefore the same
+/// kernels.
 std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest) {
   Random r{std::mt19937_64(seed)};
   const DType dtype = r.of({DType::fp32, DType::fp16, DType::bf16, DType::bf16});

@@ -1,5 +1,5 @@
-// Every value of every parameter of every CUDA variant, on problems that admit it. A new op needs an entry in
-// coverage().
+// Every value of every parameter of every CUDA variant, on problems where it is legal. A new op needs an
+// entry in coverage().
 #include <algorithm>
 
 #include "harness/device/device.h"
@@ -104,7 +104,7 @@ std::vector<Coverage> coverage() {
   };
 }
 
-TEST(EveryParameter, HasAProblemForEachOfItsValues) {
+TEST(EveryParameter, HasAProblemForEachValue) {
   const auto all = coverage();
   for (const OpEntry& entry : ops()) {
     const auto it = std::ranges::find(all, entry.op.name, &Coverage::op);
@@ -118,7 +118,7 @@ TEST(EveryParameter, HasAProblemForEachOfItsValues) {
     covering_configs(entry, it->problems, it->dtype, known_device("sm_90a"), sm_90a);
     for (const std::string& text : sm_90a)
       EXPECT_EQ(std::ranges::count(sm_80, text), 0)
-          << text << ": coverage() has no problem that admits this value";
+          << text << ": coverage() has no problem where this value is legal";
   }
 }
 

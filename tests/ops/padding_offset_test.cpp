@@ -28,7 +28,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuPaddingOffset, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, PaddingOffsetCompile,
                          ::testing::Values(Dims{{"batch", "2500"}, {"max_q_len", "11"}}), shape_name);
 
-TEST(UnevenLengths, HoldAFullAndAShortSequenceForEverySeed) {
+TEST(UnevenLengths, IncludeAFullAndAShortSequenceForEverySeed) {
   for (const std::uint64_t seed : {0, 1, 7}) {
     const auto lengths = uneven_lengths(13, 40, seed);
     EXPECT_EQ(std::ranges::count(lengths, 40), 1);

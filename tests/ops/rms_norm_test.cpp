@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RmsNormCompile,
                                            Dims{{"tokens", "7"}, {"hidden", "257"}}),
                          shape_name);
 
-/// Rows of zeros and of numbers so small that eps decides.
+/// Rows of zeros and of numbers so small that eps dominates.
 OpEntry near_zero() {
   return with_input(find_op("rms_norm"), "x", [](const Problem& p, std::int64_t i) {
     return i / p["hidden"] % 2 == 0 ? 0.0f : 0.001f * static_cast<float>(i % 7);

@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(
         Dims{{"batch", "2"}, {"q_heads", "4"}, {"q_len", "8"}, {"kv_len", "2048"}, {"mask", "given"}}),
     shape_name);
 
-/// A maximum that begins at 0 would leave nothing of these.
+/// With a maximum that begins at 0 all of these would underflow.
 OpEntry far_below_zero() {
   return with_input(find_op("softmax"), "x", [](const Problem&, std::int64_t i) {
     return -512.0f - 4.0f * static_cast<float>(i * 7 % 5);

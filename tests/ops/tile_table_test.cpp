@@ -21,7 +21,7 @@ Problem decode(std::int64_t batch, std::int64_t kv_heads, std::int64_t context) 
                   DType::fp16);
 }
 
-TEST(TileTable, EveryExampleHasADefaultThatSweepsTryToo) {
+TEST(TileTable, EveryExampleHasADefaultThatSweepsAlsoTry) {
   for (const char* arch : {"sm_80", "sm_90a"})
     for (Problem problem : tile_examples(ops()))
       for (const DType dtype : {DType::bf16, DType::fp16}) {
@@ -47,7 +47,7 @@ TEST(TileTable, EveryRowIsTheDefaultOfAnExample) {
     EXPECT_TRUE(shown.contains(&tile)) << tile.variant << " where " << tile.when << ": " << tile.config;
 }
 
-TEST(TileTable, NothingIsSaidToBeMeasuredOnTheA100) {
+TEST(TileTable, NoTileClaimsToBeMeasuredOnTheA100) {
   for (const Problem& problem : tile_examples(ops()))
     for (const DefaultTile& tile : ops().default_tiles(problem, known_device("sm_80")))
       EXPECT_TRUE(tile.origin().ends_with("; not measured")) << tile.origin();
@@ -64,7 +64,7 @@ TEST(TileTable, SplitsFillTheDevice) {
   EXPECT_EQ(blocks(decode(64, 8, 4096)), 512) << "no splits where sequences fill it";
 }
 
-TEST(TileTable, HasNothingForOtherOpsAndDevices) {
+TEST(TileTable, IsEmptyForOtherOpsAndDevices) {
   DeviceFacts host;
   EXPECT_TRUE(ops().default_tiles(decode(1, 8, 4096), host).empty());
   const Problem norm = find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 64}}, DType::bf16);

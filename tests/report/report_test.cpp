@@ -129,7 +129,7 @@ fs::path sample_results() {
   return folder;
 }
 
-TEST(Report, WinnersAreTheWisdomsElseTheFastest) {
+TEST(Report, WinnersComeFromTheWisdomElseAreTheFastest) {
   const ResultsSet set = read_results({sample_results() / "sweep.csv"});
   EXPECT_EQ(set.devices.size(), 1u);
   EXPECT_EQ(set.peers.size(), 1u);
@@ -148,7 +148,7 @@ TEST(Report, WinnersAreTheWisdomsElseTheFastest) {
   EXPECT_EQ(winners[1].vendor_us, 11.5);
 }
 
-TEST(Report, AProblemTimedHotAloneIsShownHot) {
+TEST(Report, AProblemTimedOnlyHotIsShownHot) {
   const fs::path folder = sample_results();
   const std::string problem = "softmax[rows=1,dtype=bf16]", run = "20260103T000000Z-4";
   CsvFile csv(folder / "hot.csv", sweep_columns());
@@ -162,7 +162,7 @@ TEST(Report, AProblemTimedHotAloneIsShownHot) {
   EXPECT_EQ(winners[0].time_us, 2.5);
 }
 
-TEST(Report, AStepIsItsWinnersTimesTheirLaunches) {
+TEST(Report, AStepSumsItsWinnersTimesTheirLaunches) {
   const ResultsSet set = read_results({sample_results()});
   const auto steps = steps_of(ops(), set, winners_of(set));
   ASSERT_EQ(steps.size(), 1u);
@@ -201,7 +201,7 @@ void expect_text(const std::string& html, const std::string& text) {
   EXPECT_NE(html.find(text), std::string::npos) << "no '" << text << "' in the page";
 }
 
-TEST(Report, ThePageHoldsAllAndNeedsNoNetwork) {
+TEST(Report, ThePageIsCompleteAndNeedsNoNetwork) {
   const std::string html =
       without_breaks(report_page(ops(), read_results({sample_results()}), "A & B </script><b>"));
   expect_text(html, "<title>A &amp; B &lt;/script&gt;&lt;b&gt;</title>");
@@ -211,7 +211,7 @@ TEST(Report, ThePageHoldsAllAndNeedsNoNetwork) {
   EXPECT_EQ(html.find("{{"), std::string::npos) << "a mark of the template is left";
   for (const char* text : {"src=", "@import", "url(http", "fetch(", "XMLHttpRequest", "https:"})
     EXPECT_EQ(html.find(text), std::string::npos) << text;
-  // The one address is a name: that of the SVG elements.
+  // The only address is the XML namespace of SVG.
   const std::size_t name = html.find("http:");
   EXPECT_EQ(html.substr(name, 26), "http://www.w3.org/2000/svg");
   EXPECT_EQ(html.find("http:", name + 1), std::string::npos);
@@ -227,7 +227,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-/// The browser's name; empty where there is none.
+/// The browser's name; empty if there is none.
 std::string browser() {
   for (const char* name : {"chromium", "chromium-browser", "google-chrome"})
     if (std::system(fmt::format("command -v {} > /dev/null 2>&1", name).c_str()) == 0) return name;
@@ -236,7 +236,7 @@ std::string browser() {
 
 struct Rendered {
   std::string dom;
-  std::vector<std::string> console;  // what scripts complained of
+  std::vector<std::string> console;  // error messages of scripts
 };
 
 Rendered render(const fs::path& page) {
@@ -268,14 +268,14 @@ TEST(Report, RendersInABrowserWithoutAnError) {
   expect_text(page.dom, "9 configurations in 2 runs, 7 ok, 2 not; 2 problems with a winner.");
   const std::string shown = page.dom.substr(0, page.dom.find("id=\"data\""));
   for (const char* text :
-       {"matrix units: 958.5 TFLOP/s",                       // the roofline
-        "11.5 torch_linear", "24.05 naive",                  // bars
-        "Least time over block and vec; the best is 1.625",  // heat map
-        ">1.688</text>",                                     // a cell of it
-        "20260102T000000Z-2: 4 timed, best 1.625",           // the search
-        "2.5 → 1.656 µs", "-33.8 %",                         // runs
-        "1 of 19 rows were measured while the clocks were held down (sw_power_cap)",
-        "One step took 3640 µs; its floor is 2894 µs.", "output projection: gemv_bulk_copy"})
+       {"matrix units: 958.5 TFLOP/s",                      // the roofline
+        "11.5 torch_linear", "24.05 naive",                 // bars
+        "Best time over block and vec; the best is 1.625",  // heat map
+        ">1.688</text>",                                    // a cell of it
+        "20260102T000000Z-2: 4 timed, best 1.625",          // the search
+        "2.5 → 1.656 µs", "-33.8 %",                        // runs
+        "1 of 19 rows were throttled (sw_power_cap)", "One step took 3640 µs; its floor is 2894 µs.",
+        "output projection: gemv_bulk_copy"})
     expect_text(shown, text);
 }
 

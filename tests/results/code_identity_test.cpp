@@ -1,4 +1,4 @@
-// A winner holds as long as its machine code does, whatever happens to the text of its sources.
+// A winner is valid while its machine code is unchanged, whatever happens to the text of its sources.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,7 +25,7 @@ std::string text_of(const fs::path& path) {
 }
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-/// A copy of kernels/ that a test edits, and the winner that its unedited sources gave.
+/// A copy of kernels/ that a test edits, and the winner of its unedited sources.
 class CodeIdentity : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class CodeIdentity : public ::testing::Test {
     ASSERT_NE(before, after) << file;
     write(kernels_ / file, after);
   }
-  /// In every file below kernels/.
+  /// Replaces a pattern in every file below kernels/.
   void replace_everywhere(const std::string& pattern, const std::string& by) {
     for (const auto& entry : fs::recursive_directory_iterator(kernels_))
       if (entry.is_regular_file())
@@ -115,7 +115,7 @@ TEST_F(CodeIdentity, AChangedConstantRefusesTheWinner) {
   EXPECT_EQ(judgement.refusals, std::vector<std::string>{"tuned on other code of its kernels"});
 }
 
-TEST_F(CodeIdentity, CodeOfAnotherToolkitSaysNothing) {
+TEST_F(CodeIdentity, CodeOfAnotherToolkitIsNotComparable) {
   Provenance here = kHere;
   here.toolkit = "12.9";
   EXPECT_EQ(judged(here).use, Use::warned) << "the same sources";
@@ -130,7 +130,7 @@ TEST_F(CodeIdentity, AWinnerWithoutACodeHashIsJudgedByItsSources) {
   EXPECT_EQ(judged().use, Use::refused);
 }
 
-TEST(MachineCode, WhatIsNoWholeElfFileIsRefused) {
+TEST(MachineCode, AnIncompleteElfFileIsRefused) {
   EXPECT_THROW(machine_code_hash(""), CompileError);
   EXPECT_THROW(machine_code_hash(std::string(64, 'x')), CompileError);
 }

@@ -104,7 +104,7 @@ std::vector<double> around(double us) {
   return samples;
 }
 
-TEST(Compare, GivesEachVerdict) {
+TEST(Compare, ProducesEachVerdict) {
   std::vector<TimedRow> base, now;
   const auto both = [&](const char* name, TimedRow a, TimedRow b) {
     a.config = b.config = name;
@@ -114,7 +114,8 @@ TEST(Compare, GivesEachVerdict) {
   both("slower", row_of("", around(100)), row_of("", around(103)));
   both("faster", row_of("", around(100)), row_of("", around(97)));
   both("same", row_of("", around(100)), row_of("", around(100.1)));
-  both("small", row_of("", around(100)), row_of("", around(101.5)));  // sure, but below the least effect
+  both("small", row_of("", around(100)),
+       row_of("", around(101.5)));  // significant, but below the minimum effect
   TimedRow slow = row_of("", around(110)), hot = row_of("", around(100));
   slow.sm_clock_mhz = 1700;
   hot.throttled = "sw_thermal";
@@ -185,7 +186,7 @@ TEST(Compare, FallsBackToIntervals) {
             Change::ambiguous);
 }
 
-TEST(Compare, ALargeChangeThatChanceMayExplainIsAmbiguous) {
+TEST(Compare, AnInsignificantLargeChangeIsAmbiguous) {
   // Most of one run's samples are fast, the other run's are spread: the medians are far apart.
   std::vector<double> base, now;
   for (int i = 0; i < 11; ++i) {
@@ -196,7 +197,7 @@ TEST(Compare, ALargeChangeThatChanceMayExplainIsAmbiguous) {
   EXPECT_LT(c.rows[0].effect, -0.8);
   EXPECT_GT(c.rows[0].p, 0.05);
   EXPECT_EQ(c.rows[0].change, Change::ambiguous);
-  EXPECT_EQ(c.rows[0].note, "the medians differ, the samples not beyond chance");
+  EXPECT_EQ(c.rows[0].note, "the medians differ, but the difference of the samples is not significant");
   EXPECT_EQ(c.exit_code(), 0);
 }
 
@@ -209,8 +210,8 @@ TEST(Compare, TheLastGoodRowOfAKeyCounts) {
   EXPECT_EQ(c.rows[0].change, Change::same);
 }
 
-/// A run of a suite with noise as it is on a GPU: samples are lognormal by 0.5 %, the clock drifts by up to
-/// 0.3 % while a row is sampled, and a run as a whole and each of its rows lie off by 0.2 %.
+/// A run of a suite with the noise of a GPU: samples are lognormal with 0.5 %, the clock drifts by up to 0.3
+/// % during a row, and each run and each of its rows has an offset of 0.2 %.
 std::vector<TimedRow> simulated_run(std::mt19937_64& random, int rows, int slow_row) {
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform(-1, 1);

@@ -27,7 +27,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-TEST(Csv, QuotesWhatNeedsIt) {
+TEST(Csv, QuotesFieldsThatNeedIt) {
   const fs::path path = fresh_file("quotes.csv");
   CsvFile(path, {"a", "b"}).append({"x,y", "say \"hi\"\nthere"});
   EXPECT_EQ(text_of(path), "a,b\n\"x,y\",\"say \"\"hi\"\"\nthere\"\n");
@@ -36,7 +36,7 @@ TEST(Csv, QuotesWhatNeedsIt) {
   EXPECT_EQ(rows[0].at("b"), "say \"hi\"\nthere");
 }
 
-TEST(Csv, CutsATornLineOff) {
+TEST(Csv, RemovesAnIncompleteLine) {
   const fs::path path = fresh_file("torn.csv");
   std::ofstream(path) << "a,b\n1,2\n3,\"half";
   EXPECT_THROW(read_csv(path), InputError);
@@ -44,7 +44,7 @@ TEST(Csv, CutsATornLineOff) {
   EXPECT_EQ(text_of(path), "a,b\n1,2\n5,\n");
 }
 
-TEST(Csv, CutsNoRowsOffBehindAStrayQuote) {
+TEST(Csv, KeepsRowsAfterAnUnclosedQuote) {
   const fs::path path = fresh_file("stray.csv");
   const std::string text = "a,b\n1,x\n1,\"y\n1,z\n1,w\n";
   std::ofstream(path) << text;
@@ -63,7 +63,7 @@ TEST(Csv, RefusesAnotherHeader) {
   EXPECT_THROW(CsvFile(path, {"a", "b"}), InputError);
 }
 
-TEST(Csv, SaysWhereARowIsWrong) {
+TEST(Csv, ReportsTheLineOfAWrongRow) {
   const fs::path path = fresh_file("short.csv");
   std::ofstream(path) << "a,b\n1,2\n3\n";
   try {
@@ -104,7 +104,7 @@ TEST(SweepRow, GoldenText) {
       "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,,\n");
 }
 
-TEST(SweepColumns, TheDocumentHasTheTableOfTheProgram) {
+TEST(SweepColumns, TheDocumentMatchesTheTableOfColumns) {
   std::ostringstream text;
   text << std::ifstream(std::string(SOURCE_ROOT) + "/docs/csv-schema.md").rdbuf();
   EXPECT_NE(text.str().find(columns_markdown()), std::string::npos)
@@ -112,7 +112,7 @@ TEST(SweepColumns, TheDocumentHasTheTableOfTheProgram) {
       << columns_markdown();
 }
 
-TEST(SweepColumns, AFileThatLacksTheNewerColumnsIsReadAndGoesOn) {
+TEST(SweepColumns, AFileWithoutTheNewerColumnsIsReadAndExtended) {
   const fs::path folder = fs::path(::testing::TempDir()) / "older_columns";
   fs::create_directories(folder);
   std::vector<std::string> older = sweep_columns();

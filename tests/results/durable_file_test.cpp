@@ -18,7 +18,7 @@
 
 namespace {
 
-/// What was fsynced, by inode, in the place of the C library's.
+/// The fsynced files by inode; fsync below replaces the C library's.
 std::vector<ino_t> synced;  // NOLINT: the calls of a C function have nowhere else to go
 
 }  // namespace
@@ -67,7 +67,7 @@ TEST_F(DurableFile, AFailureLeavesNothingBehind) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(DurableFile, ADiskThatTakesNothingIsAnError) {
+TEST_F(DurableFile, AFullDiskIsAnError) {
   const int full = ::open("/dev/full", O_WRONLY);
   ASSERT_GE(full, 0);
   EXPECT_THROW(write_and_sync(full, "text", "/dev/full"), std::runtime_error);
@@ -83,20 +83,20 @@ TEST_F(DurableFile, AFileInTheWorkingFolderHasAFolderToo) {
   EXPECT_TRUE(was_synced(folder_));
 }
 
-TEST_F(DurableFile, WisdomIsOne) {
+TEST_F(DurableFile, WisdomIsDurable) {
   Wisdom().save(folder_ / "wisdom.json");
   EXPECT_TRUE(was_synced(folder_ / "wisdom.json"));
   EXPECT_TRUE(was_synced(folder_));
 }
 
-TEST_F(DurableFile, AWholeCsvIsOne) {
+TEST_F(DurableFile, ACompleteCsvIsDurable) {
   fs::create_directories(folder_);
   write_csv(folder_ / "a.csv", {"a"}, {{{"a", "1"}}});
   EXPECT_TRUE(was_synced(folder_ / "a.csv"));
   EXPECT_TRUE(was_synced(folder_));
 }
 
-TEST_F(DurableFile, SoAreRowsAndTheNameOfTheirFile) {
+TEST_F(DurableFile, RowsAndTheNameOfTheirFileAreDurable) {
   CsvFile file(folder_ / "a.csv", {"a"});
   EXPECT_TRUE(was_synced(folder_));
   synced.clear();
@@ -104,7 +104,7 @@ TEST_F(DurableFile, SoAreRowsAndTheNameOfTheirFile) {
   EXPECT_TRUE(was_synced(folder_ / "a.csv"));
 }
 
-TEST_F(DurableFile, SoIsAJournal) {
+TEST_F(DurableFile, AJournalIsDurable) {
   Journal journal(folder_ / "a.journal");
   EXPECT_TRUE(was_synced(folder_));
   synced.clear();

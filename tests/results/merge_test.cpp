@@ -15,12 +15,12 @@
 
 namespace {
 
-/// The files that were renamed to, and whether the journal beside them was held then.
+/// The targets of renames, and whether the journal next to them was locked at that time.
 std::map<std::filesystem::path, std::string> replaced;
 
 }  // namespace
 
-/// In the place of the C library's.
+/// Replaces the C library's function.
 extern "C" int rename(const char* from, const char* to) noexcept {
   const int journal = ::open(std::filesystem::path(to).replace_extension(".journal").c_str(), O_RDONLY);
   replaced[to] = journal < 0                                ? "no journal"
@@ -68,7 +68,7 @@ class Merge : public ::testing::Test {
   const std::string now_ = source_hash(Compiler(KernelSources(), {}), ops(), winner_);
 };
 
-TEST_F(Merge, CountsRowsOfSweepsAlone) {
+TEST_F(Merge, CountsOnlyRowsOfSweeps) {
   const MergeCounts counts =
       merge_results(ops(), {results("a", 1, now_), results("b", 2, now_)}, folder_ / "all");
   EXPECT_EQ(counts.rows, 2u);
@@ -121,7 +121,7 @@ TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "all"));
 }
 
-TEST_F(Merge, TakesNoRowsFromUnderASweepThatAppends) {
+TEST_F(Merge, RefusesToReplaceTheFileOfARunningSweep) {
   const fs::path out = results("all", 1, now_), more = results("more", 2, now_);
   {
     const Journal held(out / "host" / "sweep.journal");

@@ -21,13 +21,13 @@ const Variant* vendor_variant() {
   return nullptr;
 }
 
-TEST(SourceHash, OfKernelsIsTheCompilersAlone) {
-  // Rows and winners that were recorded hang on it.
+TEST(SourceHash, OfKernelsComesFromTheCompiler) {
+  // Recorded rows and winners depend on this hash.
   const Variant& variant = find_op("rms_norm").variant("vectorized");
   EXPECT_EQ(source_hash(kCompiler, find_op("rms_norm"), variant), kCompiler.source_hash(variant));
 }
 
-TEST(SourceHash, OfHostVariantsIsThatOfTheirOpsFiles) {
+TEST(SourceHash, OfHostVariantsCoversTheFilesOfTheirOp) {
   const auto of = [](const char* op, const char* variant) {
     return source_hash(kCompiler, find_op(op), find_op(op).variant(variant));
   };
@@ -36,14 +36,14 @@ TEST(SourceHash, OfHostVariantsIsThatOfTheirOpsFiles) {
   EXPECT_EQ(of("rms_norm", "host_naive").size(), 16u);
 }
 
-TEST(SourceHash, OfALibraryHoldsItsVersion) {
+TEST(SourceHash, OfALibraryIncludesItsVersion) {
   const Variant* vendor = vendor_variant();
-  if (!vendor) GTEST_SKIP() << "built without a vendor's library";
+  if (!vendor) GTEST_SKIP() << "built without a vendor library";
   EXPECT_NE(source_hash(kCompiler, find_op("linear"), *vendor),
             source_hash(kCompiler, find_op("linear"), find_op("linear").variant("host_naive")));
 }
 
-TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
+TEST(SourceHash, OfKernelsBetweenLibraryCallsCoversBoth) {
   for (const Variant& variant : find_op("attention_decode").variants) {
     if (variant.stages.empty() || !calls_library(variant)) continue;
     const std::string hash = source_hash(kCompiler, find_op("attention_decode"), variant);
@@ -53,7 +53,7 @@ TEST(SourceHash, OfKernelsBetweenLibraryCallsHoldsBoth) {
     EXPECT_NE(hash, source_hash(kCompiler, find_op("attention_decode"), other)) << "without its kernels";
     return;
   }
-  GTEST_SKIP() << "built without a vendor's library";
+  GTEST_SKIP() << "built without a vendor library";
 }
 
 TEST(SourceHash, OfAVariantThatIsGoneIsEmpty) {
@@ -77,7 +77,7 @@ std::string table_of(const fs::path& tree) {
   return text.str();
 }
 
-TEST(SourceHash, IsOfTheCodeThatAVariantIsMadeOf) {
+TEST(SourceHash, CoversTheCodeOfAVariant) {
   const fs::path tree = fs::path(::testing::TempDir()) / "source_hash";
   fs::remove_all(tree);
   for (const char* folder : {"helpers", "vendor", "op_a", "op_b"})

@@ -16,7 +16,7 @@ Winner winner_of(Provenance made_on, std::string hash = "aaaa") {
 
 using Texts = std::vector<std::string>;
 
-TEST(Staleness, TheSameIsTaken) {
+TEST(Staleness, AnUnchangedWinnerIsUsed) {
   const Judgement same = judge(winner_of(kHere), kHere, {"aaaa"});
   EXPECT_EQ(same.use, Use::yes);
   EXPECT_TRUE(same.warnings.empty() && same.refusals.empty());
@@ -31,7 +31,7 @@ TEST(Staleness, EveryChangeHasItsRule) {
   then.arch = "sm_80";
   then.device = "NVIDIA A100";
   const Judgement arch = judge(winner_of(then), kHere, {"aaaa"}, StaleCode::use);
-  EXPECT_EQ(arch.use, Use::refused) << "whatever was asked for";
+  EXPECT_EQ(arch.use, Use::refused) << "with any option";
   EXPECT_EQ(arch.refusals, Texts{"tuned for architecture sm_80, this is sm_90a"});
 
   then = kHere;
@@ -56,7 +56,7 @@ TEST(Staleness, EveryChangeHasItsRule) {
   EXPECT_EQ(allowed.warnings, Texts{"tuned on other code of its kernels"});
 }
 
-TEST(Staleness, WhatIsNotKnownIsNotTheSame) {
+TEST(Staleness, AnUnknownHashIsAChange) {
   EXPECT_EQ(judge(winner_of({}), kHere, {"aaaa"}).use, Use::refused);
   EXPECT_EQ(judge(winner_of(kHere, ""), kHere, {"aaaa"}).use, Use::refused);
 }

@@ -13,7 +13,7 @@ using testing::Fields;
 using testing::sweep_fields;
 using testing::write_sweep;
 
-/// What reading the file says, without its path.
+/// The error of reading the file, without its path.
 std::string said(const fs::path& path) {
   try {
     read_sweep(path);
@@ -28,7 +28,7 @@ std::string said_of_second_row(const Fields& other) {
   return said(write_sweep("strict.csv", {sweep_fields({}), sweep_fields(other)}));
 }
 
-TEST(SweepFile, SaysWhereARowIsWrong) {
+TEST(SweepFile, ReportsTheLineOfAWrongRow) {
   EXPECT_EQ(said_of_second_row({}), "");
   EXPECT_EQ(said_of_second_row({{"status", "crash"}, {"time_us", ""}}), "");
   EXPECT_EQ(said_of_second_row({{"schema", "2"}}), ":3: schema '2'; this program reads schema 1");
@@ -37,9 +37,10 @@ TEST(SweepFile, SaysWhereARowIsWrong) {
   EXPECT_EQ(said_of_second_row({{"time_us", ""}}), ":3: the status is ok, and time_us is empty");
   for (const char* wrong : {"abc", "nan", "inf", "-1", "0", "1x", " 1"})
     EXPECT_EQ(said_of_second_row({{"time_us", wrong}}),
-              ":3: time_us is '" + std::string(wrong) + "', which is no time");
-  EXPECT_EQ(said_of_second_row({{"registers", "many"}}), ":3: registers is 'many', which is no number");
-  EXPECT_EQ(said_of_second_row({{"sm_clock_mhz", "nan"}}), ":3: sm_clock_mhz is 'nan', which is no number");
+              ":3: time_us is '" + std::string(wrong) + "', which is not a time");
+  EXPECT_EQ(said_of_second_row({{"registers", "many"}}), ":3: registers is 'many', which is not a number");
+  EXPECT_EQ(said_of_second_row({{"sm_clock_mhz", "nan"}}),
+            ":3: sm_clock_mhz is 'nan', which is not a number");
 }
 
 TEST(SweepFile, TheColumnsAreThoseOfTheSchema) {
@@ -64,7 +65,7 @@ TEST(SweepFile, SamplesAreTimes) {
   for (const char* wrong : {"1 x", "nan", "1,2", "0", "-1"}) EXPECT_THROW(with(wrong), InputError) << wrong;
 }
 
-TEST(SweepFile, WhatIsCommittedIsRead) {
+TEST(SweepFile, CommittedSweepsAreReadable) {
   int sweeps = 0;
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / "results"))
     if (entry.path().extension() == ".csv" && looks_like_sweep(csv_columns(entry.path()))) {

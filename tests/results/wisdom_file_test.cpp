@@ -22,7 +22,7 @@ Winner winner(const std::string& variant, double us, std::vector<TiedConfig> tie
           .tied = std::move(tied)};
 }
 
-/// A new run in which these variants were tried.
+/// A new run that tried these variants.
 Contest tried(std::vector<std::string> variants, const std::string& hash = "now") {
   return {.tried = [=](const std::string& variant,
                        const Config&) { return std::ranges::count(variants, variant) > 0; },
@@ -44,7 +44,7 @@ class Replacement : public ::testing::Test {
   const fs::path path_ = fs::path(::testing::TempDir()) / "replacement.json";
 };
 
-TEST_F(Replacement, AChoiceWithoutTheWinnerDoesNotMakeItWorse) {
+TEST_F(Replacement, AChoiceWithoutTheWinnerDoesNotReplaceAFasterOne) {
   const auto stays = put_winner(path_, kHere, winner("host_naive", 140), tried({"host_naive"}));
   ASSERT_TRUE(stays);
   EXPECT_EQ(stays->variant, "fast");
@@ -58,12 +58,12 @@ TEST_F(Replacement, AFasterOneWins) {
   EXPECT_TRUE(now().tied.empty());
 }
 
-TEST_F(Replacement, AChoiceThatTheWinnerTookPartInCounts) {
+TEST_F(Replacement, AChoiceThatIncludedTheWinnerReplacesIt) {
   EXPECT_FALSE(put_winner(path_, kHere, winner("other", 45), tried({"fast", "other"})));
   EXPECT_EQ(now().time_us, 45);
 }
 
-TEST_F(Replacement, AStaleOneGivesWay) {
+TEST_F(Replacement, AStaleOneIsReplaced) {
   EXPECT_FALSE(put_winner(path_, kHere, winner("other", 140), tried({"other"}, "edited since")));
   EXPECT_EQ(now().variant, "other");
   Provenance here = kHere;
@@ -75,7 +75,7 @@ TEST_F(Replacement, AStaleOneGivesWay) {
   EXPECT_EQ(now().variant, "fourth");
 }
 
-TEST_F(Replacement, TheSameAgainKeepsTheTiesThatWereNotTried) {
+TEST_F(Replacement, TheSameConfigurationKeepsUntriedTies) {
   EXPECT_FALSE(put_winner(path_, kHere, winner("fast", 40), tried({"fast"})));
   EXPECT_EQ(now().time_us, 40);
   ASSERT_EQ(now().tied.size(), 1u);
@@ -100,7 +100,7 @@ TEST_F(Replacement, TheTimesOfBothAreKept) {
   EXPECT_EQ(now().times.at(0).rows.size(), 2u);
 }
 
-TEST_F(Replacement, OneWithoutRivalsReplacesNothing) {
+TEST_F(Replacement, OneWithoutCompetitorsReplacesNothing) {
   EXPECT_TRUE(add_winner(path_, kHere, winner("fast", 30)));
   EXPECT_EQ(now().time_us, 39.1);
   EXPECT_EQ(now().tied.size(), 1u);
@@ -110,7 +110,7 @@ TEST_F(Replacement, OneWithoutRivalsReplacesNothing) {
   EXPECT_EQ(Wisdom::load(path_).winners().size(), 2u);
 }
 
-TEST_F(Replacement, OtherDevicesKeepTheirs) {
+TEST_F(Replacement, OtherDevicesKeepTheirWinners) {
   Provenance here = kHere;
   here.device = "NVIDIA H100";
   EXPECT_FALSE(put_winner(path_, here, winner("other", 140), tried({"other"})));
@@ -139,17 +139,17 @@ TEST_F(Replacement, AColdOneAlwaysReplacesAHotOne) {
   cold.cache = CacheMode::cold;
   EXPECT_FALSE(put_winner(path_, kHere, cold, tried({"cold"})));
   const Wisdom wisdom = Wisdom::load(path_);
-  EXPECT_EQ(wisdom.held(cold.problem, kHere.device)->variant, "cold");
+  EXPECT_EQ(wisdom.winner_on(cold.problem, kHere.device)->variant, "cold");
 }
 
-TEST(Staleness, OfSeparateChoicesTheColdOneIsKept) {
+TEST(Staleness, OfTwoWinnersTheColdOneIsBetter) {
   Winner hot = winner("hot", 1);
   hot.cache = CacheMode::hot;
   EXPECT_FALSE(is_better(hot, false, winner("cold", 2), true));
   EXPECT_TRUE(is_better(winner("cold", 2), true, hot, false));
 }
 
-TEST(Staleness, OfSeparateChoicesTheFreshThenTheFasterIsKept) {
+TEST(Staleness, OfTwoWinnersTheFreshThenTheFasterIsBetter) {
   const Winner fast = winner("fast", 1), slow = winner("slow", 2);
   EXPECT_TRUE(is_better(fast, false, slow, false));
   EXPECT_FALSE(is_better(slow, false, fast, false));

@@ -59,7 +59,7 @@ TEST(Wisdom, AWinnerKeepsItsProvenance) {
   EXPECT_EQ(read.exact(attention(1, 512).problem)->made_on, now);
 }
 
-TEST(Wisdom, TimesOfTheSameSourcesAreJoined) {
+TEST(Wisdom, TimesOfTheSameSourcesAreMerged) {
   const VariantTimes ring{"ring", "a", {"splits"}, {{{1}, 10}, {{2}, 8}}}, plain{"plain", "b", {}, {{{}, 3}}};
   std::vector<VariantTimes> times = {ring};
   add_times(times, {{"ring", "a", {"splits"}, {{{2}, 7}, {{4}, 6}}}, plain});
@@ -72,7 +72,7 @@ TEST(Wisdom, TimesOfTheSameSourcesAreJoined) {
   EXPECT_EQ(times, (std::vector{other, plain})) << "and those with other parameters";
 }
 
-TEST(Wisdom, SaysWhatIsWrongWithAFile) {
+TEST(Wisdom, ReportsTheErrorInAFile) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "bad_wisdom.json";
   const auto message = [&](const std::string& text) {
     std::ofstream(path) << text;

@@ -31,7 +31,7 @@ TEST(Simulate, ReadsASweep) {
   EXPECT_THROW(recorded_spaces(path, "nothing"), InputError);
 }
 
-TEST(Simulate, TimesOfFinalistsAreNoPartOfTheSpace) {
+TEST(Simulate, IgnoresTimesOfFinalists) {
   std::vector<Fields> rows = {row("p[n=1]", "block=64", "4"), row("p[n=1]", "block=128", "5")};
   for (const auto& [cache, us] : Fields{{"cold", "4.5"}, {"hot", "1"}, {"isolated", "9"}})
     rows.push_back(sweep_fields({{"problem", "p[n=1]"},

@@ -31,10 +31,10 @@ RecordedSpace bowl() {
   return r;
 }
 
-TEST(Strategy, EachProposesAllOnce) {
+TEST(Strategy, EachProposesAllCandidatesOnce) {
   const RecordedSpace r = bowl();
   for (const std::string& name : strategy_names()) {
-    if (name == "bayesian" || name == "guided") continue;  // below, with a bound
+    if (name == "bayesian" || name == "guided") continue;  // in the next test, with a bound
     const auto strategy = make_strategy(name, r.space, 3);
     std::set<std::size_t> seen;
     while (const auto next = strategy->next()) {
@@ -51,13 +51,13 @@ TEST(Strategy, SurrogatesProposeNothingTwiceWithFailuresAndSeveralInFlight) {
   for (const char* name : {"bayesian", "guided"}) {
     const auto strategy = make_strategy(name, r.space, 3);
     std::set<std::size_t> seen;
-    std::vector<std::size_t> asked;
+    std::vector<std::size_t> proposed;
     while (const auto next = strategy->next()) {
       EXPECT_TRUE(seen.insert(*next).second) << name;
-      asked.push_back(*next);
-      if (asked.size() < 3) continue;
-      const std::size_t i = asked.front();
-      asked.erase(asked.begin());
+      proposed.push_back(*next);
+      if (proposed.size() < 3) continue;
+      const std::size_t i = proposed.front();
+      proposed.erase(proposed.begin());
       strategy->tell(i, i % 3 == 0 ? std::nullopt : std::optional(r.times_us[i]));
     }
     EXPECT_EQ(seen.size(), 40u) << name;
@@ -71,7 +71,7 @@ TEST(Strategy, SameSeedSameSearch) {
   EXPECT_NE(convergence(r, "random", 7, 30, 1), convergence(r, "random", 8, 30, 1));
 }
 
-TEST(Strategy, GuidedFindsTheBottomOfABowl) {
+TEST(Strategy, GuidedFindsTheMinimumOfABowl) {
   const RecordedSpace r = bowl();
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     const auto found = convergence(r, "guided", seed, r.times_us.size() * 15 / 100, 1);

@@ -11,7 +11,7 @@ namespace {
 using testing::decode_problem;
 using testing::h200;
 using testing::in_waves;
-using testing::ring;
+using testing::pipelined;
 using testing::timed;
 
 /// Around batch 16 and context 2048. One split is always the fastest.
@@ -19,7 +19,7 @@ Wisdom neighbors() {
   Wisdom wisdom;
   for (const std::int64_t context : {1024, 4096})
     for (const std::int64_t batch : {12, 14, 16})
-      wisdom.put(timed(decode_problem(batch, context), {ring(1), ring(2)}, in_waves));
+      wisdom.put(timed(decode_problem(batch, context), {pipelined(1), pipelined(2)}, in_waves));
   return wisdom;
 }
 
@@ -53,10 +53,10 @@ TEST_F(Chosen, AnOverrideBeforeAll) {
 
 TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
   Wisdom wisdom = neighbors();
-  wisdom.put(timed(problem_, {ring(4)}, [](const Problem&, const Config&) { return 77; }));
+  wisdom.put(timed(problem_, {pipelined(4)}, [](const Problem&, const Config&) { return 77; }));
   const PlanChoice choice = first(wisdom);
   EXPECT_EQ(choice.source, PlanSource::exact);
-  EXPECT_EQ(choice.config, ring(4));
+  EXPECT_EQ(choice.config, pipelined(4));
   EXPECT_EQ(expected_us_, 77);
   EXPECT_EQ(notes_, "");
 }
@@ -64,9 +64,9 @@ TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
 TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
   const PlanChoice choice = first(neighbors());
   EXPECT_EQ(choice.source, PlanSource::predicted);
-  EXPECT_EQ(choice.config, ring(1));
-  EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, ring(1)), 2);
-  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_pipelined' with " + ring(1).str() +
+  EXPECT_EQ(choice.config, pipelined(1));
+  EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, pipelined(1)), 2);
+  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_pipelined' with " + pipelined(1).str() +
                         ", the fastest by the times of tuned problems\n");
 }
 
@@ -82,7 +82,8 @@ TEST_F(Chosen, TheNearestWinnerBeforeADefault) {
 }
 
 TEST_F(Chosen, APredictionWhereNoWinnerIsNear) {
-  const Problem problem = decode_problem(16, 2048, 28, 7);  // other heads, though as many per group
+  const Problem problem =
+      decode_problem(16, 2048, 28, 7);  // another number of heads, with the same group size
   const PlanChoice choice = first(neighbors(), problem);
   EXPECT_EQ(choice.source, PlanSource::predicted);
   EXPECT_TRUE(expected_us_);
@@ -90,7 +91,7 @@ TEST_F(Chosen, APredictionWhereNoWinnerIsNear) {
 
 TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
   Wisdom wisdom = neighbors();
-  Winner stale = timed(problem_, {ring(4)}, in_waves);
+  Winner stale = timed(problem_, {pipelined(4)}, in_waves);
   stale.source_hash = "edited since";
   wisdom.put(stale);
   EXPECT_EQ(first(wisdom).source, PlanSource::predicted);
@@ -99,15 +100,15 @@ TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
       << notes_;
 }
 
-TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
-  const auto prefers = [&](std::optional<double> whole, std::vector<std::optional<double>> parts) {
-    Wisdom wisdom = neighbors();  // they promise some 70 us for batches near 16
+TEST_F(Chosen, AMeasuredTimeBeforeAPrediction) {
+  const auto prefers = [&](std::optional<double> fused, std::vector<std::optional<double>> parts) {
+    Wisdom wisdom = neighbors();  // they predict about 70 us for batches near 16
     const auto problem = [&](std::int64_t batch, std::optional<double> us) {
       const Problem p = decode_problem(batch, 2048);
-      if (us) wisdom.put(timed(p, {ring(1)}, [&](const Problem&, const Config&) { return *us; }));
+      if (us) wisdom.put(timed(p, {pipelined(1)}, [&](const Problem&, const Config&) { return *us; }));
       return p;
     };
-    const Problem all = problem(16, whole);
+    const Problem all = problem(16, fused);
     std::vector<Problem> of_parts;
     for (const auto& us : parts) of_parts.push_back(problem(12 + std::ssize(of_parts), us));
     return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true}).prefers(all, of_parts);
@@ -116,10 +117,10 @@ TEST_F(Chosen, WhatWasMeasuredBeforeWhatIsPromised) {
   EXPECT_FALSE(prefers(13, {6, 6}));
   EXPECT_TRUE(prefers(1e6, {6, {}}));
   EXPECT_FALSE(prefers({}, {1e6, 1e6}));
-  EXPECT_TRUE(prefers({}, {{}, {}}));  // one promise against two
+  EXPECT_TRUE(prefers({}, {{}, {}}));  // one prediction against two
 }
 
-/// Whatever the kernels' sources are now: that is for a new sweep to mend.
+/// Ignores changed sources of kernels: only a new sweep can update those winners.
 TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
   const auto path = std::filesystem::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json";
   const Wisdom wisdom = Wisdom::load(path);
@@ -152,7 +153,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
   }
 }
 
-TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
+TEST_F(Chosen, TimesOfOtherSourcesOrDevicesAreIgnored) {
   const auto changed = [](const std::function<void(Winner&)>& change) {
     const Wisdom before = neighbors();
     Wisdom wisdom;
@@ -170,7 +171,7 @@ TEST_F(Chosen, TimesOfOtherSourcesOrDevicesPredictNothing) {
 
 class Default : public ::testing::Test {
  protected:
-  /// What is taken without wisdom, the `refused` first offers aside.
+  /// The choice without wisdom if the first `refused` offers are refused.
   PlanChoice on(std::string_view arch, const Problem& problem, PlanOptions options = {},
                 std::size_t refused = 0) {
     const DeviceFacts facts = known_device(arch);
@@ -195,7 +196,7 @@ class Default : public ::testing::Test {
   std::string notes_;
 };
 
-TEST_F(Default, IsARowOfTheTileTableAndSaysThatItIsNotMeasured) {
+TEST_F(Default, IsARowOfTheTileTableWithItsOrigin) {
   const PlanChoice choice = on("sm_80", prefill(128));
   EXPECT_EQ(choice.source, PlanSource::fallback);
   EXPECT_EQ(choice.variant->name, "flash_mma");
@@ -218,7 +219,7 @@ TEST_F(Default, OfAGroupOfHeadsIsOnTensorCores) {
   EXPECT_NE(notes_.find("measured on NVIDIA H200"), std::string::npos) << notes_;
 }
 
-TEST_F(Default, OfAnOverrideWithoutConfigurationIsARowToo) {
+TEST_F(Default, OfAnOverrideWithoutConfigurationIsATileToo) {
   const PlanChoice choice =
       on("sm_90a", prefill(256), {.overrides = {parse_plan_override(ops(), "attention_prefill=flash_mma")}});
   EXPECT_EQ(choice.source, PlanSource::overridden);
@@ -226,7 +227,7 @@ TEST_F(Default, OfAnOverrideWithoutConfigurationIsARowToo) {
   EXPECT_EQ(notes_, "");
 }
 
-TEST_F(Default, IsTheMiddleOfASpaceWhereTheTableHasNoRow) {
+TEST_F(Default, IsTheMiddleOfASpaceWithoutATile) {
   const Problem norm =
       find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 4096}}, DType::bf16);
   EXPECT_EQ(on("sm_80", norm).variant->name, "vectorized");

@@ -9,7 +9,7 @@ namespace warptune {
 namespace {
 using testing::decode_problem;
 using testing::h200;
-using testing::ring;
+using testing::pipelined;
 using testing::timed;
 
 bool all_hold(const Winner&, const VariantTimes&) { return true; }
@@ -61,7 +61,7 @@ Winner recorded(const Problem& problem, const Us& us, const std::string& variant
   return winner;
 }
 
-TEST(VotePredictor, PredictsNothingWhereNothingIsKnown) {
+TEST(VotePredictor, PredictsNothingWithoutTimes) {
   EXPECT_FALSE(predict_here({}, linear(1, 4096, 4096)));
   Wisdom wisdom;
   wisdom.put(recorded(linear(1, 4096, 4096), {{gemv(2, 2), 10}}, "gemv_vectorized"));
@@ -72,7 +72,7 @@ TEST(VotePredictor, PredictsNothingWhereNothingIsKnown) {
   EXPECT_FALSE(predict_here(wisdom, other)) << "another dtype";
 }
 
-TEST(VotePredictor, DoesNotReadTheProblemItself) {
+TEST(VotePredictor, IgnoresTheProblemItself) {
   const Problem problem = linear(1, 4096, 4096);
   Wisdom wisdom;
   wisdom.put(recorded(problem, {{gemv(2, 2), 10}, {gemv(4, 2), 20}}, "gemv_vectorized"));
@@ -81,7 +81,7 @@ TEST(VotePredictor, DoesNotReadTheProblemItself) {
   EXPECT_EQ(predict_here(wisdom, problem)->config, gemv(4, 2));
 }
 
-TEST(VotePredictor, ReadsNoTimesThatDoNotHold) {
+TEST(VotePredictor, IgnoresStaleTimes) {
   Wisdom wisdom;
   wisdom.put(recorded(linear(1, 4096, 4096), {{gemv(2, 2), 10}}, "gemv_vectorized"));
   const auto none_hold = [](const Winner&, const VariantTimes&) { return false; };
@@ -89,7 +89,7 @@ TEST(VotePredictor, ReadsNoTimesThatDoNotHold) {
   EXPECT_FALSE(VotePredictor({wisdom, find_op("linear"), DType::bf16, h200(), none_hold}).predict(problem));
 }
 
-TEST(VotePredictor, SkipsWhatBreaksAConstraint) {
+TEST(VotePredictor, SkipsIllegalConfigurations) {
   const Config four = gemv(4, 2), two = gemv(2, 2);  // rows * tokens <= 16
   Wisdom wisdom;
   wisdom.put(recorded(linear(4, 4096, 4096), {{four, 10}, {two, 12}}, "gemv_vectorized"));
@@ -119,8 +119,8 @@ TEST(VotePredictor, OnlySixNeighborsVote) {
   EXPECT_EQ(predict_here(wisdom, linear(1, 4096, 4096))->config, near);
 }
 
-TEST(VotePredictor, UnknownConfigurationsDoNotBeatKnownOnes) {
-  // gemv(4, 2) wins far away; near the asked problem it is not among the recorded times.
+TEST(VotePredictor, UntimedConfigurationsDoNotBeatTimedOnes) {
+  // gemv(4, 2) wins far away; near the problem it is not among the recorded times.
   Wisdom wisdom;
   wisdom.put(recorded(linear(1, 4096, 4096), {{gemv(2, 2), 10}, {gemv(2, 4), 10.1}}, "gemv_vectorized"));
   wisdom.put(recorded(linear(1, 4096, 16384), {{gemv(4, 2), 40}, {gemv(2, 2), 41}}, "gemv_vectorized"));
@@ -130,7 +130,7 @@ TEST(VotePredictor, UnknownConfigurationsDoNotBeatKnownOnes) {
 
 TEST(VotePredictor, AVariantIsAsGoodAsItsBestTime) {
   const Config async{{"grid_blocks", 528}, {"warps", 16}, {"stages", 4}, {"unroll", 1}, {"pdl", 1}};
-  Wisdom wisdom;  // gemv_cp_async is slow near by, and its configuration there is another
+  Wisdom wisdom;  // gemv_cp_async is slow nearby, with another configuration
   Config other = async;
   other.set("stages", 3);
   wisdom.put(
@@ -141,7 +141,7 @@ TEST(VotePredictor, AVariantIsAsGoodAsItsBestTime) {
   EXPECT_EQ(predict_here(wisdom, linear(1, 4096, 8704))->variant->name, "gemv_cp_async");
 }
 
-TEST(VotePredictor, LabelsCostDistance) {
+TEST(VotePredictor, LabelsAddDistance) {
   Wisdom wisdom;
   wisdom.put(recorded(linear(1, 4096, 4096, 1), {{gemv(2, 2), 10}, {gemv(4, 2), 12}}, "gemv_vectorized"));
   wisdom.put(recorded(linear(1, 4096, 8192), {{gemv(2, 2), 24}, {gemv(4, 2), 20}}, "gemv_vectorized"));
@@ -173,16 +173,17 @@ TEST(VotePredictor, TheTimeLiesBetweenThoseOfTheNeighbors) {
   EXPECT_NEAR(predict_here(wisdom, linear(1, 4096, 8192))->time_us, 20, 1);
 }
 
-TEST(MakePredictor, AttentionVotesWhereTheFitSaysNothing) {
+TEST(MakePredictor, AttentionFallsBackToVotes) {
   Wisdom wisdom;  // two times: too few for a fit
   for (const std::int64_t batch : {8, 32})
-    wisdom.put(recorded(decode_problem(batch, 4096), {{ring(1), 10}, {ring(2), 12}}, "mma_pipelined"));
+    wisdom.put(
+        recorded(decode_problem(batch, 4096), {{pipelined(1), 10}, {pipelined(2), 12}}, "mma_pipelined"));
   const Problem problem = decode_problem(16, 4096);
   const RecordedTimes times{wisdom, find_op(problem.op), problem.dtype, h200(), all_hold};
   const auto chosen = make_predictor(times)->predict(problem);
   ASSERT_TRUE(chosen);
   EXPECT_EQ(chosen->variant->name, "mma_pipelined");
-  EXPECT_EQ(chosen->config, ring(1));
+  EXPECT_EQ(chosen->config, pipelined(1));
 }
 
 }  // namespace

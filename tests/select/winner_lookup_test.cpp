@@ -25,7 +25,7 @@ TEST(WinnerLookup, NothingNearIsNoMatch) {
   EXPECT_FALSE(none.exact);
 }
 
-TEST(WinnerLookup, NearestKeepsToItsRules) {
+TEST(WinnerLookup, NearestFollowsItsRules) {
   Wisdom wisdom;
   wisdom.put(attention(1, 256));
   wisdom.put(attention(1, 1024));
@@ -84,7 +84,7 @@ TEST(WinnerLookup, DeviceThenArchitectureThenNearestThenElsewhere) {
   EXPECT_EQ(wisdom.winners().size(), 5u);
 }
 
-TEST(WinnerLookup, DimsAreHeldAgainstEachOtherByName) {
+TEST(WinnerLookup, DimsAreComparedByName) {
   const auto prefill = [](std::int64_t q_len, std::int64_t kv_len, std::int64_t head_dim) {
     return Problem{
         "attention_prefill", {{"q_len", q_len}, {"kv_len", kv_len}, {"head_dim", head_dim}}, DType::bf16};
@@ -94,7 +94,7 @@ TEST(WinnerLookup, DimsAreHeldAgainstEachOtherByName) {
   const WinnerLookup lookup(ops(), wisdom);
   EXPECT_EQ(lookup.find(prefill(1, 4096, 128), kHere).winner, nullptr);
   EXPECT_NE(lookup.find(prefill(1024, 2, 128), kHere).winner, nullptr);
-  EXPECT_EQ(lookup.find(prefill(4096, 1, 64), kHere).winner, nullptr) << "head_dim is no dim of work";
+  EXPECT_EQ(lookup.find(prefill(4096, 1, 64), kHere).winner, nullptr) << "head_dim is not a DimRole::work";
 }
 
 TEST(WinnerLookup, TakesLessThanAMicrosecond) {
@@ -110,7 +110,7 @@ TEST(WinnerLookup, TakesLessThanAMicrosecond) {
   }
   const WinnerLookup lookup(ops(), wisdom);
   using Clock = std::chrono::steady_clock;
-  constexpr int kAtOnce = 10;  // so that reading the clock does not count
+  constexpr int kAtOnce = 10;  // makes the time of reading the clock negligible
   std::vector<double> us;
   int found = 0;
   for (int round = 0; round < 20; ++round)

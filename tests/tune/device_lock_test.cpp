@@ -1,4 +1,4 @@
-// Two programs on one device: the second waits, and says so.
+// Two programs on one device: the second waits and reports it.
 #include "harness/tune/device_lock.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ class Lock : public ::testing::Test {
   std::FILE* log_ = std::tmpfile();
 };
 
-TEST_F(Lock, TheSecondWaitsWithALineUntilTheFirstEnds) {
+TEST_F(Lock, TheSecondReportsAndWaitsUntilTheFirstEnds) {
   std::optional<DeviceLock> first(std::in_place, id_, log_);
   EXPECT_EQ(said(), "");
   std::atomic<bool> held = false;
@@ -49,7 +49,7 @@ TEST_F(Lock, TheSecondWaitsWithALineUntilTheFirstEnds) {
   EXPECT_EQ(said(), "warptune: another warptune uses " + id_ + "; waiting until it has ended\n");
 }
 
-TEST_F(Lock, AProgramThatIsKilledHoldsItNoLonger) {
+TEST_F(Lock, AKilledProgramReleasesTheLock) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
@@ -73,7 +73,7 @@ TEST_F(Lock, AProgramThatIsKilledHoldsItNoLonger) {
   EXPECT_EQ(said(), "");
 }
 
-TEST_F(Lock, OtherDevicesAndTheHostAreFree) {
+TEST_F(Lock, OtherDevicesAndTheHostAreNotLocked) {
   const DeviceLock first(id_, log_), host("host", log_), again("host", log_);
   EXPECT_EQ(said(), "");
 }

@@ -1,4 +1,4 @@
-// Who is timed again, and who wins.
+// The choice of finalists and of the winner.
 #include "harness/tune/finalists.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Measurement with(Status status, Measurement m) {
 
 using Indices = std::vector<std::size_t>;
 
-TEST(Finalists, AreTheFastestThatAreRightAndNotAbandoned) {
+TEST(Finalists, AreTheFastestCorrectAndNotAbandoned) {
   Measurement abandoned = timed(0.4, 0.5, 0.6);
   abandoned.abandoned = true;
   const std::vector<Measurement> all = {timed(2.9, 3, 3.1), with(Status::wrong_result, timed(0.1, 0.1, 0.1)),
@@ -35,7 +35,7 @@ TEST(Finalists, AreTheFastestThatAreRightAndNotAbandoned) {
   EXPECT_EQ(choose_finalists({}, 8), Indices{});
 }
 
-TEST(Winner, IsTheFastestWhereNothingIsTied) {
+TEST(Winner, IsTheFastestWithoutTies) {
   const std::vector<Measurement> all = {timed(1.9, 2, 2.1), timed(0.9, 1, 1.1, 65536, 255)};
   const auto choice = choose_winner(all);
   ASSERT_TRUE(choice);
@@ -53,7 +53,7 @@ TEST(Winner, OfTiedOnesTheSimplestWins) {
   EXPECT_EQ(choice->tied, (Indices{0, 1}));
 }
 
-TEST(Winner, OfTiedOnesALibraryWhoseNeedsAreUnknownComesLast) {
+TEST(Winner, OfTiedOnesALibraryWithUnknownResourcesComesLast) {
   const std::vector<Measurement> all = {timed(0.9, 1, 1.1, 0, 0), timed(0.95, 1.05, 1.2, 65536, 168)};
   EXPECT_EQ(choose_winner(all)->winner, 1u);
 }
@@ -63,7 +63,7 @@ TEST(Winner, EqualResourcesGoToTheFirst) {
   EXPECT_EQ(choose_winner(all)->winner, 0u);
 }
 
-TEST(Winner, NarrowIntervalsDoNotMakeHalfAPercentADifference) {
+TEST(Winner, HalfAPercentIsATieDespiteNarrowIntervals) {
   const std::vector<Measurement> all = {timed(100.39, 100.4, 100.41, 0, 8), timed(99.99, 100, 100.01, 0, 9),
                                         timed(100.59, 100.6, 100.61, 0, 1)};
   const auto choice = choose_winner(all);
@@ -71,7 +71,7 @@ TEST(Winner, NarrowIntervalsDoNotMakeHalfAPercentADifference) {
   EXPECT_EQ(choice->tied, Indices{1});
 }
 
-TEST(Winner, WhatIsWrongNeverWins) {
+TEST(Winner, AWrongConfigurationNeverWins) {
   Measurement abandoned = timed(0.5, 0.5, 0.5);
   abandoned.abandoned = true;
   EXPECT_FALSE(

@@ -55,17 +55,17 @@ INSTANTIATE_TEST_SUITE_P(Faults, Isolation,
                                            Fault{"exit0", "crash", "the worker ended with exit code 0"},
                                            Fault{"kill", "crash",
                                                  "3 workers in a row: out of memory, or someone killed them"},
-                                           Fault{"memory", "resource", "the memory of the host was used up"},
+                                           Fault{"memory", "resource", "the host is out of memory"},
                                            Fault{"throw", "launch_error", "the device is lost"}),
                          [](const auto& info) { return std::string(info.param.kind); });
 
-TEST(IsolationWisdom, AFailureOfTheMomentUnseatsNoWinner) {
+TEST(IsolationWisdom, ATemporaryFailureReplacesNoWinner) {
   const fs::path folder = fresh_folder("isolation_winner");
   const std::string sweep = host_sweep(folder, "64", "[1]"), out = " --fresh --out " + folder.string();
   ASSERT_EQ(run_shell("{} tune " + sweep + " --filter host_threaded" + out).code, 0);
   const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().front().variant; };
   ASSERT_EQ(winner(), "host_threaded");
-  // So fast that no other wins by time.
+  // So fast that no other configuration wins by time.
   Wisdom wisdom = Wisdom::load(folder / "host" / "wisdom.json");
   Winner fast = wisdom.winners().front();
   fast.time_us = 1e-3;
@@ -77,7 +77,7 @@ TEST(IsolationWisdom, AFailureOfTheMomentUnseatsNoWinner) {
   EXPECT_EQ(winner(), "host_threaded");
 }
 
-TEST(IsolationCompile, ALongCompileIsGivenUpAndTheOthersGoOn) {
+TEST(IsolationCompile, ALongCompilationTimesOutAndTheOthersContinue) {
   const Variant& variant = find_op("rms_norm").variant("naive");
   const Problem problem{"rms_norm", {{"tokens", 1}, {"hidden", 64}}, DType::fp32};
   std::vector<Config> configs;
@@ -111,13 +111,13 @@ TEST(IsolationDeadline, FollowsTheBestWithAFloor) {
   EXPECT_EQ(deadline.seconds(), 30);
   deadline.learn(m, 0.2);
   EXPECT_EQ(deadline.seconds(), 5);
-  deadline.learn(m, 4);  // right, but its checks take long
+  deadline.learn(m, 4);  // correct, but its verification takes long
   EXPECT_NEAR(deadline.seconds(), 3 * 4 + 100 * 10e-6 * 300, 1e-9);
   deadline.learn(m, 20);
   EXPECT_EQ(deadline.seconds(), 30);
 }
 
-TEST(IsolationDisk, AFullDiskStopsTheSweepWithASentenceAndKeepsWhatItHas) {
+TEST(IsolationDisk, AFullDiskStopsTheSweepAndKeepsItsRows) {
   const fs::path folder = fresh_folder("isolation_full");
   const std::string sweep = host_sweep(folder, "{from: 8, to: 128, step: 4}", "1");
   // 8 blocks of 1024 bytes: some rows fit.
@@ -125,7 +125,7 @@ TEST(IsolationDisk, AFullDiskStopsTheSweepWithASentenceAndKeepsWhatItHas) {
       run_shell("bash -c \"trap '' XFSZ; ulimit -f 8; {} tune " + sweep + " --out " + folder.string() + "\"");
   EXPECT_EQ(ended.code, 1) << ended.text;
   EXPECT_NE(ended.text.find("cannot be written: File too large"), std::string::npos) << ended.text;
-  const auto before = first_rows(read_csv(folder / "host" / "sweep.csv"));  // throws where a row is torn
+  const auto before = first_rows(read_csv(folder / "host" / "sweep.csv"));  // throws if a row is incomplete
   EXPECT_GT(before.size(), 3u);
   EXPECT_LT(before.size(), 62u);
   const auto again = run_shell("{} tune " + sweep + " --out " + folder.string());
@@ -135,7 +135,7 @@ TEST(IsolationDisk, AFullDiskStopsTheSweepWithASentenceAndKeepsWhatItHas) {
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(rows[i], before[i]);
 }
 
-TEST(IsolationDisk, NothingIsMeasuredWhereNothingCanBeWritten) {
+TEST(IsolationDisk, NothingIsMeasuredIfNothingCanBeWritten) {
   const fs::path folder = fresh_folder("isolation_readonly");
   const std::string sweep = host_sweep(folder, "8");
   const auto full =
@@ -145,7 +145,7 @@ TEST(IsolationDisk, NothingIsMeasuredWhereNothingCanBeWritten) {
 
   fs::create_directories(folder / "locked");
   fs::permissions(folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
-  // Root writes anywhere but to a file system that has no room for files.
+  // Root can write anywhere except to a file system without space for files.
   const std::string out = ::geteuid() == 0 ? "/proc/locked" : (folder / "locked").string();
   const auto locked = run_shell("{} tune " + sweep + " --out " + out);
   EXPECT_EQ(locked.code, 2) << locked.text;
@@ -178,7 +178,7 @@ TEST(IsolationCache, ACorruptedCubinIsCompiledAgain) {
 }
 #endif
 
-/// The kernels with one line of rms_norm/naive.cu put in front of its sum.
+/// The kernels with one line inserted before the sum in rms_norm/naive.cu.
 std::string kernels_with(const fs::path& folder, const std::string& line) {
   fs::copy(std::string(SOURCE_ROOT) + "/kernels", folder / "kernels", fs::copy_options::recursive);
   const fs::path file = folder / "kernels" / "rms_norm" / "naive.cu";

@@ -1,4 +1,4 @@
-// What launching costs stands in the CSV, and no reader takes it for a configuration.
+// The CSV has rows of launch floors, and no reader takes them for configurations.
 #include "harness/results/launch_rows.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ LaunchFloors floors() {
   return f;
 }
 
-TEST(LaunchRows, AreWrittenOnceAndReadByNobodyElse) {
+TEST(LaunchRows, AreWrittenOnceAndIgnoredByOtherReaders) {
   const fs::path folder = fresh_folder("launch_rows"), csv = folder / "sweep.csv";
   const Compiler compiler(KernelSources(), {});
   DeviceFacts facts{.backend = Backend::cuda, .name = "NVIDIA X", .arch = "sm_90a", .driver = "580"};
@@ -77,7 +77,7 @@ TEST(LaunchRows, AHostSweepHasNone) {
   for (const auto& row : read_csv(folder / "host" / "sweep.csv")) EXPECT_FALSE(is_launch_row(row));
 }
 
-TEST(GpuLaunchRows, ASweepBeginsWithThemOnce) {
+TEST(GpuLaunchRows, ASweepWritesThemOnceAtItsBegin) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const fs::path folder = fresh_folder("launch_rows_gpu"), sweep = folder / "sweep.yaml";
   std::ofstream(sweep)

@@ -25,7 +25,7 @@ ProfileTarget host_target() {
 
 TEST(Profile, LaunchesOnTheHost) { EXPECT_NO_THROW(run_profiled(ops(), host_target())); }
 
-TEST(Profile, RefusesWhatAConstraintExcludes) {
+TEST(Profile, RefusesAnExcludedConfiguration) {
   ProfileTarget target = host_target();
   target.variant = "host_threaded";
   target.config = {{"threads", 99}};
@@ -78,7 +78,7 @@ TEST(Profile, ReadsTheCsvOfNcu) {
   EXPECT_EQ(parse_ncu_csv("==ERROR== no permission\n", {}).at("kernels"), 0);
 }
 
-TEST(Profile, GpuReportHoldsOneKernel) {
+TEST(Profile, GpuReportHasOneKernel) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   const auto ncu = find_tool("ncu");
   if (!ncu) GTEST_SKIP() << "ncu is not on this machine";
@@ -91,7 +91,7 @@ TEST(Profile, GpuReportHoldsOneKernel) {
   const fs::path folder = fs::path(::testing::TempDir()) / "profile_gpu";
   fs::remove_all(folder);
   write_sources(ops(), target, folder / "sources");
-  const char* elsewhere = std::getenv("WARPTUNE_PROGRAM");  // where the tests run on another machine
+  const char* elsewhere = std::getenv("WARPTUNE_PROGRAM");  // set if the tests run on another machine
   auto command = profiler_command("ncu", elsewhere ? elsewhere : WARPTUNE_PROGRAM, target, folder / "sources",
                                   folder / "report");
   command.front() = ncu->string();
@@ -115,7 +115,7 @@ TEST(Profile, GpuReportHoldsOneKernel) {
   EXPECT_NE(report.find("rms_norm"), std::string::npos);
 }
 
-TEST(WinnersSweep, TriesTheWinnersAlone) {
+TEST(WinnersSweep, TriesOnlyTheWinners) {
   const ProfileTarget target = host_target();
   Winner good{.problem = target.problem, .variant = "host_naive", .time_us = 1};
   Winner gone = good;

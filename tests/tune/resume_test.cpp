@@ -1,4 +1,4 @@
-// A sweep that was stopped goes on where it was.
+// A stopped sweep resumes where it was.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -52,11 +52,11 @@ TEST(Resume, TwentyKillsChangeNothing) {
   const fs::path folder = fresh_folder("resume_kills");
   const std::string sweep = host_sweep(folder, "{from: 8, to: 160, step: 8}", "[1, 2]"),
                     out = (folder / "out").string();
-  // A fault of its own, which the kills must not be taken for.
+  // A real crash, to distinguish from the kills.
   ::setenv("WARPTUNE_WORKER_FAULT", "abort:threads=2", 1);
-  ASSERT_EQ(run_shell("{} tune " + sweep + " --out " + (folder / "whole").string()).code, 0);
-  const auto whole = statuses(read_csv(folder / "whole" / "host" / "sweep.csv"));
-  ASSERT_EQ(whole.size(), 60u);
+  ASSERT_EQ(run_shell("{} tune " + sweep + " --out " + (folder / "complete").string()).code, 0);
+  const auto complete = statuses(read_csv(folder / "complete" / "host" / "sweep.csv"));
+  ASSERT_EQ(complete.size(), 60u);
 
   std::mt19937 random(7);
   int kills = 0, code = -1;
@@ -83,11 +83,11 @@ TEST(Resume, TwentyKillsChangeNothing) {
   ::unsetenv("WARPTUNE_WORKER_FAULT");
   EXPECT_EQ(kills, 20);
   EXPECT_EQ(code, 0);
-  EXPECT_EQ(statuses(read_csv(fs::path(out) / "host" / "sweep.csv")), whole);
+  EXPECT_EQ(statuses(read_csv(fs::path(out) / "host" / "sweep.csv")), complete);
   EXPECT_EQ(Wisdom::load(fs::path(out) / "host" / "wisdom.json").winners().size(), 20u);
 }
 
-TEST(Resume, ANewValueMeasuresOnlyWhatIsNew) {
+TEST(Resume, ANewValueMeasuresOnlyNewConfigurations) {
   const fs::path folder = fresh_folder("resume_value");
   const std::string out = " --out " + folder.string();
   ASSERT_EQ(run_shell("{} tune " + host_sweep(folder, "[16, 32]", "[1]") + out).code, 0);
@@ -109,7 +109,7 @@ TEST(Resume, ANewValueMeasuresOnlyWhatIsNew) {
              r.at("config") == w.config.str() && r.at("run_id") == w.run_id;
     }));
   }
-  // Other options of sampling make other rows.
+  // Other sampling options need new rows.
   std::ofstream(folder / "sweep.yaml", std::ios::app) << "seed: 2\n";
   ASSERT_EQ(run_shell("{} tune " + (folder / "sweep.yaml").string() + out).code, 0);
   EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 12u);
@@ -122,11 +122,11 @@ TEST(Resume, FreshBeginsANewFile) {
   ASSERT_EQ(run_shell(tune + " --fresh").code, 0);
   EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.csv")).size(), 3u);
   EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
-  EXPECT_NE(run_shell(tune).text.find("sweep.2.csv"), std::string::npos);  // goes on with the newest
+  EXPECT_NE(run_shell(tune).text.find("sweep.2.csv"), std::string::npos);  // continues the newest
   EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
 }
 
-TEST(Resume, ATornLineIsRepairedWithANote) {
+TEST(Resume, AnIncompleteLineIsRemovedWithANote) {
   const fs::path folder = fresh_folder("resume_torn");
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   ASSERT_EQ(run_shell(tune).code, 0);
@@ -135,7 +135,7 @@ TEST(Resume, ATornLineIsRepairedWithANote) {
   std::ofstream(journal, std::ios::app) << "{\"run_id\": \"half";
   const auto ended = run_shell(tune);
   EXPECT_EQ(ended.code, 0) << ended.text;
-  EXPECT_NE(ended.text.find("ended in half a line"), std::string::npos) << ended.text;
+  EXPECT_NE(ended.text.find("ended in an incomplete line"), std::string::npos) << ended.text;
   EXPECT_EQ(statuses(read_csv(csv)).size(), 3u);
   EXPECT_EQ(Journal::read(journal).runs().size(), 2u);
 }
@@ -153,7 +153,7 @@ TEST(Resume, ASecondProgramIsRefused) {
   EXPECT_EQ(run_shell(tune).code, 0);
 }
 
-TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
+TEST(Resume, FinalistsAreReusedOrTimed) {
   const fs::path folder = fresh_folder("resume_finalists"), csv = folder / "host" / "sweep.csv";
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   const auto winner = [&] { return Wisdom::load(folder / "host" / "wisdom.json").winners().at(0); };
@@ -165,7 +165,7 @@ TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
   EXPECT_GE(finalists, 1);
   EXPECT_EQ(static_cast<long>(rows.size()), 3 + 3 * finalists);
   const Winner before = winner();
-  for (const VariantTimes& times : before.times)  // the first ones, which were taken on an equally hot card
+  for (const VariantTimes& times : before.times)  // times of the screening, taken at the same temperature
     for (const VariantTimes::Row& kept : times.rows)
       EXPECT_TRUE(std::ranges::any_of(first_rows(rows), [&](const auto& row) {
         return std::abs(std::stod(row.at("time_us")) / kept.time_us - 1) < 1e-4;
@@ -175,13 +175,13 @@ TEST(Resume, FinalistsAreRecalledAndTimedWhereTheyWereNot) {
   EXPECT_EQ(winner().run_id, before.run_id);
   EXPECT_EQ(winner().config, before.config);
   EXPECT_NEAR(winner().time_us, before.time_us, 1e-5 * before.time_us);
-  write_csv(csv, sweep_columns(), first_rows(rows));  // killed before they were timed
+  write_csv(csv, sweep_columns(), first_rows(rows));  // as if killed before the finalists
   ASSERT_EQ(run_shell(tune).code, 0);
   EXPECT_EQ(read_csv(csv).size(), rows.size());
   EXPECT_NE(winner().run_id, before.run_id);
 }
 
-TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
+TEST(Resume, ExcludedRowsAreWrittenOnceAndReplaced) {
   const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
   const auto write = [&](const std::string& constraints) {
     std::ofstream(sweep)
@@ -202,7 +202,7 @@ TEST(Resume, ExcludedRowsAreWrittenOnceAndGiveWay) {
   EXPECT_EQ(write(""), (Counts{{"constraint", 1}, {"ok", 2}}));
 }
 
-TEST(Resume, FailuresOfTheMomentAreRetriedOnDemand) {
+TEST(Resume, TemporaryFailuresAreRetriedOnDemand) {
   const fs::path folder = fresh_folder("resume_retry"), csv = folder / "host" / "sweep.csv";
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   ::setenv("WARPTUNE_WORKER_FAULT", "abort:threads=2", 1);
@@ -234,7 +234,7 @@ TEST(Resume, FailuresOfTheMomentAreRetriedOnDemand) {
   }
 }
 
-/// The wisdom of a file but for the times of what was tried.
+/// The wisdom of a file without the times of tried configurations.
 std::string choices_in(const fs::path& path) {
   const Wisdom wisdom = Wisdom::load(path);
   Wisdom rest(wisdom.provenance());
@@ -245,7 +245,7 @@ std::string choices_in(const fs::path& path) {
   return rest.to_json();
 }
 
-TEST(Resume, APartOfASweepDoesNotMakeTheWisdomWorse) {
+TEST(Resume, APartialSweepDoesNotMakeTheWisdomWorse) {
   const fs::path folder = fresh_folder("resume_part"), wisdom = folder / "host" / "wisdom.json";
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   ASSERT_EQ(run_shell(tune).code, 0);
@@ -292,7 +292,7 @@ TEST(Resume, FinalistsAreNotFirstRows) {
   EXPECT_FALSE(is_first_row({{"cache", "cold"}, {"detail", "finalist 2 of 8"}}));
 }
 
-TEST(Resume, AKeyHoldsAllThatMatters) {
+TEST(Resume, AKeyCoversAllInputs) {
   const CsvRow row = {{"device", "d"},  {"arch", "a"},    {"driver", "1"}, {"toolkit", "13"},
                       {"problem", "p"}, {"variant", "v"}, {"config", "c"}, {"cache", "cold"}};
   const std::string stamp = stamp_of("source", {}), key = key_of(row, stamp);

@@ -1,4 +1,4 @@
-// What is compiled, pruned and run, with a stub in the place of the compiler and the host as the device.
+// Compilation, pruning and runs of the screening, with a stub for the compiler and the host as the device.
 #include "harness/tune/screening.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::fresh_folder;
 
-TEST(Prune, SaysWhichConditionHoldsAndWhatIsTaken) {
+TEST(Prune, NamesTheConditionAndTheResources) {
   const PruneRules rules({"registers > 128 && occupancy_pct < 20", "spill_bytes > 0"});
   EXPECT_FALSE(rules.broken({.registers = 255, .occupancy_pct = 25}));
   EXPECT_EQ(
@@ -29,8 +29,8 @@ TEST(Prune, SaysWhichConditionHoldsAndWhatIsTaken) {
   EXPECT_THROW(PruneRules({"spills > 0"}), InputError);
 }
 
-/// One problem of rms_norm with two configurations of a host variant and eight of a CUDA one, of which the
-/// stub says that they spill, and that block=512 does not compile. None of the eight would run on the host.
+/// One problem of rms_norm with two configurations of a host variant and eight of a CUDA one. In the stub the
+/// eight spill and block=512 does not compile. None of the eight can run on the host.
 struct TenCandidates {
   explicit TenCandidates(const std::string& name) : folder(fresh_folder(name)) {
     const OpEntry& entry = find_op("rms_norm");
@@ -96,7 +96,7 @@ struct TenCandidates {
 
 using Counts = std::map<std::string, int>;
 
-TEST(Screening, WhatIsPrunedHasARowAndIsKnownByTheSameRule) {
+TEST(Screening, APrunedConfigurationHasARowAndIsNotCompiledAgain) {
   TenCandidates bench("screening_prune");
   const auto first = bench.run();
   EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 7}, {"compile_error", 1}}));
@@ -120,7 +120,7 @@ TEST(Screening, WhatIsPrunedHasARowAndIsKnownByTheSameRule) {
   EXPECT_EQ(read_csv(bench.folder / "sweep.csv").size(), 10u);
   bench.sweep.prune = {"spill_bytes > 64"};  // another rule with the same answer
   EXPECT_EQ(bench.run().summary.known, 10u);
-  bench.sweep.prune = {"spill_bytes > 128"};  // now they are to be run
+  bench.sweep.prune = {"spill_bytes > 128"};  // now they must run
   EXPECT_EQ(bench.run().summary.known, 3u);
   EXPECT_EQ(bench.compiled, 15);
 }
@@ -135,7 +135,7 @@ TEST(Screening, ASearchPrunesWhatItProposes) {
             result.summary.configurations - static_cast<std::size_t>(bench.counts()["compile_error"]));
 }
 
-TEST(Screening, WithResourcesTheBudgetIsForWhatRuns) {
+TEST(Screening, WithResourcesOnlyRunsUseTheBudget) {
   TenCandidates bench("screening_resources");
   bench.sweep.search = {.strategy = "random", .budget = parse_budget("1"), .resources = true};
   const auto result = bench.run();
@@ -144,7 +144,7 @@ TEST(Screening, WithResourcesTheBudgetIsForWhatRuns) {
   EXPECT_EQ(result.summary.configurations, 9u);
 }
 
-TEST(Screening, ASearchGivesUpACompileThatHangs) {
+TEST(Screening, ASearchTimesOutAHangingCompilation) {
   TenCandidates bench("screening_hang");
   bench.hangs_at = 64;
   bench.options.compile_seconds = 0.1;

@@ -1,4 +1,4 @@
-// The work of a sweep divided among nodes and devices, and its results joined again.
+// The work of a sweep divided among nodes and devices, and its results merged.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -28,7 +28,7 @@ TEST(Shard, Text) {
     EXPECT_THROW(parse_shard(wrong), InputError) << wrong;
 }
 
-TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
+TEST(Shard, ShardsCoverTheSweepInAboutEqualSizes) {
   std::vector<SweepItem> items;
   for (int i = 0; i < 10; ++i)
     items.push_back({.problem = {"op", {{"n", i}}, DType::fp32}, .options = {}, .choices = {}, .where = {}});
@@ -53,7 +53,7 @@ TEST(Shard, TogetherTheWholeAndEachAboutAsLarge) {
   for (const auto& [name, times] : seen) EXPECT_EQ(times, 1) << name;
 }
 
-TEST(Shard, DealsWholeProblemsEvenly) {
+TEST(Shard, DistributesWholeProblemsEvenly) {
   const SweepItem item{.problem = {}, .options = {}, .choices = {}, .where = {}};
   std::vector<ScheduledProblem> problems;
   for (const std::size_t size : {10u, 90u, 40u, 50u, 0u})
@@ -71,14 +71,14 @@ TEST(Shard, DealsWholeProblemsEvenly) {
   EXPECT_EQ(distribute(problems, 8).size(), 8u);
 }
 
-TEST(Shard, TwoNodesMergeToTheWhole) {
+TEST(Shard, TwoNodesMergeToTheCompleteSweep) {
   const fs::path folder = fresh_folder("shard_merge");
   const std::string sweep = host_sweep(folder, "{from: 8, to: 64, step: 8}", "1");
   const auto tune = [&](const std::string& out, const std::string& more) {
     const auto ended = run_shell("{} tune " + sweep + " --out " + (folder / out).string() + more);
     EXPECT_EQ(ended.code, 0) << ended.text;
   };
-  tune("whole", "");
+  tune("complete", "");
   tune("a", " --shard 1/2");
   tune("b", " --shard 2/2");
   const std::string merge = "{} merge " + (folder / "a").string() + " " + (folder / "b").string() + " " +
@@ -87,7 +87,7 @@ TEST(Shard, TwoNodesMergeToTheWhole) {
   EXPECT_EQ(ended.code, 0) << ended.text;
   const fs::path all = folder / "all" / "host";
   const auto rows = read_csv(all / "sweep.csv");
-  EXPECT_EQ(statuses(rows), statuses(read_csv(folder / "whole" / "host" / "sweep.csv")));
+  EXPECT_EQ(statuses(rows), statuses(read_csv(folder / "complete" / "host" / "sweep.csv")));
   EXPECT_LT(first_rows(read_csv(folder / "a" / "host" / "sweep.csv")).size(), rows.size());
   const Wisdom wisdom = Wisdom::load(all / "wisdom.json");
   EXPECT_EQ(wisdom.winners().size(), 8u);
@@ -102,11 +102,11 @@ TEST(Shard, TwoNodesMergeToTheWhole) {
   EXPECT_EQ(run_shell(merge).code, 0);  // again: nothing new
   EXPECT_EQ(read_csv(all / "sweep.csv"), rows);
   tune("all",
-       "");  // the whole sweep finds all of it known, and times finalists that shards did not hold together
+       "");  // the complete sweep measures nothing again, but times finalists that were in different shards
   EXPECT_EQ(first_rows(read_csv(all / "sweep.csv")), first_rows(rows));
 }
 
-TEST(Shard, MergeRefusesWhatHoldsNoResults) {
+TEST(Shard, MergeRefusesAFolderWithoutResults) {
   const fs::path folder = fresh_folder("shard_none");
   const std::string out = " -o " + (folder / "out").string();
   EXPECT_EQ(run_shell("{} merge " + folder.string() + out).code, 2);
@@ -136,7 +136,7 @@ TEST(Devices, SeveralShareTheProblemsTheCsvAndTheWisdom) {
   EXPECT_TRUE(fs::exists(folder / "host" / "device.2.json"));
 }
 
-TEST(Devices, AreGivenOnceAndAreThere) {
+TEST(Devices, MustExistAndBeNamedOnce) {
   const std::string tune = "{} tune " + host_sweep(fresh_folder("shard_given"), "8") + " --dry-run --device ";
   const auto twice = run_shell(tune + "host,host");
   EXPECT_EQ(twice.code, 2);

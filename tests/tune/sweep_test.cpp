@@ -21,7 +21,7 @@ Sweep load(const std::string& text) {
   return load_sweep(ops(), file());
 }
 
-/// The message of a wrong sweep without the file's name: "LINE: sentence".
+/// The error of a sweep without the file's name: "LINE: sentence".
 std::string error_of(const std::string& text) {
   try {
     load(text);
@@ -57,7 +57,7 @@ TEST(Sweep, ALibraryThatTheProgramWasBuiltWithoutIsNamed) {
             "(cmake -DCUDNN_ROOT=FOLDER)");
 }
 
-TEST(Sweep, ErrorsSayLineAndWhatIsRight) {
+TEST(Sweep, ErrorsHaveALineAndASuggestion) {
   EXPECT_EQ(error_of("opps: []\n"), "1: unknown key 'opps' in a sweep; did you mean 'ops'?");
   EXPECT_EQ(error_of("name: x\n"), "1: a sweep needs 'ops' or 'models'");
   EXPECT_EQ(error_of("name: x\nops: []\n"), "2: 'ops' is an empty list; give at least one");
@@ -128,7 +128,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"assignment", "7: constraint 'tokens = 5' is wrong at position 8: '=' assigns; '==' compares"},
       {"two_documents", "5: a second document begins; a file holds one sweep"},
       {"no_value", "1: key 'dtypes' of a sweep has no value"},
-      {"huge_number", "4: dim 'tokens' of op 'rms_norm' is 99999999999999999999, which 64 bits do not hold"},
+      {"huge_number", "4: dim 'tokens' of op 'rms_norm' is 99999999999999999999, which does not fit 64 bits"},
       {"huge_dim", "5: dim 'hidden' of op 'rms_norm' is 4000000000; it must be at most 2147483647"},
       {"huge_tensor",
        "4: a launch of rms_norm[tokens=2000000000,hidden=2000000000,dtype=bf16] takes 1.6e+19 bytes, more "
@@ -179,7 +179,7 @@ TEST(Sweep, PruneIsConditionsOnResources) {
             "1: prune condition 'registers >' is wrong at position 12: unexpected end of expression");
 }
 
-TEST(Sweep, APruneConditionNamesAResource) {
+TEST(Sweep, APruneConditionMustNameAResource) {
   const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
   for (const std::string constant : {"1", "true", "0 < 1"})
     EXPECT_EQ(error_of("prune:\n  - spill_bytes > 0\n  - \"" + constant + "\"\n" + rest),
@@ -187,7 +187,7 @@ TEST(Sweep, APruneConditionNamesAResource) {
                   "' names none of registers, shared_bytes, spill_bytes, occupancy_pct");
 }
 
-TEST(Sweep, ALongTextIsNotRepeatedWhole) {
+TEST(Sweep, ALongTextIsShortenedInErrors) {
   const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n"), is_long(400000, 'x');
   std::string hosts;
   for (int i = 0; i < 100000; ++i) hosts += ",host";
@@ -223,7 +223,7 @@ TEST(Sweep, ALongTextIsNotRepeatedWhole) {
   }
 }
 
-TEST(Sweep, AStrategyMayWantResources) {
+TEST(Sweep, AStrategyMayUseResources) {
   const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
   EXPECT_FALSE(load("strategy: guided\n" + rest).search.resources);
   EXPECT_TRUE(load("strategy: {name: guided, resources: true}\n" + rest).search.resources);
@@ -231,7 +231,7 @@ TEST(Sweep, AStrategyMayWantResources) {
             "1: 'resources' is 'yes'; it must be true or false");
 }
 
-TEST(Sweep, TakesTheDevicesOfTheCommandLine) {
+TEST(Sweep, UsesTheDevicesOfTheCommandLine) {
   const std::string rest = with_op("    problems: [{tokens: 1, hidden: 8}]\n");
   for (const std::string device : {"all", "auto", "host", "cuda:1", "cuda:0,cuda:2"})
     EXPECT_EQ(load("device: " + device + "\n" + rest).device, device);
@@ -255,7 +255,7 @@ TEST(Sweep, ModelsExpandToTheirProblems) {
   EXPECT_EQ(sweep.items[0].problem["hidden"], 4096);
 }
 
-TEST(Sweep, ModelsMaySayHowTheirCacheIsKept) {
+TEST(Sweep, ModelsMaySetTheirCacheFormat) {
   const Sweep sweep = load(
       "models: [{model: llama2-7b, dtypes: bf16, context: 2048, prompt_len: 2048, kv_dtype: fp8, page_size: "
       "16, "
@@ -271,7 +271,7 @@ TEST(Sweep, ModelsMaySayHowTheirCacheIsKept) {
   EXPECT_TRUE(has("attention_prefill", "uneven=no,window=512"));
 }
 
-TEST(Sweep, AModelMayBeAFolderBesideTheFile) {
+TEST(Sweep, AModelMayBeAFolderNextToTheFile) {
   const std::filesystem::path golden = std::filesystem::path(TEST_DATA) / "golden" / "gqa";
   const Sweep sweep =
       load("models: [{model: " + golden.string() + ", dtypes: fp32, context: 64, ops: [rms_norm]}]\n");
@@ -301,7 +301,7 @@ TEST(Schedule, OverridesConstraintsAndFilter) {
   EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "("), InputError);
 }
 
-TEST(Schedule, SaysWhatExcludesAll) {
+TEST(Schedule, NamesTheConstraintThatExcludesAll) {
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    dtypes: fp32\n"
                    "    variants: [host_naive]\n    constraints: ['hidden % (tokens - 1) == 0']\n"));
@@ -314,13 +314,13 @@ TEST(Schedule, SaysWhatExcludesAll) {
           "excludes it (it divides by zero there)");
 }
 
-/// A list of so many numbers.
+/// A list of `count` numbers.
 std::string numbers(int count) {
   std::string values = "[1";
   for (int i = 2; i <= count; ++i) values += "," + std::to_string(i);
   return values + "]";
 }
-TEST(Schedule, WhatConstraintsLeaveOfALargeSpaceIsPlanned) {
+TEST(Schedule, LegalConfigurationsOfALargeSpaceArePlanned) {
   const std::string values = numbers(1500);
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants:\n"

@@ -1,4 +1,4 @@
-// What a hang, a crash and a lost device cost: their row.
+// A hang, a crash and a lost device each cost only their row.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -70,7 +70,7 @@ TEST_F(Worker, TimesFinalistsInTurnAndSurvivesOneThatCrashes) {
   EXPECT_EQ(other.run(job, 60).size(), 2u);
 }
 
-TEST_F(Worker, APeakThatATimeRefutesIsMeasuredAgainAndSaved) {
+TEST_F(Worker, ARefutedPeakIsMeasuredAgainAndSaved) {
   const auto file = std::filesystem::path(::testing::TempDir()) / "raised_device.json";
   TuneOptions options;
   options.program = WARPTUNE_PROGRAM;

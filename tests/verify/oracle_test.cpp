@@ -33,7 +33,7 @@ Op twice(std::int64_t count = kCount) {
           .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); }};
 }
 
-/// A filled set with right outputs, to be spoilt.
+/// A filled set with correct outputs, for tests to change.
 struct Case {
   explicit Case(Op op = twice()) : op(std::move(op)), oracle(this->op, Problem{.op = "twice"}, 3) {
     set.fill(oracle.specs(), oracle.seed());
@@ -53,7 +53,7 @@ struct Case {
   TensorSet set{*device, oracle.specs()};
 };
 
-TEST(Oracle, AcceptsWhatIsRight) {
+TEST(Oracle, AcceptsCorrectOutputs) {
   const Verdict v = Case().verdict();
   EXPECT_TRUE(v.ok) << v.detail;
   EXPECT_EQ(v.detail, "");
@@ -67,7 +67,7 @@ TEST(Oracle, SeesNan) {
   EXPECT_EQ(c.verdict().detail, "1 of 10 elements of 'y' were not written or are NaN");
 }
 
-TEST(Oracle, SeesWhatWasNotWritten) {
+TEST(Oracle, SeesUnwrittenElements) {
   Case c;
   c.set.reset_outputs(c.oracle.specs(), c.oracle.seed());
   EXPECT_EQ(c.verdict().detail, "10 of 10 elements of 'y' were not written or are NaN");
@@ -87,7 +87,7 @@ TEST(Oracle, SeesOneWrongElement) {
   EXPECT_GT(v.rel_l2_err, 0.01);
 }
 
-TEST(Oracle, NamesTheTensorThatIsWrong) {
+TEST(Oracle, NamesTheWrongTensor) {
   Op op = twice();
   const Op before = op;
   op.tensors = [=](const Problem& p, std::uint64_t seed) {
@@ -126,7 +126,7 @@ TEST(Oracle, SeesWritesBeforeAndBehindEveryTensor) {
       Case c;
       auto* bytes = static_cast<unsigned char*>(c.set.addresses()[static_cast<std::size_t>(t)]);
       bytes[behind ? kCount * 4 : -1] = 0;
-      EXPECT_EQ(c.set.broken_fence(), std::string(1, "xyz"[t]));
+      EXPECT_EQ(c.set.broken_guard_band(), std::string(1, "xyz"[t]));
       EXPECT_FALSE(c.verdict().ok);
       EXPECT_EQ(c.verdict().detail, "memory outside '" + std::string(1, "xyz"[t]) + "' was written");
     }
@@ -145,7 +145,7 @@ TEST(Oracle, AcceptsAnyOfSeveralRightAnswers) {
   EXPECT_FALSE(c.verdict().ok);
 }
 
-TEST(Oracle, InfinityMustBeMetExactly) {
+TEST(Oracle, InfinityMustMatchExactly) {
   Op op = twice();
   op.reference = [](const Problem&, const Inputs& inputs, std::int64_t unit, Expected& expected) {
     expected.put("y", unit, {unit == 5 ? -INFINITY : 2 * inputs["x"][unit]});
@@ -186,7 +186,7 @@ TEST(Oracle, ASparseOutputMayKeepPoison) {
   EXPECT_FALSE(c.verdict().ok);
 }
 
-TEST(Oracle, ASampleOfUnitsHoldsTheFirstAndTheLast) {
+TEST(Oracle, ASampleOfUnitsIncludesTheFirstAndTheLast) {
   constexpr std::int64_t kMany = 1'000'000;
   std::set<std::int64_t> seen;
   std::mutex mutex;

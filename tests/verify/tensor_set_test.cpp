@@ -28,7 +28,7 @@ class TensorSetTest : public ::testing::Test {
   std::vector<TensorSpec> specs_ = specs();
 };
 
-TEST_F(TensorSetTest, FillsWhatTheReferenceSees) {
+TEST_F(TensorSetTest, FillsTheInputsOfTheReference) {
   TensorSet set(*device_, specs_);
   set.fill(specs_, 11);
   const Inputs inputs(specs_, 11);
@@ -37,7 +37,7 @@ TEST_F(TensorSetTest, FillsWhatTheReferenceSees) {
       EXPECT_EQ(value(set, t, i), inputs[specs_[t].name][i]) << specs_[t].name << " " << i;
   EXPECT_EQ(value(set, 2, 1), 9);
   EXPECT_TRUE(std::isnan(value(set, 4, 0)));
-  EXPECT_EQ(set.broken_fence(), "");
+  EXPECT_EQ(set.broken_guard_band(), "");
 }
 
 TEST_F(TensorSetTest, ResetRestoresOutputsOnly) {
@@ -61,21 +61,22 @@ TEST_F(TensorSetTest, HotTensorsAreSharedAndColdOnesAreNot) {
         << specs_[t].name;
 }
 
-TEST_F(TensorSetTest, FencesStandOnBothSidesOfEveryTensor) {
+TEST_F(TensorSetTest, GuardBandsAreOnBothSidesOfEveryTensor) {
   for (const int offset : {-256, -1, 0, 255})  // from the tensor's start or end
     for (std::size_t t = 0; t < specs_.size(); ++t) {
       TensorSet first(*device_, specs_);
       first.fill(specs_, 11);
       TensorSet second(*device_, specs_, &first);
       second.fill(specs_, 11);
-      EXPECT_EQ(second.broken_fence(), "");
+      EXPECT_EQ(second.broken_guard_band(), "");
       auto* bytes = static_cast<unsigned char*>(second.addresses()[t]);
       bytes[offset < 0 ? offset : specs_[t].bytes() + offset] = 1;
-      EXPECT_EQ(second.broken_fence(), specs_[t].name) << offset;
-      // A shared tensor's fence is broken for both sets.
-      EXPECT_EQ(first.broken_fence(), specs_[t].cache == CacheState::hot ? specs_[t].name : "") << offset;
+      EXPECT_EQ(second.broken_guard_band(), specs_[t].name) << offset;
+      // The guard band of a shared tensor counts for both sets.
+      EXPECT_EQ(first.broken_guard_band(), specs_[t].cache == CacheState::hot ? specs_[t].name : "")
+          << offset;
       second.fill(specs_, 11);
-      EXPECT_EQ(second.broken_fence(), "");
+      EXPECT_EQ(second.broken_guard_band(), "");
     }
 }
 
