@@ -59,7 +59,7 @@ TEST_F(Safetensors, ReadsTensors) {
 TEST_F(Safetensors, EveryMalformedFileIsOneSentence) {
   expect_error("", "truncated");
   expect_error("abc", "truncated");
-  expect_error(std::string(8, '\xff'), "no safetensors file");
+  expect_error(std::string(8, '\xff'), "not a safetensors file");
   expect_error(file_of(kTwo, 32).substr(0, 40), "truncated");
   expect_error(file_of(kTwo, 31), "truncated");
   expect_error(file_of("{", 0), "not a JSON object");
