@@ -75,7 +75,7 @@ void GaussianProcess::fit(std::vector<std::vector<double>> points, std::span<con
   factor(values);
 }
 
-std::vector<Prediction> GaussianProcess::predict(std::span<const std::vector<double>* const> points) const {
+std::vector<Posterior> GaussianProcess::predict(std::span<const std::vector<double>* const> points) const {
   const std::size_t n = points_.size(), count = points.size();
   std::vector<double> half(n * count), means(count, mean_), explained(count, 0.0);
   for (std::size_t i = 0; i < n; ++i) {
@@ -95,7 +95,7 @@ std::vector<Prediction> GaussianProcess::predict(std::span<const std::vector<dou
       explained[p] += row[p] * row[p];
     }
   }
-  std::vector<Prediction> predictions(count);
+  std::vector<Posterior> predictions(count);
   for (std::size_t p = 0; p < count; ++p)
     predictions[p] = {means[p], std::sqrt(variance_ * std::max(1 + kNoise - explained[p], 1e-9))};
   return predictions;

@@ -5,7 +5,7 @@
 
 namespace warptune {
 
-struct Prediction {
+struct Posterior {
   double mean = 0, deviation = 1;
 };
 
@@ -15,7 +15,7 @@ class GaussianProcess {
 
   /// Sets the observations. `lengths_too`: also fits the length scales, by maximum likelihood.
   void fit(std::vector<std::vector<double>> points, std::span<const double> values, bool lengths_too);
-  std::vector<Prediction> predict(std::span<const std::vector<double>* const> points) const;
+  std::vector<Posterior> predict(std::span<const std::vector<double>* const> points) const;
 
  private:
   double kernel(const std::vector<double>& a, const std::vector<double>& b) const;

@@ -26,7 +26,7 @@ struct Region {
   GaussianProcess model;
   std::size_t fitted = 0;  // observations when the lengths were last set
   std::vector<std::size_t> open;
-  std::vector<Prediction> predicted;
+  std::vector<Posterior> predicted;
   bool stale = true;
 };
 
@@ -53,7 +53,7 @@ std::vector<std::size_t> far_apart(const std::vector<std::vector<double>>& point
   return chosen;
 }
 
-double expected_improvement(const Prediction& p, double best) {
+double expected_improvement(const Posterior& p, double best) {
   const double z = (best - p.mean) / p.deviation;
   const double density = std::exp(-z * z / 2) / std::sqrt(2 * M_PI);
   const double below = std::erfc(-z / std::sqrt(2.0)) / 2;
@@ -201,7 +201,7 @@ class Surrogate final : public Strategy {
     std::vector<const std::vector<double>*> wanted;
     for (const std::size_t m : region.open) wanted.push_back(&region.points[m]);
     region.predicted = region.model.predict(wanted);
-    for (Prediction& p : region.predicted)  // nothing is faster than the floor
+    for (Posterior& p : region.predicted)  // nothing is faster than the floor
       if (std::isfinite(log_floor_)) p.mean = std::max(p.mean, log_floor_);
   }
 
