@@ -29,6 +29,7 @@ struct AttentionDecodeArgs {
   const void* q;  // [batch, q_heads, head_dim], dtype; with append: [batch, q_heads + 2 * kv_heads, head_dim]
   void* k_cache;  // see above; dtype, int8 or fp8
   void* v_cache;
+  // lengths, block_table, bias and inv_freq may be read before pdl_wait(): no kernel of the step writes them.
   const int* lengths;     // [batch]: keys of each sequence, the current token included; 0: out is zeros
   const void* bias;       // append only: [q_heads + 2 * kv_heads, head_dim], dtype, or null
   const float* inv_freq;  // append only: [head_dim / 2]

@@ -79,8 +79,9 @@ struct CudaCoreAttention {
   }
 
   /// Attends to keys [first, end) of a sequence of `length` for the query heads from first_head on. With
-  /// append, the block computes the new rows first; the block of the last key attends to them and writes
-  /// them.
+  /// append, every block computes the new rows after it has issued its first pipeline loads (kStages > 1). In
+  /// the split of the last key, warp 0 adds the new key after the main loop, and the block of the group's
+  /// first head writes it to the cache.
   template <int kWarps>
   __device__ __forceinline__ void attend_sequence(const AttentionDecodeArgs& args, int b, int first_head,
                                                   int first, int end, int length, float* rows) {

@@ -1,16 +1,17 @@
 #pragma once
-// Warp-specialized multistage pipeline of KV tiles with a dynamic tile scheduler (sm_90). One producer warp
-// fills a kStages-deep ring buffer per consumer warp with cp.async.bulk: rows of a tile are contiguous in
-// global and shared memory, and each byte is read once.
+// Warp-specialized multistage pipeline of KV tiles with a dynamic tile scheduler (sm_90). Lane i of the
+// producer warp fills the kStages-deep ring buffer of consumer warp i with cp.async.bulk. Rows of a tile are
+// contiguous in global and shared memory (paged: page_size % kTileKv == 0, so that a tile lies within one
+// page), and each byte is read once.
 //
 // Scheduler: blocks are persistent, one per SM, so that loads continue across work tiles. The first work tile
 // of a block is its index; the next ones come from an atomic work counter, because SMs differ in their
 // distance to memory.
 //
-// Loads in flight: the requests of all SMs share one queue to memory. With whole ring buffers in flight (26
-// MB on an H200) a late request, such as a query or an arrival counter of the combine, waits 6 us. 64 KB per
-// SM keep memory busy, so kLoadsInFlight bounds the loads of a warp that have not arrived; the other stages
-// hold tiles that arrived early.
+// Loads in flight: the requests of all SMs share one queue to memory. With all stages in flight (26 MB on an
+// H200) a late request, such as a query or an arrival counter of the combine, waits 6 us. 64 KB per SM keep
+// memory busy, so kLoadsInFlight bounds the outstanding stages of each consumer warp; its other stages hold
+// tiles that have arrived.
 //
 // Early loads: keys below length - 1 were written by earlier steps. Those of the first work tile are loaded
 // before pdl_wait(): kStages tiles per warp to shared memory, kL2Prefetch tiles to the L2. This is safe
@@ -71,8 +72,8 @@ class KvPipeline {
   static __device__ __forceinline__ int kv_head(int work) { return work / kSplits % P::kKvHeads; }
   static __device__ __forceinline__ int batch(int work) { return work / kSplits / P::kKvHeads; }
 
-  /// The producer warp. `work_counter` is 0 before and after a launch: every block fetches until none is
-  /// left.
+  /// The producer warp. `work_counter` is 0 before and after a launch: the grid
+  /// fetches work_tiles times in all, one failed fetch per block included, and atomicInc wraps there.
   __device__ __forceinline__ void produce(const AttentionDecodeArgs& args, unsigned* work_counter) {
     const int blocks = static_cast<int>(gridDim.x);
     int work = static_cast<int>(blockIdx.x);

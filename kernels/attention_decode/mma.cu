@@ -1,16 +1,14 @@
 // Split-KV decode attention on tensor cores with a cp.async multistage pipeline per warp (sm_80).
-// Grid: [splits, kv_heads, batch]; a block computes all query heads of a KV head: they are the 16 rows of
-// m16n8k16
-//   (packed GQA; the rest are zeros), so that a group costs as much as one head.
-// Roles: each warp loads its own tiles of kTileKv keys, kStages deep, and computes them; scores stay in
-// registers,
-//   become probabilities there and are the A operand of P.V.
-// Sync: cp.async groups and __syncwarp(); warps meet only in the epilogue.
-// Shared memory: K and V tiles per warp, rows padded to an odd number of 16-byte vectors, so that ldmatrix
-// has no
-//   bank conflicts; partial rows reuse it.
-// Combine: a second kernel (combine.cu) or the last block.
-// Wins: GQA on sm_80.
+// Grid: [splits, kv_heads, batch]. A block computes all query heads of a KV head as the 16 rows of m16n8k16
+//   (packed GQA, unused rows are zeros). Tiles of kTileKv keys are assigned round-robin to its warps.
+// Roles: each warp loads its own tiles, kStages - 1 ahead, and computes them. P stays in registers, as the A
+//   operand of P.V.
+// Sync: cp.async groups and __syncwarp(); the block synchronizes only in the epilogue.
+// Shared memory: K and V tiles per warp, rows padded to an odd number of 16-byte vectors (no ldmatrix bank
+//   conflicts); partial rows reuse it.
+// Combine: a second kernel (combine.cu) or the last block; a split with all keys writes the output itself.
+// PDL: no load before pdl_wait(). No append, quantized or paged caches, windows or score bias.
+// Wins: nothing on an H200. Meant for GQA on sm_80, where nothing was measured.
 // Source: Dao et al., "Flash-Decoding", 2023; FlashAttention-2.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/mma.cuh"

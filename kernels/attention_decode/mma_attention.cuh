@@ -7,8 +7,8 @@
 // rows and 8 heads as columns, so that the scores of a lane are already its B fragment of P^T. The order of
 // the inner index of a matrix product is free: a lane uses 16 contiguous bytes of a K row as the fragments of
 // several k steps, and q is loaded in the same order. The order of the rows of O^T is free too: a lane loads
-// 16 contiguous bytes of the V rows of two keys and interleaves them. 8-bit codes are converted to fp16
-// (common/codes.cuh). Fragment layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
+// 16 contiguous bytes of the V rows of two keys and interleaves them. 8-bit values are converted to fp16
+// (common/quantize.cuh). Fragment layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
 #include "kernels/attention_decode/append_overlapped.cuh"
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/mma.cuh"

@@ -1,13 +1,14 @@
 // Split-KV decode attention on tensor cores, global memory to registers: no shared memory stage and no
-// barrier in the main loop. Grid: [splits, kv_heads, batch]. A block computes all query heads of a KV head
-// (packed GQA, m16n8k16;
-//   mma_attention.cuh); each of its kWarps warps loads KV tiles of kTileKv keys with 16-byte loads directly
-//   into mma fragments.
-// Latency hiding: occupancy only; launch bounds reserve registers for kWarpsPerSm warps per SM.
-// Early loads: the first tile of a warp, where earlier steps wrote it, is loaded before pdl_wait().
-// Shared memory: new rows of the append, then partial rows of the warps. Combine: last block, cluster or LL
-//   packets (combine.cuh).
-// Wins: short contexts, and GQA on sm_80.
+// barrier in the main loop.
+// Grid: [splits, kv_heads, batch]. A block computes all query heads of a KV head (packed GQA, m16n8k16;
+//   mma_attention.cuh). Each of its kWarps warps loads its tiles of kTileKv keys with 16-byte loads directly
+//   into mma fragments; tiles are assigned round-robin.
+// Latency hiding: all loads of a tile are in flight at once, no tile ahead; else occupancy. Launch bounds
+//   reserve registers for kWarpsPerSm warps per SM.
+// PDL: the first tile of a warp is loaded before pdl_wait() if earlier steps wrote it (see kv_pipeline.cuh).
+// Shared memory: new rows of the append; partial rows of the warps reuse it.
+// Combine: last block, cluster or LL packets (combine.cuh).
+// Wins (H200): GQA below 4k keys and below batch 16. Runs on sm_80, where nothing was measured.
 // Source: Flash-Decoding (split-KV).
 #include "kernels/attention_decode/mma_attention.cuh"
 #include "kernels/common/pdl.cuh"

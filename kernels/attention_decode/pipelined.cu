@@ -1,14 +1,16 @@
 // Split-KV decode attention on CUDA cores with a bulk-copy pipeline per warp (sm_90).
-// Grid: [splits, kv_heads * group / kHeads, batch]. A block computes kHeads query heads of a KV head; KV
-// tiles of
-//   kTileKv keys are assigned round-robin to its kWarps warps.
-// Roles: lane 0 of each warp loads the tiles of that warp, kStages deep (warp_pipeline.cuh); all lanes
-// compute.
-//   Q.K^T: four lanes share a key, so that two shuffles reduce eight scores. P.V: lanes lie along head_dim.
-// Sync: a full mbarrier per stage; warps meet only in the epilogue.
-// Shared memory: K and V tiles with contiguous rows, barriers, rotation of the append; partial rows reuse it.
+// Grid: [splits, q_heads / kHeads, batch]. A block computes kHeads query heads of one KV head; the tiles of
+//   kTileKv keys of its split are assigned round-robin to its kWarps warps.
+// Roles: lane 0 of each warp loads that warp's tiles, kStages deep (warp_pipeline.cuh); all lanes compute.
+//   Q.K^T: four lanes share a key, so that two shuffles reduce eight scores. P.V: lanes divide head_dim.
+// Sync: a full mbarrier per stage; __syncwarp() frees a stage, so there is no empty barrier. The block
+//   synchronizes in the epilogue, and before the main loop with append.
+// Shared memory: K and V tiles (contiguous rows), full barriers, then the append's rotation and new rows;
+//   partial rows reuse all of it.
 // Combine: last block, cluster or LL packets (combine.cuh). Append: overlapped with the first loads.
-// Wins: one query head per KV head (MHA).
+// PDL: KV rows of earlier steps are loaded before pdl_wait(); WarpPipeline decides when the next kernel may
+//   launch.
+// Wins (H200): MHA below batch 16; from batch 16 on, below about 400 keys.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include "kernels/attention_decode/append_overlapped.cuh"
 #include "kernels/attention_decode/combine.cuh"

@@ -212,7 +212,7 @@ struct WarpTiles {
     end = skipped + static_cast<int>(count * (split + 1) / kSplits);
     early_end = P::kAppend ? end : min_of(end, tiles - 1);
   }
-  /// Keys [masked, valid) of a tile count.
+  /// Keys [masked, valid) of a tile are inside the window and the sequence.
   __device__ __forceinline__ int masked(int tile) const { return max_of(0, begin - tile * kTileKv); }
   __device__ __forceinline__ int valid(int tile) const { return min_of(kTileKv, length - tile * kTileKv); }
   /// Keys [0, cached) of a tile are in the cache.

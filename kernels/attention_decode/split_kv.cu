@@ -1,14 +1,17 @@
 // Split-KV decode attention on CUDA cores (FlashDecoding).
-// Grid: [splits, q_heads / kHeads, batch]. The keys of a sequence are divided over kSplits blocks, or into
-// splits of
-//   kSplitKeys keys each (variant fixed_split); a block computes kHeads query heads of one KV head, which
-//   share every byte that is loaded.
-// Roles: attention of kThreadsPerKey lanes compute scores, attention of kThreadsPerValue lanes P.V
-//   (cuda_core_attention.cuh).
-// Sync: none in the main loop; warps combine through shared memory.
-// Shared memory: cp.async stages (kStages > 1), partial rows and states of the warps.
-// Combine: a second kernel (combine.cu), the last block, or distributed shared memory of a cluster.
-// Wins: MHA on sm_80, head_dim that is not a multiple of 64, [D/x,S,x] caches.
+// Grid: [splits, q_heads / kHeads, batch]. A sequence is divided into kSplits splits or, in variant
+//   fixed_split, into splits of kSplitKeys keys. A block computes kHeads query heads of one KV head, which
+//   share every byte that is loaded; tiles are assigned round-robin to its warps.
+// Roles: groups of kThreadsPerKey lanes compute scores, groups of kThreadsPerValue lanes P.V
+//   (cuda_core_attention.cuh). Each lane loads its own vectors: to registers, or with cp.async.
+// Sync: no block barrier in the main loop; __syncwarp() where kThreadsPerValue != kThreadsPerKey.
+// Shared memory: a cp.async pipeline per lane (kStages > 1); partial rows and states of the warps.
+// Combine: a second kernel (combine.cu), the last block, or distributed shared memory of a cluster; a split
+//   that has all keys writes the output itself.
+// Append: each block rotates its q in shared memory; the new key is added after the main loop.
+// PDL: no load before pdl_wait().
+// For: head_dim that is not a multiple of 64, more than 16 heads per KV head, [D/x,S,x] caches; fixed_split
+//   is deterministic.
 // Source: Dao et al., "Flash-Decoding", 2023.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/attention_decode/cuda_core_attention.cuh"

@@ -1,9 +1,10 @@
 // Fused decode attention on CUDA cores with 16-byte loads, without split-KV.
 // Grid: [q_heads, batch]; a block computes one query head of one sequence.
-// Roles: attention of lanes process one key each, with an online softmax per group or warp
-// (cuda_core_attention.cuh). Sync: no barrier in the main loop; warps combine through shared memory at the
-// end. Append: RoPE and the KV cache append can be fused in (append.cuh). Source: FasterTransformer, masked
-// multi-head attention.
+// Roles: groups of lanes process one key each, with an online softmax per group or warp
+//   (cuda_core_attention.cuh).
+// Sync: no barrier in the main loop; warps combine through shared memory at the end.
+// Append: RoPE and the KV cache append can be fused in (append.cuh).
+// Source: FasterTransformer, masked multi-head attention.
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/attention_decode/cuda_core_attention.cuh"
 #include "kernels/common/pdl.cuh"

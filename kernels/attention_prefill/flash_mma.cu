@@ -1,14 +1,17 @@
 // FlashAttention-2 on mma.sync tensor cores (sm_80), cp.async multistage K/V pipeline; optional split-KV.
 // Grid: one block per tile of kTileM rows of a query head (kPackedHeads > 1: rows of all query heads of a KV
 //   head, pack_gqa), sequence and split. It walks the K/V tiles of kTileN keys from the last visible one
-//   down: the few tiles that need a mask come first, the rest runs without.
-// Warps: each owns 16 or 32 rows; m16n8k16 products. Scores, P and output stay in registers: the accumulator
+//   down: the few tiles that need a mask come first, the rest runs without, except the last tiles of a
+//   window.
+// Warps: each owns 16 or 32 rows; mma m16n8k16. Scores, P and output stay in registers: the accumulator
 //   layout of Q.K^T is the A operand layout of P.V. Q fragments come from registers (kQInRegs) or ldmatrix.
 // Shared memory: Q tile (later the output tile) and kStages K and V tiles, XOR-swizzled (swizzled_tile.cuh).
-// Sync: cp.async groups and one __syncthreads per tile. One stage: V loads overlap Q.K^T, the next K overlaps
-//   P.V. More stages: kStages - 1 tiles are in flight.
-// Split-KV: kSplits blocks share the keys of a tile; split_kv_combine.cu combines their partial outputs.
-// Wins: on sm_80; on sm_90 for few queries over a long cache, with splits and pack_gqa.
+// Sync: cp.async groups. One stage: two __syncthreads per tile; V loads overlap Q.K^T, the next K overlaps
+//   softmax and P.V. More stages: one __syncthreads per tile, kStages - 1 tiles are in flight.
+// Split-KV: kSplits blocks (blockIdx.z) divide the K/V tiles of a query tile; the unnormalized fp32
+//   output, row maximum and row sum go to the workspace, and split_kv_combine.cu combines them.
+// Wins: on sm_90 for few queries over a long cache, with splits and pack_gqa, and some GQA prompts of 256 to
+//   511 queries at head_dim 64. Meant for sm_80, where nothing was measured.
 // Source: FlashAttention-2 (Dao, 2023), Flash-Decoding; lazy rescaling from FlashAttention-4.
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/attention_prefill/score_fragment.cuh"
@@ -404,7 +407,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
                  v_address = shared_address(v_tiles);
   typename Flash::Output o = {};
-  // Of rows lane / 4 and lane / 4 + 8: maxima in units of log2(e), and this lane's part of the sums.
+  // Of rows lane / 4 and lane / 4 + 8: maxima in base-2 units, and this lane's part of the sums.
   typename Flash::RowState row_max, row_sum;
   Flash::clear(row_max, row_sum);
   const float scale_log2 = args.scale * kLog2e;

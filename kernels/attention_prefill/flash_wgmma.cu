@@ -1,7 +1,8 @@
 // FlashAttention-3 on Hopper: persistent, warp-specialized, TMA and wgmma, ping-pong scheduling (sm_90a).
-// Grid: persistent blocks; work tiles of 64 * kConsumers queries of a head, longest first, from an atomic
-//   counter (tile_scheduler.cuh). K/V tiles of kTileN keys are visited from the last visible one down: the
-//   few that need a mask come first, the rest runs without.
+// Grid: persistent blocks; work tiles of 64 * kConsumers queries of a head, from an atomic counter, longest
+//   first within an L2 section of kSwizzle heads (tile_scheduler.cuh). K/V tiles of kTileN keys are visited
+//   from the last visible one down: the few that need a mask come first, the rest runs without (with a
+//   window all are masked).
 // Roles: one thread of the producer warpgroup issues all TMA loads, Q one work tile ahead. kConsumers
 //   consumer warpgroups compute 64 queries each. setmaxnreg moves registers from producer to consumers.
 // Pipeline: Q.K^T from shared memory (SS), P.V with P in registers (RS). Q.K^T of the next tile is issued
@@ -9,7 +10,8 @@
 //   issue their wgmma in turn, so that the softmax of one overlaps the wgmma of the other.
 // Sync: full/empty mbarrier per stage of Q, K and V (tma_pipeline.cuh); named barriers for ping-pong.
 // Shared memory: 2 Q tiles (which also stage the output), kStages K tiles, kStages V tiles, 128-byte swizzle.
-// Wins: on Hopper from 65 queries on, all features.
+// Epilogue: stmatrix into the Q tile of the work tile, then 16-byte global stores by each warp.
+// Wins: on Hopper from 65 queries on, except some GQA prompts of 256 to 511 queries at head_dim 64.
 // Source: FlashAttention-3 (Shah et al., 2024); lazy rescaling from FlashAttention-4.
 #include "kernels/attention_prefill/tile_scheduler.cuh"
 #include "kernels/attention_prefill/tma_pipeline.cuh"
@@ -73,7 +75,7 @@ struct FlashWgmma {
       v_state.advance();
     }
     __device__ __forceinline__ void run() {
-      const WorkTile* last = nullptr;  // its first V tile is still to be loaded
+      const WorkTile* last = nullptr;  // V of its first_tile, visited last, is still to be loaded
       for (const WorkTile* work = &next_work();; work = &next_work()) {
         mbarrier_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
         const bool is_end = work->head == WorkTile::kEnd, has_keys = !is_end && work->tiles > 0;
@@ -238,7 +240,7 @@ struct FlashWgmma {
       softmax.convert_p(p);  // before rescale_o(): the compiler schedules the step better
       softmax.rescale_o(o);
     }
-    /// The first K/V tile of a work tile, with no work tile before it.
+    /// The K/V tile visited first, last_tile(), with no work tile before it.
     __device__ __forceinline__ void first_tile(const WorkTile& work) {
       softmax.begin(work);
       wait_k();

@@ -4,12 +4,13 @@
 // Warps: kWarpsM x kWarpsN share a score tile. The warps of a row exchange its maximum, the weights P and
 //   finally its sum through shared memory. 16-bit dtypes use m16n8k16; fp32 uses CUDA cores in the same
 //   fragment layout (common/mma.cuh).
-// Output: rescaled as row maxima rise; in registers, or in the workspace as fp32 (kOutInMemory), which
-//   leaves registers for larger tiles, larger heads and more blocks per SM.
+// Output: rescaled as row maxima rise; in registers, or in global memory as fp32 (workspace, kOutInMemory),
+//   which leaves registers for larger tiles, larger heads and more blocks per SM.
 // Shared memory, XOR-swizzled (swizzled_tile.cuh): Q, K, V and P tiles; then one float per row and warp
 //   column.
-// Sync: cp.async groups and __syncthreads. V loads overlap Q.K^T, the next K overlaps P.V.
-// Wins: fp32 with head_dim % 16 == 0.
+// Sync: cp.async groups, three __syncthreads per tile: K arrived; row maxima written; P written and V
+//   arrived. V loads overlap Q.K^T, the next K overlaps softmax and P.V.
+// Wins: no recorded problem. Meant for fp32 prompts with head_dim % 16 == 0.
 // Source: Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021; xFormers; lazy rescaling
 //   from FlashAttention-4.
 #include "kernels/attention_prefill/problem.cuh"
@@ -421,7 +422,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   const float scale_log2 = args.scale * kLog2e;
   const float scale = Shape::kBias ? 1.0f : scale_log2;  // add_bias() has applied it
   typename Steps::Output o = {};
-  typename Steps::RowState row_max, row_sum;  // of whole rows, in units of log2(e); of this lane
+  typename Steps::RowState row_max, row_sum;  // of whole rows, in base-2 units; this lane's part
   Steps::clear(row_max, row_sum);
   const typename Steps::OutInMemory out_in_memory(args, sequence, head, my_row, at);
   for (int first_key = range.begin; first_key < range.end; first_key += kTileN) {

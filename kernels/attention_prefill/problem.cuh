@@ -91,7 +91,7 @@ struct KvRows {
   }
 };
 
-/// The score bias of one head, in units of log2(e), as all scores are: exp2 replaces exp.
+/// The score bias of one head, in base-2 units (times log2(e)), as all scores are: exp2 replaces exp.
 template <class T, class Shape>
 struct HeadBias {
   const T* rows = nullptr;
@@ -182,7 +182,7 @@ template <class Shape>
 __device__ __forceinline__ float* lse_row(const AttentionPrefillArgs& args, int b, int head) {
   return args.lse + static_cast<long long>(b * Shape::kQHeads + head) * (ceil_div(args.q_len, 32) * 32);
 }
-/// `row_max` in units of log2(e); `row_sum` of exp2(score - row_max).
+/// `row_max` in base-2 units; `row_sum` of exp2(score - row_max).
 __device__ __forceinline__ float log_sum_exp(float row_max, float row_sum) {
   return row_sum > 0 ? (row_max + log2f(row_sum)) * 0.693147181f : -WARPTUNE_INFINITY;
 }

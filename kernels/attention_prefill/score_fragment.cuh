@@ -17,7 +17,7 @@ __device__ __forceinline__ float quad_sum(float x) {
   return x;
 }
 
-/// s = s * scale + bias, in units of log2(e).
+/// s = s * scale + bias, in base-2 units (times log2(e)).
 template <class T, class Shape, int kMt, int kNt>
 __device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], const HeadBias<T, Shape>& bias,
                                          float scale_log2, int row, int key) {
@@ -59,9 +59,9 @@ __device__ __forceinline__ float fragment_row_max(const float (&s)[kMt][kNt][4],
   return quad_max(x);
 }
 
-/// Online softmax with lazy rescaling (FlashAttention-4): the running maximum follows that of a tile only
-/// where it is exceeded by more than 2^8. Returns the offset to subtract from scores, in units of log2(e).
-/// `rescale` is the factor of everything accumulated so far: exactly 1 where the maximum stays.
+/// Online softmax with lazy rescaling (FlashAttention-4): the running maximum rises to that of a tile only
+/// where it is exceeded by more than 8 in base-2 units, a factor of 2^8. Returns the offset to subtract from
+/// scores. `rescale` is the factor of everything accumulated so far: exactly 1 where the maximum stays.
 __device__ __forceinline__ float update_row_max(float& row_max, float tile_max, float& rescale) {
   const float last = row_max;
   const bool moves = tile_max > last + 8.0f;

@@ -9,7 +9,7 @@ template <class Shape, int kSplits>
 struct SplitKvWorkspace {
   long long rows_per_split;
   float* out;       // [kSplits][tokens][q_heads][head_dim_v], unnormalized; undefined where the row sum is 0
-  float2* max_sum;  // [kSplits][tokens][q_heads]: row maximum (units of log2(e)) and row sum
+  float2* max_sum;  // [kSplits][tokens][q_heads]: row maximum (base-2 units) and row sum
 
   __device__ __forceinline__ explicit SplitKvWorkspace(const AttentionPrefillArgs& args)
       : rows_per_split(static_cast<long long>(args.batch) * args.q_len * Shape::kQHeads),

@@ -6,8 +6,9 @@
 
 namespace warptune {
 
-/// A tile of queries of a head, and the K/V tiles [first_tile, first_tile + tiles) that it visits; the last
-/// `masked` of them need a mask.
+/// A tile of queries of a head, and the K/V tiles [first_tile, first_tile + tiles) that it visits from
+/// last_tile() down to first_tile. The first `masked` visited, those of the highest keys, need a mask (with a
+/// window: all).
 struct WorkTile {
   int head, batch, first_row, rows, first_tile, tiles, masked;
   Sequence sequence;
@@ -47,7 +48,7 @@ template <class Shape, int kTileM, int kTileN, int kSwizzle>
 struct DynamicTileScheduler {
   const AttentionPrefillArgs& args;
   const int work_tiles;
-  int next;  // minus gridDim.x
+  int next;  // index of the next work tile minus gridDim.x: what the atomic returns
 
   __device__ __forceinline__ explicit DynamicTileScheduler(const AttentionPrefillArgs& args)
       : args(args),
@@ -61,6 +62,7 @@ struct DynamicTileScheduler {
   /// The work tile that was fetched; if it has nothing to store, the next one that has.
   __device__ __forceinline__ WorkTile& get_next_work(WorkTile& work) {
     for (;; prefetch_next_work()) {
+      // Each block fetches once past the end, so that work_tiles - 1 is the last value.
       if (next == work_tiles - 1) *counter() = 0;
       const int index = next + gridDim.x;
       if (index >= work_tiles) {

@@ -17,8 +17,9 @@ struct PipelineState {
   }
 };
 
-/// Shared memory, aligned to 1024 bytes. A tile is a row of matrices of 64 elements width (128 bytes), with
-/// the 128-byte swizzle of TMA. Q tiles also stage the output on its way to global memory.
+/// Shared memory, aligned to 1024 bytes. A tile is stored as column panels (kMatrices) of all its rows x 64
+/// elements (128 bytes), with the 128-byte swizzle of TMA. Q tiles also stage the output on its way to global
+/// memory.
 template <class Shape, int kConsumers, int kTileN, int kStages>
 struct SharedStorage {
   static constexpr int kTileM = 64 * kConsumers, kQStages = 2;

@@ -1,8 +1,9 @@
 #pragma once
 // Online softmax on wgmma accumulators: the scores of a tile become weights P in place, two rows per thread.
-// Lazy rescaling (FlashAttention-4): a row maximum moves only when it would grow by more than 2^8, so the
-// output is seldom rescaled. The registers have the layout of m16n8 fragments, so that bias and dropout are
-// those of score_fragment.cuh; loads of an additive bias overlap the wgmma of the scores.
+// Lazy rescaling (FlashAttention-4): a row maximum moves only when it would grow by more than 8 in base-2
+// units (a factor of 2^8), so the output is seldom rescaled. The registers have the layout of m16n8
+// fragments, so that bias and dropout are those of score_fragment.cuh; loads of an additive bias overlap the
+// wgmma of the scores.
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/tile_scheduler.cuh"
 #include "kernels/common/softmax.cuh"
@@ -11,7 +12,8 @@
 
 namespace warptune {
 
-/// Of a thread's two rows: the maximum of the scores, and the sum of this thread's weights relative to it.
+/// Of a thread's two rows: the maximum of the scores before `scale`, and the sum of this thread's weights
+/// relative to it.
 struct RowState {
   float max[2], sum[2];
 };
@@ -27,7 +29,7 @@ struct WgmmaSoftmax {
   const float scale, slack;
   float s[kTileN / 2];  // scores, then weights
   RowState rows;
-  float offset[2];   // subtracted from the scores of a tile, in units of log2(e)
+  float offset[2];   // subtracted from the scores of a tile, in base-2 units
   float rescale[2];  // factors that the output is yet to be multiplied with
   int end[2];        // key_end() of each row, relative to this thread's first key of the tile
   HeadBias<T, Shape> bias;

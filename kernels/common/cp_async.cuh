@@ -1,6 +1,6 @@
 #pragma once
 // cp.async (sm_80): asynchronous copies of 16 or 4 bytes from global to shared memory that bypass the
-// registers. Copies are committed in groups, and a thread waits for its own groups. Names as in CuTe.
+// registers. Copies are committed in groups, and a thread waits for its own groups.
 
 namespace warptune {
 

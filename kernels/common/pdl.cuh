@@ -1,8 +1,9 @@
 #pragma once
-// Programmatic dependent launch (sm_90): a kernel starts while its predecessor still runs. Loads of data
-// that no kernel writes (weights) may come before pdl_wait(); everything else comes after it. Every thread
-// of a kernel launched with the pdl attribute must reach pdl_wait(). Both are no-ops before sm_90, where no
-// launch has the attribute.
+// Programmatic dependent launch (sm_90): a kernel starts while its predecessor still runs. Only data that no
+// unfinished kernel can write may be loaded before pdl_wait(): weights and, in decode attention, lengths,
+// block tables and KV rows of earlier steps (kv_pipeline.cuh). All else comes after it. Every thread of a
+// kernel launched with the pdl attribute must reach pdl_wait(). pdl_wait() returns at once in a launch
+// without the attribute; both are no-ops before sm_90.
 #include "kernels/common/special_registers.cuh"
 
 namespace warptune {

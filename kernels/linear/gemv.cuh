@@ -14,7 +14,7 @@ struct GemvRows {
   static constexpr int kVectors = kIn / kVec;  // of a row
 
   const T* row[kRows];
-  int lane, first, end;  // lane of the group; the vectors [first, end) of a row that the group reduces
+  int lane, first, end;  // thread among kLanes; the vectors [first, end) of a row that the group reduces
   Vec<T, kVec> w[kUnroll][kRows];
   float sum[kRows][kTokens];
 

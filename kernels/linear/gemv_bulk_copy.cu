@@ -5,9 +5,10 @@
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start.
-// Wins: few tokens. The first kStages stages are loaded before pdl_wait(), so that the weights stream while
-//   the kernels before, which only touch activations, still run; and shared memory holds more bytes in
-//   flight than registers can.
+// Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
+//   loaded before pdl_wait(), so that the weights, which no kernel writes, stream while the kernels before
+//   still run; and shared memory holds more bytes in flight than registers can.
+// Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], full barriers [kWarps][kStages].
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
   T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kTileK;  // [kTokens, kIn]
   Mbarrier* full_barrier = reinterpret_cast<Mbarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
 
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;  // `warp`: its index in the grid
   const int groups = kOut / kRows, warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
   const int first = static_cast<int>(static_cast<long long>(groups) * warp / warps);
   const int last = static_cast<int>(static_cast<long long>(groups) * (warp + 1) / warps);

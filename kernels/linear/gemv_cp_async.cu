@@ -3,7 +3,7 @@
 //   blocks that run together read neighboring rows.
 // Loads: every warp has a pipeline of its own of kStages stages of kUnroll * 32 vectors of 16 bytes, which
 //   continues across the ends of rows. Shared memory, not registers, holds the bytes in flight. The first
-//   kStages - 1 stages are loaded before pdl_wait().
+//   kStages - 1 stages are loaded before pdl_wait(). x is read from global memory (L1, L2) for every row.
 // Sync: none. A thread reads back only what it has copied itself, after cp_async_wait().
 // Rows are whole multiples of 16 bytes.
 #include "kernels/common/cp_async.cuh"

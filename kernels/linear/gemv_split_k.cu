@@ -1,9 +1,10 @@
-// Split-K GEMV, for few tokens and matrices with too few rows to fill the GPU.
+// Split-K GEMV, for few tokens.
 // Grid: (row groups, kSplits); a block computes kWarps * kRows output rows over one split of the row
 //   length, a warp kRows of them. Loads as in gemv_vectorized (gemv.cuh).
 // Combine: last-block reduction. Every block writes fp32 partial sums to the workspace; the last block of a
 //   row group adds them in the order of the splits, so that runs agree bitwise, and resets the counter.
 // Workspace: int counters[row groups], then from byte kPartialOffset float partial[kSplits][kTokens][kOut].
+// Wins: among the GEMVs at 8 tokens where rows are long and few (14336 x 4096); never at one token.
 // Source: threadFenceReduction (CUDA samples).
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/args.h"

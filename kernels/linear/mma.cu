@@ -1,9 +1,11 @@
 // Multistage tensor-core GEMM (mma.sync m16n8k16, cp.async, sm_80), for 2 tokens and more.
+// Grid: (token tiles, output-row tiles): blocks that run together read the same weights.
 // Tiles: a block computes kTileM tokens x kTileN output rows in steps of kTileK; kWarpsM x kWarpsN warps,
 //   fp32 accumulators in registers.
 // Loads: all threads copy tiles of x and weight to kStages stages with cp.async; the first weights before
 //   pdl_wait(). Rows of a stage are padded by 16 bytes, so that ldmatrix has no bank conflicts.
 // Sync: cp_async_wait() and one __syncthreads() per step.
+// Epilogue: bias, then stores straight from the accumulators.
 // `in` is a multiple of 8. Source: CUTLASS, multistage GEMM for sm_80.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
@@ -45,7 +47,8 @@ __device__ __forceinline__ void store_pair(T* y, int out, float first, float sec
   }
 }
 
-/// sum += x . weight^T of one stage: the warp has rows warp_m and warp_n on of the padded tiles xs and ws.
+/// sum += x . weight^T of one stage: the warp's tile begins at row warp_m of the padded tile
+/// xs and row warp_n of ws.
 template <class T, int kTileK, int kMTiles, int kNTiles>
 __device__ __forceinline__ void multiply_stage(float (&sum)[kMTiles][kNTiles][4], const T* xs, const T* ws,
                                                int warp_m, int warp_n, int lane) {
@@ -114,7 +117,8 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
                                                 step * kTileK);
   };
 
-  // Load prologue: weights before the dependency, x after it.
+  // Load prologue: weights before pdl_wait(), x after it. The first cp.async group holds x of step 0 and the
+  // weights of all kStages - 1 steps.
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s)
     if (s < kSteps) copy_weight(s);

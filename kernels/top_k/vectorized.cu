@@ -2,7 +2,7 @@
 // Grid: (kBlocksPerRow, rows); the blocks of a row read it once, round-robin, and hold its sort keys in
 //   registers.
 // Select: the k-th largest key by a search over its bits, two per step. Keys above a threshold are counted
-//   with warp reductions, not with shared atomics, so that equal logits cost nothing.
+//   with warp reductions, not with shared atomics, so that equal logits cause no contention.
 // Combine: every block writes its k largest keys to the workspace; the last block selects from all of them,
 //   sorts the k by rank and samples.
 // Workspace: int arrivals[batch], then from byte kListOffset keys [batch][kBlocksPerRow][kK].
@@ -12,8 +12,9 @@
 
 namespace warptune {
 
-/// The k-th largest of the block's keys; 0 where fewer than k are not 0. All threads call it, with a barrier
-/// between two calls.
+/// A threshold that exactly k of the block's keys reach; 0 where fewer than k are not 0. Keys are distinct;
+/// the search stops as soon as k keys reach the threshold, which is at most the k-th largest. All threads
+/// call it, with a barrier between two calls.
 template <int kBlock, int kBits, int kItems, class Word>
 __device__ __forceinline__ Word kth_largest(const Word (&keys)[kItems], int k) {
   static_assert(kBlock * kItems < 65536);
