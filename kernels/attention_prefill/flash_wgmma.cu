@@ -1,6 +1,6 @@
 // FlashAttention-3 on Hopper: persistent, warp-specialized, TMA and wgmma, ping-pong scheduling (sm_90a).
 // Grid: persistent blocks; work tiles of 64 * kConsumers queries of a head, from an atomic counter, longest
-//   first within an L2 section of kSwizzle heads (tile_scheduler.cuh). K/V tiles of kTileN keys are visited
+//   first within an L2 section of kL2Swizzle heads (tile_scheduler.cuh). K/V tiles of kTileN keys are visited
 //   from the last visible one down: the few that need a mask come first, the rest runs without (with a
 //   window all are masked).
 // Roles: one thread of the producer warpgroup issues all TMA loads, Q one work tile ahead. kConsumers
@@ -24,7 +24,7 @@
 
 namespace warptune {
 
-template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kSwizzle>
+template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kL2Swizzle>
 struct FlashWgmma {
   using Storage = SharedStorage<Shape, kConsumers, kTileN, kStages>;
   using KvLoader = KvTmaLoader<Shape, kTileN>;
@@ -43,7 +43,7 @@ struct FlashWgmma {
     typename Storage::QState q_state;
     typename Storage::WorkState work_state;
     typename Storage::KvState k_state, v_state;
-    DynamicTileScheduler<Shape, kTileM, kTileN, kSwizzle> scheduler;
+    DynamicTileScheduler<Shape, kTileM, kTileN, kL2Swizzle> scheduler;
 
     __device__ __forceinline__ Producer(const AttentionPrefillArgs& args, const TensorMap& q_map,
                                         const TensorMap& k_map, const TensorMap& v_map, Storage& shared)
@@ -241,7 +241,7 @@ struct FlashWgmma {
       softmax.rescale_o(o);
     }
     /// The K/V tile visited first, last_tile(), with no work tile before it.
-    __device__ __forceinline__ void first_tile(const WorkTile& work) {
+    __device__ __forceinline__ void begin_work_tile(const WorkTile& work) {
       softmax.begin(work);
       wait_k();
       issue_qk();
@@ -344,7 +344,7 @@ struct FlashWgmma {
             last = nullptr;
             continue;
           }
-          first_tile(work);
+          begin_work_tile(work);
         }
         mainloop(work);
         last = &work;
@@ -377,14 +377,14 @@ struct FlashWgmma {
 };
 
 /// The workspace is the counter of DynamicTileScheduler.
-template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kSwizzle>
+template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kL2Swizzle>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     attention_prefill_flash_wgmma(AttentionPrefillArgs args, const __grid_constant__ TensorMap q_map,
                                   const __grid_constant__ TensorMap k_map,
                                   const __grid_constant__ TensorMap v_map) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  FlashWgmma<T, Shape, kConsumers, kTileN, kStages, kPingPong, kSwizzle>::run(args, q_map, k_map, v_map,
-                                                                              memory);
+  FlashWgmma<T, Shape, kConsumers, kTileN, kStages, kPingPong, kL2Swizzle>::run(args, q_map, k_map, v_map,
+                                                                                memory);
 }
 
 }  // namespace warptune

@@ -17,15 +17,15 @@ struct WorkTile {
   __device__ __forceinline__ int last_tile() const { return first_tile + tiles - 1; }
 };
 
-/// Work tile `index` in scheduling order. L2 swizzle: sections of kSwizzle heads, whose K and V share the L2;
-/// within a section the longest tiles of all its heads come first.
-template <class Shape, int kTileM, int kTileN, int kSwizzle>
+/// Work tile `index` in scheduling order. L2 swizzle: sections of kL2Swizzle heads, whose K and V share the
+/// L2; within a section the longest tiles of all its heads come first.
+template <class Shape, int kTileM, int kTileN, int kL2Swizzle>
 __device__ __forceinline__ WorkTile decode_work_tile(const AttentionPrefillArgs& args, int index) {
   const int heads = args.batch * Shape::kQHeads, tiles = ceil_div(args.q_len, kTileM);
-  const int section = index / (kSwizzle * tiles), in_section = index - section * (kSwizzle * tiles);
-  const int section_heads = min(kSwizzle, heads - section * kSwizzle);
+  const int section = index / (kL2Swizzle * tiles), in_section = index - section * (kL2Swizzle * tiles);
+  const int section_heads = min(kL2Swizzle, heads - section * kL2Swizzle);
   const int nth = in_section / section_heads;
-  const int head = section * kSwizzle + in_section - nth * section_heads;
+  const int head = section * kL2Swizzle + in_section - nth * section_heads;
   WorkTile work;
   work.batch = head / Shape::kQHeads;
   work.head = head % Shape::kQHeads;
@@ -44,7 +44,7 @@ __device__ __forceinline__ WorkTile decode_work_tile(const AttentionPrefillArgs&
 
 /// The work tiles of a block, fetched by one thread: the first is static (blockIdx.x), later ones come from
 /// the atomic counter. The workspace is the counter: an int, zero before and after the kernel.
-template <class Shape, int kTileM, int kTileN, int kSwizzle>
+template <class Shape, int kTileM, int kTileN, int kL2Swizzle>
 struct DynamicTileScheduler {
   const AttentionPrefillArgs& args;
   const int work_tiles;
@@ -69,7 +69,7 @@ struct DynamicTileScheduler {
         work.head = WorkTile::kEnd;
         return work;
       }
-      work = decode_work_tile<Shape, kTileM, kTileN, kSwizzle>(args, index);
+      work = decode_work_tile<Shape, kTileM, kTileN, kL2Swizzle>(args, index);
       if (work.rows > 0 || Shape::kLse) return work;
     }
   }

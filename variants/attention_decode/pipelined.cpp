@@ -124,7 +124,7 @@ Variant with_footprint(Variant variant, std::string file, std::string kernel, F 
 }
 
 const Parameter kL2Prefetch{
-    "l2_prefetch", {0, 1}, "tiles per warp that are prefetched to the L2 before the launch"};
+    "l2_prefetch", {0, 1}, "tiles per warp that are prefetched to the L2 before pdl_wait()"};
 
 /// The last-block combine of a few splits is slower than the other ways.
 const std::string kLastBlockRule = "!(" + combine_is(Combine::last_block) + ") || splits == 1 || splits >= 8";
