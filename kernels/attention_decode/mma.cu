@@ -163,6 +163,7 @@ struct DecodeMma {
     __shared__ float weights[kGroup * kSplits];
     if (!is_last_block<kBlock>(workspace.arrivals + first_row, active)) return;
     using P = DecodeProblem<T, kQHeads, 1, kHeadDim>;
+    // combine_splits() needs only `out`, which already points to the first row of this group.
     AttentionDecodeArgs of_group{};
     of_group.out = out;
     combine_splits<P, kSplits, kGroup, kBlock>(workspace, first_row, active,
@@ -191,6 +192,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDec
   }
 
   // Load prologue
+  // (sequence, KV head) is one batch index of a cache with one KV head.
   const typename Decode::Cache cache(args, static_cast<long long>(b) * kKvHeads + kv_head, 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   T* buffers = reinterpret_cast<T*>(shared) + warp * Decode::kPipeline;
