@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Times a baseline's winners on this machine and compares; exit codes are those of `warptune compare`.
+# The regression gate: times a baseline's winners on this machine, compares, and times rows that seem slower again.
+# Exit codes are those of `warptune compare`.
 #   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv, samples)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file
-# Environment: WARPTUNE (the program), DEVICE (auto), MIN_EFFECT (2%), OUT (out/regress), BASELINES
-# (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record).
+# Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
+# (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record),
+# BASE_PROGRAM (the warptune of the baseline: rows that seem slower are timed with both programs in turn).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 warptune=${WARPTUNE:-$root/build/warptune} device=${DEVICE:-auto} out=${OUT:-$root/out/regress}
@@ -13,8 +15,8 @@ fail() { echo "regress: $1" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 measure() {  # the winners of wisdom $1; prints the folder of their rows
-  "$warptune" rerun "$1" --problem "${PROBLEM:-}" --device "$device" --name regress --out "$work" >&2 ||
-    true  # compare names the missing
+  "$warptune" rerun "$1" --runs "${RUNS:-3}" --problem "${PROBLEM:-}" --device "$device" --name regress \
+    --out "$work" >&2 || true  # compare names the missing
   local found=("$work"/*/regress.csv)
   [ -f "${found[0]}" ] || fail "the winners of $1 could not be measured"
   dirname "${found[0]}"
@@ -41,4 +43,6 @@ fi
 rows=$(measure "$baseline/wisdom.json")
 mkdir -p "$out"
 cp "$rows"/regress*.csv "$out/"
-exec "$warptune" compare "$baseline/regress.csv" "$out/regress.csv" --min-effect "${MIN_EFFECT:-2%}"
+confirm=(--confirm "$baseline/wisdom.json" --device "$device")
+[ -z "${BASE_PROGRAM:-}" ] || confirm+=(--base-program "$BASE_PROGRAM")
+exec "$warptune" compare "$baseline/regress.csv" "$out/regress.csv" --min-effect "${MIN_EFFECT:-2%}" "${confirm[@]}"

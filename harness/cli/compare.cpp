@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -12,9 +13,17 @@
 #include "harness/core/error.h"
 #include "harness/results/compare_report.h"
 #include "harness/results/durable_file.h"
+#include "harness/tune/confirm.h"
 
 namespace warptune {
 namespace {
+
+struct Given {
+  std::string base, now, min_effect = "2%", format = "text", output;
+  std::string wisdom, base_program, device = "auto", confirm_out;
+  int confirm_runs = ConfirmOptions{}.runs;
+  CompareOptions options;
+};
 
 /// "2%" or "0.02".
 double fraction_of(const std::string& text) {
@@ -27,51 +36,90 @@ double fraction_of(const std::string& text) {
   return value;
 }
 
+Comparison confirm(const Comparison& comparison, const Given& given) {
+  const ConfirmOptions options{.runs = given.confirm_runs,
+                               .base_program = given.base_program,
+                               .device = given.device,
+                               .output = given.confirm_out.empty()
+                                             ? std::filesystem::path(given.now).parent_path()
+                                             : std::filesystem::path(given.confirm_out)};
+  return confirm(comparison, Wisdom::load(given.wisdom), options);
+}
+
+int run_compare(Given& given) {
+  if (!given.output.empty()) expect_writable(given.output);
+  given.options.min_effect = fraction_of(given.min_effect);
+  Comparison comparison =
+      compare(read_timed_configs(given.base), read_timed_configs(given.now), given.options);
+  if (!given.wisdom.empty()) comparison = confirm(comparison, given);
+  const std::string text = given.format == "json"       ? as_json(comparison)
+                           : given.format == "markdown" ? as_markdown(comparison)
+                                                        : as_text(comparison);
+  if (given.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    std::ofstream out(given.output);
+    out << text;
+    if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given.output));
+  }
+  if (comparison.matched == 0)
+    fmt::print(stderr,
+               "warptune: no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
+               "--all-rows prints the others\n",
+               given.base, given.now);
+  return comparison.exit_code();
+}
+
 }  // namespace
 
 void add_compare(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("compare", "Finds the rows of a sweep that became faster or slower");
   command->footer(
-      "Exits with 1 if a row is slower, else with 2 if a row is missing or none match.\n"
-      "Examples:\n"
-      "  warptune compare base/h200/quick.csv results/h200/quick.csv\n"
-      "  warptune compare base.csv new.csv --min-effect 1% --format markdown -o changes.md");
-  struct Given {
-    std::string base, now, min_effect = "2%", format = "text", output;
-    CompareOptions options;
-  };
+      "Exits with 1 if a row is slower, with 3 if fewer than half of the rows could be judged, with 2 if a "
+      "row\n"
+      "is missing or none match, else with 0. Rows of rerun decide, and winners and finalists of tune; times "
+      "of\n"
+      "the screening do not. docs/regression.md has the rules.\n"
+      "The weekly gate (scripts/regress.sh does it):\n"
+      "  warptune rerun results/baseline/h200/wisdom.json --runs 3 --name regress --out out --fresh\n"
+      "  warptune compare results/baseline/h200/regress.csv out/h200/regress.csv \\\n"
+      "    --confirm results/baseline/h200/wisdom.json\n"
+      "Two sweeps:\n"
+      "  warptune compare base/h200/quick.csv results/h200/quick.csv --format markdown -o changes.md");
   const auto given = std::make_shared<Given>();
   command->add_option("BASE", given->base, "The CSV of the earlier run")->required();
   command->add_option("NEW", given->now, "The CSV of the new run")->required();
-  command->add_option("--min-effect", given->min_effect, "Smaller changes of the median are SAME")
-      ->capture_default_str();
+  command->add_option("--min-effect", given->min_effect, "Smaller changes are SAME")->capture_default_str();
   command->add_option("--alpha", given->options.alpha, "Probability of any false alarm over all rows")
       ->check(within(1e-9, 0.5))
+      ->capture_default_str();
+  command->add_flag("--all-rows", given->options.all_rows,
+                    "Also print rows that do not decide: screened, abandoned, other cache states");
+  auto* wisdom =
+      command->add_option("--confirm", given->wisdom,
+                          "Time rows that seem slower again before they count: the winners, a wisdom.json");
+  command
+      ->add_option("--base-program", given->base_program,
+                   "With --confirm: the warptune of the base, timed in turn with this one")
+      ->check(CLI::ExistingFile)
+      ->needs(wisdom);
+  command->add_option("--confirm-runs", given->confirm_runs, "With --confirm: runs of each program")
+      ->check(CLI::Range(2, 1000))
+      ->needs(wisdom)
+      ->capture_default_str();
+  command
+      ->add_option("--confirm-out", given->confirm_out,
+                   "With --confirm: folder of the rows; by default NEW's")
+      ->needs(wisdom);
+  command
+      ->add_option("--device", given->device, "With --confirm: auto (first GPU, else host), cuda:N or host")
+      ->needs(wisdom)
       ->capture_default_str();
   command->add_option("--format", given->format, "text, markdown or json")
       ->check(CLI::IsMember({"text", "markdown", "json"}))
       ->capture_default_str();
   command->add_option("-o,--output", given->output, "Write to this file instead of stdout");
-  command->callback([given, &exit_code] {
-    if (!given->output.empty()) expect_writable(given->output);
-    given->options.min_effect = fraction_of(given->min_effect);
-    const Comparison comparison =
-        compare(read_timed_rows(given->base), read_timed_rows(given->now), given->options);
-    const std::string text = given->format == "json"       ? as_json(comparison)
-                             : given->format == "markdown" ? as_markdown(comparison)
-                                                           : as_text(comparison);
-    if (given->output.empty()) {
-      fmt::print("{}", text);
-    } else {
-      std::ofstream out(given->output);
-      out << text;
-      if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given->output));
-    }
-    if (comparison.matched == 0)
-      fmt::print(stderr, "warptune: no row of '{}' is in '{}' (device, problem, variant, config, cache)\n",
-                 given->base, given->now);
-    exit_code = comparison.exit_code();
-  });
+  command->callback([given, &exit_code] { exit_code = run_compare(*given); });
 }
 
 }  // namespace warptune

@@ -24,12 +24,17 @@ void add_rerun(CLI::App& app, int& exit_code) {
   auto* command =
       app.add_subcommand("rerun", "Verifies and times the winners of a wisdom file, and only them");
   command->footer(
-      "Writes OUT/<device>/<name>.csv as tune does. Replaces no winner in the wisdom of OUT.\n"
+      "Writes OUT/<device>/<name>.csv as tune does, one row per winner and run. Replaces no winner in the "
+      "wisdom\n"
+      "of OUT. Several runs show how far equal runs differ, which compare needs to judge small changes.\n"
+      "What was stopped resumes: a winner with a row per run is not timed again; --fresh starts a new CSV.\n"
       "Exits with 1 if a winner is not correct any more.\n"
       "Example:\n"
-      "  warptune rerun results/h200/wisdom.json --name regress --out out");
+      "  warptune rerun results/baseline/h200/wisdom.json --runs 3 --name regress --out out");
   struct Given {
     std::string wisdom, problem, name = "regress", device = "auto", output = "results";
+    int runs = 1;
+    bool fresh = false;
     BenchOptions bench{.min_samples = 21};
   };
   const auto given = std::make_shared<Given>();
@@ -44,6 +49,11 @@ void add_rerun(CLI::App& app, int& exit_code) {
                    "Samples of each winner, at least; fewer than 6 give no 95 % interval")
       ->check(CLI::Range(kMinSamplesForInterval, 10000))
       ->capture_default_str();
+  command->add_option("--runs", given->runs, "Times each winner in so many runs, each in a new process")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--fresh", given->fresh,
+                    "Start a new CSV (NAME.2.csv, ...) instead of resuming the newest");
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
     Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
@@ -51,9 +61,13 @@ void add_rerun(CLI::App& app, int& exit_code) {
     for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
     sweep.device = given->device;
     sweep.output = given->output;
-    TuneOptions options;
-    options.add_winners_only = true;  // they were not compared with other configurations
-    exit_code = tune(sweep, options).unsolved.empty() ? 0 : 1;
+    for (int run = 1; run <= given->runs; ++run) {
+      TuneOptions options;
+      options.rerun = run;
+      options.fresh = given->fresh && run == 1;
+      if (given->runs > 1) fmt::print("run {} of {}\n", run, given->runs);
+      if (!tune(sweep, options).unsolved.empty()) exit_code = 1;
+    }
   });
 }
 

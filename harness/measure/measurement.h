@@ -22,6 +22,19 @@ enum class Status {
 std::string_view name_of(Status status);
 Status parse_status(std::string_view name);
 
+/// How the times of a row were sampled. The order and names are those of the CSV column `sampling`.
+enum class SamplingClass {
+  screened,     // in the screening: short, before finalists are chosen
+  abandoned,    // in the screening, ended early: surely slower than the best
+  single,       // the only configuration of its problem
+  finalist,     // in turn with the other finalists, in the sweep's cache state
+  other_cache,  // a finalist in another cache state
+  rerun         // a winner, timed again by `rerun`
+};
+std::string_view name_of(SamplingClass sampling);
+/// Throws InputError for an unknown name.
+SamplingClass parse_sampling_class(std::string_view name);
+
 /// Increased when a change of the harness gives the same kernel other numbers or another status: rows of an
 /// older version are measured again.
 inline constexpr int kMeasuringVersion = 2;
@@ -29,8 +42,8 @@ inline constexpr int kMeasuringVersion = 2;
 /// Times in microseconds per launch. NaN where not measured.
 struct Measurement {
   Status status = Status::ok;
-  std::string detail;      // one sentence if status is not ok, or if there is a note
-  bool abandoned = false;  // sampling ended early: surely slower than the best
+  std::string detail;  // one sentence if status is not ok, or if there is a note
+  SamplingClass sampling = SamplingClass::screened;
   double time_us = NAN_VALUE, time_us_min = NAN_VALUE, time_us_p10 = NAN_VALUE, time_us_p90 = NAN_VALUE;
   double ci_low_us = NAN_VALUE, ci_high_us = NAN_VALUE;
   int samples = 0, launches_per_sample = 0;

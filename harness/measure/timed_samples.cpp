@@ -22,7 +22,7 @@ Sample timed(Device& device, CapturedGraph& graph, ClockWatch& watch, bool flush
 
 void put_samples(Measurement& m, const Samples& samples, int launches) {
   m.detail = sentence_of(samples);
-  m.abandoned = samples.stop == Stop::abandoned;
+  if (samples.stop == Stop::abandoned) m.sampling = SamplingClass::abandoned;
   if (samples.us.empty()) {
     m.status = Status::launch_error;
     return;

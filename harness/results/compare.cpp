@@ -3,65 +3,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <map>
+#include <set>
+#include <utility>
 
-#include "harness/results/launch_rows.h"
+#include "harness/measure/clock_watch.h"
 #include "harness/results/rank_test.h"
-#include "harness/results/samples_file.h"
-#include "harness/results/sweep_file.h"
+#include "harness/results/run_test.h"
 
 namespace warptune {
 namespace {
 
-std::string key_of(const TimedRow& row) {
-  return row.device + '\n' + row.op + '\n' + row.problem + '\n' + row.variant + '\n' + row.config + '\n' +
-         row.cache;
+/// A change in percent, for messages.
+std::string percent(double fraction) { return fmt::format("{:.3g} %", 100 * fraction); }
+
+/// The highest SM clock of a run; NaN where unknown.
+double clock_of(const TimedConfig& config) {
+  double clock = NAN;
+  for (const TimedRun& run : config.runs) clock = std::fmax(clock, run.sm_clock_mhz);
+  return clock;
 }
 
-/// One row per key, in the order of their first rows.
-std::vector<TimedRow> one_per_key(const std::vector<TimedRow>& rows) {
-  std::vector<TimedRow> kept;
-  std::map<std::string, std::size_t> index;
-  for (const TimedRow& row : rows) {
-    const auto [it, is_new] = index.try_emplace(key_of(row), kept.size());
-    if (is_new)
-      kept.push_back(row);
-    else if (row.ok() || !kept[it->second].ok())
-      kept[it->second] = row;
+/// The reasons of a configuration that was throttled in all runs; else empty. A power cap shows in the
+/// clocks.
+std::string throttling_of(const TimedConfig& config) {
+  for (const TimedRun& run : config.runs)
+    if (!is_throttling(run.throttled)) return {};
+  return config.runs.empty() ? "" : config.runs.front().throttled;
+}
+
+/// Sets the doubt of a row whose times cannot be compared.
+void doubt_conditions(RowChange& row, double max_clock_change) {
+  const std::string before = throttling_of(row.base), after = throttling_of(row.now);
+  const double old_clock = clock_of(row.base), new_clock = clock_of(row.now);
+  if (before != after) {
+    row.doubt = Doubt::throttled;
+    row.note = before.empty() ? fmt::format("the new run was throttled ({})", after)
+                              : fmt::format("the base was throttled ({})", before);
+  } else if (std::abs(new_clock / old_clock - 1) > max_clock_change) {
+    row.doubt = Doubt::clock;
+    row.note = fmt::format("the SM clock was {:.0f} MHz and is {:.0f} MHz", old_clock, new_clock);
   }
-  return kept;
-}
-
-bool was_throttled(const TimedRow& row) { return !row.throttled.empty() && row.throttled != "none"; }
-
-/// Why two times cannot be compared; empty if they can. Rows that were throttled for the same reason, such as
-/// a power cap, can be compared if their clocks are equal.
-std::string why_incomparable(const TimedRow& base, const TimedRow& now, double max_clock_change) {
-  const bool both = base.throttled == now.throttled;
-  if (was_throttled(base) && !both) return fmt::format("the base was throttled ({})", base.throttled);
-  if (was_throttled(now) && !both) return fmt::format("the new row was throttled ({})", now.throttled);
-  const double change = now.sm_clock_mhz / base.sm_clock_mhz - 1;
-  if (std::abs(change) > max_clock_change)
-    return fmt::format("the SM clock was {:.0f} MHz and is {:.0f} MHz", base.sm_clock_mhz, now.sm_clock_mhz);
-  return {};
-}
-
-/// The interval of the median, or the range of the samples if they are fewer than 6.
-std::pair<double, double> range_of(const TimedRow& row) {
-  if (!row.samples.empty() && row.samples.size() < 6) {
-    const auto [low, high] = std::ranges::minmax(row.samples);
-    return {low, high};
-  }
-  if (std::isfinite(row.ci_low_us) && std::isfinite(row.ci_high_us)) return {row.ci_low_us, row.ci_high_us};
-  return {row.time_us, row.time_us};
-}
-
-bool apart(const TimedRow& a, const TimedRow& b) {
-  const auto [a_low, a_high] = range_of(a);
-  const auto [b_low, b_high] = range_of(b);
-  return a_high < b_low || b_high < a_low;
 }
 
 Change direction(double effect, double min_effect) {
@@ -71,39 +55,114 @@ Change direction(double effect, double min_effect) {
   return Change::same;
 }
 
+/// One row's part of the family-wise test.
+struct Evidence {
+  double p = 1;
+  double min_effect = 0;  // smaller changes are noise
+  std::string weakness;   // why a change of at least options.min_effect may be noise
+};
+
+Evidence evidence_of(RowChange& row, const CompareOptions& options) {
+  const RunNoise noise = run_noise(row.base.time_us(), row.base.on_host);
+  const RunTest runs = compare_runs(row.base.times_us(), row.now.times_us(), noise.spread);
+  row.effect = runs.effect;
+  if (row.base.runs.size() > 1 && row.now.runs.size() > 1)
+    return {runs.p, options.min_effect, "the runs of one side differ by as much"};
+  const std::vector<double>&old = row.base.runs.back().samples, &now = row.now.runs.back().samples;
+  Evidence evidence{mann_whitney(old, now).p, std::max(options.min_effect, noise.floor), ""};
+  evidence.weakness = direction(row.effect, evidence.min_effect) != Change::same
+                          ? fmt::format("{} and {} samples do not tell them apart", old.size(), now.size())
+                          : fmt::format("single runs of one program differ by up to {}; use rerun --runs 3",
+                                        percent(noise.floor));
+  return evidence;
+}
+
 /// Sets the verdicts of rows that are in both files and can be compared.
-void judge(std::vector<RowChange*>& rows, const CompareOptions& options) {
+void judge(std::span<RowChange* const> rows, const CompareOptions& options) {
+  std::vector<Evidence> evidence;
   std::vector<double> p;
-  std::vector<RankTest> tests;
-  for (const RowChange* row : rows) {
-    tests.push_back(mann_whitney(row->base.samples, row->now.samples));
-    p.push_back(tests.back().p);
+  for (RowChange* row : rows) {
+    evidence.push_back(evidence_of(*row, options));
+    p.push_back(evidence.back().p);
   }
   const std::vector<double> adjusted = holm(p);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     RowChange& row = *rows[i];
-    const Change change = direction(row.effect, options.min_effect);
-    bool different = false;
-    const bool sampled = !row.base.samples.empty() && !row.now.samples.empty();
-    if (!sampled || tests[i].least_p * static_cast<double>(rows.size()) > options.alpha) {
-      different = apart(row.base, row.now);
-      row.note = sampled ? fmt::format("{} and {} samples are too few for a rank test: intervals compared",
-                                       row.base.samples.size(), row.now.samples.size())
-                         : "no samples kept: intervals compared";
-    } else {
-      row.p = adjusted[i];
-      different = row.p <= options.alpha;
-    }
-    row.change = different || change == Change::same ? change : Change::ambiguous;
-    if (row.change == Change::ambiguous)
-      row.note += fmt::format("{}the medians differ, but the difference of the samples is not significant",
-                              row.note.empty() ? "" : "; ");
+    row.p = adjusted[i];
+    row.change = direction(row.effect, options.min_effect);
+    const bool is_noise =
+        row.p > options.alpha || direction(row.effect, evidence[i].min_effect) == Change::same;
+    if (row.change == Change::same || !is_noise) continue;
+    row.change = Change::ambiguous;
+    row.doubt = Doubt::noise;
+    row.note = evidence[i].weakness;
   }
 }
 
-double value_of(const std::map<std::string, std::string>& row, const char* column) {
-  const std::string& text = row.at(column);
-  return text.empty() ? NAN : std::strtod(text.c_str(), nullptr);
+/// Entries by key; of one key those that decide come first.
+using ByKey = std::map<std::string, std::vector<const TimedConfig*>>;
+
+ByKey by_key(std::span<const TimedConfig> configs) {
+  ByKey map;
+  for (const TimedConfig& config : configs) map[config.key()].push_back(&config);
+  for (auto& [key, entries] : map)
+    std::ranges::stable_sort(entries, std::greater(), [](const TimedConfig* c) { return c->decides(); });
+  return map;
+}
+
+/// The row of an ok entry of the base and the entries of its key in the new file. Undecided: AMBIGUOUS or
+/// SAME.
+RowChange matched_row(const TimedConfig& base, const std::vector<const TimedConfig*>& now,
+                      const CompareOptions& options) {
+  RowChange row{.base = base, .now = {}, .note = {}};
+  const auto same = std::ranges::find(now, base.sampling, &TimedConfig::sampling);
+  if (same != now.end() && (*same)->ok()) {
+    row.now = **same;
+    row.effect = row.now.time_us() / base.time_us() - 1;
+    doubt_conditions(row, options.max_clock_change);
+  } else if (const auto other = std::ranges::find_if(now, &TimedConfig::ok);
+             other != now.end() && same == now.end()) {
+    row.now = **other;
+    row.doubt = Doubt::sampling;
+    row.note = fmt::format("its times are {} in the base and {} now, which differ in sampling",
+                           name_of(base.sampling), name_of(row.now.sampling));
+  } else {
+    row.change = Change::missing;
+    if (!now.empty()) row.note = fmt::format("its status is {} now", now.front()->failure);
+  }
+  if (row.doubt != Doubt::none) row.change = Change::ambiguous;
+  return row;
+}
+
+std::vector<RowChange> rows_of(std::span<const TimedConfig> base, std::span<const TimedConfig> now,
+                               bool decide, const CompareOptions& options) {
+  const ByKey news = by_key(now);
+  const std::vector<const TimedConfig*> none;
+  std::vector<RowChange> rows;
+  std::set<std::string> known;
+  for (const TimedConfig& config : base) {
+    if (!config.ok() || config.decides() != decide) continue;
+    known.insert(config.key());
+    const auto it = news.find(config.key());
+    rows.push_back(matched_row(config, it == news.end() ? none : it->second, options));
+  }
+  std::vector<RowChange*> comparable;
+  for (RowChange& row : rows)
+    if (row.change == Change::same) comparable.push_back(&row);
+  judge(comparable, options);
+  for (const TimedConfig& config : now)
+    if (config.ok() && config.decides() == decide && known.insert(config.key()).second)
+      rows.push_back({.base = {}, .now = config, .change = Change::fresh, .note = {}});
+  std::ranges::stable_sort(rows, {}, &RowChange::change);
+  return rows;
+}
+
+bool is_matched(const RowChange& row) { return row.change != Change::missing && row.change != Change::fresh; }
+
+void count_rows(Comparison& c) {
+  c.matched = static_cast<std::size_t>(std::ranges::count_if(c.rows, is_matched));
+  c.judged = static_cast<std::size_t>(
+      std::ranges::count_if(c.rows, [](const RowChange& r) { return is_matched(r) && r.is_judged(); }));
 }
 
 }  // namespace
@@ -119,66 +178,59 @@ std::size_t Comparison::count(Change change) const {
 
 int Comparison::exit_code() const {
   if (count(Change::slower)) return 1;
-  return matched == 0 || count(Change::missing) ? 2 : 0;
+  if (matched == 0) return 2;
+  if (2 * judged < matched) return 3;
+  return count(Change::missing) ? 2 : 0;
 }
 
-Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow>& now,
+std::string Comparison::why_unjudged() const {
+  if (matched == 0 || 2 * judged >= matched) return {};
+  static constexpr std::array<std::string_view, 5> kReasons = {"", "SM clock differs", "throttled",
+                                                               "sampled in another way", "noise"};
+  std::string reasons, example;
+  std::size_t most = 0;
+  for (std::size_t d = 1; d < kReasons.size(); ++d) {
+    const auto of_it = [&](const RowChange& r) { return r.doubt == static_cast<Doubt>(d); };
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(rows, of_it));
+    if (count == 0) continue;
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : ", ", kReasons[d], count);
+    if (count > most) example = std::ranges::find_if(rows, of_it)->note;
+    most = std::max(most, count);
+  }
+  return fmt::format("only {} of {} rows were judged ({}); for one of them {}", judged, matched, reasons,
+                     example);
+}
+
+Comparison compare(std::span<const TimedConfig> base, std::span<const TimedConfig> now,
                    const CompareOptions& options) {
-  Comparison result{.options = options};
-  const std::vector<TimedRow> olds = one_per_key(base), news = one_per_key(now);
-  std::map<std::string, const TimedRow*> by_key;
-  for (const TimedRow& row : news) by_key[key_of(row)] = &row;
-  result.rows.reserve(olds.size() + news.size());
-  std::vector<RowChange*> judged;
-  std::map<std::string, bool> was_ok;
-  for (const TimedRow& old : olds) {
-    if (!old.ok()) continue;
-    was_ok[key_of(old)] = true;
-    RowChange& row = result.rows.emplace_back();
-    row.base = old;
-    const auto it = by_key.find(key_of(old));
-    if (it == by_key.end() || !it->second->ok()) {
-      row.change = Change::missing;
-      if (it != by_key.end()) row.note = fmt::format("its status is {} now", it->second->status);
-      continue;
-    }
-    ++result.matched;
-    row.now = *it->second;
-    row.effect = row.now.time_us / row.base.time_us - 1;
-    row.note = why_incomparable(row.base, row.now, options.max_clock_change);
-    if (row.note.empty())
-      judged.push_back(&row);
-    else
-      row.change = Change::ambiguous;
-  }
-  judge(judged, options);
-  for (const TimedRow& row : news)
-    if (row.ok() && !was_ok.contains(key_of(row)))
-      result.rows.push_back({.base = {}, .now = row, .change = Change::fresh, .note = ""});
-  std::ranges::stable_sort(result.rows, {}, &RowChange::change);
-  return result;
+  Comparison c{.options = options, .rows = rows_of(base, now, true, options), .aside = {}};
+  if (options.all_rows) c.aside = rows_of(base, now, false, options);
+  count_rows(c);
+  return c;
 }
 
-std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv) {
-  const auto samples = read_samples(samples_path(csv));
-  std::vector<TimedRow> rows;
-  for (const CsvRow& row : read_sweep(csv)) {
-    if (is_launch_row(row)) continue;
-    TimedRow& timed = rows.emplace_back(TimedRow{.device = row.at("device"),
-                                                 .op = row.at("op"),
-                                                 .problem = row.at("problem"),
-                                                 .variant = row.at("variant"),
-                                                 .config = row.at("config"),
-                                                 .cache = row.at("cache"),
-                                                 .status = row.at("status"),
-                                                 .time_us = value_of(row, "time_us"),
-                                                 .ci_low_us = value_of(row, "ci_low_us"),
-                                                 .ci_high_us = value_of(row, "ci_high_us"),
-                                                 .sm_clock_mhz = value_of(row, "sm_clock_mhz"),
-                                                 .throttled = row.at("throttled")});
-    if (const auto it = samples.find(samples_key(row)); it != samples.end()) timed.samples = it->second;
+std::vector<const RowChange*> suspects(const Comparison& comparison) {
+  std::vector<const RowChange*> found;
+  for (const RowChange& row : comparison.rows)
+    if (is_matched(row) && direction(row.effect, comparison.options.min_effect) == Change::slower)
+      found.push_back(&row);
+  return found;
+}
+
+Comparison confirmed(Comparison comparison, const Comparison& again) {
+  std::map<std::string, const RowChange*> verdicts;
+  for (const RowChange& row : again.rows) verdicts[row.row().key()] = &row;
+  for (RowChange& row : comparison.rows) {
+    const auto it = verdicts.find(row.row().key());
+    if (it == verdicts.end()) continue;
+    const double first = row.effect;
+    row = *it->second;
+    row.note = fmt::format("{:+.2f} % at first, timed again in {} runs{}{}", 100 * first, row.now.runs.size(),
+                           row.note.empty() ? "" : "; ", row.note);
   }
-  return rows;
+  std::ranges::stable_sort(comparison.rows, {}, &RowChange::change);
+  count_rows(comparison);
+  return comparison;
 }
 
 }  // namespace warptune

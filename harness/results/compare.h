@@ -1,10 +1,12 @@
 #pragma once
-// Finds the rows of a sweep that are faster or slower than in another one. docs/regression.md has the rules.
-#include <filesystem>
+// Finds the configurations of a sweep that are faster or slower than in another one. docs/regression.md has
+// the rules.
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "harness/measure/measurement.h"
+#include "harness/results/timed_config.h"
 
 namespace warptune {
 
@@ -13,51 +15,53 @@ enum class Change { slower, missing, ambiguous, faster, fresh, same };
 /// "SLOWER", "MISSING", "AMBIGUOUS", "FASTER", "NEW", "SAME".
 std::string_view name_of(Change change);
 
-/// The fields of a CSV row that a comparison needs.
-struct TimedRow {
-  std::string device, op, problem, variant, config, cache;
-  std::string status;
-  double time_us = Measurement::NAN_VALUE;
-  double ci_low_us = Measurement::NAN_VALUE, ci_high_us = Measurement::NAN_VALUE;
-  double sm_clock_mhz = Measurement::NAN_VALUE;
-  std::string throttled;             // reasons, "none", or empty where unknown
-  std::vector<double> samples = {};  // empty where they were not kept
-
-  bool ok() const { return status == "ok" && time_us > 0; }
-};
+/// Why a row has no verdict.
+enum class Doubt { none, clock, throttled, sampling, noise };
 
 struct CompareOptions {
-  double min_effect = 0.02;  // of medians, as a fraction
-  double alpha = 0.05;       // probability that two equal runs have any changed row
+  double min_effect = 0.02;  // as a fraction
+  double alpha = 0.05;       // probability that two equal files have any changed row
   double max_clock_change = 0.03;
+  bool all_rows = false;  // also judge rows that do not decide
 };
 
 struct RowChange {
-  TimedRow base, now;  // empty if the row is missing
+  TimedConfig base, now;  // empty if the row is missing
   Change change = Change::same;
-  double effect = Measurement::NAN_VALUE;  // now / base - 1 of the medians
-  double p = Measurement::NAN_VALUE;       // adjusted; NaN if intervals were compared instead
+  Doubt doubt = Doubt::none;
+  double effect = Measurement::NAN_VALUE;  // now / base - 1
+  double p = Measurement::NAN_VALUE;       // adjusted by Holm's method
   std::string note;                        // one sentence, or empty
 
-  const TimedRow& row() const { return base.device.empty() ? now : base; }
+  const TimedConfig& row() const { return base.device.empty() ? now : base; }
+  bool is_judged() const { return change != Change::ambiguous; }
 };
 
 struct Comparison {
   CompareOptions options;
-  std::vector<RowChange> rows;  // in the order of Change, then of the files
-  std::size_t matched = 0;      // rows that are in both
+  std::vector<RowChange> rows;   // those that decide, in the order of Change, then of the files
+  std::vector<RowChange> aside;  // with options.all_rows the others, in the same order
+  std::size_t matched = 0;       // rows that are in both and decide
+  std::size_t judged = 0;        // those of them with a verdict
 
   std::size_t count(Change change) const;
-  /// 1 if a row is slower, else 2 if a row is missing or none matched, else 0.
+  /// 1 if a row is slower; 2 if none matched; 3 if fewer than half of the matched rows were judged; 2 if a
+  /// row is missing; else 0.
   int exit_code() const;
+  /// Where fewer than half were judged, one sentence that says why; else empty.
+  std::string why_unjudged() const;
 };
 
-/// Matches rows by device, op, problem, variant, config and cache. Of several rows with one key it takes the
-/// last ok one, else the last.
-Comparison compare(const std::vector<TimedRow>& base, const std::vector<TimedRow>& now,
+/// Matches entries of one key and sampling. An entry of `base` that decides and has another sampling in `now`
+/// is AMBIGUOUS. One family-wise test covers all rows that decide.
+Comparison compare(std::span<const TimedConfig> base, std::span<const TimedConfig> now,
                    const CompareOptions& options);
 
-/// The rows of configurations in a sweep's CSV, with their samples from the samples file. Throws InputError.
-std::vector<TimedRow> read_timed_rows(const std::filesystem::path& csv);
+/// The rows that seem slower, by what was measured: SLOWER ones, and AMBIGUOUS ones whose change is large
+/// enough.
+std::vector<const RowChange*> suspects(const Comparison& comparison);
+
+/// The comparison with the verdicts of `again` for its rows: those of suspects that were timed again.
+Comparison confirmed(Comparison comparison, const Comparison& again);
 
 }  // namespace warptune

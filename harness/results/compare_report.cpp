@@ -18,7 +18,7 @@ std::string effect_text(double effect) {
 }
 std::string p_text(double p) { return std::isfinite(p) ? fmt::format("{:.2g}", p) : ""; }
 
-std::string name_text(const TimedRow& row) {
+std::string name_text(const TimedConfig& row) {
   std::string name = row.problem + " " + row.variant;
   if (!row.config.empty()) name += " " + row.config;
   return name + " " + row.cache;
@@ -30,8 +30,10 @@ std::string summary(const Comparison& c) {
     if (const std::size_t n = c.count(change))
       text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, name_of(change));
   if (c.matched == 0) text += text.empty() ? "no rows match" : "; no rows match";
-  return fmt::format("{} (effect of at least {:.3g} %, family-wise alpha {:.3g})", text,
-                     100 * c.options.min_effect, c.options.alpha);
+  text += fmt::format(" (effect of at least {:.3g} %, family-wise alpha {:.3g}; {} of {} judged)",
+                      100 * c.options.min_effect, c.options.alpha, c.judged, c.matched);
+  if (const std::string why = c.why_unjudged(); !why.empty()) text += "; " + why;
+  return text;
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
@@ -41,43 +43,62 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 std::string as_text(const Comparison& c) {
   std::string text =
       fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  row\n", "verdict", "base us", "new us", "change", "p");
-  for (const RowChange& row : c.rows)
-    text += fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  {}{}\n", name_of(row.change),
-                        time_text(row.base.time_us), time_text(row.now.time_us), effect_text(row.effect),
-                        p_text(row.p), name_text(row.row()), row.note.empty() ? "" : "  (" + row.note + ")");
+  const auto add = [&](const std::vector<RowChange>& rows) {
+    for (const RowChange& row : rows)
+      text +=
+          fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  {}{}\n", name_of(row.change),
+                      time_text(row.base.time_us()), time_text(row.now.time_us()), effect_text(row.effect),
+                      p_text(row.p), name_text(row.row()), row.note.empty() ? "" : "  (" + row.note + ")");
+  };
+  add(c.rows);
+  if (!c.aside.empty()) text += "\nThese rows do not decide (neither a winner or finalist nor a rerun):\n";
+  add(c.aside);
   return text + "\n" + summary(c) + "\n";
 }
 
 std::string as_markdown(const Comparison& c) {
   std::string text = "**" + summary(c) + "**\n\n| verdict | base us | new us | change | p | row | note |\n" +
                      "|---|---:|---:|---:|---:|---|---|\n";
-  for (const RowChange& row : c.rows)
-    text += fmt::format("| {} | {} | {} | {} | {} | `{}` | {} |\n", name_of(row.change),
-                        time_text(row.base.time_us), time_text(row.now.time_us), effect_text(row.effect),
-                        p_text(row.p), name_text(row.row()), row.note);
+  for (const auto* rows : {&c.rows, &c.aside})
+    for (const RowChange& row : *rows)
+      text += fmt::format("| {} | {} | {} | {} | {} | `{}` | {}{} |\n", name_of(row.change),
+                          time_text(row.base.time_us()), time_text(row.now.time_us()),
+                          effect_text(row.effect), p_text(row.p), name_text(row.row()),
+                          rows == &c.aside ? "does not decide; " : "", row.note);
   return text;
 }
 
 std::string as_json(const Comparison& c) {
-  Json json = {{"schema", 1},          {"min_effect", c.options.min_effect}, {"alpha", c.options.alpha},
-               {"matched", c.matched}, {"exit_code", c.exit_code()},         {"counts", Json::object()},
+  Json json = {{"schema", 1},
+               {"min_effect", c.options.min_effect},
+               {"alpha", c.options.alpha},
+               {"matched", c.matched},
+               {"judged", c.judged},
+               {"exit_code", c.exit_code()},
+               {"counts", Json::object()},
                {"rows", Json::array()}};
   for (const Change change : kChanges) json["counts"][std::string(name_of(change))] = c.count(change);
-  for (const RowChange& row : c.rows) {
-    const TimedRow& key = row.row();
+  const auto add = [&](const RowChange& row, bool decides) {
+    const TimedConfig& key = row.row();
     json["rows"].push_back({{"verdict", name_of(row.change)},
+                            {"decides", decides},
                             {"device", key.device},
                             {"op", key.op},
                             {"problem", key.problem},
                             {"variant", key.variant},
                             {"config", key.config},
                             {"cache", key.cache},
-                            {"base_us", number(row.base.time_us)},
-                            {"new_us", number(row.now.time_us)},
+                            {"sampling", name_of(key.sampling)},
+                            {"base_us", number(row.base.time_us())},
+                            {"new_us", number(row.now.time_us())},
+                            {"base_runs", row.base.runs.size()},
+                            {"new_runs", row.now.runs.size()},
                             {"effect", number(row.effect)},
                             {"p", number(row.p)},
                             {"note", row.note}});
-  }
+  };
+  for (const RowChange& row : c.rows) add(row, true);
+  for (const RowChange& row : c.aside) add(row, false);
   return json.dump(1) + "\n";
 }
 

@@ -19,6 +19,7 @@
 #include "harness/core/hash.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/launch_rows.h"
+#include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -53,8 +54,9 @@ std::string code_stamp(const std::string& stamp, const std::string& code_hash) {
 
 bool is_first_row(const CsvRow& row) {
   const std::string cache = text_of(row, "cache");
-  return !is_launch_row(row) && (cache == "cold" || cache == "hot") &&
-         !text_of(row, "detail").starts_with("finalist");
+  const SamplingClass sampling = sampling_of(row);
+  return !is_launch_row(row) && (cache == "cold" || cache == "hot") && sampling != SamplingClass::finalist &&
+         sampling != SamplingClass::other_cache;
 }
 
 std::string key_of(const CsvRow& row, const std::string& stamp) {

@@ -23,8 +23,8 @@ std::string stamp_of(const std::string& source_hash, const BenchOptions& options
 /// machine code has not.
 std::string code_stamp(const std::string& stamp, const std::string& code_hash);
 
-/// Whether a row is a configuration's first measurement in a sweep. Finalists have further rows: their detail
-/// begins with "finalist", or their cache state is isolated. Rows of launch floors have no configuration.
+/// Whether a row is a configuration's own measurement, which a resumed sweep does not repeat. The further
+/// rows of a finalist (sampling finalist, other_cache) and those of launch floors are not.
 bool is_first_row(const CsvRow& row);
 
 /// The hash that identifies a row: stamp, device, arch, driver, toolkit, problem, variant, config, cache.

@@ -55,10 +55,13 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
 void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) {
   if (!is_first) {
     later_.insert_or_assign(key, row);
-  } else if (const auto it = known_.find(key);
-             it == known_.end() || rank(row.measurement) >= rank(it->second.measurement)) {
-    known_.insert_or_assign(key, row);
+    return;
   }
+  const auto [it, is_new] = known_.try_emplace(key, row);
+  if (is_new) return;
+  const int rows = it->second.rows + 1;
+  if (rank(row.measurement) >= rank(it->second.measurement)) it->second = row;
+  it->second.rows = rows;
 }
 
 const KnownRow* RowStore::known(const std::string& key) const {

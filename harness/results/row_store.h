@@ -22,6 +22,7 @@ namespace warptune {
 struct KnownRow {
   std::string run_id;
   Measurement measurement;
+  int rows = 1;  // rows with its key: one per run of `rerun`
 };
 
 class RowStore {

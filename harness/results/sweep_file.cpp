@@ -22,6 +22,7 @@ std::string fault_of(const CsvRow& row) {
   if (row.at("schema") != "1")
     return fmt::format("schema '{}'; this program reads schema 1", brief(row.at("schema")));
   const Status status = parse_status(row.at("status"));
+  if (const std::string& sampling = row.at("sampling"); !sampling.empty()) parse_sampling_class(sampling);
   const std::string& cache = row.at("cache");
   if (cache != "cold" && cache != "hot" && cache != "isolated")
     return fmt::format("cache '{}'; it is cold, hot or isolated", brief(cache));

@@ -142,7 +142,7 @@ constexpr Column kColumns[] = {
     {"detail", ColumnType::text, "",
      "one line: why there is no time, or how an ok row was sampled (\"stopped at max_time with an interval "
      "of 1.3 %\", "
-     "\"abandoned after 6 samples\", \"finalist\")",
+     "\"abandoned after 6 samples\")",
      [](Row r) -> FieldValue { return one_line(r.measurement.detail); },
      [](M& m, Field v) { m.detail = text_of(v); }},
     measured<&M::time_us>("time_us", kTime, "us per launch", "median of the samples"),
@@ -199,6 +199,15 @@ constexpr Column kColumns[] = {
      "for host and library variants",
      [](Row r) -> FieldValue { return r.measurement.resources.code_hash; },
      [](M& m, Field v) { m.resources.code_hash = text_of(v); }, true},
+    {"sampling", ColumnType::text, "",
+     "screened; abandoned (surely slower than the best); single (the only configuration of its problem); "
+     "finalist; other_cache (a finalist in another cache state); rerun. Empty where there is no time",
+     [](Row r) { return when(is_timed(r.measurement), std::string(name_of(r.measurement.sampling))); },
+     [](M& m, Field v) {
+       const std::string name = text_of(v);
+       m.sampling = name.empty() ? SamplingClass::screened : parse_sampling_class(name);
+     },
+     true},
 };
 
 std::string formatted(const FieldValue& value) {
@@ -241,8 +250,20 @@ Measurement measurement_of_row(const std::map<std::string, std::string>& row) {
     const auto field = row.find(std::string(column.name));
     column.set(m, parsed(field == row.end() ? std::string() : field->second, column.type));
   }
-  m.abandoned = m.status == Status::ok && m.detail.find(kAbandoned) != std::string::npos;
+  m.sampling = sampling_of(row);
   return m;
+}
+
+SamplingClass sampling_of(const std::map<std::string, std::string>& row) {
+  const auto field = [&](const char* name) {
+    const auto it = row.find(name);
+    return it == row.end() ? std::string() : it->second;
+  };
+  if (const std::string name = field("sampling"); !name.empty()) return parse_sampling_class(name);
+  const std::string detail = field("detail"), cache = field("cache");
+  if (cache == "isolated") return SamplingClass::other_cache;
+  if (detail.starts_with("finalist")) return SamplingClass::finalist;
+  return detail.find(kAbandoned) != std::string::npos ? SamplingClass::abandoned : SamplingClass::screened;
 }
 
 std::string columns_markdown() {

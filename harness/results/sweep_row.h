@@ -53,6 +53,8 @@ const std::vector<std::string>& sweep_columns();
 std::vector<std::string> fields_of(const SweepRow& row);
 /// The measurement in a row. A missing column counts as empty.
 Measurement measurement_of_row(const std::map<std::string, std::string>& row);
+/// How the times of a row were sampled. Of a file without that column `detail` and `cache` tell.
+SamplingClass sampling_of(const std::map<std::string, std::string>& row);
 /// The columns as the Markdown table of docs/csv-schema.md.
 std::string columns_markdown();
 

@@ -7,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/results/sweep_file.h"
+#include "harness/results/sweep_row.h"
 #include "harness/select/plan_chooser.h"
 
 namespace warptune {
@@ -60,7 +61,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
       it->second.facts = facts_of(row);
       if (const auto peaks = measured(it->second.facts)) it->second.facts.set_peaks(*peaks);
     }
-    Times& times = row.at("detail").starts_with("finalist") ? it->second.finalists : it->second.first;
+    Times& times = sampling_of(row) == SamplingClass::finalist ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));

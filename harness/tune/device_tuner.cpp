@@ -102,7 +102,7 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const std::string note = stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant,
                                                stays->config.str(), stays->time_us,
                                                colder                      ? ", timed cold"
-                                               : options_.add_winners_only ? ""
+                                               : options_.rerun > 0 ? ""
                                                                            : ", which was not timed here")
                                  : "";
   progress.finish(
@@ -173,7 +173,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
   winner.times = times_of(trials, *item.entry, m.time_us);
   rows_.flush();  // the row of a winner is written before the winner
-  if (options_.add_winners_only) return add_winner(summary_.wisdom, rows_.provenance(), winner);
+  if (options_.rerun > 0) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {
     for (std::size_t i = 0; i < trials.candidates.size(); ++i)
       if (trials.candidates[i].variant->name == variant && trials.candidates[i].config == config)

@@ -12,6 +12,7 @@
 namespace warptune {
 namespace {
 
+bool is_abandoned(const Measurement& m) { return m.sampling == SamplingClass::abandoned; }
 bool timed(const Measurement& m) { return m.status == Status::ok && std::isfinite(m.time_us); }
 
 /// Whether m ties with `fastest`, the fastest of all.
@@ -26,7 +27,7 @@ bool is_tied(const Measurement& m, const Measurement& fastest) {
 std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count) {
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (timed(measurements[i]) && !measurements[i].abandoned) chosen.push_back(i);
+    if (timed(measurements[i]) && !is_abandoned(measurements[i])) chosen.push_back(i);
   std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
   const auto limit = static_cast<std::size_t>(std::max(count, 0));
   if (chosen.size() > limit) chosen.resize(limit);
@@ -36,11 +37,11 @@ std::vector<std::size_t> choose_finalists(std::span<const Measurement> measureme
 std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
   const Measurement* fastest = nullptr;
   for (const Measurement& m : measurements)
-    if (timed(m) && !m.abandoned && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
+    if (timed(m) && !is_abandoned(m) && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
   if (!fastest) return std::nullopt;
   std::vector<std::size_t> tied;
   for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (timed(measurements[i]) && !measurements[i].abandoned && is_tied(measurements[i], *fastest))
+    if (timed(measurements[i]) && !is_abandoned(measurements[i]) && is_tied(measurements[i], *fastest))
       tied.push_back(i);
   const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
     const Resources& r = measurements[i].resources;
@@ -63,7 +64,7 @@ using Indices = std::vector<std::size_t>;
 void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurements) {
   for (std::size_t i = 0; i < measurements.size(); ++i)
     if (measurements[i].status == Status::ok && std::ranges::find(finalists, i) == finalists.end())
-      measurements[i].abandoned = true;
+      measurements[i].sampling = SamplingClass::abandoned;
 }
 
 /// Takes the times from rows of earlier runs. False where a finalist has none.
@@ -105,7 +106,7 @@ void time_finalists(const SweepItem& item, const Indices& finalists, Trials& tri
     FinalistTimes& t = times[f];
     for (Measurement* m : {&t.main, &t.hot, &t.isolated}) {
       m->resources = measurement.resources;
-      m->detail = m->detail.empty() ? "finalist" : "finalist; " + m->detail;
+      m->sampling = m == &t.main ? SamplingClass::finalist : SamplingClass::other_cache;
     }
     rows.write(item, candidate, t.main);
     if (item.options.cache == CacheMode::cold) rows.write(item, candidate, t.hot, "hot");

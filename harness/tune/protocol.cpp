@@ -72,9 +72,9 @@ DeviceFacts facts_of(const Json& json) {
           .launch_floor_us = json.at("launch_floor_us")};
 }
 
-/// The columns of a row that are part of a measurement, and the fields that a row does not have.
+/// The columns of a row that are part of a measurement, and the samples.
 Json to_json(const Measurement& m) {
-  Json json = {{"abandoned", m.abandoned}, {"samples_us", thinned(m.samples_us)}};
+  Json json = {{"samples_us", thinned(m.samples_us)}};
   const SweepRow row{.measurement = m};
   for (const Column& column : sweep_table()) {
     if (!column.set) continue;
@@ -102,7 +102,6 @@ Measurement measurement_of(const Json& json) {
     if (field.is_number_float()) value = field.get<double>();
     column.set(m, value);
   }
-  m.abandoned = json.at("abandoned");
   m.samples_us = json.at("samples_us").get<std::vector<double>>();
   return m;
 }

@@ -89,6 +89,8 @@ class Screening::Attempts {
     Tried now = row ? Tried{row->measurement, row->run_id}
                     : Tried{screening_.try_one(item, c, builds.take(index), best_high_, deadline_),
                             screening_.rows_.run_id()};
+    if (!row && problem_.candidates.size() == 1 && now.measurement.sampling == SamplingClass::screened)
+      now.measurement.sampling = screening_.options_.rerun > 0 ? SamplingClass::rerun : SamplingClass::single;
     if (!row) screening_.rows_.write(item, c, now.measurement);
     const Measurement& m = now.measurement;
     const bool pruned = m.status == Status::constraint;
@@ -190,6 +192,7 @@ void Screening::search(const ScheduledProblem& problem, Attempts& attempts) {
 /// The row of an earlier run that tried the candidate or pruned it by a rule that still holds; else nullptr.
 const KnownRow* Screening::known(const SweepItem& item, const Candidate& candidate) const {
   const KnownRow* row = rows_.known(item, candidate);
+  if (row && row->rows < options_.rerun) return nullptr;
   if (!row || row->measurement.status != Status::constraint) return row;
   return row->measurement.detail.starts_with(kPruned) && prune_.broken(row->measurement.resources) ? row
                                                                                                    : nullptr;

@@ -32,7 +32,7 @@ struct TuneOptions {
   int compile_jobs = 0;                         // compile threads; 0: all hardware threads but one
   Shard shard;                                  // the part of the sweep to do here
   bool fresh = false;                           // start a new CSV instead of resuming the newest
-  bool add_winners_only = false;                // replace no winner of the wisdom
+  int rerun = 0;            // above 0: measure what has fewer rows than this; replace no winner of the wisdom
   std::set<Status> retry;                       // measure rows with these statuses again
   DeadlineRule deadline;                        // of a configuration
   double compile_seconds = 120;                 // time limit of one compilation

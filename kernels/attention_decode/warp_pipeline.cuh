@@ -76,6 +76,7 @@ struct WarpPipeline {
 
   /// Frees the stage of `tile` and loads the next tile into it. Returns whether that is the warp's last load.
   __device__ __forceinline__ bool release(int tile) {
+    fence_proxy_async();
     __syncwarp();
     const int next = tile + kBuffers;
     if (lane() == 0 && next < tiles.end) issue_load(next, stage_);

@@ -81,6 +81,14 @@ __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity
       : "memory");
 }
 
+/// Orders the ordinary accesses of this thread to shared memory with accesses of the async proxy (bulk
+/// copies, TMA, wgmma) that follow a barrier: its writes come before reads of the async proxy, its reads and
+/// writes before writes of the async proxy. Without a proxy fence accesses by two proxies have no order (PTX
+/// manual, "Async Proxy" and 8.9.5 "Causality Order").
+__device__ __forceinline__ void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // Last-block reduction (as the CUDA sample threadFenceReduction): every block writes its partial result, and
 // the block that arrives last combines them.
 

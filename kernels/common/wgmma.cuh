@@ -8,7 +8,7 @@
 // Accumulator i of a thread: row 16 * warp + lane / 4 + 8 * (i / 2 % 2), column 8 * (i / 4) + 2 * (lane % 4)
 // + i % 2. So two adjacent groups of four accumulators, as 16-bit pairs, are an A fragment over those
 // columns.
-#include "kernels/common/cp_async.cuh"
+#include "kernels/common/barrier.cuh"
 #include "kernels/common/numeric.cuh"
 
 /// Defined where wgmma exists, for kernels that choose between it and mma.sync.
@@ -42,10 +42,6 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor_advance(unsigned 
   return descriptor + (bytes >> 4);
 }
 
-/// Makes ordinary writes to shared memory visible to wgmma and TMA; a barrier must follow.
-__device__ __forceinline__ void fence_proxy_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 __device__ __forceinline__ void warpgroup_arrive() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void warpgroup_commit_batch() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

@@ -115,6 +115,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
           }
         }
       }
+      fence_proxy_async();  // the stage is overwritten by the next bulk copy
       __syncwarp();
       if (lane == 0 && step + kStages < steps) load();
       if (++stage == kStages) {

@@ -57,7 +57,7 @@ def rerun(program, wisdom, problems, name, folder, device):
 
 def compare(program, base, now, **environment):
     """The output of `warptune compare` for two CSVs."""
-    return json.loads(run([program, "compare", base, now, "--format", "json"], (0, 1, 2), **environment))
+    return json.loads(run([program, "compare", base, now, "--format", "json"], (0, 1, 2, 3), **environment))
 
 
 def rows_of(path):

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "harness/results/csv.h"
@@ -61,14 +62,47 @@ TEST_F(Regression, WinnersRunAgainAndCompare) {
   const Ended same = run("compare " + now.string() + " " + now.string() + " --format json");
   EXPECT_EQ(same.code, 0) << same.text;
   EXPECT_EQ(nlohmann::json::parse(same.text)["counts"]["SAME"], 2);
-  // The sweep has more rows than winners.
-  EXPECT_EQ(run("compare " + csv_.string() + " " + now.string() + " --min-effect 0.9 > /dev/null").code, 2);
+  // A finalist of tune and a row of rerun are sampled in two ways.
+  const Ended unlike = run("compare " + csv_.string() + " " + now.string());
+  EXPECT_EQ(unlike.code, 3) << unlike.text;
+  EXPECT_NE(unlike.text.find("sampled in another way: 2"), std::string::npos) << unlike.text;
   EXPECT_EQ(run("compare " + now.string() + " " + csv_.string() + " --min-effect x 2> /dev/null").code, 2);
   const Ended evil =
       run("rerun " + wisdom_.string() + " --device host --name ../evil --out " + folder_.string() + " 2>&1");
   EXPECT_EQ(evil.code, 2);
   EXPECT_NE(evil.text.find("'../evil' cannot name the CSV"), std::string::npos) << evil.text;
   EXPECT_FALSE(fs::exists(folder_ / "evil.csv"));
+}
+
+TEST_F(Regression, EachRunHasARowPerWinner) {
+  const std::string rerun = "rerun " + wisdom_.string() +
+                            " --device host --name runs --min-samples 6 --out " + folder_.string() +
+                            " --runs ";
+  const fs::path csv = folder_ / "host" / "runs.csv";
+  const auto runs_of = [](const fs::path& file) {
+    std::map<std::string, std::set<std::string>> runs;  // by problem
+    for (const auto& row : read_csv(file)) {
+      EXPECT_EQ(row.at("sampling"), "rerun");
+      EXPECT_TRUE(runs[row.at("problem")].insert(row.at("run_id")).second);
+    }
+    return runs;
+  };
+  ASSERT_EQ(run(rerun + "2").code, 0);
+  for (const auto& [problem, runs] : runs_of(csv)) EXPECT_EQ(runs.size(), 2u) << problem;
+  // What is there is not measured again; a run more is.
+  ASSERT_EQ(run(rerun + "2").code, 0);
+  EXPECT_EQ(read_csv(csv).size(), 4u);
+  ASSERT_EQ(run(rerun + "3").code, 0);
+  EXPECT_EQ(read_csv(csv).size(), 6u);
+  ASSERT_EQ(run(rerun + "1 --fresh").code, 0);
+  EXPECT_EQ(read_csv(folder_ / "host" / "runs.2.csv").size(), 2u);
+  const Ended same = run("compare " + csv.string() + " " + csv.string() + " --format json");
+  EXPECT_EQ(nlohmann::json::parse(same.text)["rows"][0]["new_runs"], 3);
+  // Without a suspect nothing is timed again.
+  EXPECT_EQ(run("compare " + csv.string() + " " + csv.string() + " --confirm " + wisdom_.string()).code, 0);
+  EXPECT_EQ(
+      run("compare " + csv.string() + " " + csv.string() + " --base-program /bin/true 2> /dev/null").code, 2)
+      << "it needs --confirm";
 }
 
 TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {

@@ -43,7 +43,7 @@ TEST(Cli, TuneWritesRowsAndWinners) {
   EXPECT_EQ(Wisdom::load(out / "host" / "wisdom.json").winners().size(), 2u);
   std::map<std::string, int> finalists;  // by cache state
   for (const auto& row : rows)
-    if (row.at("detail").starts_with("finalist")) ++finalists[row.at("cache")];
+    if (row.at("sampling") == "finalist" || row.at("sampling") == "other_cache") ++finalists[row.at("cache")];
   EXPECT_GE(finalists["cold"], 2);
   EXPECT_EQ(finalists["hot"], finalists["cold"]);
   EXPECT_EQ(finalists["isolated"], finalists["cold"]);

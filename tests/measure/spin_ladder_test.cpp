@@ -220,26 +220,34 @@ TEST_F(GpuSpinLadder, ASlowdownOfThreePercentIsCaught) {
                    }};
   };
   Bench bench(*device_, linear, problem, {.min_samples = 21});
-  const auto row = [&](long long cycles) {
-    const Measurement m = bench.run(waiting(cycles), {});
-    EXPECT_EQ(m.status, Status::ok) << m.detail;
-    return TimedRow{.device = "gpu",
-                    .op = "linear",
-                    .problem = problem.key(),
-                    .variant = "waits",
-                    .config = "",
-                    .cache = "cold",
-                    .status = std::string(name_of(m.status)),
-                    .time_us = m.time_us,
-                    .ci_low_us = m.ci_low_us,
-                    .ci_high_us = m.ci_high_us,
-                    .sm_clock_mhz = m.clocks.sm_mhz,
-                    .throttled = m.clocks.throttled,
-                    .samples = m.samples_us};
+  const auto runs_of = [&](long long cycles) {
+    TimedConfig config{.device = "gpu",
+                       .op = "linear",
+                       .problem = problem.key(),
+                       .variant = "waits",
+                       .config = "",
+                       .cache = "cold",
+                       .sampling = SamplingClass::rerun,
+                       .runs = {},
+                       .failure = {}};
+    for (int run = 0; run < 3; ++run) {
+      const Measurement m = bench.run(waiting(cycles), {});
+      EXPECT_EQ(m.status, Status::ok) << m.detail;
+      config.runs.push_back({.run_id = std::to_string(run),
+                             .time_us = m.time_us,
+                             .sm_clock_mhz = m.clocks.sm_mhz,
+                             .throttled = m.clocks.throttled,
+                             .code_hash = "",
+                             .samples = m.samples_us});
+    }
+    return config;
+  };
+  const auto change = [](const TimedConfig& base, const TimedConfig& now) {
+    return compare(std::span(&base, 1), std::span(&now, 1), {}).rows.front();
   };
   const double rate = cycles_per_us();
-  TimedRow base = row(0);
-  const auto longer = std::llround(0.03 * base.time_us * rate);
+  TimedConfig base = runs_of(0);
+  const auto longer = std::llround(0.03 * base.time_us() * rate);
   std::ofstream csv;
   if (const char* folder = std::getenv("WARPTUNE_EVIDENCE")) {
     fs::create_directories(folder);
@@ -248,13 +256,12 @@ TEST_F(GpuSpinLadder, ASlowdownOfThreePercentIsCaught) {
   }
   int alarms = 0, caught = 0;
   for (int i = 0; i < kPairs; ++i) {
-    const TimedRow slowed = row(longer), again = row(0);
-    const RowChange a = compare({base}, {again}, {}).rows.front();
-    const RowChange b = compare({base}, {slowed}, {}).rows.front();
+    const TimedConfig slowed = runs_of(longer), again = runs_of(0);
+    const RowChange a = change(base, again), b = change(base, slowed);
     alarms += a.change == Change::slower || a.change == Change::faster;
     caught += b.change == Change::slower;
-    csv << base.time_us << ',' << again.time_us << ',' << 100 * a.effect << ',' << name_of(a.change) << ','
-        << slowed.time_us << ',' << 100 * b.effect << ',' << name_of(b.change) << '\n';
+    csv << base.time_us() << ',' << again.time_us() << ',' << 100 * a.effect << ',' << name_of(a.change)
+        << ',' << slowed.time_us() << ',' << 100 * b.effect << ',' << name_of(b.change) << '\n';
     base = again;
   }
   std::printf("%d of %d slowdowns of 3 %% caught, %d false alarms\n", caught, kPairs, alarms);

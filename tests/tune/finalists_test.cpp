@@ -25,7 +25,7 @@ using Indices = std::vector<std::size_t>;
 
 TEST(Finalists, AreTheFastestCorrectAndNotAbandoned) {
   Measurement abandoned = timed(0.4, 0.5, 0.6);
-  abandoned.abandoned = true;
+  abandoned.sampling = SamplingClass::abandoned;
   const std::vector<Measurement> all = {timed(2.9, 3, 3.1), with(Status::wrong_result, timed(0.1, 0.1, 0.1)),
                                         timed(1.9, 2, 2.1), abandoned,
                                         timed(0.9, 1, 1.1), with(Status::too_fast, timed(0, 0, 0))};
@@ -73,7 +73,7 @@ TEST(Winner, HalfAPercentIsATieDespiteNarrowIntervals) {
 
 TEST(Winner, AWrongConfigurationNeverWins) {
   Measurement abandoned = timed(0.5, 0.5, 0.5);
-  abandoned.abandoned = true;
+  abandoned.sampling = SamplingClass::abandoned;
   EXPECT_FALSE(
       choose_winner(std::vector<Measurement>{with(Status::too_fast, timed(1, 1, 1)), abandoned, {}}));
   EXPECT_FALSE(choose_winner({}));

@@ -8,7 +8,7 @@
 #include "harness/core/error.h"
 #include "harness/device/device.h"
 #include "harness/report/results_set.h"
-#include "harness/results/compare.h"
+#include "harness/results/timed_config.h"
 #include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"
 #include "tests/program.h"
@@ -66,7 +66,7 @@ TEST(LaunchRows, AreWrittenOnceAndIgnoredByOtherReaders) {
   EXPECT_EQ(all[1].at("variant"), "single_launch");
   EXPECT_EQ(all[1].at("cache"), "isolated");
   EXPECT_TRUE(testing::first_rows(all).empty());
-  EXPECT_TRUE(read_timed_rows(csv).empty());
+  EXPECT_TRUE(read_timed_configs(csv).empty());
   EXPECT_THROW(recorded_spaces(csv, ""), InputError);
   EXPECT_THROW(read_results({csv}), InputError);
 }
