@@ -10,6 +10,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/results/compare_report.h"
 #include "harness/results/durable_file.h"
 
@@ -68,8 +69,8 @@ void add_compare(CLI::App& app, int& exit_code) {
       if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given->output));
     }
     if (comparison.matched == 0)
-      fmt::print(stderr, "warptune: no row of '{}' is in '{}' (device, problem, variant, config, cache)\n",
-                 given->base, given->now);
+      print_error(fmt::format("no row of '{}' is in '{}' (device, problem, variant, config, cache)",
+                              given->base, given->now));
     exit_code = comparison.exit_code();
   });
 }

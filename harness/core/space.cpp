@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -117,9 +119,21 @@ std::vector<double> Space::values_of(const Config& config) const {
   return values;
 }
 
+bool Space::holds(const Expression& rule, const std::vector<double>& values) const {
+  const double value = rule.evaluate(values);
+  if (std::isfinite(value)) return value != 0;
+  // Only the parameters that it uses: others may not have a value yet.
+  std::string where;
+  for (const std::size_t i : rule.used_variables())
+    if (i < parameters_.size())
+      where += fmt::format("{}{}={}", where.empty() ? " for " : ",", parameters_[i].name, values[i]);
+  throw NotANumber(fmt::format("constraint '{}' is {}, not a number{}", brief(rule.text()), value, where),
+                   rule.text());
+}
+
 const Expression* Space::broken(const std::vector<double>& values) const {
   const auto& all = rules_->expressions;
-  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return e.evaluate(values) == 0; });
+  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return !holds(e, values); });
   return it == all.end() ? nullptr : &*it;
 }
 
@@ -169,19 +183,26 @@ class Space::Walk {
   }
 
   std::vector<Config> run() {
+    // A space that may be too large is counted before it is built.
+    keeps_ = space_.size() <= static_cast<std::int64_t>(kMaxConfigs);
     go(0);
+    if (!std::exchange(keeps_, true)) {
+      count_ = 0;
+      steps_ = 0;
+      go(0);
+    }
     return std::move(kept_);
   }
 
  private:
   /// Continues with the first `given` parameters set.
   void go(std::size_t given) {
-    if (std::ranges::any_of(due_[given], [&](const Expression* e) { return e->evaluate(values_) == 0; }))
+    if (!std::ranges::all_of(due_[given], [&](const Expression* e) { return space_.holds(*e, values_); }))
       return;
     if (given == parameters_.size()) {
       if (space_.broken_resource(config_)) return;
-      if (kept_.size() == kMaxConfigs) too_many();
-      kept_.push_back(config_);
+      if (++count_ > kMaxConfigs) too_many();
+      if (keeps_) kept_.push_back(config_);
       return;
     }
     const Parameter& parameter = parameters_[given];
@@ -203,7 +224,9 @@ class Space::Walk {
   std::vector<double> values_;
   std::vector<std::vector<const Expression*>> due_;  // [i]: constraints to check once i parameters are set
   Config config_;
+  bool keeps_ = true;
   std::vector<Config> kept_;
+  std::size_t count_ = 0;
   std::int64_t steps_ = 0;
 };
 

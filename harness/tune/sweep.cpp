@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -21,6 +20,7 @@ namespace {
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t kMaxProblems = 10000;
+constexpr double kMaxGiven = 1e7;        // steps and prefills of a model; many contexts share a problem
 constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
 
 template <class Range, class Name>
@@ -109,6 +109,7 @@ class Loader {
         try {
           Expression(text, variables);
           choice.constraints.push_back(text);
+          choice.constraint_places.push_back(yaml_.where(item));
           fits = true;
         } catch (const InputError& e) {
           wrong = e.what();
@@ -202,7 +203,8 @@ class Loader {
   /// The cross product of a map of dims; the last dim varies fastest.
   std::vector<Dims> crossed(const YAML::Node& node, const Op& op) const {
     yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
-    std::vector<Dims> problems{{}};
+    std::vector<std::pair<std::string, std::vector<std::string>>> lists;
+    double count = 1;
     for (const auto& pair : node) {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
@@ -210,9 +212,14 @@ class Loader {
         yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
                                            did_you_mean(name, known, "its dims are")));
       }
-      const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
+      auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
-      if (problems.size() * values.size() > kMaxProblems) too_many(pair.second);
+      count *= static_cast<double>(values.size());
+      lists.emplace_back(name, std::move(values));
+    }
+    expect_possible(node, count);
+    std::vector<Dims> problems{{}};
+    for (const auto& [name, values] : lists) {
       std::vector<Dims> more;
       for (const Dims& dims : problems)
         for (const std::string& value : values) {
@@ -224,8 +231,10 @@ class Loader {
     return problems;
   }
 
-  [[noreturn]] void too_many(const YAML::Node& node) const {
-    yaml_.fail(node, fmt::format("more than {} problems; a sweep takes no more", kMaxProblems));
+  /// Counts before anything is built: the problems may not fit the memory.
+  void expect_possible(const YAML::Node& node, double problems) const {
+    if (problems > kMaxProblems)
+      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}", problems, kMaxProblems));
   }
 
   /// Of sizes that fit a memory.
@@ -294,8 +303,13 @@ class Loader {
         named.emplace_back(&entry, read_variants(pair.second, entry));
       }
     }
-    const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<std::regex>{};
+    const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<Pattern>{};
 
+    const auto kinds = static_cast<double>(dtypes.size());
+    if (const double given = kinds * model.given_count(); given > kMaxGiven)
+      yaml_.fail(node, fmt::format("{:.16g} decode steps and prefills; a sweep takes at most {} problems",
+                                   given, kMaxProblems));
+    for (const DType dtype : dtypes) expect_possible(node, kinds * model.least_problems(dtype));
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
         for (Problem& problem : yaml_.at(node, [&] { return model.problems(ops_, dtype, batch); })) {
@@ -313,11 +327,10 @@ class Loader {
         }
   }
 
-  static void skip(const std::vector<std::regex>& patterns, SweepItem& item) {
+  static void skip(const std::vector<Pattern>& patterns, SweepItem& item) {
     std::erase_if(item.choices, [&](const VariantChoice& choice) {
       const std::string name = item.entry->op.name + "/" + choice.variant->name;
-      return std::ranges::any_of(patterns,
-                                 [&](const std::regex& pattern) { return std::regex_match(name, pattern); });
+      return std::ranges::any_of(patterns, [&](const Pattern& pattern) { return pattern.matches(name); });
     });
   }
 
@@ -327,7 +340,7 @@ class Loader {
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
-      if (sweep_.items.size() == kMaxProblems) too_many(from);
+      expect_possible(from, static_cast<double>(sweep_.items.size() + 1));
       sweep_.items.push_back(std::move(item));
       return;
     }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "harness/core/error.h"
+#include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 
 namespace warptune {
@@ -52,6 +53,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
                                  excluded == schedule.end() ? "" : "; " + excluded->why_none));
   }
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
+  if (kind.backend == Backend::cuda) Compiler(KernelSources(), default_cache_folder()).make_cache();
   const std::size_t problem_count = schedule.size();
   RowStore& store = *fleet.stores.emplace_back(
       writable([&] { return std::make_unique<RowStore>(folder, sweep.name, options.fresh); }));
