@@ -52,10 +52,10 @@ int report(const std::exception& e, int exit_code) {
   return exit_code;
 }
 
-/// A path that no file can have is bad input, wherever it is used.
-bool names_no_file(const std::error_code& code) {
+/// A path that no file can have, or that the user may not read, is bad input wherever it is used.
+bool is_wrong_path(const std::error_code& code) {
   return code == std::errc::filename_too_long || code == std::errc::too_many_symbolic_link_levels ||
-         code == std::errc::not_a_directory;
+         code == std::errc::not_a_directory || code == std::errc::permission_denied;
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     return report(e, 2);
   } catch (const std::filesystem::filesystem_error& e) {
     print_error(fmt::format("'{}': {}", e.path1().string(), e.code().message()));
-    return names_no_file(e.code()) ? 2 : 1;
+    return is_wrong_path(e.code()) ? 2 : 1;
   } catch (const std::system_error& e) {
     if (e.code().value() == EPIPE && stdout_is_unread()) std::_Exit(kClosedPipe);
     return report(e, 1);

@@ -8,9 +8,9 @@
 namespace warptune {
 
 /// Sizes that no such file of use exceeds, in bytes.
-inline constexpr std::uintmax_t kMaxSweepBytes = 4 << 20, kMaxConfigBytes = 16 << 20,
+inline constexpr std::uintmax_t kMaxSweepBytes = 1 << 20, kMaxConfigBytes = 16 << 20,
                                 kMaxIndexBytes = 100'000'000, kMaxWisdomBytes = 1 << 30,
-                                kMaxPromptBytes = 1 << 30;
+                                kMaxPromptBytes = 256 << 20;
 
 /// A regular file, open for reading.
 class InputFile {

@@ -27,7 +27,7 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;  // more than any sweep writes
-constexpr std::string_view kLineStart = R"({"run_id":")";      // of each line that add() writes
+constexpr std::string_view kLineStart = R"({"run_id")";        // of each line that add() writes
 constexpr int kLockTries = 40;  // the lock of a killed program is released with a delay
 constexpr std::chrono::milliseconds kLockWait{50};
 

@@ -340,7 +340,9 @@ class Loader {
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
-      expect_possible(from, static_cast<double>(sweep_.items.size() + 1));
+      if (sweep_.items.size() == kMaxProblems)
+        yaml_.fail(from,
+                   fmt::format("more than {} problems up to here; a sweep takes no more", kMaxProblems));
       sweep_.items.push_back(std::move(item));
       return;
     }

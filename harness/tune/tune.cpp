@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 
@@ -67,7 +68,8 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     fleet.tuners.back()->prepare(folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)));
   }
   fleet.tuners[first]->record_launch_floors();
-  if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
+  if (const std::string note = store.note(); !note.empty())
+    fmt::print(options.log, "{}\n", one_line("note: " + note));
   if (const std::string note = kind.family_note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
              problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,

@@ -1,0 +1,267 @@
+// Faults from outside: closed streams, links and devices as outputs, files that vanish, full disks.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "harness/results/csv.h"
+#include "harness/results/wisdom.h"
+#include "tests/program.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using testing::Ended;
+using testing::fresh_folder;
+using testing::host_sweep;
+using testing::run_shell;
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+std::string tune(const fs::path& folder) {
+  return "{} tune " + host_sweep(folder, "64") + " --out " + folder.string();
+}
+
+/// Expects exit code 2 and one printable line of at most 400 bytes that contains `part`.
+void expect_refused(const std::string& command, const std::string& part) {
+  const Ended ended = run_shell("timeout 60 " + command, "2>&1 >/dev/null");
+  EXPECT_EQ(ended.code, 2) << command << "\n" << ended.text;
+  EXPECT_EQ(std::ranges::count(ended.text, '\n'), 1) << ended.text;
+  EXPECT_LE(ended.text.size(), 401u) << ended.text;
+  EXPECT_TRUE(std::ranges::none_of(ended.text, [](char c) { return c != '\n' && c >= 0 && c < ' '; }));
+  EXPECT_NE(ended.text.find(part), std::string::npos) << "no '" << part << "' in:\n" << ended.text;
+}
+
+TEST(Faults, AClosedOrFullStderrDoesNotChangeTheExitCode) {
+  for (const char* stream : {"2>&-", "2>/dev/full"}) {
+    EXPECT_EQ(run_shell("{} no_such_command", stream).code, 2) << stream;
+    EXPECT_EQ(run_shell("{} list ops", std::string(">/dev/null ") + stream).code, 0) << stream;
+  }
+}
+
+TEST(Faults, WhatIsPrintedNeverLandsInAFile) {
+  for (const std::string closed : {">&-", "2>&-", "<&-", "<&- >&- 2>&-"}) {
+    const fs::path out = fresh_folder("faults_closed");
+    EXPECT_EQ(run_shell(tune(out), closed).code, 0) << closed;
+    EXPECT_EQ(std::ranges::count(text_of(out / "host" / "sweep.journal"), '\n'), 1) << closed;
+    EXPECT_GT(read_csv(out / "host" / "sweep.csv").size(), 0u) << closed;
+  }
+}
+
+TEST(Faults, AnUnreadPipeEndsTheProgramInSilence) {
+  const fs::path wisdom = fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json";
+  for (const std::string prefix : {"", "trap '' PIPE; "}) {
+    const Ended ended = run_shell("bash -c \"" + prefix + "{} wisdom export " + wisdom.string() +
+                                  " | head -c 10 >/dev/null; exit \\${PIPESTATUS[0]}\"");
+    EXPECT_EQ(ended.text, "");
+    EXPECT_EQ(ended.code, 141);
+  }
+}
+
+TEST(Faults, AFileSizeLimitIsAFullDisk) {
+  const fs::path out = fresh_folder("faults_limit");
+  const Ended ended = run_shell("bash -c 'ulimit -f 1; " + tune(out) + "'");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_LE(ended.code, 2) << ended.text;
+  EXPECT_NE(ended.text.find("File too large"), std::string::npos) << ended.text;
+}
+
+TEST(Faults, AFolderDeletedDuringASweepIsNamedAndWrittenAnew) {
+  const fs::path out = fresh_folder("faults_deleted");
+  const std::string sweep = host_sweep(out, "{from: 8, to: 256, step: 8}");
+  const fs::path results = out / "results" / "host";
+  const Ended ended = run_shell("bash -c '{} tune " + sweep + " --out " + (out / "results").string() +
+                                " & for i in $(seq 600); do [ $(wc -l <" + (results / "sweep.csv").string() +
+                                " 2>/dev/null || echo 0) -gt 9 ] && break; sleep 0.02; done; rm -rf " +
+                                results.string() + "; wait $!'");
+  EXPECT_EQ(ended.code, 1) << ended.text;
+  EXPECT_NE(ended.text.find(results.string()), std::string::npos) << ended.text;
+  EXPECT_GE(read_csv(results / "sweep.csv").size(), 9u);
+  // The rows have their keys: the next run continues.
+  const Ended again = run_shell("{} tune " + sweep + " --out " + (out / "results").string());
+  EXPECT_EQ(again.code, 0) << again.text;
+  testing::statuses(read_csv(results / "sweep.csv"));  // none was measured twice
+}
+
+TEST(Faults, AForeignFileNamedLikeTheResultsIsLeftAlone) {
+  std::string other(42000, 'x');
+  other[100] = '\n';
+  for (const std::string name : {"sweep.csv", "sweep.journal", "sweep.samples.csv", "wisdom.json"}) {
+    const fs::path out = fresh_folder("faults_foreign");
+    fs::create_directories(out / "host");
+    write(out / "host" / name, other);
+    expect_refused(tune(out), name);
+    EXPECT_EQ(text_of(out / "host" / name), other);
+  }
+}
+
+TEST(Faults, AStrayQuoteInTheFirstRowChangesNothing) {
+  const fs::path out = fresh_folder("faults_quote"), csv = out / "host" / "sweep.csv";
+  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const std::string good = text_of(csv);
+  const auto row = good.find('\n') + 1;
+  for (const std::size_t at : {row, row + 1, row + 3, row + 40}) {
+    std::string bad = good;
+    bad.insert(at, "\"");
+    write(csv, bad);
+    expect_refused(tune(out), "sweep.csv:");
+    EXPECT_EQ(text_of(csv), bad);
+  }
+  write(csv, good.substr(0, good.size() - 5));  // a kill in the last row
+  EXPECT_EQ(run_shell(tune(out)).code, 0);
+  EXPECT_TRUE(fs::exists(csv.string() + ".cut"));
+}
+
+TEST(Faults, ExportedWisdomGoesThroughLinksAndToDevices) {
+  const fs::path out = fresh_folder("faults_links");
+  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const fs::path wisdom = out / "host" / "wisdom.json";
+  const std::string whole = run_shell("{} wisdom export " + wisdom.string()).text;
+  write(out / "target.json", "before");
+  fs::create_symlink("target.json", out / "link.json");
+  ASSERT_EQ(::mkfifo((out / "pipe").c_str(), 0600), 0);
+  const std::string to = "{} wisdom export " + wisdom.string() + " -o ";
+  EXPECT_EQ(run_shell(to + (out / "link.json").string()).code, 0);
+  EXPECT_TRUE(fs::is_symlink(out / "link.json"));
+  EXPECT_EQ(text_of(out / "target.json"), whole);
+  EXPECT_EQ(
+      run_shell("(cat " + (out / "pipe").string() + " & " + to + (out / "pipe").string() + "; wait)").text,
+      whole);
+  EXPECT_TRUE(fs::is_fifo(out / "pipe"));
+  EXPECT_EQ(run_shell(to + "/dev/stdout").text, whole);
+  EXPECT_EQ(run_shell(to + "/dev/null").code, 0);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_NE(run_shell(to + "/dev/full").code, 0);
+}
+
+TEST(Faults, TheWisdomOfASweepStaysALink) {
+  const fs::path out = fresh_folder("faults_linked");
+  fs::create_directories(out / "host");
+  fs::create_directories(out / "kept");
+  fs::create_symlink("../kept/mine.json", out / "host" / "wisdom.json");
+  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  EXPECT_TRUE(fs::is_symlink(out / "host" / "wisdom.json"));
+  EXPECT_EQ(Wisdom::load(out / "kept" / "mine.json").winners().size(), 1u);
+}
+
+TEST(Faults, AHostSweepNeedsNoCubinCache) {
+  const fs::path out = fresh_folder("faults_cache");
+  const Ended ended = run_shell("WARPTUNE_CACHE=/proc/no/cache " + tune(out));
+  EXPECT_EQ(ended.code, 0) << ended.text;
+}
+
+TEST(Faults, OnlyRegularFilesAreRead) {
+  const fs::path folder = fresh_folder("faults_special");
+  fs::create_directories(folder / "pipe");
+  ASSERT_EQ(::mkfifo((folder / "pipe" / "config.json").c_str(), 0600), 0);
+  const std::string decode = "{} decode --device host --out " + folder.string() + " --model ";
+  expect_refused(decode + (folder / "pipe").string(), "config.json cannot be read: it is not a regular file");
+  fs::create_directories(folder / "zero");
+  fs::create_symlink("/dev/zero", folder / "zero" / "config.json");
+  expect_refused(decode + (folder / "zero").string(), "it is not a regular file");
+  expect_refused("{} tune /dev/zero --device host", "it is not a regular file");
+  expect_refused("{} tune " + (folder / "pipe" / "config.json").string() + " --device host",
+                 "not a regular file");
+  expect_refused("{} wisdom show " + folder.string(), "cannot be read: it is a folder");
+  expect_refused("{} wisdom show /dev/zero", "it is not a regular file");
+  write(folder / "large.yaml", std::string(2 << 20, '#'));
+  expect_refused("{} tune " + (folder / "large.yaml").string(),
+                 "it has 2097152 bytes; such a file has at most");
+}
+
+TEST(Faults, ShardsAndIndicesAreRegularFiles) {
+  const fs::path folder = fresh_folder("faults_shards");
+  fs::copy(fs::path(TEST_DATA) / "golden" / "gqa" / "config.json", folder / "config.json");
+  const std::string decode =
+      "{} decode --device host --out " + folder.string() + " --model " + folder.string();
+  ASSERT_EQ(::mkfifo((folder / "model.safetensors").c_str(), 0600), 0);
+  expect_refused(decode, "model.safetensors cannot be read: it is not a regular file");
+  fs::remove(folder / "model.safetensors");
+  fs::create_symlink("/dev/zero", folder / "model.safetensors.index.json");
+  expect_refused(decode, "index.json cannot be read: it is not a regular file");
+}
+
+TEST(Faults, NestedJsonIsRefused) {
+  const fs::path folder = fresh_folder("faults_nested");
+  const std::string nested = std::string(100000, '[') + std::string(100000, ']');
+  const std::string object = "{\"rope_scaling\": " + nested + ", \"model_type\": " + nested + "}";
+  const std::string decode =
+      "{} decode --device host --out " + folder.string() + " --model " + folder.string();
+  write(folder / "config.json", object);
+  expect_refused(decode, "nest deeper than 64 levels");
+  write(folder / "wisdom.json", "{\"schema\": " + nested + "}");
+  expect_refused("{} wisdom show " + (folder / "wisdom.json").string(), "nest deeper than 64 levels");
+  fs::copy_file(fs::path(TEST_DATA) / "golden" / "gqa" / "config.json", folder / "config.json",
+                fs::copy_options::overwrite_existing);
+  const std::string header = "{\"a\": " + nested + "}";
+  std::string length(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
+  write(folder / "model.safetensors", length + header);
+  expect_refused(decode, "nest deeper than 64 levels");
+  fs::remove(folder / "model.safetensors");
+  write(folder / "model.safetensors.index.json", "{\"weight_map\": " + nested + "}");
+  expect_refused(decode, "nest deeper than 64 levels");
+}
+
+TEST(Faults, ARunThatCannotFitTheMemoryIsRefusedFirst) {
+  const fs::path folder = fresh_folder("faults_memory");
+  const Ended ended = run_shell(
+      "timeout 60 {} decode --device host --preset tinyllama-1.1b --batch 4096 --prompt-len "
+      "1048576 --out " +
+      folder.string());
+  EXPECT_EQ(ended.code, 2) << ended.text;
+  EXPECT_NE(ended.text.find(" MiB (weights 4196, KV cache "), std::string::npos) << ended.text;
+  EXPECT_NE(ended.text.find(" MiB free"), std::string::npos) << ended.text;
+  EXPECT_TRUE(fs::is_empty(folder));
+  expect_refused("bash -c 'ulimit -v 4000000; {} decode --device host --preset tinyllama-1.1b --out " +
+                     folder.string() + "'",
+                 " MiB free");
+}
+
+TEST(Faults, NamesInMessagesAreEscapedAndShort) {
+  const fs::path folder = fresh_folder("faults_names");
+  expect_refused("{} tune $'/no/a\\nb\\x1b[31m.yaml'", "a\\nb\\x1b[31m.yaml");
+  const std::string component(300, 'n'), path = "/tmp/" + component + "/" + component;
+  expect_refused("{} tune " + path, "File name too long");
+  expect_refused("{} wisdom show " + path, "File name too long");
+  expect_refused("{} decode --device host --model " + path, "File name too long");
+  expect_refused("{} report " + path, "File name too long");
+  expect_refused("{} compare " + path + " " + path, "File name too long");
+  expect_refused("{} merge " + path + " -o " + folder.string(), "File name too long");
+  expect_refused("{} tune " + host_sweep(folder, "64") + " --out " + path, "File name too long");
+  expect_refused(
+      "{} wisdom export " + fs::path(SOURCE_ROOT).string() + "/results/h200/wisdom.json -o " + path,
+      "File name too long");
+  write(folder / "config.json", "{\"model_type\": \"" + std::string(5000, 'l') + "\"}");
+  expect_refused("{} decode --device host --model " + folder.string(), "model_type");
+}
+
+TEST(Faults, CompareRefusesCountsBelowZeroAndNulBytes) {
+  const fs::path out = fresh_folder("faults_compare"), csv = out / "host" / "sweep.csv";
+  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const std::string good = text_of(csv), compare = "{} compare " + csv.string() + " " + csv.string();
+  auto rows = read_csv(csv);
+  const auto columns = csv_columns(csv);
+  for (const std::string value : {"-1", "1.5", "1e300"}) {
+    rows.front().at("samples") = value;
+    write_csv(csv, columns, rows);
+    expect_refused(compare, "sweep.csv:2: samples is '" + value + "', which is not a count");
+  }
+  std::string bad = good;
+  bad[good.find('\n') + 3] = '\0';
+  write(csv, bad);
+  expect_refused(compare, "sweep.csv:2: a NUL byte");
+}
+
+}  // namespace
+}  // namespace warptune
