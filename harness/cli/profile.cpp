@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,6 +92,7 @@ void replace_process(std::vector<std::string> command) {
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   std::fflush(stdout);
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // the profiler starts as usual
   ::execvp(tool->c_str(), arguments.data());
   throw InputError(fmt::format("{} cannot be started: {}", tool->string(), std::strerror(errno)));
 }

@@ -70,11 +70,11 @@ std::string brief(std::string_view text) {
     std::string whole = printable(text);
     if (whole.size() <= kMaxBytes) return whole;
   }
-  std::string start = printable(text.substr(0, kBytesQuoted));
-  std::size_t end = std::min(start.size(), kBytesQuoted);
-  while (end > 0 && end < start.size() && continues_character(start[end])) --end;
-  start.resize(end);
-  return fmt::format("{}... ({} bytes)", start, text.size());
+  std::size_t end = std::min(kBytesQuoted, text.size());
+  while (end > 0 && ((end < text.size() && continues_character(text[end])) ||
+                     printable(text.substr(0, end)).size() > kBytesQuoted))
+    --end;
+  return fmt::format("{}... ({} bytes)", printable(text.substr(0, end)), text.size());
 }
 
 std::string near_miss(std::string_view given, std::span<const std::string> known) {

@@ -25,7 +25,7 @@ void print(std::string_view kind, std::string_view sentence, std::FILE* to) noex
 
 std::string one_line(std::string_view text) {
   // Escaping a megabyte is not needed to show its ends: the longest escape of a byte has four characters.
-  if (text.size() > 2 * kMaxMessage)
+  if (text.size() > 2 * kMaxMessage + kCut.size())
     return one_line(std::string(text.substr(0, kMaxMessage)) + std::string(kCut) +
                     std::string(text.substr(text.size() - kMaxMessage)));
   const std::string line = printable(text);

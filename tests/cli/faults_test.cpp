@@ -32,6 +32,31 @@ std::string tune(const fs::path& folder) {
   return "{} tune " + host_sweep(folder, "64") + " --out " + folder.string();
 }
 
+/// The results of a sweep; all tests share it.
+const fs::path& tuned() {
+  static const fs::path folder = [] {
+    const fs::path made = fresh_folder("faults_tuned");
+    EXPECT_EQ(run_shell(tune(made)).code, 0);
+    return made;
+  }();
+  return folder;
+}
+
+/// A new folder of results for tune(), with the peaks of the device, which take seconds to measure.
+fs::path folder_with_peaks(const std::string& name) {
+  const fs::path folder = fresh_folder(name);
+  fs::create_directories(folder / "host");
+  fs::copy_file(tuned() / "host" / "device.json", folder / "host" / "device.json");
+  return folder;
+}
+
+/// The same with the rows and the winner of a sweep.
+fs::path tuned_folder(const std::string& name) {
+  const fs::path folder = fresh_folder(name);
+  fs::copy(tuned(), folder, fs::copy_options::recursive);
+  return folder;
+}
+
 /// Expects exit code 2 and one printable line of at most 400 bytes that contains `part`.
 void expect_refused(const std::string& command, const std::string& part) {
   const Ended ended = run_shell("timeout 60 " + command, "2>&1 >/dev/null");
@@ -50,8 +75,8 @@ TEST(Faults, AClosedOrFullStderrDoesNotChangeTheExitCode) {
 }
 
 TEST(Faults, WhatIsPrintedNeverLandsInAFile) {
-  for (const std::string closed : {">&-", "2>&-", "<&-", "<&- >&- 2>&-"}) {
-    const fs::path out = fresh_folder("faults_closed");
+  for (const char* closed : {">&-", "2>&-", "<&-", "<&- >&- 2>&-"}) {
+    const fs::path out = folder_with_peaks("faults_closed");
     EXPECT_EQ(run_shell(tune(out), closed).code, 0) << closed;
     EXPECT_EQ(std::ranges::count(text_of(out / "host" / "sweep.journal"), '\n'), 1) << closed;
     EXPECT_GT(read_csv(out / "host" / "sweep.csv").size(), 0u) << closed;
@@ -60,8 +85,8 @@ TEST(Faults, WhatIsPrintedNeverLandsInAFile) {
 
 TEST(Faults, AnUnreadPipeEndsTheProgramInSilence) {
   const fs::path wisdom = fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json";
-  for (const std::string prefix : {"", "trap '' PIPE; "}) {
-    const Ended ended = run_shell("bash -c \"" + prefix + "{} wisdom export " + wisdom.string() +
+  for (const char* prefix : {"", "trap '' PIPE; "}) {
+    const Ended ended = run_shell(std::string("bash -c \"") + prefix + "{} wisdom export " + wisdom.string() +
                                   " | head -c 10 >/dev/null; exit \\${PIPESTATUS[0]}\"");
     EXPECT_EQ(ended.text, "");
     EXPECT_EQ(ended.code, 141);
@@ -76,29 +101,31 @@ TEST(Faults, AFileSizeLimitIsAFullDisk) {
   EXPECT_NE(ended.text.find("File too large"), std::string::npos) << ended.text;
 }
 
+/// The sweep is far longer than the wait for its first rows, so that it cannot end before its folder is
+/// deleted.
 TEST(Faults, AFolderDeletedDuringASweepIsNamedAndWrittenAnew) {
-  const fs::path out = fresh_folder("faults_deleted");
-  const std::string sweep = host_sweep(out, "{from: 8, to: 256, step: 8}");
-  const fs::path results = out / "results" / "host";
-  const Ended ended = run_shell("bash -c '{} tune " + sweep + " --out " + (out / "results").string() +
-                                " & for i in $(seq 600); do [ $(wc -l <" + (results / "sweep.csv").string() +
-                                " 2>/dev/null || echo 0) -gt 9 ] && break; sleep 0.02; done; rm -rf " +
-                                results.string() + "; wait $!'");
+  const fs::path out = fresh_folder("faults_deleted"), results = out / "results" / "host";
+  const std::string sweep = host_sweep(out, "{from: 8, to: 16384, step: 8}");
+  std::ofstream(out / "run.sh") << WARPTUNE_PROGRAM << " tune " << sweep << " --out "
+                                << (out / "results").string() << " &\nuntil [ \"$(cat "
+                                << (results / "sweep.csv").string()
+                                << " 2>/dev/null | wc -l)\" -gt 9 ]; do sleep 0.02; done\nrm -rf "
+                                << results.string() << "\nwait $!\n";
+  const Ended ended = run_shell("timeout 250 bash " + (out / "run.sh").string());
   EXPECT_EQ(ended.code, 1) << ended.text;
-  EXPECT_NE(ended.text.find(results.string()), std::string::npos) << ended.text;
+  EXPECT_NE(
+      ended.text.find("warptune: the results in '" + results.string() + "' are not as this sweep left them"),
+      std::string::npos)
+      << ended.text;
   EXPECT_GE(read_csv(results / "sweep.csv").size(), 9u);
-  // The rows have their keys: the next run continues.
-  const Ended again = run_shell("{} tune " + sweep + " --out " + (out / "results").string());
-  EXPECT_EQ(again.code, 0) << again.text;
-  testing::statuses(read_csv(results / "sweep.csv"));  // none was measured twice
+  EXPECT_EQ(Journal::read(results / "sweep.journal").runs().size(), 1u) << "the rows have their keys";
 }
 
 TEST(Faults, AForeignFileNamedLikeTheResultsIsLeftAlone) {
   std::string other(42000, 'x');
   other[100] = '\n';
-  for (const std::string name : {"sweep.csv", "sweep.journal", "sweep.samples.csv", "wisdom.json"}) {
-    const fs::path out = fresh_folder("faults_foreign");
-    fs::create_directories(out / "host");
+  for (const char* name : {"sweep.csv", "sweep.journal", "sweep.samples.csv", "wisdom.json"}) {
+    const fs::path out = folder_with_peaks("faults_foreign");
     write(out / "host" / name, other);
     expect_refused(tune(out), name);
     EXPECT_EQ(text_of(out / "host" / name), other);
@@ -106,8 +133,7 @@ TEST(Faults, AForeignFileNamedLikeTheResultsIsLeftAlone) {
 }
 
 TEST(Faults, AStrayQuoteInTheFirstRowChangesNothing) {
-  const fs::path out = fresh_folder("faults_quote"), csv = out / "host" / "sweep.csv";
-  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const fs::path out = tuned_folder("faults_quote"), csv = out / "host" / "sweep.csv";
   const std::string good = text_of(csv);
   const auto row = good.find('\n') + 1;
   for (const std::size_t at : {row, row + 1, row + 3, row + 40}) {
@@ -123,8 +149,7 @@ TEST(Faults, AStrayQuoteInTheFirstRowChangesNothing) {
 }
 
 TEST(Faults, ExportedWisdomGoesThroughLinksAndToDevices) {
-  const fs::path out = fresh_folder("faults_links");
-  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const fs::path out = tuned_folder("faults_links");
   const fs::path wisdom = out / "host" / "wisdom.json";
   const std::string whole = run_shell("{} wisdom export " + wisdom.string()).text;
   write(out / "target.json", "before");
@@ -145,8 +170,7 @@ TEST(Faults, ExportedWisdomGoesThroughLinksAndToDevices) {
 }
 
 TEST(Faults, TheWisdomOfASweepStaysALink) {
-  const fs::path out = fresh_folder("faults_linked");
-  fs::create_directories(out / "host");
+  const fs::path out = folder_with_peaks("faults_linked");
   fs::create_directories(out / "kept");
   fs::create_symlink("../kept/mine.json", out / "host" / "wisdom.json");
   ASSERT_EQ(run_shell(tune(out)).code, 0);
@@ -155,7 +179,7 @@ TEST(Faults, TheWisdomOfASweepStaysALink) {
 }
 
 TEST(Faults, AHostSweepNeedsNoCubinCache) {
-  const fs::path out = fresh_folder("faults_cache");
+  const fs::path out = folder_with_peaks("faults_cache");
   const Ended ended = run_shell("WARPTUNE_CACHE=/proc/no/cache " + tune(out));
   EXPECT_EQ(ended.code, 0) << ended.text;
 }
@@ -164,7 +188,8 @@ TEST(Faults, OnlyRegularFilesAreRead) {
   const fs::path folder = fresh_folder("faults_special");
   fs::create_directories(folder / "pipe");
   ASSERT_EQ(::mkfifo((folder / "pipe" / "config.json").c_str(), 0600), 0);
-  const std::string decode = "{} decode --device host --out " + folder.string() + " --model ";
+  const std::string decode =
+      "{} decode --device host --baseline naive --out " + folder.string() + " --model ";
   expect_refused(decode + (folder / "pipe").string(), "config.json cannot be read: it is not a regular file");
   fs::create_directories(folder / "zero");
   fs::create_symlink("/dev/zero", folder / "zero" / "config.json");
@@ -183,7 +208,7 @@ TEST(Faults, ShardsAndIndicesAreRegularFiles) {
   const fs::path folder = fresh_folder("faults_shards");
   fs::copy(fs::path(TEST_DATA) / "golden" / "gqa" / "config.json", folder / "config.json");
   const std::string decode =
-      "{} decode --device host --out " + folder.string() + " --model " + folder.string();
+      "{} decode --device host --baseline naive --out " + folder.string() + " --model " + folder.string();
   ASSERT_EQ(::mkfifo((folder / "model.safetensors").c_str(), 0600), 0);
   expect_refused(decode, "model.safetensors cannot be read: it is not a regular file");
   fs::remove(folder / "model.safetensors");
@@ -196,7 +221,7 @@ TEST(Faults, NestedJsonIsRefused) {
   const std::string nested = std::string(100000, '[') + std::string(100000, ']');
   const std::string object = "{\"rope_scaling\": " + nested + ", \"model_type\": " + nested + "}";
   const std::string decode =
-      "{} decode --device host --out " + folder.string() + " --model " + folder.string();
+      "{} decode --device host --baseline naive --out " + folder.string() + " --model " + folder.string();
   write(folder / "config.json", object);
   expect_refused(decode, "nest deeper than 64 levels");
   write(folder / "wisdom.json", "{\"schema\": " + nested + "}");
@@ -247,15 +272,14 @@ TEST(Faults, NamesInMessagesAreEscapedAndShort) {
 }
 
 TEST(Faults, CompareRefusesCountsBelowZeroAndNulBytes) {
-  const fs::path out = fresh_folder("faults_compare"), csv = out / "host" / "sweep.csv";
-  ASSERT_EQ(run_shell(tune(out)).code, 0);
+  const fs::path out = tuned_folder("faults_compare"), csv = out / "host" / "sweep.csv";
   const std::string good = text_of(csv), compare = "{} compare " + csv.string() + " " + csv.string();
   auto rows = read_csv(csv);
   const auto columns = csv_columns(csv);
-  for (const std::string value : {"-1", "1.5", "1e300"}) {
+  for (const char* value : {"-1", "1.5", "1e300"}) {
     rows.front().at("samples") = value;
     write_csv(csv, columns, rows);
-    expect_refused(compare, "sweep.csv:2: samples is '" + value + "', which is not a count");
+    expect_refused(compare, std::string("sweep.csv:2: samples is '") + value + "', which is not a count");
   }
   std::string bad = good;
   bad[good.find('\n') + 3] = '\0';

@@ -46,7 +46,7 @@ TEST(Csv, MovesAnIncompleteLine) {
 }
 
 TEST(Csv, CompletesAnIncompleteHeader) {
-  for (const std::string text : {"", "a", "a,", "a,b"}) {
+  for (const char* text : {"", "a", "a,", "a,b"}) {
     const fs::path path = fresh_file("header_torn.csv");
     std::ofstream(path) << text;
     CsvFile(path, {"a", "b"});
@@ -80,7 +80,7 @@ TEST(Csv, LeavesEverythingElseAsItIs) {
 
 TEST(Csv, ReadersRefuseWhatTheWriterDoes) {
   const fs::path path = fresh_file("read.csv");
-  for (const std::string text : {std::string("a,b\n1\",2\n"), std::string("a,b\n1,\0\n", 9)}) {
+  for (const std::string& text : {std::string("a,b\n1\",2\n"), std::string("a,b\n1,\0\n", 9)}) {
     std::ofstream(path, std::ios::binary) << text;
     EXPECT_THROW(read_csv(path), InputError);
   }
