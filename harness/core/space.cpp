@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kMaxSteps = 10'000'000;  // a walk of some seconds
 constexpr std::size_t kMaxConfigs = 1'000'000;
+constexpr std::size_t kMaxKept = 100'000;  // more are counted before they are built
 
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
@@ -183,14 +184,13 @@ class Space::Walk {
   }
 
   std::vector<Config> run() {
-    // A space that may be too large is counted before it is built.
-    keeps_ = space_.size() <= static_cast<std::int64_t>(kMaxConfigs);
     go(0);
-    if (!std::exchange(keeps_, true)) {
-      count_ = 0;
-      steps_ = 0;
-      go(0);
-    }
+    if (count_ <= kMaxKept) return std::move(kept_);
+    // There are many: they were counted first and are built now that they are known to be possible.
+    max_kept_ = std::exchange(count_, 0);
+    steps_ = 0;
+    kept_.clear();
+    go(0);
     return std::move(kept_);
   }
 
@@ -202,7 +202,7 @@ class Space::Walk {
     if (given == parameters_.size()) {
       if (space_.broken_resource(config_)) return;
       if (++count_ > kMaxConfigs) too_many();
-      if (keeps_) kept_.push_back(config_);
+      if (count_ <= max_kept_) kept_.push_back(config_);
       return;
     }
     const Parameter& parameter = parameters_[given];
@@ -224,9 +224,8 @@ class Space::Walk {
   std::vector<double> values_;
   std::vector<std::vector<const Expression*>> due_;  // [i]: constraints to check once i parameters are set
   Config config_;
-  bool keeps_ = true;
   std::vector<Config> kept_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, max_kept_ = kMaxKept;
   std::int64_t steps_ = 0;
 };
 

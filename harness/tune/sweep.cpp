@@ -20,8 +20,9 @@ namespace {
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t kMaxProblems = 10000;
-constexpr double kMaxGiven = 1e7;        // steps and prefills of a model; many contexts share a problem
-constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
+constexpr double kMaxRepeated = 100'000;  // those included that come up again
+constexpr double kMaxGiven = 1e7;         // steps and prefills of a model; many contexts share a problem
+constexpr double kMaxBytes = 1LL << 43;   // of a tensor or a launch: more than any memory
 
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
@@ -201,10 +202,10 @@ class Loader {
   }
 
   /// The cross product of a map of dims; the last dim varies fastest.
-  std::vector<Dims> crossed(const YAML::Node& node, const Op& op) const {
+  std::vector<Dims> crossed(const YAML::Node& node, const Op& op, std::size_t dtypes) {
     yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
     std::vector<std::pair<std::string, std::vector<std::string>>> lists;
-    double count = 1;
+    auto count = static_cast<double>(dtypes);
     for (const auto& pair : node) {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
@@ -231,10 +232,12 @@ class Loader {
     return problems;
   }
 
-  /// Counts before anything is built: the problems may not fit the memory.
-  void expect_possible(const YAML::Node& node, double problems) const {
-    if (problems > kMaxProblems)
-      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}", problems, kMaxProblems));
+  /// Counts before anything is built: the problems may not fit the memory. Repetitions take time as well.
+  void expect_possible(const YAML::Node& node, double problems) {
+    counted_ += problems;
+    if (problems > kMaxProblems || counted_ > kMaxRepeated)
+      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}",
+                                   problems > kMaxProblems ? problems : counted_, kMaxProblems));
   }
 
   /// Of sizes that fit a memory.
@@ -275,7 +278,7 @@ class Loader {
     if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
     yaml_.expect_list(node["problems"], "'problems'");
     for (const YAML::Node& map : node["problems"])
-      for (const Dims& dims : crossed(map, entry.op))
+      for (const Dims& dims : crossed(map, entry.op, dtypes.size()))
         for (const DType dtype : dtypes) {
           item.problem = yaml_.at(map, [&] { return problem_of(entry, dims, dtype); });
           add(item, map);
@@ -307,9 +310,10 @@ class Loader {
 
     const auto kinds = static_cast<double>(dtypes.size());
     if (const double given = kinds * model.given_count(); given > kMaxGiven)
-      yaml_.fail(node, fmt::format("{:.16g} decode steps and prefills; a sweep takes at most {} problems",
-                                   given, kMaxProblems));
-    for (const DType dtype : dtypes) expect_possible(node, kinds * model.least_problems(dtype));
+      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}", given, kMaxProblems));
+    double problems = 0;
+    for (const DType dtype : dtypes) problems += model.least_problems(dtype);
+    expect_possible(node, problems);
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
         for (Problem& problem : yaml_.at(node, [&] { return model.problems(ops_, dtype, batch); })) {
@@ -360,6 +364,7 @@ class Loader {
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
+  double counted_ = 0;  // problems so far, with repetitions
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace warptune {
 std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::string device = yaml.text(node, "'device'");
   static const Pattern good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*", "'device'");
-  if (!good.matches(device))
+  constexpr std::size_t kMaxBytes = 1000;
+  if (device.size() > kMaxBytes || !good.matches(device))
     yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
                                 brief(device)));
   return device;

@@ -13,7 +13,7 @@
 namespace warptune {
 namespace {
 
-constexpr std::uint64_t kLongestRange = 10000;
+constexpr std::uint64_t kMostValues = 10000;
 
 }  // namespace
 
@@ -105,6 +105,8 @@ std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::s
     std::unordered_set<std::string> seen;
     for (const YAML::Node& item : items(node, what))
       if (std::string value = text(item, what); seen.insert(value).second) texts.push_back(std::move(value));
+    if (texts.size() > kMostValues)
+      fail(node, fmt::format("{} has {} values; at most {} are possible", what, texts.size(), kMostValues));
     return texts;
   }
   expect_keys(node, "a range", {"from", "to", "times", "step"});
@@ -122,9 +124,9 @@ std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::s
   // Unsigned: the difference of two 64-bit numbers may not fit a signed one.
   const std::uint64_t steps =
       (static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)) / static_cast<std::uint64_t>(by);
-  if (!multiply && steps >= kLongestRange)
+  if (!multiply && steps >= kMostValues)
     fail(node, fmt::format("the range of {} has {} steps of {}; it must have less than {}", what, steps, by,
-                           kLongestRange));
+                           kMostValues));
   for (std::int64_t value = from; value <= to;) {
     texts.push_back(std::to_string(value));
     if (multiply ? value > to / by : value > to - by) break;

@@ -94,7 +94,7 @@ TEST(Faults, AnUnreadPipeEndsTheProgramInSilence) {
 }
 
 TEST(Faults, AFileSizeLimitIsAFullDisk) {
-  const fs::path out = fresh_folder("faults_limit");
+  const fs::path out = folder_with_peaks("faults_limit");
   const Ended ended = run_shell("bash -c 'ulimit -f 1; " + tune(out) + "'");
   EXPECT_NE(ended.code, 0);
   EXPECT_LE(ended.code, 2) << ended.text;
@@ -104,11 +104,10 @@ TEST(Faults, AFileSizeLimitIsAFullDisk) {
 /// The sweep is far longer than the wait for its first rows, so that it cannot end before its folder is
 /// deleted.
 TEST(Faults, AFolderDeletedDuringASweepIsNamedAndWrittenAnew) {
-  const fs::path out = fresh_folder("faults_deleted"), results = out / "results" / "host";
+  const fs::path out = folder_with_peaks("faults_deleted"), results = out / "host";
   const std::string sweep = host_sweep(out, "{from: 8, to: 16384, step: 8}");
-  std::ofstream(out / "run.sh") << WARPTUNE_PROGRAM << " tune " << sweep << " --out "
-                                << (out / "results").string() << " &\nuntil [ \"$(cat "
-                                << (results / "sweep.csv").string()
+  std::ofstream(out / "run.sh") << WARPTUNE_PROGRAM << " tune " << sweep << " --out " << out.string()
+                                << " &\nuntil [ \"$(cat " << (results / "sweep.csv").string()
                                 << " 2>/dev/null | wc -l)\" -gt 9 ]; do sleep 0.02; done\nrm -rf "
                                 << results.string() << "\nwait $!\n";
   const Ended ended = run_shell("timeout 250 bash " + (out / "run.sh").string());

@@ -24,7 +24,7 @@ TEST(Brief, NeverSplitsACharacter) {
 }
 
 TEST(Brief, ControlCharactersAreEscaped) {
-  EXPECT_EQ(brief(std::string("a\nb\tc\x1b[31m\0d\x7f", 14)), "a\\nb\\tc\\x1b[31m\\x00d\\x7f");
+  EXPECT_EQ(brief(std::string("a\nb\tc\x1b[31m\0d\x7f", 13)), "a\\nb\\tc\\x1b[31m\\x00d\\x7f");
   EXPECT_EQ(printable("gr\u00fcn \u20ac \U0001f600"), "gr\u00fcn \u20ac \U0001f600");
   EXPECT_EQ(printable("\xff \xc3 \xe2\x82"), "\\xff \\xc3 \\xe2\\x82") << "not UTF-8";
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b") << "the C1 control CSI";

@@ -364,7 +364,7 @@ TEST(Sweep, IsCountedBeforeItIsBuilt) {
             "4: the range of dim 'tokens' has 18446744073709551615 steps of 1; it must have less than 10000");
   EXPECT_EQ(error_of("models:\n  - model: llama2-7b\n    batch: {from: 1, to: 9999, step: 1}\n"
                      "    context: {from: 1, to: 9999, step: 1}\n"),
-            "2: 99980001 decode steps and prefills; a sweep takes at most 10000 problems");
+            "2: 99980001 problems; a sweep takes at most 10000");
   EXPECT_EQ(
       error_of("models: [{model: llama2-7b, batch: {from: 1, to: 9999, step: 1}, context: [64, 128]}]\n"),
       "1: 19998 problems; a sweep takes at most 10000");
@@ -385,6 +385,24 @@ TEST(Sweep, ALargeBatchOfPromptsHasTheProblemsOfItsChunks) {
     return found;
   };
   EXPECT_EQ(keys(6 * 100 + 5), keys(6 * 3 + 5));
+}
+
+TEST(Sweep, RepeatedProblemsAreCountedToo) {
+  std::string again;
+  for (int i = 0; i < 20'000; ++i) again += "      - *all\n";
+  EXPECT_EQ(error_of(with_op(
+                "    problems:\n      - &all {tokens: {from: 1, to: 9999, step: 1}, hidden: 8}\n" + again)),
+            "4: 109989 problems; a sweep takes at most 10000");
+}
+
+TEST(Sweep, AListHasABoundedLength) {
+  std::string values;
+  for (int i = 1; i <= 20'000; ++i) values += std::to_string(i) + ", ";
+  EXPECT_EQ(error_of(with_op(
+                "    problems: [{tokens: 1, hidden: 8}]\n    variants:\n      - vectorized: {parameters: "
+                "{block: [" +
+                values + "64]}}\n")),
+            "5: parameter 'block' has 20000 values; at most 10000 are possible");
 }
 
 TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
@@ -420,10 +438,9 @@ TEST(Schedule, AConstraintThatIsNoNumberHasItsLine) {
   EXPECT_EQ(refusal("1/0"),
             file() + ":10: variant 'rms_norm/host_threaded': constraint '1/0' is inf, not a number");
   EXPECT_TRUE(refusal("sqrt(-1)").starts_with(file() + ":10: variant 'rms_norm/host_threaded': constraint"));
-  EXPECT_EQ(refusal("1 / (threads - 2)"),
-            file() +
-                ":10: variant 'rms_norm/host_threaded': constraint '1 / (threads "
-                "- 2)' is inf, not a number for threads=2");
+  EXPECT_EQ(refusal("1 / (threads - 1)"), file() +
+                                              ":10: variant 'rms_norm/host_threaded': constraint '1 / "
+                                              "(threads - 1)' is inf, not a number for threads=1");
   EXPECT_EQ(refusal("threads == 1"), "not refused");
 }
 
