@@ -31,7 +31,7 @@ void add_report(CLI::App& app, int&) {
     expect_writable(given->output);
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
     for (const std::string& note : set.notes) print_note(note);
-    replace_file(given->output, report_page(ops(), set, given->title));
+    write_output(given->output, report_page(ops(), set, given->title));
     fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output, set.rows.size(), set.decode.size());
   });
 }

@@ -126,7 +126,7 @@ void export_wisdom(const Given& given) {
     if (given.output.empty())
       fmt::print("{}", wisdom.to_json());
     else
-      wisdom.save(given.output);
+      write_output(given.output, wisdom.to_json());
     return;
   }
   const std::string header = to_header(wisdom);
@@ -134,7 +134,7 @@ void export_wisdom(const Given& given) {
     fmt::print("{}", header);
     return;
   }
-  replace_file(given.output, header);
+  write_output(given.output, header);
 }
 
 }  // namespace

@@ -106,8 +106,7 @@ double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, con
   if (!c.tied_embeddings) bytes -= c.vocab * row;
   bytes += batch * row;
   const int keys = kv.window == 0 ? context : std::min(context, kv.window);
-  return bytes +
-         KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys);
+  return bytes + KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys);
 }
 
 double DecodeReport::sum_of_ops_us() const {

@@ -107,8 +107,8 @@ TEST(Faults, AFolderDeletedDuringASweepIsNamedAndWrittenAnew) {
   const fs::path out = folder_with_peaks("faults_deleted"), results = out / "host";
   const std::string sweep = host_sweep(out, "{from: 8, to: 16384, step: 8}");
   std::ofstream(out / "run.sh") << WARPTUNE_PROGRAM << " tune " << sweep << " --out " << out.string()
-                                << " &\nuntil [ \"$(cat " << (results / "sweep.csv").string()
-                                << " 2>/dev/null | wc -l)\" -gt 9 ]; do sleep 0.02; done\nrm -rf "
+                                << " &\nwhile kill -0 $! && [ \"$(cat " << (results / "sweep.csv").string()
+                                << " 2>/dev/null | wc -l)\" -lt 10 ]; do sleep 0.02; done\nrm -rf "
                                 << results.string() << "\nwait $!\n";
   const Ended ended = run_shell("timeout 250 bash " + (out / "run.sh").string());
   EXPECT_EQ(ended.code, 1) << ended.text;
@@ -162,10 +162,8 @@ TEST(Faults, ExportedWisdomGoesThroughLinksAndToDevices) {
       run_shell("(cat " + (out / "pipe").string() + " & " + to + (out / "pipe").string() + "; wait)").text,
       whole);
   EXPECT_TRUE(fs::is_fifo(out / "pipe"));
-  EXPECT_EQ(run_shell(to + "/dev/stdout").text, whole);
-  EXPECT_EQ(run_shell(to + "/dev/null").code, 0);
-  EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_NE(run_shell(to + "/dev/full").code, 0);
+  // Not /dev/null itself: a program that renames over it would damage the machine.
+  EXPECT_EQ(run_shell(to + "/proc/self/fd/1").text, whole);
 }
 
 TEST(Faults, TheWisdomOfASweepStaysALink) {

