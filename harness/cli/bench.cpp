@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/core/space.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
@@ -107,10 +109,11 @@ void add_bench(CLI::App& app, int& exit_code) {
     for (std::string& text : texts) arguments.push_back(text.data());
     for (const std::string& text : texts)
       if (&text != &texts.front() && !text.starts_with("--benchmark_"))
-        throw InputError(fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", text));
+        throw InputError(
+            fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", brief(text)));
     int count = static_cast<int>(arguments.size());
     benchmark::Initialize(&count, arguments.data());
-    if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", arguments[1]));
+    if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", brief(arguments[1])));
 
     const auto device = open_device(given->device);
     const DeviceLock lock(device->facts().id);
@@ -133,14 +136,14 @@ void add_bench(CLI::App& app, int& exit_code) {
                                .max_rel_ci = 10,
                                .min_samples = kReplays};
     const Sweep sweep = winners_sweep(ops(), winners, "bench", options, left_out);
-    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
+    for (const std::string& sentence : left_out) print_error("skips " + sentence);
     Benches benches(*device);
     int failed = 0, registered = 0;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (variant.backend != facts.backend) {
-        fmt::print(stderr, "warptune: skips {}: {} does not run on {}\n", item.problem.key(), variant.name,
-                   facts.name);
+        print_error(
+            fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
         continue;
       }
       const std::string config = config_of(item.choices.front()).str();

@@ -11,6 +11,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/results/compare_report.h"
 #include "harness/results/durable_file.h"
 #include "harness/tune/confirm.h"
@@ -63,10 +64,10 @@ int run_compare(Given& given) {
     if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given.output));
   }
   if (comparison.matched == 0)
-    fmt::print(stderr,
-               "warptune: no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
-               "--all-rows prints the others\n",
-               given.base, given.now);
+    print_error(
+        fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
+                    "--all-rows prints the others",
+                    given.base, given.now));
   return comparison.exit_code();
 }
 

@@ -10,6 +10,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/results/csv.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/profile.h"
@@ -70,7 +71,7 @@ class CounterReader {
       if (read(target, {metric}).wrong.empty())
         good.push_back(metric);
       else
-        fmt::print(stderr, "warptune: ncu does not read {} here\n", metric);
+        print_error(fmt::format("ncu does not read {} here", metric));
     if (good.empty() || good.size() == metrics_.size()) return reading;
     metrics_ = good;
     return read(target, metrics_);
@@ -102,7 +103,7 @@ int read_counters(const Given& given) {
     const auto [values, wrong] = reader.read({winner.problem, winner.variant, winner.config, given.device});
     if (!wrong.empty()) {
       ++failed;
-      fmt::print(stderr, "warptune: {}: {}\n", winner.problem.key(), wrong);
+      print_error(fmt::format("{}: {}", winner.problem.key(), wrong));
       continue;
     }
     std::vector<std::string> fields = {winner.run_id,

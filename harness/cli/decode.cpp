@@ -10,10 +10,13 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/recorded_speed.h"
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
+#include "harness/llama/memory_need.h"
 #include "harness/llama/prompts.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
@@ -26,9 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMiB = 1 << 20;
-constexpr std::int64_t kReserve = 300 * kMiB;  // activations, workspaces, code
-constexpr int kFinishedEvery = 16;             // steps between checks for finished sequences
+constexpr double kMiB = 1 << 20;
+constexpr int kFinishedEvery = 16;  // steps between checks for finished sequences
 
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
@@ -42,7 +44,7 @@ struct DecodeOptions {
   KvFormat kv = {};
 };
 
-void note(const std::string& text) { fmt::print(stderr, "note: {}\n", text); }
+void note(const std::string& text) { print_note(text); }
 
 /// Adds to each op its recorded times and its roofline floor.
 void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts& facts) {
@@ -69,7 +71,7 @@ ModelConfig model_of(const DecodeOptions& o) {
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
   if (o.dtype.empty()) return facts.backend == Backend::cuda ? DType::bf16 : DType::fp32;
   if (o.dtype != "fp32" && o.dtype != "fp16" && o.dtype != "bf16")
-    throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", o.dtype));
+    throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", brief(o.dtype)));
   return parse_dtype(o.dtype);
 }
 
@@ -80,20 +82,38 @@ KvFormat kv_format_of(const DecodeOptions& o) {
   return format;
 }
 
-std::vector<std::vector<int>> prompts_of(const DecodeOptions& o, const ModelConfig& config) {
-  if (!o.prompt_file.empty()) {
-    auto prompts = read_prompts(o.prompt_file);
-    if (o.batch != 0 && o.batch != static_cast<int>(prompts.size())) {
-      // A larger batch repeats the prompts of the file; a smaller one takes the first ones.
-      const std::size_t given = prompts.size();
-      prompts.resize(static_cast<std::size_t>(o.batch));
-      for (std::size_t b = given; b < prompts.size(); ++b) prompts[b] = prompts[b % given];
-    }
-    return prompts;
+/// The prompts of a run. Random ones and repetitions are not made before they are known to fit the memory.
+struct Prompts {
+  std::vector<std::vector<int>> given;  // of the golden or the file; empty: random
+  std::vector<std::int64_t> lengths;    // of each sequence
+};
+
+Prompts prompts_of(const DecodeOptions& o, const std::optional<Golden>& golden) {
+  Prompts prompts;
+  if (golden)
+    prompts.given = golden->prompts;
+  else if (!o.prompt_file.empty())
+    prompts.given = read_prompts(o.prompt_file);
+  std::vector<std::int64_t> once(o.prompt_lens.begin(), o.prompt_lens.end());
+  if (once.empty()) once = {32};
+  if (!prompts.given.empty()) once.clear();
+  for (const auto& prompt : prompts.given) once.push_back(static_cast<std::int64_t>(prompt.size()));
+  // A larger batch repeats the prompts; a smaller one takes the first ones.
+  const std::size_t batch = o.batch > 0 ? static_cast<std::size_t>(o.batch) : once.size();
+  for (std::size_t b = 0; b < batch; ++b) prompts.lengths.push_back(once[b % once.size()]);
+  return prompts;
+}
+
+std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOptions& o,
+                                        const ModelConfig& config) {
+  const std::size_t batch = prompts.lengths.size(), given = prompts.given.size();
+  if (given == 0) {
+    const std::vector<int> lengths(prompts.lengths.begin(), prompts.lengths.end());
+    return random_prompts(static_cast<int>(batch), lengths, config.vocab, o.seed);
   }
-  const std::vector<int> lengths = o.prompt_lens.empty() ? std::vector{32} : o.prompt_lens;
-  return random_prompts(o.batch > 0 ? o.batch : static_cast<int>(lengths.size()), lengths, config.vocab,
-                        o.seed);
+  std::vector<std::vector<int>> tokens;
+  for (std::size_t b = 0; b < batch; ++b) tokens.push_back(prompts.given[b % given]);
+  return tokens;
 }
 
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
@@ -112,21 +132,17 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   return options;
 }
 
-/// `models`: models in memory at once. Only one of them prefills at a time.
-void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format,
-                  const std::vector<std::vector<int>>& prompts, int capacity, int models, Device& device) {
-  std::vector<std::int64_t> lengths;
-  for (const auto& prompt : prompts) lengths.push_back(static_cast<std::int64_t>(prompt.size()));
-  const std::int64_t weights = weight_bytes(config, dtype),
-                     kv = models * KvCache::bytes(config, dtype, format, config.layers,
-                                                  static_cast<int>(prompts.size()), capacity) +
-                          Prefill::cache_bytes(config, dtype, format, lengths),
-                     free = static_cast<std::int64_t>(device.free_bytes());
-  if (weights + kv + kReserve > free)
+/// Throws InputError where the device does not have the memory of the run.
+void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format, const RunShape& run,
+                  const Device& device) {
+  const MemoryNeed need = memory_need(config, dtype, format, run);
+  const auto free = static_cast<double>(device.free_bytes());
+  if (need.total() > free)
     throw InputError(
-        fmt::format("{} needs {} MiB (weights {}, KV cache {}, {} for the rest) and {} has {} MiB free",
-                    config.name, (weights + kv + kReserve) / kMiB, weights / kMiB, kv / kMiB, kReserve / kMiB,
-                    device.facts().name, free / kMiB));
+        fmt::format("{} needs {:.0f} MiB (weights {:.0f}, KV cache {:.0f}, {:.0f} for the rest) and {} has "
+                    "{:.0f} MiB free",
+                    config.name, need.total() / kMiB, need.weights / kMiB, need.kv_cache / kMiB,
+                    need.rest / kMiB, device.facts().name, free / kMiB));
 }
 
 /// The memory of the run: on a GPU the growth since the start, on the host the peak of this process.
@@ -185,11 +201,9 @@ struct Lengths {
 };
 
 Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std::optional<Golden>& golden,
-                   const std::vector<std::vector<int>>& prompts) {
+                   const Prompts& prompts) {
   Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
-  std::size_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, prompt.size());
-  lengths.prompt = static_cast<int>(longest);
+  lengths.prompt = static_cast<int>(std::ranges::max(prompts.lengths));
   const int end = lengths.prompt + lengths.steps;
   lengths.context = o.context > 0 ? o.context : end;
   lengths.capacity = static_cast<int>(ceil_div(std::max(lengths.context, end + 1), 64) * 64);
@@ -236,19 +250,25 @@ int run(const DecodeOptions& o) {
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const std::size_t free_at_start = device->free_bytes();
+  const Prompts given = prompts_of(o, golden);
+  const Lengths lengths = lengths_of(o, config, golden, given);
+  check_memory(config, dtype, kv_format_of(o),
+               {.prompt_lengths = given.lengths,
+                .capacity = lengths.capacity,
+                .steps = lengths.steps,
+                .models = o.check_baseline > 0 ? 2 : 1},
+               *device);
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
   const auto csv = open_decode_csv(path, note);  // before anything runs
 
-  const auto prompts = golden ? golden->prompts : prompts_of(o, config);
-  const Lengths lengths = lengths_of(o, config, golden, prompts);
+  const auto prompts = tokens_of(given, o, config);
   ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
                                        golden.has_value() || o.check_baseline > 0);
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(ops(), *device, book_options(o, device->facts()));
-  check_memory(config, dtype, options.kv, prompts, lengths.capacity, o.check_baseline > 0 ? 2 : 1, *device);
   const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
                                                  : load_weights(*device, config, dtype, o.model_folder);
   Model model(*device, config, weights, book, options);
@@ -284,10 +304,11 @@ int run(const DecodeOptions& o) {
 
   const RunInfo info = new_run();
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
+  if (const std::string lost = csv->rescue(); !lost.empty()) throw std::runtime_error(lost);
   fmt::print("row appended to {}\n", path.string());
-  if (!ok) fmt::print(stderr, "warptune: the check failed\n");
+  if (!ok) print_error("the check failed");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
-    fmt::print(stderr, "warptune: {} plans are defaults: {}\n", untuned.size(), fmt::join(untuned, ", "));
+    print_error(fmt::format("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", ")));
     ok = false;
   }
   return ok ? 0 : 1;

@@ -4,22 +4,23 @@
 #include <signal.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <new>
 #include <stdexcept>
 #include <system_error>
 
 #include "harness/cli/commands.h"
 #include "harness/cli/openmp.h"
+#include "harness/cli/standard_streams.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/results/run_info.h"
 
 namespace {
 
 /// The exit code that a shell reports after SIGPIPE. Nothing is flushed: nobody reads the output.
 constexpr int kClosedPipe = 128 + SIGPIPE;
-
-bool is_closed_pipe(const std::system_error& e) { return e.code().value() == EPIPE; }
 
 int run(int argc, char** argv) {
   using namespace warptune;
@@ -38,31 +39,45 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    fmt::print(stderr, "warptune: {}\n", sentence_of(app, e));
-    return 2;
+    if (e.get_exit_code() != 0) throw InputError(sentence_of(app, e));
+    app.exit(e);  // --help, --version
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    throw std::system_error(errno, std::generic_category(), "standard output cannot be written");
+  flush_stdout();
   return exit_code;
+}
+
+/// Reports an error that ends the program; returns the exit code.
+int report(const std::exception& e, int exit_code) {
+  warptune::print_error(e.what());
+  return exit_code;
+}
+
+/// A path that no file can have, or that the user may not read, is bad input wherever it is used.
+bool is_wrong_path(const std::error_code& code) {
+  return code == std::errc::filename_too_long || code == std::errc::too_many_symbolic_link_levels ||
+         code == std::errc::not_a_directory || code == std::errc::permission_denied;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace warptune;
+  open_standard_streams();
   wait_passively(argc, argv);
   try {
     return run(argc, argv);
   } catch (const InputError& e) {
-    fmt::print(stderr, "warptune: {}\n", e.what());
-    return 2;
+    return report(e, 2);
+  } catch (const std::filesystem::filesystem_error& e) {
+    print_error(fmt::format("'{}': {}", e.path1().string(), e.code().message()));
+    return is_wrong_path(e.code()) ? 2 : 1;
   } catch (const std::system_error& e) {
-    if (is_closed_pipe(e)) std::_Exit(kClosedPipe);
-    fmt::print(stderr, "warptune: {}\n", e.what());
+    if (e.code().value() == EPIPE && stdout_is_unread()) std::_Exit(kClosedPipe);
+    return report(e, 1);
+  } catch (const std::bad_alloc&) {
+    print_error("the memory of this machine does not suffice");
     return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "warptune: {}\n", e.what());
-    return 1;
+    return report(e, 1);
   }
 }

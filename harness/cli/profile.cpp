@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "harness/cli/commands.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"
 #include "variants/table.h"
@@ -30,8 +32,8 @@ struct Given {
 void note_unlisted(const Variant& variant, const Config& config) {
   for (const Parameter& p : variant.parameters)
     if (std::ranges::find(p.values, config[p.name]) == p.values.end())
-      fmt::print(stderr, "warptune: {}={} is not among the values that {} lists ({})\n", p.name,
-                 config[p.name], variant.name, fmt::join(p.values, ", "));
+      print_error(fmt::format("{}={} is not among the values that {} lists ({})", p.name, config[p.name],
+                              variant.name, fmt::join(p.values, ", ")));
 }
 
 /// The problem of "rms_norm[tokens=1,hidden=4096]"; --dtype applies if the text has no dtype.
@@ -90,6 +92,7 @@ void replace_process(std::vector<std::string> command) {
   for (std::string& word : command) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   std::fflush(stdout);
+  for (const int ignored : {SIGPIPE, SIGXFSZ}) ::signal(ignored, SIG_DFL);  // the profiler starts as usual
   ::execvp(tool->c_str(), arguments.data());
   throw InputError(fmt::format("{} cannot be started: {}", tool->string(), std::strerror(errno)));
 }

@@ -1,11 +1,10 @@
 // warptune report RESULTS... -o report.html: results as one page for a browser.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <memory>
 
 #include "harness/cli/commands.h"
-#include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/report/page.h"
 #include "harness/results/durable_file.h"
 #include "variants/table.h"
@@ -31,10 +30,8 @@ void add_report(CLI::App& app, int&) {
   command->callback([given] {
     expect_writable(given->output);
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
-    for (const std::string& note : set.notes) fmt::print(stderr, "note: {}\n", note);
-    std::ofstream out(given->output);
-    out << report_page(ops(), set, given->title);
-    if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given->output));
+    for (const std::string& note : set.notes) print_note(note);
+    write_output(given->output, report_page(ops(), set, given->title));
     fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output, set.rows.size(), set.decode.size());
   });
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/core/message.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/tune.h"
@@ -58,7 +59,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
     std::vector<std::string> left_out;
     Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
                                 given->bench, left_out);
-    for (const std::string& sentence : left_out) fmt::print(stderr, "warptune: skips {}\n", sentence);
+    for (const std::string& sentence : left_out) print_error("skips " + sentence);
     sweep.device = given->device;
     sweep.output = given->output;
     for (int run = 1; run <= given->runs; ++run) {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/source_hash.h"
@@ -53,8 +53,7 @@ TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners
 
 void show_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
-  for (const std::string& sentence : unknown_winners(ops(), wisdom))
-    fmt::print(stderr, "warptune: {}\n", sentence);
+  for (const std::string& sentence : unknown_winners(ops(), wisdom)) print_error(sentence);
   auto winners = wisdom.winners().empty() ? wisdom.winners() : winners_of(wisdom, given.problem);
   const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
     if (wanted.empty()) return;
@@ -127,7 +126,7 @@ void export_wisdom(const Given& given) {
     if (given.output.empty())
       fmt::print("{}", wisdom.to_json());
     else
-      wisdom.save(given.output);
+      write_output(given.output, wisdom.to_json());
     return;
   }
   const std::string header = to_header(wisdom);
@@ -135,9 +134,7 @@ void export_wisdom(const Given& given) {
     fmt::print("{}", header);
     return;
   }
-  std::ofstream out(given.output);
-  out << header;
-  if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given.output));
+  write_output(given.output, header);
 }
 
 }  // namespace

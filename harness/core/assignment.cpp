@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <unordered_set>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -49,14 +50,14 @@ std::string Assignment::str() const {
 
 std::vector<std::pair<std::string, std::string>> parse_pairs(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> pairs;
+  std::unordered_set<std::string_view> names;
   while (!text.empty()) {
     const auto comma = text.find(',');
     const auto item = text.substr(0, comma);
     const auto equals = item.find('=');
     if (equals == std::string_view::npos || equals == 0)
       throw InputError(fmt::format("'{}' is not of the form name=value", brief(item)));
-    const auto given = [&](const auto& pair) { return pair.first == item.substr(0, equals); };
-    if (std::ranges::any_of(pairs, given))
+    if (!names.insert(item.substr(0, equals)).second)
       throw InputError(fmt::format("'{}' is given twice", brief(item.substr(0, equals))));
     pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
     text = comma == std::string_view::npos ? std::string_view{} : text.substr(comma + 1);

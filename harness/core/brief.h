@@ -6,8 +6,11 @@
 
 namespace warptune {
 
-/// The text. A long one becomes its beginning, "..." and its length in bytes, so that the error message stays
-/// readable.
+/// The text with control characters and bytes that are not UTF-8 escaped: "\n", "\x1b", "\xff".
+std::string printable(std::string_view text);
+
+/// The text, printable. A long one becomes its beginning, "..." and its length in bytes, so that the error
+/// message stays readable.
 std::string brief(std::string_view text);
 
 /// "a, b, c", or "none".

@@ -1,23 +1,37 @@
 #include "harness/core/pattern.h"
 
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {
 
-std::regex pattern_of(const std::string& text, std::string_view what) {
+Pattern::Pattern(const std::string& text, std::string_view what) {
   constexpr std::size_t kMaxBytes = 1000;
   if (text.size() > kMaxBytes)
     throw InputError(
         fmt::format("{} '{}' is too long for a regular expression; at most {} bytes are possible", what,
                     brief(text), kMaxBytes));
-  try {
-    return std::regex(text);
-  } catch (const std::regex_error&) {
-    throw InputError(fmt::format("{} '{}' is not a regular expression", what, brief(text)));
-  }
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  expression_ = std::make_unique<re2::RE2>(text, options);
+  if (!expression_->ok())
+    throw InputError(fmt::format("{} '{}' is not a regular expression: {}", what, brief(text),
+                                 brief(expression_->error())));
+}
+
+Pattern::~Pattern() = default;
+Pattern::Pattern(Pattern&&) noexcept = default;
+Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+
+bool Pattern::matches(std::string_view text) const {
+  return re2::RE2::FullMatch(re2::StringPiece(text.data(), text.size()), *expression_);
+}
+
+bool Pattern::is_in(std::string_view text) const {
+  return re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *expression_);
 }
 
 }  // namespace warptune

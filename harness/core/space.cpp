@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::int64_t kMaxSteps = 10'000'000;  // a walk of some seconds
 constexpr std::size_t kMaxConfigs = 1'000'000;
+constexpr std::size_t kMaxKept = 100'000;  // more are counted before they are built
 
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
@@ -117,9 +120,21 @@ std::vector<double> Space::values_of(const Config& config) const {
   return values;
 }
 
+bool Space::holds(const Expression& rule, const std::vector<double>& values) const {
+  const double value = rule.evaluate(values);
+  if (std::isfinite(value)) return value != 0;
+  // Only the parameters that it uses: others may not have a value yet.
+  std::string where;
+  for (const std::size_t i : rule.used_variables())
+    if (i < parameters_.size())
+      where += fmt::format("{}{}={}", where.empty() ? " for " : ",", parameters_[i].name, values[i]);
+  throw NotANumber(fmt::format("constraint '{}' is {}, not a number{}", brief(rule.text()), value, where),
+                   rule.text());
+}
+
 const Expression* Space::broken(const std::vector<double>& values) const {
   const auto& all = rules_->expressions;
-  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return e.evaluate(values) == 0; });
+  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return !holds(e, values); });
   return it == all.end() ? nullptr : &*it;
 }
 
@@ -170,18 +185,24 @@ class Space::Walk {
 
   std::vector<Config> run() {
     go(0);
+    if (count_ <= kMaxKept) return std::move(kept_);
+    // There are many: they were counted first and are built now that they are known to be possible.
+    max_kept_ = std::exchange(count_, 0);
+    steps_ = 0;
+    kept_.clear();
+    go(0);
     return std::move(kept_);
   }
 
  private:
   /// Continues with the first `given` parameters set.
   void go(std::size_t given) {
-    if (std::ranges::any_of(due_[given], [&](const Expression* e) { return e->evaluate(values_) == 0; }))
+    if (!std::ranges::all_of(due_[given], [&](const Expression* e) { return space_.holds(*e, values_); }))
       return;
     if (given == parameters_.size()) {
       if (space_.broken_resource(config_)) return;
-      if (kept_.size() == kMaxConfigs) too_many();
-      kept_.push_back(config_);
+      if (++count_ > kMaxConfigs) too_many();
+      if (count_ <= max_kept_) kept_.push_back(config_);
       return;
     }
     const Parameter& parameter = parameters_[given];
@@ -204,6 +225,7 @@ class Space::Walk {
   std::vector<std::vector<const Expression*>> due_;  // [i]: constraints to check once i parameters are set
   Config config_;
   std::vector<Config> kept_;
+  std::size_t count_ = 0, max_kept_ = kMaxKept;
   std::int64_t steps_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/error.h"
 #include "harness/core/variant.h"
 
 namespace warptune {
@@ -28,6 +29,13 @@ struct Override {
   std::vector<std::int64_t> values;
 };
 
+/// A constraint that is neither true nor false for a configuration: its value is not finite.
+struct NotANumber : InputError {
+  NotANumber(const std::string& sentence, std::string text)
+      : InputError(sentence), constraint(std::move(text)) {}
+  std::string constraint;
+};
+
 /// The cross product of a variant's parameters, in canonical order (the last parameter varies fastest),
 /// with the constraints of the variant and of the sweep, and the shared memory of the device.
 class Space {
@@ -38,7 +46,7 @@ class Space {
 
   std::int64_t size() const;  // before constraints; saturates at the largest int64
   Config at(std::int64_t index) const;
-  /// The first constraint that the configuration breaks.
+  /// The first constraint that the configuration breaks. Throws NotANumber, as do the next two.
   std::optional<std::string> broken_constraint(const Config& config) const;
   /// The same as a sentence, which also tells of a division by zero in the constraint.
   std::string why_excluded(const Config& config) const;
@@ -53,6 +61,7 @@ class Space {
   struct Rules;
   class Walk;
   const Expression* broken(const std::vector<double>& values) const;
+  bool holds(const Expression& rule, const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
   std::optional<std::string> broken_resource(const Config& config) const;
   std::shared_ptr<const Rules> rules_;

@@ -74,14 +74,14 @@ std::vector<std::pair<std::string, std::string>> KernelSources::closure(const st
 }
 
 Compiler::Compiler(KernelSources sources, fs::path cache)
-    : sources_(std::move(sources)), cache_(std::move(cache)) {
-  if (!cache_.empty()) {
-    std::error_code error;
-    fs::create_directories(cache_, error);
-    if (error)
-      throw InputError(
-          fmt::format("the cubin cache '{}' cannot be made: {}", cache_.string(), error.message()));
-  }
+    : sources_(std::move(sources)), cache_(std::move(cache)) {}
+
+void Compiler::make_cache() const {
+  std::error_code error;
+  if (!cache_.empty()) fs::create_directories(cache_, error);
+  if (error)
+    throw InputError(
+        fmt::format("the cubin cache '{}' cannot be made: {}", cache_.string(), error.message()));
 }
 
 std::string Compiler::source_hash(const Variant& variant) const {
@@ -209,7 +209,7 @@ bool load_cached(const fs::path& path, Cubin& cubin) {
   if (end == std::string::npos) return false;
   const auto head =
       nlohmann::json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-  if (head.is_discarded() || !head.contains("hash")) return false;
+  if (!head.is_object() || !head.contains("hash")) return false;
   cubin.code = text.substr(end + 1);
   if (hash_of(cubin.code) != head["hash"]) return false;
   cubin.entry = head["entry"];
@@ -221,13 +221,15 @@ bool load_cached(const fs::path& path, Cubin& cubin) {
 }
 
 /// Writes a temporary file and renames it, so that a reader never sees a partial file. Does nothing on a full
-/// disk.
+/// disk, or where the folder cannot be made.
 void save_cached(const fs::path& path, const Cubin& cubin) {
   const nlohmann::json head = {{"hash", hash_of(cubin.code)},
                                {"entry", cubin.entry},
                                {"registers", cubin.registers},
                                {"shared", cubin.static_shared_bytes},
                                {"spill", cubin.spill_bytes}};
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
   const fs::path partial =
       path.string() + fmt::format(".{}-{:x}", getpid(), reinterpret_cast<std::uintptr_t>(&cubin));
   {
@@ -235,12 +237,10 @@ void save_cached(const fs::path& path, const Cubin& cubin) {
     out << head.dump() << '\n' << cubin.code;
     if (!out.flush()) {
       out.close();
-      std::error_code ignored;
       fs::remove(partial, ignored);
       return;
     }
   }
-  std::error_code ignored;
   fs::rename(partial, path, ignored);
 }
 

@@ -39,8 +39,11 @@ class KernelSources {
 
 class Compiler {
  public:
-  /// `cache` empty: no cache on disk.
+  /// `cache` empty: no cache on disk. The folder need not exist, and without one nothing is kept: what
+  /// compiles much calls make_cache() first.
   Compiler(KernelSources sources, std::filesystem::path cache);
+  /// Makes the folder of the cache. Throws InputError.
+  void make_cache() const;
   /// Compiles the name expression for an architecture ("sm_80", "sm_90a"). Thread-safe. Throws CompileError.
   Cubin compile(const std::string& file, const std::string& expression, const std::string& arch) const;
   const KernelSources& sources() const { return sources_; }

@@ -150,6 +150,7 @@ class CudaGraph : public CapturedGraph {
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(int ordinal) : compiler_(KernelSources(), default_cache_folder()), clocks_(ordinal) {
+    compiler_.make_cache();
     WARPTUNE_CUDA_CHECK(cudaSetDevice(ordinal));
     cudaDeviceProp p{};
     WARPTUNE_CUDA_CHECK(cudaGetDeviceProperties(&p, ordinal));

@@ -13,6 +13,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/random.h"
+#include "harness/device/host_memory.h"
 #include "harness/device/memory_pool.h"
 
 namespace warptune {
@@ -76,10 +77,7 @@ class HostDevice : public Device {
   Buffer allocate(std::size_t bytes) override {
     return Buffer(pool_->allocate(bytes), bytes, [pool = pool_](void* p) { pool->release(p); });
   }
-  std::size_t free_bytes() const override {
-    return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
-           static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
-  }
+  std::size_t free_bytes() const override { return available_host_bytes(); }
   Stream stream() const override { return {}; }
   void upload(void* to, const void* from, std::size_t bytes, Stream) override {
     std::memcpy(to, from, bytes);

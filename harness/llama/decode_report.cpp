@@ -100,14 +100,13 @@ std::vector<OpTime> time_ops(Model& model, int context) {
 }
 
 double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, const KvFormat& kv) {
-  double bytes = static_cast<double>(weight_bytes(c, dtype));
+  double bytes = weight_bytes(c, dtype);
   const double row = static_cast<double>(c.hidden) * static_cast<double>(size_of(dtype));
   // A step reads only the rows of its tokens from the embedding, but all of a tied one as the head.
   if (!c.tied_embeddings) bytes -= c.vocab * row;
   bytes += batch * row;
   const int keys = kv.window == 0 ? context : std::min(context, kv.window);
-  return bytes +
-         static_cast<double>(KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys));
+  return bytes + KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys);
 }
 
 double DecodeReport::sum_of_ops_us() const {

@@ -96,13 +96,13 @@ void KvCache::upload_table() {
   device_.synchronize();
 }
 
-std::int64_t KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& format, int layers, int batch,
-                            int capacity) {
-  const std::int64_t row =
-      bytes_of_row(c, dtype, format) + (format.quantized ? static_cast<std::int64_t>(sizeof(float)) : 0);
-  const std::int64_t keys = std::int64_t{batch} * whole_pages(format, capacity);
-  const std::int64_t table = format.page_size == 0 ? 0 : keys / format.page_size * std::int64_t{sizeof(int)};
-  return 2LL * layers * c.kv_heads * keys * row + table;
+double KvCache::bytes(const ModelConfig& c, DType dtype, const KvFormat& format, int layers, int batch,
+                      int capacity) {
+  const auto row =
+      static_cast<double>(bytes_of_row(c, dtype, format)) + (format.quantized ? sizeof(float) : 0);
+  const double keys = static_cast<double>(batch) * whole_pages(format, capacity);
+  const double table = format.page_size == 0 ? 0 : keys / format.page_size * sizeof(int);
+  return 2.0 * layers * c.kv_heads * keys * row + table;
 }
 
 /// Shuffles the pages, as in a pool after long use: nothing may rely on adjacent pages.

@@ -48,9 +48,10 @@ class KvCache {
   /// Frees all pages.
   void release();
 
-  /// The bytes of keys and values, scales and block table.
-  static std::int64_t bytes(const ModelConfig& config, DType dtype, const KvFormat& format, int layers,
-                            int batch, int capacity);
+  /// The bytes of keys and values, scales and block table; a double, since those of a wrong config.json do
+  /// not fit 64 bits.
+  static double bytes(const ModelConfig& config, DType dtype, const KvFormat& format, int layers, int batch,
+                      int capacity);
 
  private:
   struct Side {

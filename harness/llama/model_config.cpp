@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 
 namespace warptune {
 namespace {
@@ -150,7 +150,7 @@ const std::vector<ModelConfig>& presets() {
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& origin) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text, origin);
   if (json.is_discarded() || !json.is_object())
     throw InputError(fmt::format("{}: this is not a JSON object", origin));
   const Reader in(json, origin);
@@ -185,13 +185,9 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
 }
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf()))
-    throw InputError(fmt::format("{} cannot be read: there is no such file, or it is empty", file.string()));
-  ModelConfig config = parse_model_config(text.str(), file.string());
+  ModelConfig config = parse_model_config(read_input(file, file.string(), kMaxConfigBytes), file.string());
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-  config.name = folder.filename().string();
+  config.name = brief(folder.filename().string());
   return config;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <unordered_set>
 
 namespace warptune {
 namespace {
@@ -33,21 +34,29 @@ std::string kv_label(const KvFormat& kv) {
 /// The dim `window`: 0 unless it is smaller than `keys`.
 std::string window_of(const KvFormat& kv, std::int64_t keys) { return str(kv.window < keys ? kv.window : 0); }
 
-void add_once(std::vector<Problem>& problems, Problem problem) {
-  if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
-}
+/// Problems in order, each once.
+class ProblemList {
+ public:
+  void add(Problem problem) {
+    if (keys_.insert(problem.key()).second) problems_.push_back(std::move(problem));
+  }
+  std::vector<Problem> take() { return std::move(problems_); }
 
-void add_layer(std::vector<Problem>& problems, const ModelProblems& of, std::int64_t tokens,
-               std::int64_t batch) {
+ private:
+  std::vector<Problem> problems_;
+  std::unordered_set<std::string> keys_;
+};
+
+void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch) {
   for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.qkv(tokens),
                                 of.rope_append(tokens, batch), of.o(tokens), of.add_rms_norm(tokens),
                                 of.gate_up(tokens), of.swiglu(tokens), of.down(tokens)})
-    add_once(problems, std::move(p));
+    problems.add(std::move(p));
 }
 
-void add_tail(std::vector<Problem>& problems, const ModelProblems& of, std::int64_t batch) {
+void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
   for (Problem& p : std::vector{of.lm_head(batch), of.argmax(batch), of.top_k(batch, 50), of.advance(batch)})
-    add_once(problems, std::move(p));
+    problems.add(std::move(p));
 }
 
 }  // namespace
@@ -151,6 +160,15 @@ std::int64_t context_bucket(std::int64_t length) {
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(length, 64))));
 }
 
+std::vector<std::int64_t> distinct_buckets(std::span<const std::int64_t> contexts) {
+  std::vector<std::int64_t> buckets;  // at most 64
+  for (const std::int64_t context : contexts)
+    if (const std::int64_t bucket = context_bucket(context);
+        std::ranges::find(buckets, bucket) == buckets.end())
+      buckets.push_back(bucket);
+  return buckets;
+}
+
 int PromptChunk::tokens() const {
   int sum = 0;
   for (const Piece& piece : pieces) sum += piece.end - piece.begin;
@@ -178,13 +196,16 @@ std::int64_t activation_bytes(const ModelConfig& c, DType dtype) {
          static_cast<std::int64_t>(size_of(dtype));
 }
 
-std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
-                                       std::span<const std::int64_t> lengths) {
+std::int64_t chunk_tokens(const ModelConfig& config, DType dtype) {
   constexpr std::int64_t budget = 240 << 20;
   constexpr std::int64_t step = 256;  // splits at multiples of this do not cut tiles
-  const std::int64_t fit = budget / activation_bytes(config, dtype);
-  const int max_tokens = static_cast<int>(
-      std::max(std::bit_floor(static_cast<std::uint64_t>(fit)), static_cast<std::uint64_t>(step)));
+  const auto fit = static_cast<std::uint64_t>(budget / activation_bytes(config, dtype));
+  return std::max(static_cast<std::int64_t>(std::bit_floor(fit)), step);
+}
+
+std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
+                                       std::span<const std::int64_t> lengths) {
+  const std::int64_t max_tokens = chunk_tokens(config, dtype);
   std::vector<PromptChunk> chunks;
   PromptChunk open;
   const auto close = [&](int next) {
@@ -192,14 +213,15 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
     open = {.first_sequence = next};
   };
   for (int sequence = 0; sequence < static_cast<int>(lengths.size()); ++sequence) {
-    const int length = static_cast<int>(lengths[static_cast<std::size_t>(sequence)]);
+    const std::int64_t length = lengths[static_cast<std::size_t>(sequence)];
     if (open.tokens() + length > max_tokens) close(sequence);
     if (length <= max_tokens) {
-      open.pieces.push_back({0, length});
+      open.pieces.push_back({0, static_cast<int>(length)});
       continue;
     }
-    for (int begin = 0; begin < length; begin += max_tokens) {
-      open = {.first_sequence = sequence, .pieces = {{begin, std::min(begin + max_tokens, length)}}};
+    for (std::int64_t begin = 0; begin < length; begin += max_tokens) {
+      const std::int64_t end = std::min(begin + max_tokens, length);
+      open = {.first_sequence = sequence, .pieces = {{static_cast<int>(begin), static_cast<int>(end)}}};
       close(sequence + 1);
     }
   }
@@ -207,36 +229,44 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
   return chunks;
 }
 
+std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t length) {
+  const std::int64_t tokens = chunk_tokens(config, dtype);
+  return (length + tokens - 1) / tokens;
+}
+
 std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                      std::span<const std::int64_t> contexts, const KvFormat& kv) {
   const ModelProblems of(ops, config, dtype, kv);
-  std::vector<Problem> problems;
+  ProblemList problems;
   add_layer(problems, of, batch, batch);
-  for (const std::int64_t context : contexts) {
-    add_once(problems, of.attention_decode(batch, context_bucket(context), false));
-    if (of.can_fuse_append()) add_once(problems, of.attention_decode(batch, context_bucket(context), true));
+  for (const std::int64_t context : distinct_buckets(contexts)) {
+    problems.add(of.attention_decode(batch, context, false));
+    if (of.can_fuse_append()) problems.add(of.attention_decode(batch, context, true));
   }
   add_tail(problems, of, batch);
-  return problems;
+  return problems.take();
 }
 
 std::vector<Problem> prefill_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                       std::span<const std::int64_t> prompt_lens, const KvFormat& kv) {
   const ModelProblems of(ops, config, dtype, kv);
   const ModelProblems attended(ops, config, dtype, attended_in_prefill(kv));
-  std::vector<Problem> problems;
+  ProblemList problems;
   for (const std::int64_t length : prompt_lens) {
-    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);
+    // Equal prompts fill equal chunks: one full chunk and the remainder stand for all.
+    const std::int64_t full = std::max<std::int64_t>(chunk_tokens(config, dtype) / length, 1);
+    const std::int64_t prompts = batch <= 2 * full ? batch : full + batch % full;
+    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(prompts), length);
     for (const PromptChunk& chunk : chunk_prompts(config, dtype, lengths)) {
       const auto sequences = static_cast<std::int64_t>(chunk.pieces.size());
       add_layer(problems, of, chunk.tokens(), sequences);
-      add_once(problems, attended.rope_append(chunk.tokens(), sequences));
-      add_once(problems,
-               attended.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
+      problems.add(attended.rope_append(chunk.tokens(), sequences));
+      problems.add(
+          attended.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
     }
   }
   add_tail(problems, of, batch);
-  return problems;
+  return problems.take();
 }
 
 }  // namespace warptune

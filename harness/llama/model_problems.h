@@ -56,6 +56,9 @@ class ModelProblems {
 /// The bucket of a context of `length` keys: a power of two, at least 64.
 std::int64_t context_bucket(std::int64_t length);
 
+/// The buckets of these contexts, each once, in the order of their first contexts.
+std::vector<std::int64_t> distinct_buckets(std::span<const std::int64_t> contexts);
+
 /// The prompts of one prefill pass: tokens [begin, end) of consecutive sequences.
 struct PromptChunk {
   struct Piece {
@@ -73,6 +76,10 @@ struct PromptChunk {
 /// is too long for one chunk.
 std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
                                        std::span<const std::int64_t> lengths);
+/// The most tokens of a chunk: a power of two whose activations fit the budget.
+std::int64_t chunk_tokens(const ModelConfig& config, DType dtype);
+/// How many chunks a prompt of this length takes by itself.
+std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t length);
 /// Bytes of one token's activations.
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 

@@ -122,10 +122,18 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
         bad_token);
 }
 
-std::int64_t Prefill::cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
-                                  std::span<const std::int64_t> lengths) {
+double Prefill::cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
+                            std::span<const std::int64_t> lengths) {
   if (!format.quantized) return 0;
-  const ExactCache exact(config, chunk_prompts(config, dtype, lengths));
+  // Two chunks stand for all chunks of a long prompt, which may be many.
+  std::vector<std::int64_t> clipped;
+  int longest = 0;
+  for (const std::int64_t length : lengths) {
+    clipped.push_back(std::min(length, chunk_tokens(config, dtype) + 1));
+    longest = std::max(longest, static_cast<int>(length));
+  }
+  ExactCache exact(config, chunk_prompts(config, dtype, clipped));
+  exact.capacity = std::max(exact.capacity, longest);
   return KvCache::bytes(config, dtype, attended_in_prefill(format), exact.layers, exact.batch,
                         exact.capacity);
 }

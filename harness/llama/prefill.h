@@ -19,8 +19,8 @@ class Prefill {
   std::span<const Call> calls() const { return calls_; }
 
   /// Bytes of the unquantized cache for prompts of these lengths if decode's is quantized, else 0.
-  static std::int64_t cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
-                                  std::span<const std::int64_t> lengths);
+  static double cache_bytes(const ModelConfig& config, DType dtype, const KvFormat& format,
+                            std::span<const std::int64_t> lengths);
 
  private:
   void add_chunk(Device& device, const PromptChunk& chunk, std::span<const std::vector<int>> prompts,

@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
 #include "harness/core/random.h"
 
 namespace warptune {
 
 std::vector<std::vector<int>> read_prompts(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(fmt::format("the prompt file '{}' cannot be read", file.string()));
+  std::istringstream in(
+      read_input(file, fmt::format("the prompt file '{}'", file.string()), kMaxPromptBytes));
   std::vector<std::vector<int>> prompts;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {

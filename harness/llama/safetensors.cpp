@@ -1,11 +1,8 @@
 #include "harness/llama/safetensors.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +12,10 @@
 #include <set>
 #include <utility>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 
 namespace warptune {
 namespace {
@@ -45,14 +45,14 @@ StoredTensor parse_tensor(const Json& entry, std::span<const std::byte> data, co
     throw bad("has no dtype");
   StoredTensor tensor{.dtype = entry["dtype"].get<std::string>()};
   const std::uint64_t size = element_bytes(tensor.dtype);
-  if (size == 0) throw bad(fmt::format("has the unknown dtype '{}'", tensor.dtype));
+  if (size == 0) throw bad(fmt::format("has the unknown dtype '{}'", brief(tensor.dtype)));
 
   if (!entry.contains("shape") || !entry["shape"].is_array()) throw bad("has no shape");
   std::uint64_t bytes = size;
   for (const Json& value : entry["shape"]) {
     std::uint64_t extent = 0;
     if (!to_size(value, extent) || __builtin_mul_overflow(bytes, extent, &bytes))
-      throw bad(fmt::format("has the impossible shape {}", entry["shape"].dump()));
+      throw bad(fmt::format("has the impossible shape {}", brief(entry["shape"].dump())));
     tensor.shape.push_back(static_cast<std::int64_t>(extent));
   }
 
@@ -64,7 +64,7 @@ StoredTensor parse_tensor(const Json& entry, std::span<const std::byte> data, co
   if (end > data.size())
     throw bad(fmt::format("ends at byte {} of {}: the file is truncated", end, data.size()));
   if (end - begin != bytes)
-    throw bad(fmt::format("has {} bytes; shape {} of {} needs {}", end - begin, entry["shape"].dump(),
+    throw bad(fmt::format("has {} bytes; shape {} of {} needs {}", end - begin, brief(entry["shape"].dump()),
                           tensor.dtype, bytes));
   tensor.data = data.subspan(begin, bytes);
   return tensor;
@@ -77,25 +77,19 @@ void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
   std::ranges::sort(spans, {}, [](const auto& s) { return s.first.data(); });
   for (std::size_t i = 1; i < spans.size(); ++i)
     if (spans[i - 1].first.data() + spans[i - 1].first.size() > spans[i].first.data())
-      throw InputError(
-          fmt::format("{}: tensors '{}' and '{}' overlap", origin, *spans[i - 1].second, *spans[i].second));
-}
-
-Json parse_json(std::span<const std::byte> bytes) {
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
-  return Json::parse(text, text + bytes.size(), nullptr, false);
+      throw InputError(fmt::format("{}: tensors '{}' and '{}' overlap", origin, brief(*spans[i - 1].second),
+                                   brief(*spans[i].second)));
 }
 
 std::vector<std::filesystem::path> shards_of(const std::filesystem::path& index) {
-  const MappedFile file(index);
-  const Json json = parse_json(file.bytes());
+  const Json json = parse_json(read_input(index, index.string(), kMaxIndexBytes), index.string());
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     throw InputError(fmt::format("{}: there is no object 'weight_map'", index.string()));
   std::set<std::string> names;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
       throw InputError(fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(),
-                                   tensor, shard.dump()));
+                                   brief(tensor), brief(shard.dump())));
     names.insert(shard.get<std::string>());
   }
   std::vector<std::filesystem::path> paths;
@@ -106,24 +100,11 @@ std::vector<std::filesystem::path> shards_of(const std::filesystem::path& index)
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
-  const auto fail = [&] {
-    return InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw fail();
-  struct stat status {};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file);
-    throw InputError(fmt::format("{} is not a file", path.string()));
-  }
-  size_ = static_cast<std::size_t>(status.st_size);
-  void* data = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  ::close(file);
-  if (data == MAP_FAILED) {
-    errno = error;
-    throw fail();
-  }
+  const InputFile file(path, path.string());
+  size_ = static_cast<std::size_t>(file.size());
+  void* data = size_ == 0 ? nullptr : mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (data == MAP_FAILED)
+    throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(errno)));
   data_ = static_cast<const std::byte*>(data);
 }
 
@@ -147,12 +128,13 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   if (length > bytes.size() - sizeof(length))
     throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
                                  length, bytes.size() - sizeof(length)));
-  const Json header = parse_json(bytes.subspan(sizeof(length), length));
+  const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof(length);
+  const Json header = parse_json(std::string_view(text, length), origin + ": the header");
   if (!header.is_object()) throw InputError(fmt::format("{}: the header is not a JSON object", origin));
   const auto data = bytes.subspan(sizeof(length) + length);
   for (const auto& [name, entry] : header.items())
     if (name != "__metadata__")
-      tensors_.emplace(name, parse_tensor(entry, data, fmt::format("{}: tensor '{}'", origin, name)));
+      tensors_.emplace(name, parse_tensor(entry, data, fmt::format("{}: tensor '{}'", origin, brief(name))));
   reject_overlaps(tensors_, origin);
 }
 
@@ -170,7 +152,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
     files_.emplace_back(path);
     for (const auto& [name, tensor] : files_.back().tensors())
       if (!tensors_.emplace(name, &tensor).second)
-        throw InputError(fmt::format("{}: tensor '{}' is also in another shard", path.string(), name));
+        throw InputError(fmt::format("{}: tensor '{}' is also in another shard", path.string(), brief(name)));
   }
 }
 

@@ -112,13 +112,12 @@ class RandomTensors {
 
 }  // namespace
 
-std::int64_t weight_bytes(const ModelConfig& c, DType dtype) {
-  const std::int64_t hidden = c.hidden;
-  std::int64_t layer =
-      2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
+double weight_bytes(const ModelConfig& c, DType dtype) {
+  const double hidden = c.hidden;
+  double layer = 2 * hidden + hidden * c.qkv_width() + hidden * c.q_width() + 3 * hidden * c.intermediate;
   if (c.attention_bias) layer += c.qkv_width() + hidden;
-  const std::int64_t tables = static_cast<std::int64_t>(c.vocab) * hidden * (c.tied_embeddings ? 1 : 2);
-  return (c.layers * layer + hidden + tables) * static_cast<std::int64_t>(size_of(dtype));
+  const double tables = c.vocab * hidden * (c.tied_embeddings ? 1 : 2);
+  return (c.layers * layer + hidden + tables) * static_cast<double>(size_of(dtype));
 }
 
 Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder) {

@@ -31,7 +31,7 @@ struct Weights {
 };
 
 /// Bytes of all weights on the device.
-std::int64_t weight_bytes(const ModelConfig& config, DType dtype);
+double weight_bytes(const ModelConfig& config, DType dtype);
 
 /// Loads a checkpoint folder and converts to `dtype`. Throws InputError if a tensor is missing or wrong.
 Weights load_weights(Device& device, const ModelConfig& config, DType dtype,

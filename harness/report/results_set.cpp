@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/sweep_file.h"
@@ -61,14 +62,13 @@ class Reader {
     if (!folders_.insert(fs::weakly_canonical(folder).string()).second) return;
     for (const char* name : {"decode.csv", "torch_peers.csv"})
       if (fs::exists(folder / name)) read_file(folder / name);
-    if (std::ifstream in(folder / "device.json"); in) {
-      const auto json = nlohmann::json::parse(in, nullptr, false);
-      try {
-        set_.devices.push_back(facts_of(json));
+    if (fs::exists(folder / "device.json")) try {
+        const std::string name = fmt::format("'{}'", (folder / "device.json").string());
+        set_.devices.push_back(
+            facts_of(parse_json(read_input(folder / "device.json", name, kMaxConfigBytes), name)));
       } catch (const std::exception& e) {
         set_.notes.push_back(fmt::format("left out: '{}': {}", (folder / "device.json").string(), e.what()));
       }
-    }
     if (fs::exists(folder / "wisdom.json")) try {
         set_.wisdom.push_back(Wisdom::load(folder / "wisdom.json"));
       } catch (const InputError& e) {

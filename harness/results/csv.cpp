@@ -10,11 +10,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
@@ -45,47 +44,93 @@ struct Record {
   std::vector<std::string> fields;
 };
 
-/// The complete records of a text; sets `end` to the end of the last one.
-std::vector<Record> parse(const std::string& text, std::size_t& end) {
+/// The complete records at the start of a text. `fault` says why the parser stopped at `line`; it is empty
+/// where the text ends. What follows `end` is then an incomplete record.
+struct Parsed {
   std::vector<Record> records;
-  Record record{.line = 1};
-  std::string field;
-  bool inside = false;
+  std::size_t end = 0;
   int line = 1;
-  end = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\n') ++line;
-    if (inside) {
-      if (c != '"')
-        field += c;
-      else if (i + 1 < text.size() && text[i + 1] == '"')
-        field += text[++i];
-      else
-        inside = false;
-    } else if (c == '"') {
-      inside = true;
-    } else if (c == ',') {
-      record.fields.push_back(std::move(field));
-      field.clear();
-    } else if (c == '\n') {
-      record.fields.push_back(std::move(field));
-      field.clear();
-      records.push_back(std::move(record));
-      record = Record{.line = line};
-      end = i + 1;
-    } else if (c != '\r') {
-      field += c;
+  std::string fault = {};
+};
+
+/// RFC 4180, strictly: a quote that an editor has left somewhere would otherwise join rows.
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) {}
+
+  Parsed run(std::size_t max_records = static_cast<std::size_t>(-1)) {
+    for (std::size_t i = 0; i < text_.size() && p_.records.size() < max_records; ++i) {
+      const char c = text_[i];
+      if (c == '\0') return stop("a NUL byte");
+      if (state_ == State::quoted) {
+        inside(i);
+      } else if (c == ',') {
+        close_field();
+      } else if (c == '\n') {
+        close_record(i + 1);
+      } else if (c == '"') {
+        if (state_ != State::empty) return stop("a quote in the middle of a field");
+        state_ = State::quoted;
+      } else if (c != '\r') {
+        if (state_ == State::closed) return stop("text after a closing quote");
+        state_ = State::plain;
+        field_ += c;
+      }
     }
+    return std::move(p_);
   }
-  return records;
-}
+
+ private:
+  enum class State { empty, plain, quoted, closed };  // of a field
+
+  void inside(std::size_t& i) {
+    if (text_[i] == '\n') ++p_.line;
+    if (text_[i] != '"')
+      field_ += text_[i];
+    else if (i + 1 < text_.size() && text_[i + 1] == '"')
+      field_ += text_[++i];
+    else
+      state_ = State::closed;
+  }
+
+  void close_field() {
+    record_.fields.push_back(std::move(field_));
+    field_.clear();
+    state_ = State::empty;
+  }
+
+  void close_record(std::size_t end) {
+    close_field();
+    p_.records.push_back(std::move(record_));
+    record_ = Record{.line = ++p_.line};
+    p_.end = end;
+  }
+
+  Parsed stop(const char* fault) {
+    p_.fault = fault;
+    return std::move(p_);
+  }
+
+  const std::string& text_;
+  Parsed p_;
+  Record record_{.line = 1};
+  std::string field_;
+  State state_ = State::empty;
+};
+
+/// More than any sweep writes.
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{4} << 30;
 
 std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  return read_input(path, fmt::format("'{}'", path.string()), kMaxBytes);
+}
+
+[[noreturn]] void fail(const fs::path& path, std::ptrdiff_t line, const std::string& fault) {
+  throw InputError(fmt::format("{}:{}: {}", path.string(), line, fault));
+}
+
+std::ptrdiff_t line_at(const std::string& text, std::size_t at) {
+  return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
 }
 
 /// Locks the file: another program may append to it.
@@ -100,16 +145,21 @@ class Lock {
   int file_;
 };
 
-/// Only a partial row may be removed at the end of a file. An unclosed quote, as an editor may leave one,
-/// makes the rows after it part of one incomplete record; those must not be removed.
-void refuse_more_than_a_line(const fs::path& path, const std::vector<Record>& records,
-                             const std::string& text, std::size_t end) {
-  if (records.size() < 2) return;
-  const std::string next_row = '\n' + quoted(records.back().fields.front()) + ',';
-  if (text.find(next_row, end) == std::string::npos) return;
-  throw InputError(fmt::format("{}:{}: this row does not end, though others follow; is a quote unclosed?",
-                               path.string(),
-                               1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
+/// The length of a file's complete rows below the header; 0 where the header is still to be written. Throws
+/// InputError where the file is neither empty nor such rows with at most one incomplete line after them. That
+/// is all that a kill leaves; everything else, such as a quote of an editor, is the user's to mend.
+std::size_t whole_rows(const fs::path& path, const std::string& text,
+                       const std::vector<std::string>& columns) {
+  const Parsed parsed = Parser(text).run();
+  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
+  if (parsed.records.empty() && line_of(columns).starts_with(text)) return 0;
+  if (parsed.records.empty() || parsed.records.front().fields != columns)
+    fail(path, 1,
+         "this file has other columns than this program writes; move it away or choose another output");
+  if (text.find('\n', parsed.end) != std::string::npos)
+    fail(path, line_at(text, parsed.end),
+         "this row does not end, though others follow; is a quote unclosed?");
+  return parsed.end;
 }
 
 }  // namespace
@@ -117,26 +167,18 @@ void refuse_more_than_a_line(const fs::path& path, const std::vector<Record>& re
 CsvFile::CsvFile(fs::path path, std::vector<std::string> columns)
     : path_(std::move(path)), columns_(columns.size()) {
   make_folder(path_.parent_path());
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
   if (file_ < 0)
     throw std::runtime_error(fmt::format("'{}' cannot be written: {}", path_.string(), std::strerror(errno)));
   try {
-    if (!fs::is_regular_file(path_))
-      throw InputError(fmt::format("'{}' is not a regular file", path_.string()));
     const Lock lock(file_);
     const std::string text = read_text(path_);
-    std::size_t end = 0;
-    const auto records = parse(text, end);
-    if (!records.empty() && records.front().fields != columns)
-      throw InputError(fmt::format(
-          "{}:1: this CSV has other columns than this program writes; move it away or choose another output",
-          path_.string()));
-    refuse_more_than_a_line(path_, records, text, end);
-    cut_bytes_ = text.size() - end;
+    const std::size_t end = whole_rows(path_, text, columns);
+    if (end > 0 && end < text.size()) cut_ = keep_beside(path_, std::string_view(text).substr(end));
     if (end < text.size() && ::ftruncate(file_, static_cast<off_t>(end)) != 0)
       throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
                                            path_.string(), std::strerror(errno)));
-    if (records.empty()) {
+    if (end == 0) {
       write_and_sync(file_, line_of(columns), path_);
       sync_folder_of(path_);
     }
@@ -165,10 +207,12 @@ void CsvFile::append(const std::vector<std::string>& fields) {
 }
 
 std::string CsvFile::note() const {
-  return cut_bytes_ == 0 ? ""
-                         : fmt::format("'{}' ended in an incomplete line ({} bytes), which was removed",
-                                       path_.string(), cut_bytes_);
+  return cut_.empty() ? ""
+                      : fmt::format("'{}' ended in an incomplete line, which is now in '{}'", path_.string(),
+                                    cut_.string());
 }
+
+std::string CsvFile::rescue() const { return warptune::rescue(file_, path_); }
 
 std::optional<double> number_of(const std::string& field) {
   double value = 0;
@@ -178,10 +222,10 @@ std::optional<double> number_of(const std::string& field) {
 }
 
 std::vector<std::string> csv_columns(const fs::path& path) {
-  if (!fs::is_regular_file(path)) throw InputError(fmt::format("'{}' is not a file", path.string()));
-  std::size_t end = 0;
-  const auto records = parse(read_text(path), end);
-  return records.empty() ? std::vector<std::string>() : records.front().fields;
+  const std::string text = read_text(path);
+  const Parsed parsed = Parser(text).run(1);
+  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
+  return parsed.records.empty() ? std::vector<std::string>() : parsed.records.front().fields;
 }
 
 void write_csv(const fs::path& path, const std::vector<std::string>& columns,
@@ -198,20 +242,18 @@ void write_csv(const fs::path& path, const std::vector<std::string>& columns,
 
 void for_each_row(const fs::path& path,
                   const std::function<void(int, std::map<std::string, std::string>)>& f) {
-  if (!fs::is_regular_file(path)) throw InputError(fmt::format("'{}' is not a file", path.string()));
   const std::string text = read_text(path);
-  std::size_t end = 0;
-  const auto records = parse(text, end);
-  if (records.empty()) throw InputError(fmt::format("{}:1: no header line", path.string()));
+  const Parsed parsed = Parser(text).run();
+  const auto& records = parsed.records;
+  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
+  if (records.empty()) fail(path, 1, "no header line");
   const auto& columns = records.front().fields;
-  if (end < text.size())
-    throw InputError(fmt::format("{}:{}: the last line is incomplete", path.string(),
-                                 1 + std::count(text.begin(), text.begin() + static_cast<long>(end), '\n')));
+  if (parsed.end < text.size()) fail(path, line_at(text, parsed.end), "the last line is incomplete");
   for (std::size_t i = 1; i < records.size(); ++i) {
     const auto& fields = records[i].fields;
     if (fields.size() != columns.size())
-      throw InputError(fmt::format("{}:{}: {} fields where the header has {}", path.string(), records[i].line,
-                                   fields.size(), columns.size()));
+      fail(path, records[i].line,
+           fmt::format("{} fields where the header has {}", fields.size(), columns.size()));
     std::map<std::string, std::string> row;
     for (std::size_t c = 0; c < columns.size(); ++c) row[columns[c]] = fields[c];
     f(records[i].line, std::move(row));

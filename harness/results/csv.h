@@ -11,8 +11,9 @@ namespace warptune {
 
 class CsvFile {
  public:
-  /// Opens or creates the file (and its folders) with this header, and removes an incomplete last line.
-  /// Throws InputError if the file has another header, std::runtime_error if it cannot be written.
+  /// Opens or creates the file (and its folders) with this header. An incomplete last line, which a kill
+  /// leaves, moves to "PATH.cut". Throws InputError and leaves the file as it is if it is anything else than
+  /// rows below this header, std::runtime_error if it cannot be written.
   CsvFile(std::filesystem::path path, std::vector<std::string> columns);
   ~CsvFile();
   CsvFile(const CsvFile&) = delete;
@@ -21,19 +22,22 @@ class CsvFile {
   /// failure.
   void append(const std::vector<std::string>& fields);
   const std::filesystem::path& path() const { return path_; }
-  /// One sentence if an incomplete last line was removed; else empty.
+  /// One sentence if an incomplete last line was moved; else empty.
   std::string note() const;
+  /// rescue() of results/durable_file.h: one sentence if the file was deleted or moved away; else empty.
+  std::string rescue() const;
 
  private:
   std::filesystem::path path_;
-  std::size_t columns_, cut_bytes_ = 0;
+  std::size_t columns_;
+  std::filesystem::path cut_;  // holds an incomplete last line, or is empty
   int file_ = -1;
 };
 
 /// The number in a field; empty if its text is not a finite number.
 std::optional<double> number_of(const std::string& field);
 /// Calls f(line, row) for the rows of a CSV in order; a row maps column names to fields. Throws InputError
-/// with file and line.
+/// with file and line for misplaced quotes, NUL bytes, rows of other lengths and an incomplete last line.
 void for_each_row(const std::filesystem::path& path,
                   const std::function<void(int, std::map<std::string, std::string>)>& f);
 /// All rows at once.

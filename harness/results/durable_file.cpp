@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include "harness/core/error.h"
 
@@ -37,6 +39,19 @@ class OpenFile {
   int file_;
 };
 
+/// All bytes of an open file, which may have lost its name.
+std::string content_of(int file, const fs::path& path) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::pread(file, buffer, sizeof buffer, static_cast<off_t>(text.size()));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, errno);
+    if (n == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
 }  // namespace
 
 void make_folder(const fs::path& folder) {
@@ -63,25 +78,66 @@ void sync_folder_of(const fs::path& path) {
   sync(open.get(), folder);
 }
 
+fs::path file_behind(const fs::path& path) {
+  constexpr int kMaxLinks = 40;  // as Linux itself
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) return {};
+  fs::path file = path;
+  for (int links = 0;; ++links) {
+    const fs::path folder = fs::weakly_canonical(fs::absolute(file).parent_path(), error);
+    if (error) fail(path, error.value());
+    file = folder / file.filename();
+    if (file.string().starts_with("/proc/") && fs::exists(status)) return {};
+    if (!fs::is_symlink(file, error)) return file;
+    if (links == kMaxLinks) fail(path, ELOOP);
+    const fs::path target = fs::read_symlink(file, error);
+    if (error) fail(path, error.value());
+    file = target.is_absolute() ? target : folder / target;
+  }
+}
+
 void replace_file(const fs::path& path, std::string_view text) {
-  make_folder(path.parent_path());
-  const fs::path partial = path.string() + fmt::format(".{}", ::getpid());
+  const fs::path file = file_behind(path);
+  if (file.empty()) return write_and_sync(OpenFile(path, O_WRONLY | O_TRUNC | O_NOCTTY).get(), text, path);
+  make_folder(file.parent_path());
+  const fs::path partial = file.string() + fmt::format(".{}", ::getpid());
   std::error_code error;
   try {
-    write_and_sync(OpenFile(partial, O_WRONLY | O_CREAT | O_TRUNC).get(), text, path);
-    fs::rename(partial, path, error);
+    {
+      const OpenFile open(partial, O_WRONLY | O_CREAT | O_TRUNC);
+      struct stat before {};
+      if (::stat(file.c_str(), &before) == 0 && ::fchmod(open.get(), before.st_mode & 07777) != 0) {
+        // a file system without permissions
+      }
+      write_and_sync(open.get(), text, path);
+    }
+    fs::rename(partial, file, error);
     if (error) fail(path, error.value());
   } catch (...) {
     fs::remove(partial, error);
     throw;
   }
-  sync_folder_of(path);
+  sync_folder_of(file);
+}
+
+void write_output(const fs::path& path, std::string_view text) try {
+  if (const fs::path file = file_behind(path); !file.empty() && !fs::is_directory(file.parent_path()))
+    fail(path, ENOENT);
+  replace_file(path, text);
+} catch (const std::runtime_error& e) {
+  throw InputError(e.what());
 }
 
 void expect_writable(const fs::path& path) {
   std::error_code error;
-  fs::path there = fs::absolute(path);
-  if (fs::is_other(there, error)) return;  // /dev/stdout
+  fs::path there;
+  try {
+    there = file_behind(path);
+  } catch (const std::runtime_error& e) {
+    throw InputError(e.what());
+  }
+  if (there.empty()) return;  // /dev/stdout
   while (!fs::is_directory(there, error) && there.has_relative_path()) there = there.parent_path();
   const fs::path probe = there / fmt::format(".warptune.{}", ::getpid());
   const int file = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -89,6 +145,31 @@ void expect_writable(const fs::path& path) {
     throw InputError(fmt::format("'{}' cannot be written: {}", path.string(), std::strerror(errno)));
   ::close(file);
   ::unlink(probe.c_str());
+}
+
+fs::path keep_beside(const fs::path& path, std::string_view text) {
+  const fs::path beside = path.string() + ".cut";
+  const OpenFile open(beside, O_WRONLY | O_CREAT | O_APPEND);
+  write_and_sync(open.get(), std::string(text) + '\n', beside);
+  sync_folder_of(beside);
+  return beside;
+}
+
+std::string rescue(int file, const fs::path& path) try {
+  struct stat open {
+  }, named{};
+  if (::fstat(file, &open) != 0) fail(path, errno);
+  const bool taken = ::stat(path.c_str(), &named) == 0;
+  if (taken && named.st_dev == open.st_dev && named.st_ino == open.st_ino) return {};
+  if (open.st_nlink > 0)
+    return fmt::format("'{}' was moved away while it was written; its rows are in the moved file",
+                       path.string());
+  const fs::path anew = taken ? fs::path(path.string() + ".rescued") : path;
+  replace_file(anew, content_of(file, path));
+  return fmt::format("'{}' was deleted while it was written; its rows so far are written anew to '{}'",
+                     path.string(), anew.string());
+} catch (const std::runtime_error& e) {
+  return fmt::format("'{}' was deleted while it was written; its rows are lost: {}", path.string(), e.what());
 }
 
 }  // namespace warptune

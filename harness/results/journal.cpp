@@ -3,20 +3,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/sweep_row.h"
@@ -26,6 +27,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 namespace {
 
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;  // more than any sweep writes
+constexpr std::string_view kLineStart = R"({"run_id")";        // of each line that add() writes
 constexpr int kLockTries = 40;  // the lock of a killed program is released with a delay
 constexpr std::chrono::milliseconds kLockWait{50};
 
@@ -89,8 +92,7 @@ Journal::Journal(fs::path path)
           "another program is writing '{}'; wait for it or choose another output folder", path_.string()));
     std::this_thread::sleep_for(kLockWait);
   }
-  if (::ftruncate(file_, static_cast<off_t>(load())) != 0)
-    fail("ends in an incomplete line that cannot be removed");
+  remove_rest(load());
   sync_folder_of(path_);
 }
 
@@ -101,14 +103,13 @@ Journal::~Journal() {
 Journal::Journal(Journal&& other) noexcept
     : path_(std::move(other.path_)), file_(std::exchange(other.file_, -1)), runs_(std::move(other.runs_)) {}
 
-std::size_t Journal::load() {
-  std::ostringstream stream;
-  stream << std::ifstream(path_, std::ios::binary).rdbuf();
-  const std::string text = stream.str();
+std::string Journal::load() {
+  if (!fs::exists(path_)) return {};
+  const std::string text = read_input(path_, fmt::format("'{}'", path_.string()), kMaxBytes);
   std::size_t at = 0;
   for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    const Json json = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const Json json =
+        parse_json(std::string_view(text).substr(at, end - at), fmt::format("'{}'", path_.string()));
     // Skips lines of another form: their rows are then unknown and measured again.
     if (!json.is_object() || !json.contains("run_id") || !json.contains("stamps")) continue;
     try {
@@ -117,8 +118,24 @@ std::size_t Journal::load() {
       continue;
     }
   }
-  return at;
+  return text.substr(at);
 }
+
+void Journal::remove_rest(const std::string& rest) {
+  if (rest.empty()) return;
+  if (!rest.starts_with(kLineStart) && !kLineStart.starts_with(rest))
+    throw InputError(fmt::format(
+        "'{}' is no journal of a sweep: its last line is of another form; move the file away or choose "
+        "another output folder",
+        path_.string()));
+  keep_beside(path_, rest);
+  struct stat facts {};
+  if (::fstat(file_, &facts) != 0 || ::ftruncate(file_, facts.st_size - static_cast<off_t>(rest.size())) != 0)
+    throw std::runtime_error(fmt::format("'{}' ends in an incomplete line that cannot be removed: {}",
+                                         path_.string(), std::strerror(errno)));
+}
+
+std::string Journal::rescue() const { return warptune::rescue(file_, path_); }
 
 void Journal::add(const std::string& run_id, const Stamps& stamps) {
   const std::string line = Json{{"run_id", run_id}, {"stamps", stamps}}.dump() + '\n';

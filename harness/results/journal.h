@@ -35,8 +35,9 @@ class Journal {
  public:
   /// Reads a journal without changing it; empty if there is none. Ignores an incomplete last line.
   static Journal read(const std::filesystem::path& path);
-  /// Opens or creates it for writing, removes an incomplete last line, and locks it for the lifetime of this
-  /// object. Throws InputError if another program holds the lock.
+  /// Opens or creates it for writing, moves an incomplete last line to "PATH.cut", and locks it for the
+  /// lifetime of this object. Throws InputError if another program holds the lock, or if the file ends in
+  /// anything else than lines of a journal; the file then stays as it is.
   explicit Journal(std::filesystem::path path);
   ~Journal();
   Journal(Journal&& other) noexcept;
@@ -46,6 +47,8 @@ class Journal {
   /// Writes and fsyncs one line.
   void add(const std::string& run_id, const Stamps& stamps);
   const std::map<std::string, Stamps>& runs() const { return runs_; }
+  /// rescue() of results/durable_file.h: one sentence if the file was deleted or moved away; else empty.
+  std::string rescue() const;
   /// The key of a row; empty if its run is not in the journal.
   std::optional<std::string> key(const CsvRow& row) const;
   /// The key with the code hash in place of the source hash; empty if the row has no code hash.
@@ -53,7 +56,8 @@ class Journal {
 
  private:
   Journal() = default;
-  std::size_t load();  // returns the end of the last complete line
+  std::string load();  // returns what follows the last complete line
+  void remove_rest(const std::string& rest);
   std::optional<std::string> stamp_of_row(const CsvRow& row) const;
 
   std::filesystem::path path_;

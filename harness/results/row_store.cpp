@@ -87,7 +87,22 @@ void RowStore::append(SweepRow row) {
 void RowStore::flush() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return waiting_.empty() || failed_; });
+  if (!failed_) try {
+      expect_files();
+    } catch (const std::runtime_error&) {
+      failed_ = std::current_exception();
+    }
   if (failed_) std::rethrow_exception(failed_);
+}
+
+/// The journal first: without it the rows have no keys.
+void RowStore::expect_files() const {
+  std::string lost;
+  for (const std::string& sentence : {journal_->rescue(), samples_->rescue(), csv_->rescue()})
+    if (!sentence.empty()) lost = sentence;
+  if (lost.empty()) return;
+  throw std::runtime_error(fmt::format("the results in '{}' are not as this sweep left them: {}",
+                                       csv_->path().parent_path().string(), lost));
 }
 
 void RowStore::write_all(const std::stop_token& stop) {
@@ -100,6 +115,7 @@ void RowStore::write_all(const std::stop_token& stop) {
       if (!row.measurement.samples_us.empty())
         samples_->append(samples_fields(row));  // first, so that every row has its samples
       csv_->append(fields_of(row));
+      expect_files();
     } catch (...) {
       failed = std::current_exception();
     }

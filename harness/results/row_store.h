@@ -41,14 +41,15 @@ class RowStore {
   /// Queues a row; its samples go to the samples file. Waits while the queue is full. Throws the error of an
   /// earlier row.
   void append(SweepRow row);
-  /// Waits until all rows are on the disk; throws the error of a row.
+  /// Waits until all rows are on the disk; throws the error of a row. Throws std::runtime_error that names
+  /// the folder where a file was deleted or moved away; what a deleted one held is written anew.
   void flush();
   /// Whether there are rows with code hashes for a problem and variant, from any version of the sources.
   bool has_code(const std::string& problem, const std::string& variant) const {
     return has_code_.contains({problem, variant});
   }
   const std::filesystem::path& csv() const { return csv_->path(); }
-  /// One sentence if an incomplete last line of the CSV was removed; else empty.
+  /// One sentence if an incomplete last line of the CSV was moved; else empty.
   std::string note() const { return csv_->note(); }
 
  private:
@@ -59,6 +60,7 @@ class RowStore {
 
   void keep(const std::string& key, const KnownRow& row, bool is_first);
   void write_all(const std::stop_token& stop);
+  void expect_files() const;
 
   std::mutex mutex_;
   std::condition_variable_any changed_;

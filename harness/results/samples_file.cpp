@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/results/csv.h"
 
@@ -60,7 +61,7 @@ std::map<std::string, std::vector<double>> read_samples(const fs::path& path) {
       double value = 0;
       const auto [next, error] = std::from_chars(at, end, value);
       if (error != std::errc() || !(std::isfinite(value) && value > 0) || (next != end && *next != ' '))
-        throw InputError(fmt::format("{}:{}: '{}' are not samples", path.string(), line, text));
+        throw InputError(fmt::format("{}:{}: '{}' are not samples", path.string(), line, brief(text)));
       values.push_back(value);
       at = next == end ? end : next + 1;
     }

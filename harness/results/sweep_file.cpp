@@ -5,17 +5,21 @@
 
 #include <algorithm>
 #include <array>
-#include <regex>
+#include <cmath>
 #include <set>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/pattern.h"
 #include "harness/results/csv.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
+
+/// Whether a number is whole, not negative and exact in a double.
+bool is_count(double number) { return number >= 0 && number <= 0x1p53 && number == std::floor(number); }
 
 /// The error in a row, or empty.
 std::string fault_of(const CsvRow& row) {
@@ -33,6 +37,8 @@ std::string fault_of(const CsvRow& row) {
     if (column.type == ColumnType::time && !(number.value_or(0) > 0))
       return fmt::format("{} is '{}', which is not a time", column.name, brief(text));
     if (!number) return fmt::format("{} is '{}', which is not a number", column.name, brief(text));
+    if (column.type == ColumnType::whole && !is_count(*number))
+      return fmt::format("{} is '{}', which is not a count", column.name, brief(text));
   }
   if (status == Status::ok && row.at("time_us").empty()) return "the status is ok, and time_us is empty";
   return {};
@@ -89,12 +95,12 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
 }
 
 std::string fault_of_sweep_name(const std::string& name) {
-  static const std::regex good("[A-Za-z0-9_-][A-Za-z0-9._-]*");
-  static const std::regex taken(".*\\.([0-9]+|samples|counters)|decode|.*peers.*");
+  static const Pattern good("[A-Za-z0-9_-][A-Za-z0-9._-]*", "a name");
+  static const Pattern taken(".*\\.([0-9]+|samples|counters)|decode|.*peers.*", "a name");
   constexpr std::size_t kMaxLetters = 128;
-  if (name.size() > kMaxLetters || !std::regex_match(name, good))
+  if (name.size() > kMaxLetters || !good.matches(name))
     return "it names a file: at most 128 letters, digits, '.', '_' and '-' only";
-  if (std::regex_match(name, taken))
+  if (taken.matches(name))
     return "it must not end in '.NUMBER', '.samples' or '.counters', hold 'peers' or be 'decode', which name "
            "other "
            "files";

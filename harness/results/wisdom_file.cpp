@@ -11,6 +11,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "harness/core/error.h"
+#include "harness/results/durable_file.h"
 #include "harness/results/staleness.h"
 
 namespace warptune {
@@ -21,8 +23,10 @@ namespace {
 class Lock {
  public:
   explicit Lock(const fs::path& path) {
-    const fs::path beside = path.string() + ".lock";
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
+    const fs::path file = file_behind(path);  // one lock, whatever links lead to the file
+    if (file.empty()) throw InputError(fmt::format("'{}' is not a regular file", path.string()));
+    const fs::path beside = file.string() + ".lock";
+    make_folder(file.parent_path());
     file_ = ::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (file_ < 0)
       throw std::runtime_error(

@@ -3,13 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/wisdom.h"
 
@@ -37,7 +38,7 @@ const Json& field(const Json& json, const char* name) {
   return json[name];
 }
 [[noreturn]] void refuse(const char* name, const Json& value, const char* wanted) {
-  throw InputError(fmt::format("'{}' is {}; it must be {}", name, brief(value.dump()), wanted));
+  throw InputError(fmt::format("'{}' is {}; it must be {}", brief(name), brief(value.dump()), wanted));
 }
 std::string text(const Json& json, const char* name) {
   const Json& value = field(json, name);
@@ -186,15 +187,13 @@ Winner winner_of(const Json& json) {
 }  // namespace
 
 Wisdom Wisdom::load(const fs::path& path) {
-  std::ifstream in(path);
-  if (!in) throw InputError(fmt::format("the wisdom file '{}' cannot be read", path.string()));
-  const Json json = Json::parse(in, nullptr, false);
-  if (json.is_discarded() || !json.is_object())
-    throw InputError(fmt::format("the wisdom file '{}' is not JSON", path.string()));
+  const std::string origin = fmt::format("the wisdom file '{}'", path.string());
+  const Json json = parse_json<Json>(read_input(path, origin, kMaxWisdomBytes), origin);
+  if (json.is_discarded() || !json.is_object()) throw InputError(origin + " is not JSON");
   if (!json.contains("schema") || json["schema"] != kSchema)
     throw InputError(fmt::format("the wisdom file '{}' has schema {}; this program reads schema {}",
-                                 path.string(), json.contains("schema") ? json["schema"].dump() : "none",
-                                 kSchema));
+                                 path.string(),
+                                 json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));
   std::string where;
   try {
     Wisdom wisdom(provenance_of(json));

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <deque>
 #include <memory>
-#include <regex>
 #include <thread>
 
 #include "harness/core/brief.h"
@@ -63,7 +62,7 @@ std::size_t evaluations_at(double percent, std::size_t space) {
 }  // namespace
 
 std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern) {
-  const std::regex wanted = pattern_of(pattern, "--problem");
+  const Pattern wanted(pattern, "--problem");
   std::vector<std::string> order;
   struct Collected {
     RecordedSpace recorded;
@@ -74,7 +73,7 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
   for (const CsvRow& row : read_sweep(csv)) {
     if (!is_first_row(row)) continue;
     const std::string& problem = row.at("problem");
-    if (is_launch_row(row) || !std::regex_search(problem, wanted)) continue;
+    if (is_launch_row(row) || !wanted.is_in(problem)) continue;
     const std::string key = problem + (row.at("cache") == "hot" ? " hot" : "");
     if (!problems.contains(key)) order.push_back(key);
     Collected& c = problems[key];

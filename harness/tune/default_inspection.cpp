@@ -83,6 +83,7 @@ std::size_t inspect_defaults(const OpTable& ops, const std::vector<Problem>& exa
   std::vector<DeviceFacts> devices;
   for (const std::string& arch : archs) devices.push_back(known_device(arch));
   const Compiler compiler(KernelSources(), default_cache_folder());
+  compiler.make_cache();
   std::size_t bad = 0;
   for (const DeviceFacts& facts : devices)
     bad += inspect_arch(ops, examples, compiler, facts, compile_jobs, log);

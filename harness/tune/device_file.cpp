@@ -1,21 +1,27 @@
 #include "harness/tune/device_file.h"
 
-#include <fstream>
-
+#include "harness/core/input_file.h"
+#include "harness/core/json.h"
 #include "harness/results/durable_file.h"
 #include "harness/tune/protocol.h"
 
 namespace warptune {
 
-std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  const auto json = nlohmann::json::parse(in, nullptr, false);
-  if (!in || json.is_discarded()) return std::nullopt;
-  try {
-    return facts_of(json);
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
+namespace {
+
+/// A discarded value where there is no such file or it is not JSON.
+nlohmann::json stored_json(const std::filesystem::path& path) try {
+  return parse_json(read_input(path, "device.json", kMaxConfigBytes), "device.json");
+} catch (const InputError&) {
+  return nlohmann::json(nlohmann::json::value_t::discarded);
+}
+
+}  // namespace
+
+std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path) try {
+  return facts_of(stored_json(path));
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device) {
@@ -28,8 +34,7 @@ std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, c
 
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
   nlohmann::json json = to_json(facts);
-  std::ifstream in(path);
-  const auto stored = in ? nlohmann::json::parse(in, nullptr, false) : nlohmann::json();
+  const auto stored = stored_json(path);
   if (stored.contains("calibration") && load_device_file(path, facts))
     json["calibration"] = stored["calibration"];
   replace_file(path, json.dump(1) + '\n');

@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "harness/core/message.h"
+
 namespace warptune {
 namespace {
 
@@ -44,13 +46,13 @@ DeviceLock::DeviceLock(const std::string& id, std::FILE* log) {
   file_ = open_shared(path);
   bool held = file_ >= 0 && lock(file_, LOCK_EX | LOCK_NB);
   if (!held && file_ >= 0 && errno == EWOULDBLOCK) {
-    fmt::print(log, "warptune: another warptune uses {}; waiting until it has ended\n", id);
-    std::fflush(log);
+    print_error(fmt::format("another warptune uses {}; waiting until it has ended", id), log);
     held = lock(file_, LOCK_EX);
   }
   if (!held)
-    fmt::print(log, "warptune: {} is not locked against other programs ('{}': {})\n", id, path.string(),
-               ::strerror(errno));
+    print_error(fmt::format("{} is not locked against other programs ('{}': {})", id, path.string(),
+                            ::strerror(errno)),
+                log);
 }
 
 DeviceLock::~DeviceLock() {

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <system_error>
 
 namespace warptune {
 namespace {
@@ -15,6 +17,13 @@ constexpr double kRedrawSeconds = 0.1;
 std::size_t width_of(std::FILE* stream) {
   winsize size{};
   return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1u : 100u;
+}
+
+/// A sweep ends where its stdout fails, as every command does; stderr decides nothing.
+void put(std::FILE* stream, const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
+  if ((std::fflush(stream) != 0 || !written) && stream != stderr)
+    throw std::system_error(errno, std::generic_category(), "the progress of the sweep cannot be written");
 }
 }  // namespace
 
@@ -48,19 +57,17 @@ void Progress::draw(const std::string& problem, double best_us) {
       clock_text(elapsed / static_cast<double>(done_) * static_cast<double>(total_ - done_)),
       std::isnan(best_us) ? std::string("no result yet") : fmt::format("best {:.2f} us", best_us), problem);
   if (const std::size_t width = width_of(stream_); line.size() > width) line.resize(width);
-  fmt::print(stream_, "\r\033[K{}", line);
-  std::fflush(stream_);
+  put(stream_, "\r\033[K" + line);
 }
 
 void Progress::clear() {
-  if (terminal_) fmt::print(stream_, "\r\033[K");
+  if (terminal_) put(stream_, "\r\033[K");
 }
 
 void Progress::finish(const std::string& line) {
   const std::lock_guard lock(mutex_);
   clear();
-  fmt::print(stream_, "[{}/{}] {}\n", done_, total_, line);
-  std::fflush(stream_);
+  put(stream_, fmt::format("[{}/{}] {}\n", done_, total_, line));
 }
 
 }  // namespace warptune

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
-#include <regex>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -21,6 +21,14 @@ constexpr std::size_t kMaxCandidates = 2'000'000;  // of a sweep
 
 bool takes(const Variant& variant, DType dtype) {
   return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
+}
+
+/// "FILE:LINE" of a constraint: its own, or the item's where the variant has it built in.
+const std::string& place_of(const std::string& constraint, const VariantChoice& choice,
+                            const SweepItem& item) {
+  const auto it = std::ranges::find(choice.constraints, constraint);
+  const auto at = static_cast<std::size_t>(it - choice.constraints.begin());
+  return at < choice.constraint_places.size() ? choice.constraint_places[at] : item.where;
 }
 
 /// Adds the configurations of a variant to a problem; returns how many rows they are at most.
@@ -42,6 +50,8 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   auto configs = [&] {
     try {
       return space.configs();
+    } catch (const NotANumber&) {
+      throw;
     } catch (const InputError& e) {
       throw too_large(e.what());
     }
@@ -69,7 +79,7 @@ std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
 }
 
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
-  const std::regex pattern = pattern_of(filter, "--filter");
+  const Pattern pattern(filter, "--filter");
   Schedule schedule;
   bool any_match = false;
   std::size_t total = 0;
@@ -80,9 +90,14 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
       const Variant& variant = *choice.variant;
       if (variant.backend != facts.backend || !takes(variant, item.problem.dtype)) continue;
       fits = true;
-      if (!std::regex_search(item.entry->op.name + "/" + variant.name, pattern)) continue;
+      if (!pattern.is_in(item.entry->op.name + "/" + variant.name)) continue;
       any_match = true;
-      total += add_variant(problem, choice, facts, sweep.constraint_rows);
+      try {
+        total += add_variant(problem, choice, facts, sweep.constraint_rows);
+      } catch (const NotANumber& e) {
+        throw InputError(fmt::format("{}: variant '{}/{}': {}", place_of(e.constraint, choice, item),
+                                     item.entry->op.name, variant.name, e.what()));
+      }
       if (total > kMaxCandidates)
         throw InputError(fmt::format("{}: more than {} configurations up to here; a sweep takes no more",
                                      item.where, kMaxCandidates));
@@ -157,20 +172,29 @@ std::vector<std::string> split_devices(const std::string& devices) {
 
 PruneRules::PruneRules(const std::vector<std::string>& conditions) {
   const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
-  for (const std::string& condition : conditions)
+  for (const std::string& condition : conditions) {
     if (conditions_.emplace_back(condition, names, "prune condition").used_variables().empty())
       throw InputError(
           fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
+    broken({.registers = 32, .occupancy_pct = 100});  // dividing by no spills is a mistake
+  }
 }
 
 std::optional<std::string> PruneRules::broken(const Resources& r) const {
   const std::vector<double> values = {static_cast<double>(r.registers), static_cast<double>(r.shared_bytes),
                                       static_cast<double>(r.spill_bytes), r.occupancy_pct};
-  for (const Expression& condition : conditions_)
-    if (condition.evaluate(values) != 0)
+  for (const Expression& condition : conditions_) {
+    const double value = condition.evaluate(values);
+    if (!std::isfinite(value))
+      throw InputError(fmt::format(
+          "prune condition '{}' is {}, not a number, for {} registers, {} bytes of spills, {} "
+          "bytes of shared memory and an occupancy of {:.4g} %",
+          brief(condition.text()), value, r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct));
+    if (value != 0)
       return fmt::format(
           "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,
           condition.text(), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct);
+  }
   return std::nullopt;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -21,7 +20,9 @@ namespace {
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::size_t kMaxProblems = 10000;
-constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
+constexpr double kMaxRepeated = 100'000;  // those included that come up again
+constexpr double kMaxGiven = 1e7;         // steps and prefills of a model; many contexts share a problem
+constexpr double kMaxBytes = 1LL << 43;   // of a tensor or a launch: more than any memory
 
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
@@ -109,6 +110,7 @@ class Loader {
         try {
           Expression(text, variables);
           choice.constraints.push_back(text);
+          choice.constraint_places.push_back(yaml_.where(item));
           fits = true;
         } catch (const InputError& e) {
           wrong = e.what();
@@ -200,9 +202,10 @@ class Loader {
   }
 
   /// The cross product of a map of dims; the last dim varies fastest.
-  std::vector<Dims> crossed(const YAML::Node& node, const Op& op) const {
+  std::vector<Dims> crossed(const YAML::Node& node, const Op& op, std::size_t dtypes) {
     yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
-    std::vector<Dims> problems{{}};
+    std::vector<std::pair<std::string, std::vector<std::string>>> lists;
+    auto count = static_cast<double>(dtypes);
     for (const auto& pair : node) {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
@@ -210,9 +213,14 @@ class Loader {
         yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
                                            did_you_mean(name, known, "its dims are")));
       }
-      const auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
+      auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
-      if (problems.size() * values.size() > kMaxProblems) too_many(pair.second);
+      count *= static_cast<double>(values.size());
+      lists.emplace_back(name, std::move(values));
+    }
+    expect_possible(node, count);
+    std::vector<Dims> problems{{}};
+    for (const auto& [name, values] : lists) {
       std::vector<Dims> more;
       for (const Dims& dims : problems)
         for (const std::string& value : values) {
@@ -224,8 +232,12 @@ class Loader {
     return problems;
   }
 
-  [[noreturn]] void too_many(const YAML::Node& node) const {
-    yaml_.fail(node, fmt::format("more than {} problems; a sweep takes no more", kMaxProblems));
+  /// Counts before anything is built: the problems may not fit the memory. Repetitions take time as well.
+  void expect_possible(const YAML::Node& node, double problems) {
+    counted_ += problems;
+    if (problems > kMaxProblems || counted_ > kMaxRepeated)
+      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}",
+                                   problems > kMaxProblems ? problems : counted_, kMaxProblems));
   }
 
   /// Of sizes that fit a memory.
@@ -266,7 +278,7 @@ class Loader {
     if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
     yaml_.expect_list(node["problems"], "'problems'");
     for (const YAML::Node& map : node["problems"])
-      for (const Dims& dims : crossed(map, entry.op))
+      for (const Dims& dims : crossed(map, entry.op, dtypes.size()))
         for (const DType dtype : dtypes) {
           item.problem = yaml_.at(map, [&] { return problem_of(entry, dims, dtype); });
           add(item, map);
@@ -294,8 +306,14 @@ class Loader {
         named.emplace_back(&entry, read_variants(pair.second, entry));
       }
     }
-    const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<std::regex>{};
+    const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<Pattern>{};
 
+    const auto kinds = static_cast<double>(dtypes.size());
+    if (const double given = kinds * model.given_count(); given > kMaxGiven)
+      yaml_.fail(node, fmt::format("{:.16g} problems; a sweep takes at most {}", given, kMaxProblems));
+    double problems = 0;
+    for (const DType dtype : dtypes) problems += model.least_problems(dtype);
+    expect_possible(node, problems);
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
         for (Problem& problem : yaml_.at(node, [&] { return model.problems(ops_, dtype, batch); })) {
@@ -313,11 +331,10 @@ class Loader {
         }
   }
 
-  static void skip(const std::vector<std::regex>& patterns, SweepItem& item) {
+  static void skip(const std::vector<Pattern>& patterns, SweepItem& item) {
     std::erase_if(item.choices, [&](const VariantChoice& choice) {
       const std::string name = item.entry->op.name + "/" + choice.variant->name;
-      return std::ranges::any_of(patterns,
-                                 [&](const std::regex& pattern) { return std::regex_match(name, pattern); });
+      return std::ranges::any_of(patterns, [&](const Pattern& pattern) { return pattern.matches(name); });
     });
   }
 
@@ -327,7 +344,9 @@ class Loader {
     const auto [at, is_new] =
         index_of_item_.try_emplace({item.problem.key(), item.options.cache}, sweep_.items.size());
     if (is_new) {
-      if (sweep_.items.size() == kMaxProblems) too_many(from);
+      if (sweep_.items.size() == kMaxProblems)
+        yaml_.fail(from,
+                   fmt::format("more than {} problems up to here; a sweep takes no more", kMaxProblems));
       sweep_.items.push_back(std::move(item));
       return;
     }
@@ -345,6 +364,7 @@ class Loader {
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
+  double counted_ = 0;  // problems so far, with repetitions
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct VariantChoice {
   const Variant* variant = nullptr;
   std::vector<Override> overrides;
   std::vector<std::string> constraints;
+  std::vector<std::string> constraint_places = {};  // "FILE:LINE" of each
 };
 
 /// A problem and the variants to try on it.

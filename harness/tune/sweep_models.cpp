@@ -6,7 +6,6 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/limits.h"
-#include "harness/core/pattern.h"
 #include "harness/llama/model_problems.h"
 
 namespace warptune {
@@ -63,6 +62,17 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
 
 }  // namespace
 
+double ModelItem::given_count() const {
+  return static_cast<double>(batches.size()) * static_cast<double>(contexts.size() + prompt_lens.size());
+}
+
+double ModelItem::least_problems(DType dtype) const {
+  double passes = static_cast<double>(distinct_buckets(contexts).size());
+  for (const std::int64_t length : prompt_lens)
+    passes += static_cast<double>(prompt_pieces(model, dtype, length));
+  return static_cast<double>(batches.size()) * passes;
+}
+
 std::vector<Problem> ModelItem::problems(const OpTable& ops, DType dtype, std::int64_t batch) const {
   std::vector<Problem> all;
   const auto append = [&](const std::vector<Problem>& more) {
@@ -89,11 +99,11 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
           .kv = kv_format_of(yaml, node)};
 }
 
-std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& node) {
-  std::vector<std::regex> patterns;
+std::vector<Pattern> skip_patterns(const YamlReader& yaml, const YAML::Node& node) {
+  std::vector<Pattern> patterns;
   for (const YAML::Node& item : yaml.items(node, "'skip'")) {
     const std::string text = yaml.text(item, "a pattern of 'skip'");
-    patterns.push_back(yaml.at(item, [&] { return pattern_of(text, "a pattern of 'skip'"); }));
+    patterns.push_back(yaml.at(item, [&] { return Pattern(text, "a pattern of 'skip'"); }));
   }
   return patterns;
 }

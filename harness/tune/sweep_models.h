@@ -1,10 +1,10 @@
 #pragma once
 // The items of a sweep's 'models': the problems that a model solves.
 #include <filesystem>
-#include <regex>
 #include <vector>
 
 #include "harness/core/op_table.h"
+#include "harness/core/pattern.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
 #include "harness/tune/yaml_reader.h"
@@ -16,6 +16,10 @@ struct ModelItem {
   std::vector<std::int64_t> batches, contexts, prompt_lens;
   KvFormat kv;
 
+  /// How many decode steps and prefills the lists stand for, of one dtype.
+  double given_count() const;
+  /// At least so many problems they come to: contexts of one bucket share theirs.
+  double least_problems(DType dtype) const;
   /// The problems of the decode step at each context and of the prefill of each length.
   std::vector<Problem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;
 };
@@ -26,6 +30,6 @@ ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
                           const std::filesystem::path& folder);
 
 /// The patterns of 'skip', over "op/variant". Throws InputError with file and line.
-std::vector<std::regex> skip_patterns(const YamlReader& yaml, const YAML::Node& node);
+std::vector<Pattern> skip_patterns(const YamlReader& yaml, const YAML::Node& node);
 
 }  // namespace warptune

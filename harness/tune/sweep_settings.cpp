@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 
 #include "harness/core/brief.h"
+#include "harness/core/pattern.h"
 #include "harness/measure/statistics.h"
 #include "harness/search/strategy.h"
 #include "harness/tune/schedule.h"
@@ -14,9 +14,9 @@ namespace warptune {
 
 std::string device_of(const YamlReader& yaml, const YAML::Node& node) {
   const std::string device = yaml.text(node, "'device'");
-  static const std::regex good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*");
-  constexpr std::size_t kMaxBytes = 1000;  // std::regex recurses
-  if (device.size() > kMaxBytes || !std::regex_match(device, good))
+  static const Pattern good("all|(auto|host|cuda:[0-9]+)(,(auto|host|cuda:[0-9]+))*", "'device'");
+  constexpr std::size_t kMaxBytes = 1000;
+  if (device.size() > kMaxBytes || !good.matches(device))
     yaml.fail(node, fmt::format("'device' is '{}'; it must be auto, host, cuda:N, all, or a list with commas",
                                 brief(device)));
   return device;

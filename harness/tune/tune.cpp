@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "harness/core/error.h"
+#include "harness/core/message.h"
+#include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 
 namespace warptune {
@@ -52,6 +54,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
                                  excluded == schedule.end() ? "" : "; " + excluded->why_none));
   }
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
+  if (kind.backend == Backend::cuda) Compiler(KernelSources(), default_cache_folder()).make_cache();
   const std::size_t problem_count = schedule.size();
   RowStore& store = *fleet.stores.emplace_back(
       writable([&] { return std::make_unique<RowStore>(folder, sweep.name, options.fresh); }));
@@ -65,7 +68,8 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     fleet.tuners.back()->prepare(folder / (i == 0 ? "device.json" : fmt::format("device.{}.json", i + 1)));
   }
   fleet.tuners[first]->record_launch_floors();
-  if (const std::string note = store.note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
+  if (const std::string note = store.note(); !note.empty())
+    fmt::print(options.log, "{}\n", one_line("note: " + note));
   if (const std::string note = kind.family_note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
   fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
              problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,

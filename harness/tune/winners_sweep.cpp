@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <regex>
-
 #include "harness/core/error.h"
 #include "harness/core/pattern.h"
 
@@ -11,9 +9,9 @@ namespace warptune {
 
 std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem) {
   std::vector<Winner> chosen;
-  const std::regex pattern = pattern_of(problem, "--problem");
+  const Pattern pattern(problem, "--problem");
   for (const Winner& winner : wisdom.winners())
-    if (std::regex_search(winner.problem.key(), pattern)) chosen.push_back(winner);
+    if (pattern.is_in(winner.problem.key())) chosen.push_back(winner);
   if (chosen.empty())
     throw InputError(problem.empty() ? std::string("the wisdom holds no winners")
                                      : fmt::format("no problem of the wisdom matches '{}'", problem));

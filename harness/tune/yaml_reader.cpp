@@ -4,28 +4,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <unordered_set>
 
 #include "harness/core/brief.h"
+#include "harness/core/input_file.h"
 #include "harness/core/limits.h"
 
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kLongestRange = 10000;
+constexpr std::uint64_t kMostValues = 10000;
 
 }  // namespace
 
 YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
-  std::ifstream in(path_, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in || std::filesystem::is_directory(path_))
-    throw InputError(fmt::format("{}:1: the file cannot be read", path_));
+  const std::string text = read_input(path_, fmt::format("{}:1: the file", path_), kMaxSweepBytes);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) fail(documents[1], "a second document begins; a file holds one sweep");
     if (!documents.empty()) root_ = documents.front();
   } catch (const YAML::Exception& e) {
@@ -44,13 +39,12 @@ void YamlReader::fail(const YAML::Node& node, const std::string& sentence) const
 
 void YamlReader::expect_map(const YAML::Node& node, const std::string& what) const {
   if (!node.IsMap()) fail(node, fmt::format("{} must be a map of names to values", what));
-  std::vector<std::string> seen;
+  std::unordered_set<std::string> seen;
   for (const auto& pair : node) {
     const std::string key = text(pair.first, "a key");
-    if (std::ranges::find(seen, key) != seen.end())
+    if (!seen.insert(key).second)
       fail(pair.first, fmt::format("key '{}' of {} is given twice", brief(key), what));
     if (pair.second.IsNull()) fail(pair.first, fmt::format("key '{}' of {} has no value", brief(key), what));
-    seen.push_back(key);
   }
 }
 
@@ -108,10 +102,11 @@ std::vector<YAML::Node> YamlReader::items(const YAML::Node& node, const std::str
 std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::string& what) const {
   std::vector<std::string> texts;
   if (!node.IsMap()) {
-    for (const YAML::Node& item : items(node, what)) {
-      const std::string value = text(item, what);
-      if (std::ranges::find(texts, value) == texts.end()) texts.push_back(value);
-    }
+    std::unordered_set<std::string> seen;
+    for (const YAML::Node& item : items(node, what))
+      if (std::string value = text(item, what); seen.insert(value).second) texts.push_back(std::move(value));
+    if (texts.size() > kMostValues)
+      fail(node, fmt::format("{} has {} values; at most {} are possible", what, texts.size(), kMostValues));
     return texts;
   }
   expect_keys(node, "a range", {"from", "to", "times", "step"});
@@ -126,8 +121,12 @@ std::vector<std::string> YamlReader::values(const YAML::Node& node, const std::s
   if (by < (multiply ? 2 : 1))
     fail(node, fmt::format("'{}' must be at least {}", multiply ? "times" : "step", multiply ? 2 : 1));
   if (multiply && from < 1) fail(node, "'from' must be at least 1 where 'times' is given");
-  if (!multiply && (to - from) / by >= kLongestRange)
-    fail(node, fmt::format("the range of {} has more than {} values", what, kLongestRange));
+  // Unsigned: the difference of two 64-bit numbers may not fit a signed one.
+  const std::uint64_t steps =
+      (static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from)) / static_cast<std::uint64_t>(by);
+  if (!multiply && steps >= kMostValues)
+    fail(node, fmt::format("the range of {} has {} steps of {}; it must have less than {}", what, steps, by,
+                           kMostValues));
   for (std::int64_t value = from; value <= to;) {
     texts.push_back(std::to_string(value));
     if (multiply ? value > to / by : value > to - by) break;

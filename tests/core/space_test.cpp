@@ -81,6 +81,22 @@ TEST(Space, ExcludedBranchesArePruned) {
             "at most 1000000 configurations are possible, and 10000000 steps to find them");
 }
 
+TEST(Space, AConstraintWithoutAFiniteValueIsAnError) {
+  const auto sentence = [](const std::string& constraint) {
+    const std::vector<std::string> constraints = {constraint};
+    return error_of([&] { Space(kVariant, kProblem, facts(), {}, constraints).configs(); });
+  };
+  EXPECT_EQ(sentence("1 / 0"), "constraint '1 / 0' is inf, not a number");
+  EXPECT_NE(sentence("sqrt(-1)").find("constraint 'sqrt(-1)' is "), std::string::npos);
+  EXPECT_EQ(sentence("hidden / (vec - 2)"), "constraint 'hidden / (vec - 2)' is inf, not a number for vec=2");
+  EXPECT_EQ(sentence("vec == 2 || hidden / (vec - 2) > 1"), "no error") << "the value is true or false";
+  const Variant built_in{.name = "wrong", .parameters = {{"vec", {1, 2}}}, .constraints = {"1 / (vec - 1)"}};
+  EXPECT_EQ(error_of([&] { Space(built_in, kProblem, facts()).configs(); }),
+            "constraint '1 / (vec - 1)' is inf, not a number for vec=1");
+  EXPECT_THROW(Space(built_in, kProblem, facts()).broken_constraint({{"vec", 1}}), NotANumber);
+  EXPECT_EQ(Space(built_in, kProblem, facts()).broken_constraint({{"vec", 2}}), std::nullopt);
+}
+
 TEST(Space, ConstraintsUseDeviceFacts) {
   const std::vector<std::string> device = {
       "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};

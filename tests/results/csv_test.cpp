@@ -36,12 +36,54 @@ TEST(Csv, QuotesFieldsThatNeedIt) {
   EXPECT_EQ(rows[0].at("b"), "say \"hi\"\nthere");
 }
 
-TEST(Csv, RemovesAnIncompleteLine) {
-  const fs::path path = fresh_file("torn.csv");
+TEST(Csv, MovesAnIncompleteLine) {
+  const fs::path path = fresh_file("torn.csv"), cut = fresh_file("torn.csv.cut");
   std::ofstream(path) << "a,b\n1,2\n3,\"half";
   EXPECT_THROW(read_csv(path), InputError);
   CsvFile(path, {"a", "b"}).append({"5", ""});
   EXPECT_EQ(text_of(path), "a,b\n1,2\n5,\n");
+  EXPECT_EQ(text_of(cut), "3,\"half\n");
+}
+
+TEST(Csv, CompletesAnIncompleteHeader) {
+  for (const char* text : {"", "a", "a,", "a,b"}) {
+    const fs::path path = fresh_file("header_torn.csv");
+    std::ofstream(path) << text;
+    CsvFile(path, {"a", "b"});
+    EXPECT_EQ(text_of(path), "a,b\n");
+  }
+}
+
+TEST(Csv, LeavesEverythingElseAsItIs) {
+  using namespace std::string_literals;
+  for (const auto& [text, part] : std::vector<std::pair<std::string, std::string>>{
+           {"other bytes", ":1: this file has other columns"},
+           {"other\nbytes\n", ":1: this file has other columns"},
+           {std::string(42000, 'x'), ":1: this file has other columns"},
+           {"a,b\n\"1,2\n3,4\n", ":2: this row does not end"},
+           {"a,b\n1\",2\n3,4\n", ":2: a quote in the middle of a field"},
+           {"a,b\n\"1,\"x\",2\n3,4\n", ":2: text after a closing quote"},
+           {"a,b\n1,2\n3,\"half\n", ":3: this row does not end"},
+           {"\"a,b\n1,2\n", ":1: this file has other columns"},
+           {"a,b\n1,2\n\0\0\0"s, ":3: a NUL byte"}}) {
+    const fs::path path = fresh_file("left.csv");
+    std::ofstream(path, std::ios::binary) << text;
+    try {
+      CsvFile(path, {"a", "b"});
+      ADD_FAILURE() << "took " << text.substr(0, 40);
+    } catch (const InputError& e) {
+      EXPECT_NE(std::string(e.what()).find("left.csv" + part), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(text_of(path), text);
+  }
+}
+
+TEST(Csv, ReadersRefuseWhatTheWriterDoes) {
+  const fs::path path = fresh_file("read.csv");
+  for (const std::string& text : {std::string("a,b\n1\",2\n"), std::string("a,b\n1,\0\n", 9)}) {
+    std::ofstream(path, std::ios::binary) << text;
+    EXPECT_THROW(read_csv(path), InputError);
+  }
 }
 
 TEST(Csv, KeepsRowsAfterAnUnclosedQuote) {

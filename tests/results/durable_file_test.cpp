@@ -112,5 +112,72 @@ TEST_F(DurableFile, AJournalIsDurable) {
   EXPECT_TRUE(was_synced(folder_ / "a.journal"));
 }
 
+std::string text_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST_F(DurableFile, ALinkIsWrittenThrough) {
+  fs::create_directories(folder_ / "elsewhere");
+  std::ofstream(folder_ / "elsewhere" / "target") << "before";
+  fs::permissions(folder_ / "elsewhere" / "target", fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("elsewhere/target", folder_ / "one");
+  fs::create_symlink("one", folder_ / "two");
+  replace_file(folder_ / "two", "after");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "one") && fs::is_symlink(folder_ / "two"));
+  EXPECT_EQ(text_of(folder_ / "elsewhere" / "target"), "after");
+  EXPECT_EQ(fs::status(folder_ / "elsewhere" / "target").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("elsewhere/new", folder_ / "dangling");
+  replace_file(folder_ / "dangling", "new");
+  EXPECT_EQ(text_of(folder_ / "elsewhere" / "new"), "new");
+  fs::create_symlink("loop", folder_ / "loop");
+  EXPECT_THROW(replace_file(folder_ / "loop", "text"), std::runtime_error);
+}
+
+TEST_F(DurableFile, ASpecialFileIsWrittenInPlace) {
+  fs::create_directories(folder_);
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const int reader = ::open((folder_ / "pipe").c_str(), O_RDONLY | O_NONBLOCK);
+  replace_file(folder_ / "pipe", "text");
+  char buffer[8];
+  EXPECT_EQ(::read(reader, buffer, sizeof buffer), 4);
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
+  EXPECT_EQ(file_behind("/dev/null"), "");  // replace_file() itself could damage the machine
+  EXPECT_EQ(file_behind("/dev/stdin"), "");
+  const std::string descriptor =
+      "/proc/self/fd/" + std::to_string(::open((folder_ / "a").c_str(), O_CREAT | O_RDWR, 0644));
+  replace_file(descriptor, "through the descriptor");
+  EXPECT_EQ(text_of(folder_ / "a"), "through the descriptor");
+}
+
+TEST_F(DurableFile, ADeletedFileIsWrittenAnew) {
+  fs::create_directories(folder_ / "in");
+  const fs::path path = folder_ / "in" / "a";
+  const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_APPEND, 0644);
+  write_and_sync(file, "rows", path);
+  EXPECT_EQ(rescue(file, path), "");
+  fs::remove_all(folder_ / "in");
+  EXPECT_NE(rescue(file, path).find("was deleted while it was written; its rows so far are written anew to"),
+            std::string::npos);
+  EXPECT_EQ(text_of(path), "rows");
+  std::ofstream(path) << "another file";
+  EXPECT_NE(rescue(file, path).find("a.rescued'"), std::string::npos);
+  EXPECT_EQ(text_of(path), "another file");
+  EXPECT_EQ(text_of(path.string() + ".rescued"), "rows");
+  ::close(file);
+}
+
+TEST_F(DurableFile, AMovedFileKeepsItsRows) {
+  fs::create_directories(folder_);
+  const int file = ::open((folder_ / "a").c_str(), O_CREAT | O_RDWR, 0644);
+  fs::rename(folder_ / "a", folder_ / "b");
+  EXPECT_NE(rescue(file, folder_ / "a").find("was moved away"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  ::close(file);
+}
+
 }  // namespace
 }  // namespace warptune

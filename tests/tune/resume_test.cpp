@@ -126,7 +126,7 @@ TEST(Resume, FreshBeginsANewFile) {
   EXPECT_EQ(first_rows(read_csv(folder / "host" / "sweep.2.csv")).size(), 3u);
 }
 
-TEST(Resume, AnIncompleteLineIsRemovedWithANote) {
+TEST(Resume, AnIncompleteLineIsMovedWithANote) {
   const fs::path folder = fresh_folder("resume_torn");
   const std::string tune = "{} tune " + host_sweep(folder, "[16]") + " --out " + folder.string();
   ASSERT_EQ(run_shell(tune).code, 0);
@@ -138,6 +138,8 @@ TEST(Resume, AnIncompleteLineIsRemovedWithANote) {
   EXPECT_NE(ended.text.find("ended in an incomplete line"), std::string::npos) << ended.text;
   EXPECT_EQ(statuses(read_csv(csv)).size(), 3u);
   EXPECT_EQ(Journal::read(journal).runs().size(), 2u);
+  EXPECT_TRUE(fs::exists(csv.string() + ".cut"));
+  EXPECT_TRUE(fs::exists(journal.string() + ".cut"));
 }
 
 TEST(Resume, ASecondProgramIsRefused) {

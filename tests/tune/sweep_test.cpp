@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
@@ -134,7 +135,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
        "4: a launch of rms_norm[tokens=2000000000,hidden=2000000000,dtype=bf16] takes 1.6e+19 bytes, more "
        "than "
        "any memory"},
-      {"many_problems", "5: more than 10000 problems; a sweep takes no more"},
+      {"many_problems", "4: 81000000 problems; a sweep takes at most 10000"},
       {"unknown_model",
        "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
        "tinyllama-1.1b, or a folder beside this file with a config.json"},
@@ -355,6 +356,99 @@ TEST(Schedule, SpacesTooLargeForAnyMemoryAreRefused) {
 TEST(Schedule, NamedVariantsMustFitTheDevice) {
   const Sweep sweep = load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    variants: [naive]\n"));
   EXPECT_THROW(make_schedule(sweep, DeviceFacts{.name = "host"}), InputError);
+}
+
+TEST(Sweep, IsCountedBeforeItIsBuilt) {
+  EXPECT_EQ(error_of(with_op("    problems:\n      - tokens: {from: -9223372036854775808, to: "
+                             "9223372036854775807, step: 1}\n        hidden: 8\n")),
+            "4: the range of dim 'tokens' has 18446744073709551615 steps of 1; it must have less than 10000");
+  EXPECT_EQ(error_of("models:\n  - model: llama2-7b\n    batch: {from: 1, to: 9999, step: 1}\n"
+                     "    context: {from: 1, to: 9999, step: 1}\n"),
+            "2: 99980001 problems; a sweep takes at most 10000");
+  EXPECT_EQ(
+      error_of("models: [{model: llama2-7b, batch: {from: 1, to: 9999, step: 1}, context: [64, 128]}]\n"),
+      "1: 19998 problems; a sweep takes at most 10000");
+  EXPECT_EQ(error_of("models: [{model: llama2-7b, prompt_len: 2147483647}]\n"),
+            "1: 1048576 problems; a sweep takes at most 10000");
+  EXPECT_NE(error_of("models: [{model: llama2-7b, batch: 2147483647, prompt_len: 7}]\n")
+                .find("more than any memory"),
+            std::string::npos);
+}
+
+/// Equal prompts fill equal chunks, so that most of a large batch comes to no further problem.
+TEST(Sweep, ALargeBatchOfPromptsHasTheProblemsOfItsChunks) {
+  const auto keys = [](int batch) {
+    std::set<std::string> found;
+    for (const SweepItem& item :
+         load("models: [{model: llama2-7b, batch: " + std::to_string(batch) + ", prompt_len: 300}]\n").items)
+      if (item.entry->op.name == "attention_prefill") found.insert(item.problem.key());
+    return found;
+  };
+  EXPECT_EQ(keys(6 * 100 + 5), keys(6 * 3 + 5));
+}
+
+TEST(Sweep, RepeatedProblemsAreCountedToo) {
+  std::string again;
+  for (int i = 0; i < 20'000; ++i) again += "      - *all\n";
+  EXPECT_EQ(error_of(with_op(
+                "    problems:\n      - &all {tokens: {from: 1, to: 9999, step: 1}, hidden: 8}\n" + again)),
+            "4: 109989 problems; a sweep takes at most 10000");
+}
+
+TEST(Sweep, AListHasABoundedLength) {
+  std::string values;
+  for (int i = 1; i <= 20'000; ++i) values += std::to_string(i) + ", ";
+  EXPECT_EQ(error_of(with_op(
+                "    problems: [{tokens: 1, hidden: 8}]\n    variants:\n      - vectorized: {parameters: "
+                "{block: [" +
+                values + "64]}}\n")),
+            "5: parameter 'block' has 20000 values; at most 10000 are possible");
+}
+
+TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
+  std::string list, map;
+  for (int i = 0; i < 100'000; ++i) list += "8, ";
+  for (int i = 0; i < 80'000; ++i) map += "k" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(load(with_op("    problems: [{tokens: [" + list + "8], hidden: 8}]\n")).items.size(), 1u);
+  EXPECT_EQ(error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
+            "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, output, sampling, "
+            "finalists, max_configs, constraint_rows, prune, strategy, ops, models");
+}
+
+TEST(Sweep, ASkipPatternTakesLinearTime) {
+  const std::string problem = "    problems: [{tokens: 1, hidden: 8}]\n";
+  EXPECT_EQ(load(with_op(problem + "    skip: ['([a-z_/]*)*!', '((.*)*)*!', '(x+x+)+y']\n")).items.size(),
+            1u);
+}
+
+TEST(Schedule, AConstraintThatIsNoNumberHasItsLine) {
+  const auto refusal = [](const std::string& constraint) {
+    const Sweep sweep =
+        load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    dtypes: fp32\n    variants:\n"
+                     "      - host_threaded:\n          parameters: {threads: [1, 2]}\n"
+                     "          constraints:\n            - threads > 0\n            - " +
+                     constraint + "\n"));
+    try {
+      make_schedule(sweep, DeviceFacts{.name = "host"});
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string("not refused");
+  };
+  EXPECT_EQ(refusal("1/0"),
+            file() + ":10: variant 'rms_norm/host_threaded': constraint '1/0' is inf, not a number");
+  EXPECT_TRUE(refusal("sqrt(-1)").starts_with(file() + ":10: variant 'rms_norm/host_threaded': constraint"));
+  EXPECT_EQ(refusal("1 / (threads - 1)"), file() +
+                                              ":10: variant 'rms_norm/host_threaded': constraint '1 / "
+                                              "(threads - 1)' is inf, not a number for threads=1");
+  EXPECT_EQ(refusal("threads == 1"), "not refused");
+}
+
+TEST(Schedule, APruneConditionThatIsNoNumberHasItsLine) {
+  EXPECT_EQ(error_of("prune:\n  - registers / spill_bytes > 1\n  - registers / spill_bytes\n" +
+                     with_op("    problems: [{tokens: 1, hidden: 8}]\n")),
+            "3: prune condition 'registers / spill_bytes' is inf, not a number, for 32 registers, 0 bytes of "
+            "spills, 0 bytes of shared memory and an occupancy of 100 %");
 }
 
 TEST(Schedule, SpreadKeepsBothEnds) {

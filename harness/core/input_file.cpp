@@ -1,0 +1,56 @@
+#include "harness/core/input_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "harness/core/error.h"
+
+namespace warptune {
+namespace {
+
+InputError unreadable(const std::string& origin, const std::string& why) {
+  return InputError(fmt::format("{} cannot be read: {}", origin, why));
+}
+
+}  // namespace
+
+InputFile::InputFile(const std::filesystem::path& path, std::string origin)
+    : origin_(std::move(origin)), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+  if (file_ < 0) throw unreadable(origin_, std::strerror(errno));
+  struct stat facts {};
+  if (::fstat(file_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    ::close(file_);
+    throw unreadable(origin_, S_ISDIR(facts.st_mode) ? "it is a folder" : "it is not a regular file");
+  }
+  size_ = static_cast<std::uintmax_t>(facts.st_size);
+}
+
+InputFile::~InputFile() { ::close(file_); }
+
+std::string InputFile::read(std::uintmax_t max_bytes) const {
+  std::string text;
+  text.reserve(std::min(size_, max_bytes));
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(file_, buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw unreadable(origin_, std::strerror(errno));
+    if (n == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(n));
+    if (text.size() > max_bytes || size_ > max_bytes)
+      throw unreadable(origin_, fmt::format("it has {} bytes; such a file has at most {}",
+                                            std::max<std::uintmax_t>(size_, text.size()), max_bytes));
+  }
+}
+
+std::string read_input(const std::filesystem::path& path, const std::string& origin,
+                       std::uintmax_t max_bytes) {
+  return InputFile(path, origin).read(max_bytes);
+}
+
+}  // namespace warptune

@@ -1,0 +1,40 @@
+#pragma once
+// Files that the user names for reading. Only regular files of a bounded size are read: a pipe would block, a
+// device has no end.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace warptune {
+
+/// Sizes that no such file of use exceeds, in bytes.
+inline constexpr std::uintmax_t kMaxSweepBytes = 1 << 20, kMaxConfigBytes = 16 << 20,
+                                kMaxIndexBytes = 100'000'000, kMaxWisdomBytes = 1 << 30,
+                                kMaxPromptBytes = 256 << 20;
+
+/// A regular file, open for reading.
+class InputFile {
+ public:
+  /// Never waits for the writer of a pipe. Throws InputError that begins with `origin`, which names the file:
+  /// "ORIGIN cannot be read: it is not a regular file".
+  InputFile(const std::filesystem::path& path, std::string origin);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  int descriptor() const { return file_; }
+  std::uintmax_t size() const { return size_; }
+  /// All bytes. Throws InputError where they are more than `max_bytes`.
+  std::string read(std::uintmax_t max_bytes) const;
+
+ private:
+  std::string origin_;
+  int file_;
+  std::uintmax_t size_ = 0;
+};
+
+/// The bytes of a file, read as above.
+std::string read_input(const std::filesystem::path& path, const std::string& origin,
+                       std::uintmax_t max_bytes);
+
+}  // namespace warptune

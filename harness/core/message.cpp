@@ -1,0 +1,42 @@
+#include "harness/core/message.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "harness/core/brief.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::string_view kCut = " ... ";
+constexpr std::size_t kTail = 120;
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0u) == 0x80u; }  // UTF-8
+
+void print(std::string_view kind, std::string_view sentence, std::FILE* to) noexcept try {
+  const std::string line = one_line(std::string(kind) + std::string(sentence)) + '\n';
+  std::fwrite(line.data(), 1, line.size(), to);
+  std::fflush(to);
+} catch (const std::exception&) {
+  std::fputs("warptune: out of memory\n", to);
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  // Escaping a megabyte is not needed to show its ends: the longest escape of a byte has four characters.
+  if (text.size() > 2 * kMaxMessage + kCut.size())
+    return one_line(std::string(text.substr(0, kMaxMessage)) + std::string(kCut) +
+                    std::string(text.substr(text.size() - kMaxMessage)));
+  const std::string line = printable(text);
+  if (line.size() <= kMaxMessage) return line;
+  std::size_t head = kMaxMessage - kTail - kCut.size(), tail = line.size() - kTail;
+  while (head > 0 && continues_character(line[head])) --head;
+  while (tail < line.size() && continues_character(line[tail])) ++tail;
+  return line.substr(0, head) + std::string(kCut) + line.substr(tail);
+}
+
+void print_error(std::string_view sentence, std::FILE* to) noexcept { print("warptune: ", sentence, to); }
+void print_note(std::string_view sentence) noexcept { print("note: ", sentence, stderr); }
+
+}  // namespace warptune

@@ -1,0 +1,33 @@
+#include "harness/llama/memory_need.h"
+
+#include <algorithm>
+
+#include "harness/llama/model_problems.h"
+#include "harness/llama/prefill.h"
+#include "harness/llama/weights.h"
+
+namespace warptune {
+namespace {
+
+constexpr double kCode = 60 << 20;  // workspaces of kernels, and their code
+
+}  // namespace
+
+MemoryNeed memory_need(const ModelConfig& c, DType dtype, const KvFormat& format, const RunShape& run) {
+  const auto batch = static_cast<double>(run.prompt_lengths.size());
+  double tokens = 0;
+  for (const std::int64_t length : run.prompt_lengths) tokens += static_cast<double>(length);
+  const double chunk = std::min(tokens, static_cast<double>(chunk_tokens(c, dtype)));
+  const auto activations = static_cast<double>(activation_bytes(c, dtype));
+  const double logits = batch * c.vocab * static_cast<double>(size_of(dtype));
+  constexpr double kIntegers = 4 * sizeof(int);  // of a token: prompt, id, sequence, position
+  const double state = batch * (run.steps + 1.0) * sizeof(int);
+  return {.weights = weight_bytes(c, dtype),
+          .kv_cache = run.models * KvCache::bytes(c, dtype, format, c.layers,
+                                                  static_cast<int>(run.prompt_lengths.size()), run.capacity) +
+                      Prefill::cache_bytes(c, dtype, format, run.prompt_lengths),
+          .rest = kIntegers * tokens + run.models * (batch * activations + logits + state) +
+                  chunk * activations + kCode};
+}
+
+}  // namespace warptune
