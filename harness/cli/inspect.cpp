@@ -43,12 +43,17 @@ void add_inspect(CLI::App& app, int&) {
       command
           ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")
           ->check(CLI::Range(1, 1000000));
+  auto* per_variant =
+      command
+          ->add_option("--per-variant", given->options.per_variant,
+                       "At most N configurations per variant of the sweep, spread over its problems")
+          ->check(CLI::Range(1, 1000000));
   command
       ->add_option("--jobs", given->options.compile_jobs,
                    "Compile jobs (threads); by default all hardware threads but one")
       ->check(CLI::Range(1, 1024));
   auto* csv = command->add_option("--csv", given->csv, "Append a row per configuration to this file");
-  for (auto* other : {config, filter, sample, csv}) defaults->excludes(other);
+  for (auto* other : {config, filter, sample, per_variant, csv}) defaults->excludes(other);
   command->callback([given] {
     if (given->defaults) {
       if (const std::size_t bad = inspect_defaults(ops(), tile_examples(ops()), given->options.archs,

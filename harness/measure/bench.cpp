@@ -51,9 +51,10 @@ void guarded(Device& device, Measurement& m, const std::function<void()>& body) 
 }  // namespace
 
 Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
-             MeasurePeaks measure)
-    : work_(std::make_unique<Workbench>(device, entry, std::move(problem), options)),
-      measure_(std::move(measure)) {}
+             MeasurePeaks measure, Seconds now)
+    : work_(std::make_unique<Workbench>(device, entry, std::move(problem), options, now)),
+      measure_(std::move(measure)),
+      now_(std::move(now)) {}
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 
@@ -107,12 +108,13 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
     const int launches = work.launches_per_sample(prepared);
     auto graph = work.record(prepared, launches);
     const BenchOptions& o = work.options();
-    ClockWatch watch(device);
-    const Samples samples = sample_until({.max_rel_ci = o.max_rel_ci,
-                                          .min_samples = o.min_samples,
-                                          .max_time = o.max_time,
-                                          .best_us = best_us * kAbandonMargin * launches},
-                                         [&] { return timed(device, *graph, watch, work.flush()); });
+    ClockWatch watch(device, now_);
+    const Samples samples = sample_until(
+        {.max_rel_ci = o.max_rel_ci,
+         .min_samples = o.min_samples,
+         .max_time = o.max_time,
+         .best_us = best_us * kAbandonMargin * launches},
+        [&] { return timed(device, *graph, watch, work.flush()); }, now_);
     put_samples(m, samples, launches);
     m.clocks = watch.summary(samples.throttled > 0);
     if (m.status != Status::ok) return;
@@ -167,13 +169,14 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
   const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<CapturedGraph> Entrant::*graph,
                          int Entrant::*launches, bool flush) {
-    std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device));
-    const auto samples = interleave(rule, finalists.size(), [&](std::size_t i) {
+    std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device, now_));
+    const auto take = [&](std::size_t i) {
       Sample sample{.us = NAN};
       if (state[i].status == Status::ok)
         guarded(device, state[i], [&] { sample = timed(device, *(entrants[i].*graph), watches[i], flush); });
       return sample;
-    });
+    };
+    const auto samples = interleave(rule, finalists.size(), take, now_);
     for (std::size_t i = 0; i < finalists.size(); ++i) {
       Measurement& m = times[i].*part;
       m = state[i];

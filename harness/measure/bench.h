@@ -7,6 +7,7 @@
 #include "harness/core/variant.h"
 #include "harness/measure/cache_mode.h"
 #include "harness/measure/measurement.h"
+#include "harness/measure/sampler.h"
 
 namespace warptune {
 
@@ -44,9 +45,10 @@ enum class Timing;
 /// configurations.
 class Bench {
  public:
-  /// `measure` measures the peaks again before a time counts as impossible.
+  /// `measure` measures the peaks again before a time counts as impossible. `now` limits how long a
+  /// configuration is sampled; the samples themselves are timed by the device.
   Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
-        MeasurePeaks measure = measure_peaks);
+        MeasurePeaks measure = measure_peaks, Seconds now = steady_seconds);
   ~Bench();
   /// Compiles, verifies, times, and verifies again on other inputs. A failure of the configuration becomes
   /// its status. Errors of the device itself (a sticky CUDA error) are thrown. `best_us`: the upper end of
@@ -61,6 +63,7 @@ class Bench {
 
   std::unique_ptr<Workbench> work_;
   const MeasurePeaks measure_;
+  const Seconds now_;
   int raised_ = 0;  // how often the peaks were measured again
 };
 

@@ -33,10 +33,10 @@ bool is_throttling(const std::string& reasons) {
 }
 
 bool ClockWatch::throttled() {
-  const auto before = Clock::now();
+  const double before = now_();
   if (10 * spent_ > before - start_) return last_;
   const Clocks now = device_.quick_clocks();
-  spent_ += Clock::now() - before;
+  spent_ += now_() - before;
   known_ = known_ || !now.throttled.empty();
   last_ = is_throttling(now.throttled);
   add_reasons(last_ ? throttling_ : notes_, now.throttled);

@@ -1,10 +1,10 @@
 #pragma once
 // Watches the clocks of a device during sampling for throttling.
-#include <chrono>
 #include <string>
 #include <vector>
 
 #include "harness/device/device.h"
+#include "harness/measure/sampler.h"
 
 namespace warptune {
 
@@ -16,7 +16,8 @@ bool is_throttling(const std::string& reasons);
 /// Reads clock and throttle reasons after samples. Limits the reading to a tenth of the time.
 class ClockWatch {
  public:
-  explicit ClockWatch(const Device& device) : device_(device) {}
+  explicit ClockWatch(const Device& device, Seconds now = steady_seconds)
+      : device_(device), now_(std::move(now)), start_(now_()) {}
   /// Call after each sample; true if the sample is throttled.
   bool throttled();
   /// The median clock and all reasons of the samples, and the current temperature and power. Reasons of
@@ -24,10 +25,9 @@ class ClockWatch {
   Clocks summary(bool kept_throttled) const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   const Device& device_;
-  const Clock::time_point start_ = Clock::now();
-  Clock::duration spent_{};
+  Seconds now_;
+  double start_ = 0, spent_ = 0;  // seconds; spent reading
   bool last_ = false;
   std::vector<double> sm_mhz_;
   std::string notes_, throttling_;  // reasons of readings without and with throttling

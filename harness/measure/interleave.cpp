@@ -1,7 +1,6 @@
 #include "harness/measure/interleave.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "harness/measure/statistics.h"
@@ -10,10 +9,6 @@ namespace warptune {
 namespace {
 
 constexpr int kMinRounds = 3;
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Takes samples of a candidate until one is kept; false if it returns no time.
 bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample()>& sample) {
@@ -33,8 +28,7 @@ bool take(const InterleaveRule& rule, Samples& into, const std::function<Sample(
 }  // namespace
 
 std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidates,
-                                const std::function<Sample(std::size_t)>& sample, Seconds now) {
-  if (!now) now = steady_seconds;
+                                const std::function<Sample(std::size_t)>& sample, const Seconds& now) {
   const double start = now();
   std::vector<Samples> all(candidates);
   bool late = false;

@@ -14,6 +14,7 @@ struct InterleaveRule {
 /// `sample(i)` times candidate i. A candidate that returns no time (negative or not finite) is skipped from
 /// then on; its stop is no_time.
 std::vector<Samples> interleave(const InterleaveRule& rule, std::size_t candidates,
-                                const std::function<Sample(std::size_t)>& sample, Seconds now = {});
+                                const std::function<Sample(std::size_t)>& sample,
+                                const Seconds& now = steady_seconds);
 
 }  // namespace warptune

@@ -15,14 +15,13 @@ constexpr std::size_t kMinForInterval = kMinSamplesForInterval;
 constexpr std::size_t kMaxSamples = 100'000;
 constexpr int kMaxInvalid = 16;
 
+}  // namespace
+
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace
-
-Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, Seconds now) {
-  if (!now) now = steady_seconds;
+Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, const Seconds& now) {
   const double start = now();
   double discarded_seconds = 0;
   int invalid = 0;

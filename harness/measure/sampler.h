@@ -38,12 +38,14 @@ struct Samples {
   int throttled = 0;  // throttled and kept, after max_discarded discarded ones
 };
 
-using Seconds = std::function<double()>;  // a clock
+using Seconds = std::function<double()>;  // a clock; tests bring their own
+double steady_seconds();
 
 /// Calls `sample` until the rule is met. Takes at least `min_samples` samples, or 3 if one sample takes a
 /// quarter of the time, or fewer if it abandons. It discards up to `max_discarded` throttled samples and
 /// keeps and counts later ones, so that a device that is always throttled still gets a time.
-Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample, Seconds now = {});
+Samples sample_until(const SamplingRule& rule, const std::function<Sample()>& sample,
+                     const Seconds& now = steady_seconds);
 
 /// The beginning of the sentence for abandoned samples.
 inline constexpr std::string_view kAbandoned = "abandoned after";

@@ -22,7 +22,8 @@ enum class Timing { main, hot, isolated };
 
 class Workbench {
  public:
-  Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options);
+  Workbench(Device& device, const OpEntry& entry, Problem problem, BenchOptions options,
+            Seconds now = steady_seconds);
 
   /// Throws the errors of Device::prepare and Device::allocate.
   Prepared prepare(const Variant& variant, const Config& config);
@@ -73,6 +74,7 @@ class Workbench {
   const OpEntry& entry_;
   const Problem problem_;
   const BenchOptions options_;
+  const Seconds now_;
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;
   std::vector<TensorSet> sets_;  // the last one is the checked set: a replay ends on it

@@ -79,6 +79,20 @@ std::vector<Candidate> sampled(const std::vector<Candidate>& candidates, int lim
   return chosen;
 }
 
+/// Keeps at most `limit` candidates of each variant of all lists, evenly spread; of one, that in the middle.
+void keep_per_variant(std::vector<std::vector<Candidate>>& lists, int limit) {
+  if (limit <= 0) return;
+  std::map<const Variant*, std::size_t> counts, seen;
+  for (const auto& list : lists)
+    for (const Candidate& c : list) ++counts[c.variant];
+  for (auto& list : lists)
+    std::erase_if(list, [&](const Candidate& c) {
+      const std::size_t i = seen[c.variant]++, count = counts[c.variant];
+      const std::size_t want = std::min(count, static_cast<std::size_t>(limit));
+      return (i * want + (count + 1) / 2) % count >= want;
+    });
+}
+
 void count(Row& row, const CompileResult& result) {
   ++row.configurations;
   row.resource += result.kind == CompileResult::Kind::resource;
@@ -164,6 +178,7 @@ CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const Ins
   CompileList list{.schedule = make_schedule(sweep, facts, options.filter)};
   for (const ScheduledProblem& p : list.schedule)
     list.candidates.push_back(sampled(p.candidates, options.sample));
+  keep_per_variant(list.candidates, options.per_variant);
   for (std::size_t i = 0; i < list.schedule.size(); ++i)
     for (const Candidate& c : list.candidates[i])
       if (!c.variant->stages.empty()) {

@@ -15,6 +15,7 @@ struct InspectOptions {
   std::vector<std::string> archs;  // "sm_80", "sm_90a"
   std::string filter;              // regular expression over op/variant
   int sample = 0;                  // at most so many configurations per problem and variant; 0: all
+  int per_variant = 0;             // at most so many configurations per variant of the sweep; 0: all
   int compile_jobs = 0;            // compile threads; 0: all hardware threads but one
   std::filesystem::path csv;       // a row per configuration; empty: none
   std::FILE* log = stdout;

@@ -138,6 +138,29 @@ TEST(Cli, InspectWithoutASweepIsBadInput) {
   EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
 }
 
+#if WARPTUNE_HAS_CUDA
+TEST(Cli, InspectTakesSomeConfigurationsOfAVariant) {
+  const fs::path sweep = fs::path(::testing::TempDir()) / "per_variant.yaml",
+                 csv = fs::path(::testing::TempDir()) / "per_variant.csv";
+  std::ofstream(sweep)
+      << "dtypes: fp32\nops:\n  - op: rms_norm\n    problems: [{tokens: [1, 2, 3], hidden: 64}]\n"
+         "    variants: [naive: {parameters: {block: [32, 64, 128]}}]\n";
+  const auto inspected = [&](const std::string& options) {
+    fs::remove(csv);
+    const Ended result = run("inspect " + sweep.string() + " --arch sm_80 --csv " + csv.string() + options);
+    EXPECT_EQ(result.code, 0) << result.text;
+    std::vector<std::string> rows;
+    for (const auto& row : read_csv(csv)) rows.push_back(row.at("problem") + row.at("config"));
+    return rows;
+  };
+  const auto all = inspected("");
+  ASSERT_EQ(all.size(), 9u);
+  EXPECT_EQ(inspected(" --per-variant 1"), std::vector{all[4]});
+  EXPECT_EQ(inspected(" --per-variant 3"), (std::vector{all[2], all[5], all[8]}));
+  EXPECT_EQ(inspected(" --per-variant 99"), all);
+}
+#endif
+
 TEST(Cli, IdleThreadsSleepUnlessConfigured) {
   const auto waits = [](const std::string& environment) {
     const Ended ended =

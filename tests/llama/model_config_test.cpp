@@ -119,5 +119,22 @@ TEST(Rope, FrequenciesOfEachScaling) {
   EXPECT_NEAR(scaled[1], (1 - blend) * 0.1 / 8 + blend * 0.1, 1e-7);
 }
 
+TEST(Rope, Llama3BlendsOnlyBetweenItsBounds) {
+  // Index 1 has a wave of 62.83. The bounds are the original length, and a quarter of it.
+  const double wave = 2 * 3.14159265358979 * 10;
+  const auto scaled = [](int original) {
+    return rope_inv_freq(
+        8, {.kind = RopeKind::llama3, .theta = 1e4, .factor = 8, .original_max_position = original})[1];
+  };
+  const auto blended = [&](int original) {
+    const double blend = (original / wave - 1) / 3;
+    return (1 - blend) * 0.1 / 8 + blend * 0.1;
+  };
+  EXPECT_FLOAT_EQ(scaled(256), 0.1f) << "2 % below the short-wave bound";
+  EXPECT_NEAR(scaled(246), blended(246), 1e-7) << "2 % above the short-wave bound";
+  EXPECT_NEAR(scaled(64), blended(64), 1e-7) << "2 % below the long-wave bound";
+  EXPECT_FLOAT_EQ(scaled(62), 0.0125f) << "1 % above the long-wave bound";
+}
+
 }  // namespace
 }  // namespace warptune

@@ -10,7 +10,7 @@
 #include "harness/core/space.h"
 #include "harness/device/compile.h"
 #include "kernels/rms_norm/args.h"
-#include "tests/measure/forwarding_device.h"
+#include "tests/measure/steady_device.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -37,21 +37,36 @@ Variant faulty(std::function<void(const RmsNormArgs&)> harm, bool run_first = tr
           }};
 }
 
+/// A fake measurement that keeps the peaks as the test set them.
+MeasurePeaks as_they_are() {
+  return [](Device& device) { return device.facts(); };
+}
+
 class HostBench : public ::testing::Test {
  protected:
-  std::unique_ptr<Device> device = open_device("host");
-  Bench bench{*device, find_op("rms_norm"), small(), quick()};
+  testing::SteadyDevice device{20};
+  Bench bench{device, find_op("rms_norm"), small(), quick(), as_they_are(), device.clock()};
 };
 
 TEST_F(HostBench, MeasuresACorrectVariant) {
   const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::ok) << m.detail;
-  EXPECT_GT(m.time_us, 0);
-  EXPECT_LE(m.time_us_min, m.ci_low_us);
-  EXPECT_LE(m.ci_low_us, m.time_us);
-  EXPECT_LE(m.time_us, m.ci_high_us);
-  EXPECT_GE(m.samples, 6);
+  EXPECT_DOUBLE_EQ(m.time_us, 20);
+  EXPECT_EQ(m.launches_per_sample, 50) << "a sample takes 1 ms";
+  EXPECT_EQ(m.samples, 6);
   EXPECT_LT(m.rel_l2_err, 1e-6);
+}
+
+TEST(SteadyBench, SamplesUntilMaxTimeIfTheTimesSpread) {
+  testing::SteadyDevice device(20, 0.1);  // 18 and 22 us
+  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are(), device.clock());
+  const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
+  EXPECT_EQ(m.status, Status::ok) << m.detail;
+  EXPECT_NEAR(m.samples, 50, 5) << "0.05 s of samples of 1 ms";
+  EXPECT_NEAR(m.time_us_min, 18, 1e-9);
+  EXPECT_LT(m.ci_low_us, m.ci_high_us);
+  EXPECT_NEAR(m.time_us_p90, 22, 1e-9);
+  EXPECT_TRUE(m.detail.starts_with("stopped at max_time with an interval of")) << m.detail;
 }
 
 TEST_F(HostBench, AVariantThatWritesNothingFails) {
@@ -105,9 +120,9 @@ TEST_F(HostBench, AVariantThatThrowsGetsAStatusAndTheNextOneRuns) {
 }
 
 /// The host with the backend of a GPU, so that its peaks are trusted.
-class TrustedDevice : public testing::ForwardingDevice {
+class TrustedDevice : public testing::SteadyDevice {
  public:
-  TrustedDevice() : ForwardingDevice(open_device("host")), facts_(real_->facts()) {
+  explicit TrustedDevice(double launch_us = 20) : SteadyDevice(launch_us), facts_(real_->facts()) {
     facts_.backend = Backend::cuda;
     facts_.l2_bytes = 1 << 20;
   }
@@ -121,6 +136,7 @@ class TrustedDevice : public testing::ForwardingDevice {
 /// Records the inputs that the launches of each timed replay read, and whether caches were flushed before it.
 class WatchedDevice : public TrustedDevice {
  public:
+  WatchedDevice() : TrustedDevice(400) {}
   struct Seen {
     std::vector<const void*> inputs;
     bool flushed = false;
@@ -131,18 +147,16 @@ class WatchedDevice : public TrustedDevice {
   }
   double time_us(CapturedGraph& graph) override {
     read_.clear();
-    TrustedDevice::time_us(graph);
+    const double us = TrustedDevice::time_us(graph);
     replays.push_back({read_, flushed_});
     flushed_ = false;
-    return kLaunchUs * static_cast<double>(read_.size());
+    return us;
   }
   void note(const void* input) { read_.push_back(input); }
 
   std::vector<Seen> replays;
 
  private:
-  static constexpr double kLaunchUs = 400;  // each launch, however fast the machine is
-
   std::vector<const void*> read_;
   bool flushed_ = false;
 };
@@ -154,7 +168,8 @@ TEST(ColdSamples, UseEachSetOnceAndBeginWithAFlushOnAGpu) {
     BenchOptions options = quick();
     options.cache = cache;
     Bench bench(device, find_op("rms_norm"),
-                find_op("rms_norm").op.problem({{"tokens", 64}, {"hidden", 4096}}, DType::fp32), options);
+                find_op("rms_norm").op.problem({{"tokens", 64}, {"hidden", 4096}}, DType::fp32), options,
+                as_they_are(), device.clock());
     const void* checked = nullptr;  // the input of the last launch before a replay, which is a verification
     const Variant variant = faulty([&](const RmsNormArgs& args) {
       device.note(args.x);
@@ -171,7 +186,7 @@ TEST(ColdSamples, UseEachSetOnceAndBeginWithAFlushOnAGpu) {
       EXPECT_EQ(flushed, cache == CacheMode::cold);
       EXPECT_EQ(inputs.back(), checked) << "what is checked afterwards";
     }
-    EXPECT_GT(m.launches_per_sample, 1);
+    EXPECT_EQ(m.launches_per_sample, 3) << "a sample takes at least 1 ms";
   }
 }
 
@@ -190,7 +205,7 @@ TEST(Peaks, ATimeThatRaisedPeaksAllowIsOk) {
   TrustedDevice device;
   int calls = 0;
   arithmetic_of(1e-9, calls)(device);  // as measured on a busy device: almost no arithmetic
-  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(100, calls));
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(100, calls), device.clock());
   for (int i = 0; i < 2; ++i) {
     const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(m.status, Status::ok) << m.detail;
@@ -204,7 +219,7 @@ TEST(Peaks, ATimeAboveConfirmedPeaksIsTooFast) {
   TrustedDevice device;
   int calls = 0;
   arithmetic_of(1e-9, calls)(device);
-  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(1e-10, calls));
+  Bench bench(device, find_op("rms_norm"), small(), quick(), arithmetic_of(1e-10, calls), device.clock());
   for (int i = 0; i < 9; ++i) {
     const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
     EXPECT_EQ(m.status, Status::too_fast);
@@ -214,11 +229,6 @@ TEST(Peaks, ATimeAboveConfirmedPeaksIsTooFast) {
   EXPECT_EQ(device.facts().vector_tflop_per_s, 1e-9) << "the higher one is kept";
 }
 
-/// A fake measurement that keeps the peaks as the test set them.
-MeasurePeaks as_they_are() {
-  return [](Device& device) { return device.facts(); };
-}
-
 TEST(Peaks, AHotTimeMustNotBeatTheL2) {
   TrustedDevice device;
   DeviceFacts facts = device.facts();
@@ -226,7 +236,7 @@ TEST(Peaks, AHotTimeMustNotBeatTheL2) {
   device.set_peaks(facts);
   BenchOptions hot = quick();
   hot.cache = CacheMode::hot;
-  Bench bench(device, find_op("rms_norm"), small(), hot, as_they_are());
+  Bench bench(device, find_op("rms_norm"), small(), hot, as_they_are(), device.clock());
   EXPECT_EQ(bench.run(find_op("rms_norm").variant("host_naive"), {}).status, Status::too_fast);
 }
 
@@ -235,7 +245,7 @@ TEST(Peaks, EachTimeOfAFinalistIsCheckedAgainstThePeaks) {
   DeviceFacts facts = device.facts();
   facts.read_gb_per_s = 1e-9;  // a hot launch reads nothing from memory
   device.set_peaks(facts);
-  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
+  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are(), device.clock());
   const Variant& naive = find_op("rms_norm").variant("host_naive");
   const FinalistTimes slow_memory = bench.time_interleaved({{&naive, {}}}, 6).front();
   EXPECT_EQ(slow_memory.main.status, Status::too_fast);
@@ -247,36 +257,24 @@ TEST(Peaks, EachTimeOfAFinalistIsCheckedAgainstThePeaks) {
   EXPECT_EQ(bench.time_interleaved({{&naive, {}}}, 6).front().hot.status, Status::too_fast);
 }
 
-/// A device on which every launch takes 2000 us, whatever the load.
-class SteadyDevice : public TrustedDevice {
- public:
-  double time_us(CapturedGraph& graph) override {
-    launches = 0;
-    TrustedDevice::time_us(graph);
-    return 2000.0 * launches;
-  }
-  int launches = 0;
-};
-
 TEST(Peaks, AFewPercentAboveAPeakAreAllowed) {
-  SteadyDevice device;
-  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are());
-  const Variant counted = faulty([&](const RmsNormArgs&) { ++device.launches; });
+  TrustedDevice device(2000);
+  Bench bench(device, find_op("rms_norm"), small(), quick(), as_they_are(), device.clock());
   const double flops = find_op("rms_norm").op.cost(small()).flops;
   DeviceFacts facts = device.facts();
   const auto status_at = [&](double times) {  // with peaks such that 2000 us are so many times too fast
     facts.vector_tflop_per_s = flops / (2000 * times) * 1e-6;
     device.set_peaks(facts);
-    return bench.run(counted, {}).status;
+    return bench.run(find_op("rms_norm").variant("host_naive"), {}).status;
   };
   EXPECT_EQ(status_at(1.02), Status::ok);
   EXPECT_EQ(status_at(1.06), Status::too_fast);
 }
 
 TEST_F(HostBench, ATimeAboveAHostsPeaksGetsANote) {
-  DeviceFacts slow = device->facts();
+  DeviceFacts slow = device.facts();
   slow.vector_tflop_per_s = 1e-9;
-  device->set_peaks(slow);
+  device.set_peaks(slow);
   const Measurement m = bench.run(find_op("rms_norm").variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::ok);
   EXPECT_NE(m.detail.find("peaks allow"), std::string::npos) << m.detail;
@@ -302,7 +300,7 @@ TEST_F(HostBench, FinalistsAreTimedColdHotAndIsolated) {
   for (const Measurement* m : {&times[0].main, &times[0].hot, &times[0].isolated}) {
     EXPECT_EQ(m->status, Status::ok) << m->detail;
     EXPECT_EQ(m->samples, 3);
-    EXPECT_GT(m->time_us, 0);
+    EXPECT_DOUBLE_EQ(m->time_us, 20);
   }
   EXPECT_EQ(times[0].isolated.launches_per_sample, 1);
   EXPECT_EQ(times[1].main.status, Status::wrong_result);
@@ -312,7 +310,8 @@ TEST_F(HostBench, FinalistsAreTimedColdHotAndIsolated) {
 TEST_F(HostBench, AnOpThatChangesItsInputsIsCheckedAfterOneLaunch) {
   const OpEntry& advance = find_op("advance");
   const Assignment dims{{"batch", 3}};
-  Bench changing(*device, advance, advance.op.problem(dims, DType::int32), quick());
+  Bench changing(device, advance, advance.op.problem(dims, DType::int32), quick(), as_they_are(),
+                 device.clock());
   const Measurement m = changing.run(advance.variant("host_naive"), {});
   EXPECT_EQ(m.status, Status::ok) << m.detail;
 }

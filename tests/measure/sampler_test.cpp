@@ -122,6 +122,16 @@ TEST(Sampler, ThrottledSamplesAreTakenAgainWithinABudget) {
   EXPECT_EQ(sentence_of(s), "4 throttled samples were taken again");
 }
 
+TEST(Sampler, DiscardedSamplesDoNotUseMaxTime) {
+  const SamplingRule rule{.max_rel_ci = 0.005, .min_samples = 6, .max_time = 1.95, .max_discarded = 10};
+  Source source({99, 101});
+  source.throttled = 10;
+  const Samples s = sample(rule, source);
+  EXPECT_EQ(s.stop, Stop::max_time);
+  EXPECT_EQ(s.us.size(), 20u);
+  EXPECT_EQ(s.discarded, 10);
+}
+
 TEST(Sampler, AnAlwaysThrottledDeviceStillGetsATime) {
   Source source({5});
   source.throttled = 1000;
@@ -133,10 +143,13 @@ TEST(Sampler, AnAlwaysThrottledDeviceStillGetsATime) {
 
 TEST(Interleave, SamplesInTurn) {
   std::vector<std::size_t> order;
-  const auto all = interleave({.rounds = 3}, 3, [&](std::size_t i) {
-    order.push_back(i);
-    return Sample{.us = static_cast<double>(10 * i + order.size())};
-  });
+  const auto all = interleave(
+      {.rounds = 3}, 3,
+      [&](std::size_t i) {
+        order.push_back(i);
+        return Sample{.us = static_cast<double>(10 * i + order.size())};
+      },
+      [] { return 0.0; });
   EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(all[1].us, (std::vector<double>{12, 15, 18}));
 }
@@ -157,8 +170,9 @@ TEST(Interleave, SkipsInvalidCandidatesAndEndsOnTime) {
 
 TEST(Interleave, ThrottledSamplesAreTakenAgain) {
   int calls = 0;
-  const auto all = interleave({.rounds = 2, .max_discarded = 1}, 1,
-                              [&](std::size_t) { return Sample{.us = 1, .throttled = ++calls <= 2}; });
+  const auto all = interleave(
+      {.rounds = 2, .max_discarded = 1}, 1,
+      [&](std::size_t) { return Sample{.us = 1, .throttled = ++calls <= 2}; }, [] { return 0.0; });
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(all[0].discarded, 1);
   EXPECT_EQ(all[0].throttled, 1);

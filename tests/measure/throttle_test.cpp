@@ -5,17 +5,16 @@
 
 #include "harness/measure/bench.h"
 #include "harness/measure/clock_watch.h"
-#include "tests/measure/forwarding_device.h"
+#include "tests/measure/steady_device.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 
 /// Reports fake clocks: `hot` throttled readings, then cool ones.
-class HotDevice : public testing::ForwardingDevice {
+class HotDevice : public testing::SteadyDevice {
  public:
-  HotDevice(std::string reason, int hot)
-      : ForwardingDevice(open_device("host")), reason_(std::move(reason)), hot_(hot) {}
+  HotDevice(std::string reason, int hot) : SteadyDevice(20), reason_(std::move(reason)), hot_(hot) {}
   Clocks quick_clocks() const override {
     const bool hot = readings_++ < hot_;
     return {.sm_mhz = hot ? 300.0 : 1980.0,
@@ -38,7 +37,8 @@ class HotDevice : public testing::ForwardingDevice {
 Measurement measured(HotDevice& device) {
   const OpEntry& entry = find_op("rms_norm");
   const Assignment dims{{"tokens", 3}, {"hidden", 64}};
-  Bench bench(device, entry, entry.op.problem(dims, DType::fp32), {.min_samples = 6, .max_time = 0.05});
+  Bench bench(device, entry, entry.op.problem(dims, DType::fp32), {.min_samples = 6, .max_time = 0.05},
+              measure_peaks, device.clock());
   return bench.run(entry.variant("host_naive"), {});
 }
 
@@ -74,6 +74,28 @@ TEST(Throttle, ThePowerCapIsANote) {
   EXPECT_EQ(m.clocks.throttled, "sw_power_cap");
   EXPECT_EQ(m.detail.find("throttled"), std::string::npos) << m.detail;
   EXPECT_EQ(m.clocks.sm_mhz, 300);
+}
+
+/// A reading of its clocks takes 2 s.
+class SlowToRead : public testing::SteadyDevice {
+ public:
+  SlowToRead() : SteadyDevice(0) {}
+  Clocks quick_clocks() const override {
+    ++readings;
+    advance(2);
+    return {.sm_mhz = 1980, .temperature_c = NAN, .power_w = NAN, .throttled = "none"};
+  }
+  mutable int readings = 0;
+};
+
+TEST(ClockWatch, ReadsForATenthOfTheTime) {
+  const SlowToRead device;
+  ClockWatch watch(device, device.clock());
+  for (int i = 0; i < 1000; ++i) {
+    device.advance(1);
+    watch.throttled();
+  }
+  EXPECT_NEAR(device.readings, (1000 + 2 * device.readings) / 20, 2);
 }
 
 TEST(Throttle, EveryVariantStartsWithoutPersistingCacheLines) {

@@ -22,11 +22,11 @@ class Lock : public ::testing::Test {
     std::fclose(log_);
     std::filesystem::remove(DeviceLock::file_of(id_));
   }
+  /// What the lock has flushed to the log, also while another thread writes to it.
   std::string said() {
-    std::fflush(log_);
-    std::rewind(log_);
     std::string text(1000, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), log_));
+    const ssize_t n = ::pread(::fileno(log_), text.data(), text.size(), 0);
+    text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
     return text;
   }
   const std::string id_ = "GPU-test-" + std::to_string(::getpid());
@@ -41,7 +41,8 @@ TEST_F(Lock, TheSecondReportsAndWaitsUntilTheFirstEnds) {
     const DeviceLock second(id_, log_);
     held = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  // It waits from its report on. Only a hang lets a minute pass.
+  for (int i = 0; i < 6000 && said().empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_FALSE(held);
   first.reset();
   other.join();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <random>
 #include <thread>
 
@@ -48,6 +49,17 @@ std::vector<pid_t> children_of(pid_t pid) {
   return children;
 }
 
+/// Waits until the program has written `rows` more rows; false if it ends before.
+bool writes_rows(pid_t pid, int& status, const fs::path& csv, std::ptrdiff_t rows) {
+  const auto lines = [&] {
+    std::ifstream in(csv);
+    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  };
+  for (const auto before = lines(); lines() < before + rows; std::this_thread::sleep_for(1ms))
+    if (::waitpid(pid, &status, WNOHANG) != 0) return false;
+  return ::waitpid(pid, &status, WNOHANG) == 0;
+}
+
 TEST(Resume, TwentyKillsChangeNothing) {
   const fs::path folder = fresh_folder("resume_kills");
   const std::string sweep = host_sweep(folder, "{from: 8, to: 160, step: 8}", "[1, 2]"),
@@ -63,19 +75,18 @@ TEST(Resume, TwentyKillsChangeNothing) {
   for (int starts = 0; starts < 400 && (kills < 20 || code != 0); ++starts) {
     const pid_t pid = start_tune(sweep, out);
     int status = 0;
-    const auto pause = std::chrono::milliseconds(random() % 500);
-    std::this_thread::sleep_for(pause);
-    const bool worker = random() % 2 == 0;
-    if (kills < 20 && ::waitpid(pid, &status, WNOHANG) == 0) {
+    if (kills >= 20) {
+      ::waitpid(pid, &status, 0);
+    } else if (writes_rows(pid, status, fs::path(out) / "host" / "sweep.csv", random() % 3)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));  // in the middle of something
+      const bool worker = random() % 2 == 0;
       const auto targets = worker ? children_of(pid) : std::vector<pid_t>{pid};
       for (const pid_t target : targets) ::kill(target, SIGKILL);
       kills += !targets.empty();
       if (worker && random() % 2 == 0) {
-        std::this_thread::sleep_for(pause / 4);
+        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
         ::kill(pid, SIGKILL);
       }
-      ::waitpid(pid, &status, 0);
-    } else if (kills >= 20) {
       ::waitpid(pid, &status, 0);
     }
     code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

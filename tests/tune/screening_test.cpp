@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "harness/core/error.h"
@@ -65,7 +66,7 @@ struct TenCandidates {
           ++compiled;
           const auto block = (*task.config)["block"];
           if (block == 512) throw CompileError("no such block");
-          while (block == hangs_at && !let_go) std::this_thread::yield();
+          while (block == hangs_at && !let_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           return Resources{.registers = 40, .spill_bytes = spills, .occupancy_pct = 50};
         },
         2, worker, rows);
@@ -147,7 +148,7 @@ TEST(Screening, WithResourcesOnlyRunsUseTheBudget) {
 TEST(Screening, ASearchTimesOutAHangingCompilation) {
   TenCandidates bench("screening_hang");
   bench.hangs_at = 64;
-  bench.options.compile_seconds = 0.1;
+  bench.options.compile_seconds = 3;  // the others are stubs that return at once
   bench.sweep.search = {.strategy = "random", .budget = parse_budget("100%")};
   bench.run();
   EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 6}, {"compile_error", 1}, {"timeout", 1}}));
