@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The regression gate: times a baseline's winners on this machine, compares, and times rows that seem slower again.
 # Exit codes are those of `warptune compare`.
-#   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv, samples)
+#   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv)
 #   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file
 # Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
 # (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record),
@@ -26,7 +26,9 @@ if [ "${1:-}" = --record ]; then
   rows=$(measure "$2")
   baseline=$baselines/$(basename "$rows")
   mkdir -p "$baseline"
-  cp "$rows"/regress.csv "$rows"/regress.samples.csv "$baseline/"
+  cp "$rows"/regress.csv "$baseline/"
+  # Of several runs only the medians are compared.
+  if ((${RUNS:-3} == 1)); then cp "$rows"/regress.samples.csv "$baseline/"; else rm -f "$baseline"/regress.samples.csv; fi
   cp "$2" "$baseline/wisdom.json"
   echo "regress: recorded $baseline"
   exit 0
