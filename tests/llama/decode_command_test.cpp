@@ -139,7 +139,7 @@ TEST_F(DecodeCommand, ChecksTheCsvBeforeAppending) {
   EXPECT_NE(output_.find("decode.csv:2: schema '2'"), std::string::npos) << output_;
   write_csv(csv, {"schema"}, {{{"schema", "1"}}});
   EXPECT_EQ(run(mha), 2) << output_;
-  EXPECT_NE(output_.find("decode.csv:1: this CSV has other columns"), std::string::npos) << output_;
+  EXPECT_NE(output_.find("decode.csv:1: this file has other columns"), std::string::npos) << output_;
 }
 
 TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
