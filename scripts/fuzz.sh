@@ -66,7 +66,7 @@ fuzz() { # TARGET
     local small=$out/$1/small
     rm -rf "$small"
     mkdir -p "$small"
-    "build-fuzz/tests/fuzz/fuzz_$1" -set_cover_merge=1 -use_counters=0 -max_len=4096 \
+    "build-fuzz/tests/fuzz/fuzz_$1" -set_cover_merge=1 -use_counters=0 -max_len=1024 \
       "$small" "$corpus" "$found" "$seeds"
     # A file named by its hash is of an earlier minimization. The others have a meaning and stay.
     find "$corpus" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
