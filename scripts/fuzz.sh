@@ -67,7 +67,7 @@ fuzz() { # TARGET
     rm -rf "$small"
     mkdir -p "$small"
     "build-fuzz/tests/fuzz/fuzz_$1" -set_cover_merge=1 -use_counters=0 -max_len=1024 \
-      "$small" "$corpus" "$found" "$seeds"
+      "$small" "$corpus" "$found" "$seeds" || return 1
     # A file named by its hash is of an earlier minimization. The others have a meaning and stay.
     find "$corpus" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
     for file in "$corpus"/*; do rm -f "$small/$(sha1sum <"$file" | cut -d' ' -f1)"; done
@@ -83,12 +83,14 @@ for target in "${targets[@]}"; do
   mkdir -p "$out"
   while (($(jobs -rp | wc -l) >= jobs)); do wait -n || true; done
   (
-    if fuzz "$target" >"$out/$target.log" 2>&1; then
-      echo "fuzz: $target: no finding in $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$target.log") runs"
-    else
+    if ! fuzz "$target" >"$out/$target.log" 2>&1; then
       touch "$TMPDIR/failed"
       echo "fuzz: $target: a finding:"
       grep -E 'ERROR|SUMMARY|runtime error|broken promise|what\(\)|Test unit written' "$out/$target.log" || tail -5 "$out/$target.log"
+    elif [[ $minimize ]]; then
+      echo "fuzz: $target: the corpus has $(find "tests/fuzz/corpus/$target" -type f | wc -l) inputs"
+    else
+      echo "fuzz: $target: no finding in $(sed -n 's/^stat::number_of_executed_units: *//p' "$out/$target.log") runs"
     fi
   ) &
 done
