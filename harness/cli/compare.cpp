@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "harness/cli/commands.h"
@@ -56,13 +55,10 @@ int run_compare(Given& given) {
   const std::string text = given.format == "json"       ? as_json(comparison)
                            : given.format == "markdown" ? as_markdown(comparison)
                                                         : as_text(comparison);
-  if (given.output.empty()) {
+  if (given.output.empty())
     fmt::print("{}", text);
-  } else {
-    std::ofstream out(given.output);
-    out << text;
-    if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", given.output));
-  }
+  else
+    write_output(given.output, text);
   if (comparison.matched == 0)
     print_error(
         fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "

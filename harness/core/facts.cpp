@@ -3,15 +3,23 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <sstream>
+#include <string_view>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 namespace warptune {
 
-int DeviceFacts::arch_number() const { return arch.starts_with("sm_") ? std::stoi(arch.substr(3)) : 0; }
+int DeviceFacts::arch_number() const {
+  constexpr std::string_view kPrefix = "sm_";
+  int number = 0;  // stays 0 without digits
+  if (arch.starts_with(kPrefix))
+    std::from_chars(arch.data() + kPrefix.size(), arch.data() + arch.size(), number);
+  return number;
+}
 
 bool DeviceFacts::has_bulk_copy() const { return arch_number() == 90; }
 bool DeviceFacts::has_wgmma() const { return arch == "sm_90a"; }

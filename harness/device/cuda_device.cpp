@@ -369,7 +369,7 @@ int cuda_device_count() {
   return count;
 }
 
-std::unique_ptr<Device> make_cuda_device(int ordinal) { return std::make_unique<CudaDevice>(ordinal); }
+OwnedDevice make_cuda_device(int ordinal) { return OwnedDevice(std::make_unique<CudaDevice>(ordinal)); }
 
 }  // namespace warptune
 #endif

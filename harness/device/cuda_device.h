@@ -6,6 +6,6 @@
 namespace warptune {
 
 /// CUDA device number `ordinal`. Throws on CUDA errors.
-std::unique_ptr<Device> make_cuda_device(int ordinal);
+OwnedDevice make_cuda_device(int ordinal);
 
 }  // namespace warptune

@@ -138,9 +138,18 @@ class Device {
   virtual void reset_persisting_cache() {}
 };
 
+/// Owns a device. A temporary one has no `->`, so that `open_device("host")->facts()`, a reference to facts
+/// of a device that is gone, does not compile.
+class OwnedDevice : public std::unique_ptr<Device> {
+ public:
+  OwnedDevice(std::unique_ptr<Device> device) : std::unique_ptr<Device>(std::move(device)) {}
+  Device* operator->() const& { return get(); }
+  Device* operator->() const&& = delete;
+};
+
 /// "host", "cuda:N", or "auto" (the first GPU, else the host). Throws InputError where there is no such
 /// device.
-std::unique_ptr<Device> open_device(std::string_view which);
+OwnedDevice open_device(std::string_view which);
 /// How many CUDA devices there are; 0 where there is no driver or the build has no CUDA.
 int cuda_device_count();
 

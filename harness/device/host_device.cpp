@@ -148,6 +148,6 @@ class HostDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+OwnedDevice make_host_device() { return OwnedDevice(std::make_unique<HostDevice>()); }
 
 }  // namespace warptune

@@ -6,6 +6,6 @@
 namespace warptune {
 
 /// The CPU as a device: plans are functions, replays call them, time is the steady clock.
-std::unique_ptr<Device> make_host_device();
+OwnedDevice make_host_device();
 
 }  // namespace warptune

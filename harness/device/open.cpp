@@ -16,7 +16,7 @@ namespace warptune {
 int cuda_device_count() { return 0; }
 #endif
 
-std::unique_ptr<Device> open_device(std::string_view which) {
+OwnedDevice open_device(std::string_view which) {
   if (which == "host") return make_host_device();
   const int count = cuda_device_count();
   if (which == "auto" && count == 0) return make_host_device();

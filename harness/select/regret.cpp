@@ -22,8 +22,11 @@ struct Searched {
 };
 
 DeviceFacts facts_of(const CsvRow& row) {
-  DeviceFacts facts =
-      row.at("device") == "host" ? open_device("host")->facts() : known_device(row.at("arch"));
+  const auto host_facts = [] {
+    const auto host = open_device("host");
+    return host->facts();
+  };
+  DeviceFacts facts = row.at("device") == "host" ? host_facts() : known_device(row.at("arch"));
   facts.name = row.at("device");
   facts.driver = row.at("driver");
   facts.toolkit = row.at("toolkit");

@@ -36,7 +36,8 @@ class DeviceWorker {
   /// Starts the process. Throws InputError where there is no such device. The options must outlive it.
   DeviceWorker(const TuneOptions& options, const std::string& device);
 
-  const DeviceFacts& facts() const { return facts_; }
+  const DeviceFacts& facts() const& { return facts_; }
+  const DeviceFacts& facts() const&& = delete;
   /// Waits until no other program times on the device. Nothing may be timed before.
   void lock() { lock_.emplace(facts_.id); }
   /// Takes the measured peaks from a file, or measures them and writes it.

@@ -1,7 +1,13 @@
 #include "harness/tune/protocol.h"
 
-#include <cmath>
+#include <fmt/format.h>
 
+#include <cmath>
+#include <utility>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/json.h"
 #include "harness/results/samples_file.h"
 
 namespace warptune {
@@ -9,7 +15,59 @@ using Json = nlohmann::json;
 namespace {
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-double number(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
+
+template <class T>
+bool fits(const Json& value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value.is_boolean();
+  else if constexpr (std::is_integral_v<T>)
+    return value.is_number_unsigned()  ? std::in_range<T>(value.get<std::uint64_t>())
+           : value.is_number_integer() ? std::in_range<T>(value.get<std::int64_t>())
+                                       : false;
+  else if constexpr (std::is_floating_point_v<T>)
+    return value.is_number();
+  else
+    return value.is_string();
+}
+
+template <class T>
+T read(const Json& value, std::string_view name) {
+  if (!fits<T>(value)) throw ProtocolError(fmt::format("'{}' of a message is {}", name, brief(value.dump())));
+  return value.get<T>();
+}
+
+const Json& field(const Json& json, std::string_view name) {
+  if (const auto it = json.find(name); it != json.end()) return *it;  // end() for everything but an object
+  throw ProtocolError(fmt::format("a message has no '{}'", name));
+}
+
+/// The field of an object.
+template <class T>
+T get(const Json& json, std::string_view name) {
+  return read<T>(field(json, name), name);
+}
+
+const Json& list(const Json& json, std::string_view name) {
+  const Json& value = field(json, name);
+  if (!value.is_array()) throw ProtocolError(fmt::format("'{}' of a message is not a list", name));
+  return value;
+}
+
+/// A number, or null where there is none.
+double number(const Json& json, std::string_view name) {
+  const Json& value = field(json, name);
+  return value.is_null() ? NAN : read<double>(value, name);
+}
+
+/// Calls f, which parses a word of a message.
+template <class F>
+auto word(F&& f) {
+  try {
+    return f();
+  } catch (const InputError& e) {
+    throw ProtocolError(e.what());
+  }
+}
 
 /// A list of [name, value, label, omitted], in order.
 Json list_of(const Assignment& values) {
@@ -18,15 +76,28 @@ Json list_of(const Assignment& values) {
   return list;
 }
 
-Assignment assignment(const Json& list) {
+Assignment assignment(const Json& json, std::string_view name) {
   Assignment values;
-  for (const Json& entry : list)
-    values.set(entry.at(0).get<std::string>(), entry.at(1).get<std::int64_t>(),
-               entry.at(2).get<std::string>(), entry.at(3).get<bool>());
+  for (const Json& entry : list(json, name)) {
+    if (!entry.is_array() || entry.size() != 4)
+      throw ProtocolError(fmt::format("an item of '{}' is not [name, value, label, omitted]", name));
+    values.set(read<std::string>(entry[0], name), read<std::int64_t>(entry[1], name),
+               read<std::string>(entry[2], name), read<bool>(entry[3], name));
+  }
   return values;
 }
 
 }  // namespace
+
+std::optional<Json> message_of(std::string_view line) {
+  try {
+    Json json = parse_json(line, "a message");
+    if (json.is_object() && json.contains("type") && json["type"].is_string()) return json;
+  } catch (const InputError&) {
+    // nests too deep
+  }
+  return std::nullopt;
+}
 
 Json to_json(const DeviceFacts& f) {
   return {{"backend", f.backend == Backend::cuda ? "cuda" : "host"},
@@ -51,25 +122,26 @@ Json to_json(const DeviceFacts& f) {
 }
 
 DeviceFacts facts_of(const Json& json) {
-  return {.backend = json.at("backend") == "cuda" ? Backend::cuda : Backend::host,
-          .name = json.at("name"),
-          .id = json.value("id", ""),  // older files lack it
-          .arch = json.at("arch"),
-          .driver = json.at("driver"),
-          .toolkit = json.at("toolkit"),
-          .sms = json.at("sms"),
-          .l2_bytes = json.at("l2_bytes"),
-          .memory_bytes = json.at("memory_bytes"),
-          .shared_per_block = json.at("shared_per_block"),
-          .shared_per_sm = json.at("shared_per_sm"),
-          .registers_per_sm = json.at("registers_per_sm"),
-          .threads_per_sm = json.at("threads_per_sm"),
-          .read_gb_per_s = json.at("read_gb_per_s"),
-          .copy_gb_per_s = json.at("copy_gb_per_s"),
-          .l2_read_gb_per_s = json.value("l2_read_gb_per_s", 0.0),  // older files lack it
-          .matrix_tflop_per_s = json.at("matrix_tflop_per_s"),
-          .vector_tflop_per_s = json.at("vector_tflop_per_s"),
-          .launch_floor_us = json.at("launch_floor_us")};
+  const bool has_id = json.contains("id"), has_l2_rate = json.contains("l2_read_gb_per_s");  // newer files
+  return {.backend = get<std::string>(json, "backend") == "cuda" ? Backend::cuda : Backend::host,
+          .name = get<std::string>(json, "name"),
+          .id = has_id ? get<std::string>(json, "id") : "",
+          .arch = get<std::string>(json, "arch"),
+          .driver = get<std::string>(json, "driver"),
+          .toolkit = get<std::string>(json, "toolkit"),
+          .sms = get<int>(json, "sms"),
+          .l2_bytes = get<std::int64_t>(json, "l2_bytes"),
+          .memory_bytes = get<std::int64_t>(json, "memory_bytes"),
+          .shared_per_block = get<std::int64_t>(json, "shared_per_block"),
+          .shared_per_sm = get<std::int64_t>(json, "shared_per_sm"),
+          .registers_per_sm = get<std::int64_t>(json, "registers_per_sm"),
+          .threads_per_sm = get<std::int64_t>(json, "threads_per_sm"),
+          .read_gb_per_s = get<double>(json, "read_gb_per_s"),
+          .copy_gb_per_s = get<double>(json, "copy_gb_per_s"),
+          .l2_read_gb_per_s = has_l2_rate ? get<double>(json, "l2_read_gb_per_s") : 0,
+          .matrix_tflop_per_s = get<double>(json, "matrix_tflop_per_s"),
+          .vector_tflop_per_s = get<double>(json, "vector_tflop_per_s"),
+          .launch_floor_us = get<double>(json, "launch_floor_us")};
 }
 
 /// The columns of a row that are part of a measurement, and the samples.
@@ -95,14 +167,14 @@ Measurement measurement_of(const Json& json) {
   Measurement m;
   for (const Column& column : sweep_table()) {
     if (!column.set) continue;
-    const Json& field = json.at(std::string(column.name));
+    const Json& given = field(json, column.name);
     FieldValue value;
-    if (field.is_string()) value = field.get<std::string>();
-    if (field.is_number_integer()) value = field.get<std::int64_t>();
-    if (field.is_number_float()) value = field.get<double>();
-    column.set(m, value);
+    if (given.is_string()) value = given.get<std::string>();
+    if (given.is_number_integer()) value = read<std::int64_t>(given, column.name);
+    if (given.is_number_float()) value = given.get<double>();
+    word([&] { column.set(m, value); });
   }
-  m.samples_us = json.at("samples_us").get<std::vector<double>>();
+  for (const Json& us : list(json, "samples_us")) m.samples_us.push_back(read<double>(us, "samples_us"));
   return m;
 }
 
@@ -122,17 +194,19 @@ Json bench_json(const char* type, const Problem& problem, const BenchOptions& op
 }
 
 Problem problem_of(const Json& json) {
-  return {.op = json.at("op"),
-          .dims = assignment(json.at("dims")),
-          .dtype = parse_dtype(json.at("dtype").get<std::string>())};
+  return {.op = get<std::string>(json, "op"),
+          .dims = assignment(json, "dims"),
+          .dtype = word([&] { return parse_dtype(get<std::string>(json, "dtype")); })};
 }
 
 BenchOptions options_of(const Json& json) {
-  return {.cache = cache_mode_of(json.at("cache").get<std::string>()).value(),
-          .max_rel_ci = json.at("max_rel_ci"),
-          .min_samples = json.at("min_samples"),
-          .max_time = json.at("max_time"),
-          .seed = json.at("seed")};
+  const auto cache = cache_mode_of(get<std::string>(json, "cache"));
+  if (!cache) throw ProtocolError("'cache' of a message is neither cold nor hot");
+  return {.cache = *cache,
+          .max_rel_ci = get<double>(json, "max_rel_ci"),
+          .min_samples = get<int>(json, "min_samples"),
+          .max_time = get<double>(json, "max_time"),
+          .seed = get<std::uint64_t>(json, "seed")};
 }
 
 }  // namespace
@@ -148,9 +222,9 @@ Json to_json(const Job& job) {
 Job job_of(const Json& json) {
   return {.problem = problem_of(json),
           .options = options_of(json),
-          .variant = json.at("variant"),
-          .config = assignment(json.at("config")),
-          .best_us = number(json.at("best_us"))};
+          .variant = get<std::string>(json, "variant"),
+          .config = assignment(json, "config"),
+          .best_us = number(json, "best_us")};
 }
 
 Json to_json(const FinalistsJob& job) {
@@ -163,10 +237,12 @@ Json to_json(const FinalistsJob& job) {
 }
 
 FinalistsJob finalists_job_of(const Json& json) {
-  FinalistsJob job{
-      .problem = problem_of(json), .options = options_of(json), .rounds = json.at("rounds"), .finalists = {}};
-  for (const Json& entry : json.at("finalists"))
-    job.finalists.push_back({entry.at("variant"), assignment(entry.at("config"))});
+  FinalistsJob job{.problem = problem_of(json),
+                   .options = options_of(json),
+                   .rounds = get<int>(json, "rounds"),
+                   .finalists = {}};
+  for (const Json& entry : list(json, "finalists"))
+    job.finalists.push_back({get<std::string>(entry, "variant"), assignment(entry, "config")});
   return job;
 }
 
@@ -179,9 +255,9 @@ Json to_json(const std::vector<FinalistTimes>& times) {
 
 std::vector<FinalistTimes> finalist_times_of(const Json& json) {
   std::vector<FinalistTimes> times;
-  for (const Json& t : json.at("times"))
-    times.push_back(
-        {measurement_of(t.at("main")), measurement_of(t.at("hot")), measurement_of(t.at("isolated"))});
+  for (const Json& t : list(json, "times"))
+    times.push_back({measurement_of(field(t, "main")), measurement_of(field(t, "hot")),
+                     measurement_of(field(t, "isolated"))});
   return times;
 }
 
@@ -190,7 +266,7 @@ Json to_json(const LaunchFloors& floors) {
 }
 
 LaunchFloors launch_floors_of(const Json& json) {
-  return {measurement_of(json.at("graph_node")), measurement_of(json.at("single_launch"))};
+  return {measurement_of(field(json, "graph_node")), measurement_of(field(json, "single_launch"))};
 }
 
 }  // namespace warptune

@@ -10,12 +10,20 @@
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 
 #include "harness/core/problem.h"
 #include "harness/measure/bench.h"
 #include "harness/measure/launch_floor.h"
 
 namespace warptune {
+
+/// A message lacks a field, or has another type there. One sentence that names the field.
+struct ProtocolError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 struct Job {
   Problem problem;
@@ -37,12 +45,17 @@ struct FinalistsJob {
   std::vector<Entry> finalists;
 };
 
+/// The message in a line: an object with a type. Nothing for other lines: libraries print to stdout too.
+std::optional<nlohmann::json> message_of(std::string_view line);
+
 nlohmann::json to_json(const DeviceFacts& facts);
 nlohmann::json to_json(const Measurement& measurement);
 nlohmann::json to_json(const Job& job);
 nlohmann::json to_json(const FinalistsJob& job);
 nlohmann::json to_json(const std::vector<FinalistTimes>& times);
 nlohmann::json to_json(const LaunchFloors& floors);
+
+// The readers throw ProtocolError.
 DeviceFacts facts_of(const nlohmann::json& json);
 Measurement measurement_of(const nlohmann::json& json);
 Job job_of(const nlohmann::json& json);

@@ -193,7 +193,9 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
     Benches benches(ops, *device);
     News news(*device);
     while (const auto line = lines.read()) {
-      const Json message = Json::parse(*line);
+      const auto read = message_of(*line);
+      if (!read) throw ProtocolError("a line to the worker is not a message");
+      const Json& message = *read;
       const std::string type = message.at("type");
       if (type == "measure_peaks") {
         lines.write(tagged("facts", to_json(measure_peaks(*device))));

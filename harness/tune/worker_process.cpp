@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 
 extern char** environ;
@@ -51,6 +52,15 @@ struct Pipe {
 };
 
 int taken(int& fd) { return std::exchange(fd, -1); }
+
+/// A field of a message that may lack it.
+std::string text_or(const Json& message, const char* name, const char* otherwise) {
+  const auto it = message.find(name);
+  return it != message.end() && it->is_string() ? it->get<std::string>() : otherwise;
+}
+bool is_true(const Json& message, const char* name) {
+  return message.contains(name) && message[name] == true;
+}
 
 }  // namespace
 
@@ -97,6 +107,11 @@ void WorkerProcess::stop() {
   close_fd(err_);
 }
 
+void WorkerProcess::replace() {
+  stop();
+  fresh_ = true;
+}
+
 bool WorkerProcess::send(const Json& json) {
   const std::string line = json.dump() + '\n';
   for (std::size_t at = 0; at < line.size();) {
@@ -114,9 +129,10 @@ WorkerProcess::Wait WorkerProcess::receive(Json& json, double seconds) {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (;;) {
     if (const auto end = text_.find('\n'); end != std::string::npos) {
-      json = Json::parse(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+      auto message = message_of(std::string_view(text_).substr(0, end));
       text_.erase(0, end + 1);
-      if (json.is_discarded()) continue;  // printed by a library
+      if (!message) continue;  // printed by a library
+      json = std::move(*message);
       return Wait::message;
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -175,16 +191,16 @@ Json WorkerProcess::expect(const std::string& type, double seconds) {
     case Wait::message:
       break;
   }
-  if (json.value("type", "") == "error") {
-    const std::string message = json.value("message", "");
-    const bool input = json.value("input", false);
+  const std::string given = json.at("type");
+  if (given == "error") {
+    const std::string message = text_or(json, "message", "");
+    const bool input = is_true(json, "input");
     stop();
     if (input) throw InputError(message);
     throw std::runtime_error(fmt::format("device '{}': {}", device_, message));
   }
-  if (json.value("type", "") != type)
-    throw std::runtime_error(
-        fmt::format("a worker answered '{}' instead of '{}'", json.value("type", ""), type));
+  if (given != type)
+    throw std::runtime_error(fmt::format("a worker answered '{}' instead of '{}'", brief(given), type));
   return json;
 }
 
@@ -256,25 +272,24 @@ Measurement WorkerProcess::run_once(const Job& job, double seconds) {
   Json json;
   const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
   if (wait == Wait::timeout) {
-    stop();
-    fresh_ = true;
+    replace();
     return {.status = Status::timeout, .detail = fmt::format("no result within {:.4g} seconds", seconds)};
   }
   if (wait == Wait::dead) {
     fresh_ = true;
     return {.status = Status::crash, .detail = how_it_ended()};
   }
-  if (json.value("type", "") != "result") {
-    stop();
-    fresh_ = true;
-    return {.status = Status::crash, .detail = json.value("message", "the worker answered something else")};
+  try {
+    if (json.at("type") != "result")
+      throw ProtocolError(text_or(json, "message", "the worker answered something else"));
+    Measurement measurement = measurement_of(json);
+    take_news(json);
+    if (is_true(json, "lost")) replace();
+    return measurement;
+  } catch (const ProtocolError& e) {  // nothing that it says later can be trusted
+    replace();
+    return {.status = Status::crash, .detail = e.what()};
   }
-  take_news(json);
-  if (json.value("lost", false)) {
-    stop();
-    fresh_ = true;
-  }
-  return measurement_of(json);
 }
 
 std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double seconds) {
@@ -283,10 +298,17 @@ std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double se
     fresh_ = killed_ = false;
     Json json;
     const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
-    if (wait == Wait::message && json.value("type", "") == "finalists") {
-      take_news(json);
-      return finalist_times_of(json);
-    }
+    if (wait == Wait::message && json.at("type") == "finalists") try {
+        auto times = finalist_times_of(json);
+        if (times.size() != job.finalists.size())
+          throw ProtocolError(
+              fmt::format("a worker timed {} finalists of {}", times.size(), job.finalists.size()));
+        take_news(json);
+        return times;
+      } catch (const ProtocolError&) {
+        replace();
+        throw;
+      }
     fresh_ = true;
     if (wait == Wait::dead) {
       const std::string why = how_it_ended();
@@ -296,8 +318,8 @@ std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double se
     stop();
     if (wait == Wait::timeout)
       throw std::runtime_error(fmt::format("no result within {:.0f} seconds", seconds));
-    throw std::runtime_error(
-        json.value("detail", json.value("message", "the worker answered something else")));
+    const std::string message = text_or(json, "message", "the worker answered something else");
+    throw std::runtime_error(text_or(json, "detail", message.c_str()));
   }
 }
 

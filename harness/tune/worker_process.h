@@ -28,9 +28,9 @@ class WorkerProcess {
   LaunchFloors measure_launch_floors(double seconds);
   /// Sets the peaks that this worker and its replacements use.
   void set_peaks(const DeviceFacts& facts);
-  /// Returns the result of a job. A worker past the deadline is killed (timeout); a worker that dies makes
-  /// the job a crash. In both cases the next job starts a new worker. If someone else killed the worker
-  /// (SIGKILL), the job is tried again, three times in all.
+  /// Returns the result of a job. A worker past the deadline is killed (timeout); a worker that dies or
+  /// answers with anything else makes the job a crash. In each case the next job starts a new worker. If
+  /// someone else killed the worker (SIGKILL), the job is tried again, three times in all.
   Measurement run(const Job& job, double seconds);
   /// Times finalists. Throws runtime_error with the reason if the answer is late, or if the worker dies or
   /// loses its device; the next job starts a new worker.
@@ -44,6 +44,7 @@ class WorkerProcess {
   enum class Wait { message, timeout, dead };
   void spawn();
   void stop();
+  void replace();  // ends the worker; the next job starts another
   bool send(const nlohmann::json& json);
   Wait receive(nlohmann::json& json, double seconds);
   nlohmann::json expect(const std::string& type, double seconds);

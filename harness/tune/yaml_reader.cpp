@@ -1,9 +1,11 @@
 #include "harness/tune/yaml_reader.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <unordered_set>
 
 #include "harness/core/brief.h"
@@ -15,14 +17,45 @@ namespace {
 
 constexpr std::uint64_t kMostValues = 10000;
 
+/// Where the documents of a text begin.
+class DocumentStarts : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { marks.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+  std::vector<YAML::Mark> marks;
+};
+
+/// The only document of a text. YAML::LoadAll() would never end where a document begins with ",": the parser
+/// takes it for an empty document and leaves it where it is.
+YAML::Node only_document(const std::string& text, const std::string& path) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  DocumentStarts starts;
+  while (starts.marks.size() < 2 && parser.HandleNextDocument(starts)) {
+  }
+  if (starts.marks.size() < 2) return YAML::Load(text);
+  const bool stuck = starts.marks[0].pos == starts.marks[1].pos;
+  throw InputError(fmt::format("{}:{}: {}", path, starts.marks[1].line + 1,
+                               stuck ? "not valid YAML: a document cannot begin with this character"
+                                     : "a second document begins; a file holds one sweep"));
+}
+
 }  // namespace
 
 YamlReader::YamlReader(std::string path) : path_(std::move(path)) {
   const std::string text = read_input(path_, fmt::format("{}:1: the file", path_), kMaxSweepBytes);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) fail(documents[1], "a second document begins; a file holds one sweep");
-    if (!documents.empty()) root_ = documents.front();
+    root_ = only_document(text, path_);
   } catch (const YAML::Exception& e) {
     throw InputError(
         fmt::format("{}:{}: not valid YAML: {}", path_, std::max(e.mark.line, 0) + 1, brief(e.msg)));

@@ -34,7 +34,8 @@ std::string sources_of(const Winner& winner) {
 /// A winner with the current provenance.
 Wisdom wisdom_of(const Problem& problem, const std::string& variant, Config config, double us = 1,
                  std::optional<std::string> hash = {}) {
-  const DeviceFacts& facts = open_device("host")->facts();
+  const auto device = open_device("host");
+  const DeviceFacts& facts = device->facts();
   Wisdom wisdom({facts.name, facts.arch, facts.driver, facts.toolkit, "abc"});
   Winner winner{.problem = problem, .variant = variant, .config = std::move(config), .time_us = us};
   winner.source_hash = hash ? *hash : sources_of(winner);

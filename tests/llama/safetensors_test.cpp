@@ -82,6 +82,18 @@ TEST_F(Safetensors, EveryMalformedFileIsOneSentence) {
                "overlap");
 }
 
+TEST_F(Safetensors, AHeaderMayNotReachBeyondTheFile) {
+  const std::string header = kTwo;
+  const auto claims = [&](std::uint64_t length) {
+    std::string bytes = file_of(header, 0);
+    std::memcpy(bytes.data(), &length, sizeof length);
+    return bytes;
+  };
+  for (std::uint64_t more = 1; more <= 9; ++more)  // the 8 bytes before the header are not part of it
+    expect_error(claims(header.size() + more), "the header has " + std::to_string(header.size() + more) +
+                                                   " bytes, the file only " + std::to_string(header.size()));
+}
+
 TEST_F(Safetensors, NoTruncatedOrFlippedByteCrashes) {
   const std::string good = file_of(kTwo, 32);
   for (std::size_t n = 0; n < good.size(); ++n)

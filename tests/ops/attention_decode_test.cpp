@@ -120,7 +120,8 @@ TEST(GpuAttentionDecodeBugs, AppendWritesOneRowOfTheDsxLayout) {
 }
 TEST(GpuAttentionDecodeBugs, CachesMayHoldMoreThan2To31Elements) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-  if (open_device("cuda:0")->free_bytes() < (std::size_t{16} << 30)) GTEST_SKIP() << "less than 16 GiB free";
+  const auto device = open_device("cuda:0");
+  if (device->free_bytes() < (std::size_t{16} << 30)) GTEST_SKIP() << "less than 16 GiB free";
   if (std::getenv("WARPTUNE_TEST_CONFIGS")) GTEST_SKIP() << "too long under compute-sanitizer";
   const DType dtypes[] = {DType::bf16};
   check_cuda_variants("attention_decode", dims(70, 32, 32, 128, 8192, {kAppend}), dtypes, 2);

@@ -36,6 +36,17 @@ TEST(Csv, QuotesFieldsThatNeedIt) {
   EXPECT_EQ(rows[0].at("b"), "say \"hi\"\nthere");
 }
 
+TEST(Csv, EveryFieldIsTheSameAfterWritingAndReading) {
+  const fs::path path = fresh_file("every_field.csv");
+  const std::vector<std::string> fields = {"a\rb", "\r",   "a\r\nb", "\n", ",",
+                                           "\"",   "\"\"", "",       " ",  "a\"b\r"};
+  CsvFile file(path, {"field", "end"});
+  for (const std::string& field : fields) file.append({field, "x"});
+  const auto rows = read_csv(path);
+  ASSERT_EQ(rows.size(), fields.size());
+  for (std::size_t i = 0; i < fields.size(); ++i) EXPECT_EQ(rows[i].at("field"), fields[i]) << i;
+}
+
 TEST(Csv, MovesAnIncompleteLine) {
   const fs::path path = fresh_file("torn.csv"), cut = fresh_file("torn.csv.cut");
   std::ofstream(path) << "a,b\n1,2\n3,\"half";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_worker.h"
@@ -89,6 +90,60 @@ TEST_F(Worker, ARefutedPeakIsMeasuredAgainAndSaved) {
   EXPECT_EQ(m.status, Status::ok) << m.detail;
   EXPECT_GT(worker.facts().read_gb_per_s, 0.1);
   EXPECT_EQ(load_device_file(file, low)->read_gb_per_s, worker.facts().read_gb_per_s);
+}
+
+/// A program that says hello as a worker and then answers each job with these lines.
+std::filesystem::path fake_worker(const std::string& name, const std::string& answer) {
+  auto hello = to_json(DeviceFacts{.name = "host", .id = "host", .arch = "x86_64"});
+  hello["type"] = "hello";
+  const auto path = std::filesystem::path(::testing::TempDir()) / name;
+  std::ofstream(path) << "#!/bin/sh\ncat <<'END'\n"
+                      << hello.dump() << "\nEND\nwhile read -r job; do cat <<'END'\n"
+                      << answer << "\nEND\ndone\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+std::string result_of(double us) {
+  auto json = to_json(Measurement{.time_us = us});
+  json["type"] = "result";
+  return json.dump();
+}
+
+const Job kJob{.problem = {"rms_norm", {{"tokens", 8}, {"hidden", 32}}, DType::fp32},
+               .options = {},
+               .variant = "host_naive",
+               .config = {}};
+
+TEST(WorkerProtocol, LinesThatALibraryPrintsAreNoAnswers) {
+  WorkerProcess worker(
+      fake_worker("chatty", "cuBLAS says hi\n42\nnull\n[]\n{}\n{\"type\":1}\n" + result_of(7)), "host");
+  for (int i = 0; i < 3; ++i) {
+    const Measurement m = worker.run(kJob, 60);
+    EXPECT_EQ(m.status, Status::ok) << m.detail;
+    EXPECT_EQ(m.time_us, 7);
+    EXPECT_FALSE(worker.fresh()) << "the worker stays";
+  }
+}
+
+TEST(WorkerProtocol, AMalformedAnswerIsACrashAndTheNextJobGetsANewWorker) {
+  for (const std::string& answer :
+       {std::string(R"({"type":"result"})"), std::string(R"({"type":"result","lost":3,"peaks":4})"),
+        std::string(R"({"type":"hello"})"), R"({"type":"error","message":5})" + ('\n' + result_of(7))}) {
+    WorkerProcess worker(fake_worker("broken", answer), "host");
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(worker.run(kJob, 60).status, Status::crash) << answer;
+      EXPECT_TRUE(worker.fresh()) << answer;
+    }
+  }
+}
+
+TEST(WorkerProtocol, FinalistsThatAreNotThoseOfTheJobAreRefused) {
+  WorkerProcess worker(fake_worker("few", R"({"type":"finalists","times":[]})"), "host");
+  EXPECT_THROW(
+      worker.run(FinalistsJob{.problem = kJob.problem, .options = {}, .finalists = {{"host_naive", {}}}}, 60),
+      ProtocolError);
+  EXPECT_TRUE(worker.fresh());
 }
 
 }  // namespace
