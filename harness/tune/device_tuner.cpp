@@ -101,9 +101,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const std::string slowed = choice->throttled ? fmt::format(" (throttled: {})", m.clocks.throttled) : "";
   const std::string note = stays ? fmt::format("; the wisdom keeps {} {} of {:.2f} us{}", stays->variant,
                                                stays->config.str(), stays->time_us,
-                                               colder                      ? ", timed cold"
+                                               colder               ? ", timed cold"
                                                : options_.rerun > 0 ? ""
-                                                                           : ", which was not timed here")
+                                                                    : ", which was not timed here")
                                  : "";
   progress.finish(
       fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));

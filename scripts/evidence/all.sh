@@ -3,12 +3,14 @@
 #   scripts/evidence/all.sh --out results/h200/evidence [--program P] [--tests DIR] [--without-nvtx P] [--wisdom W]
 #                           [--device D] [--only "NAME..."]
 # --tests: the folder of measure_test; --without-nvtx: the program of the preset no-nvtx, for nvtx.csv; --only: of
-# spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream regress. Exits with 1 if a bar is not met or nothing
-# could be measured. Takes about ten minutes on an H200; each step takes less than three.
+# spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream racecheck_pipeline regress. Exits with 1 if a bar is
+# not met or nothing could be measured. Takes about 50 minutes on an H200, most of it aa_study; each other step takes
+# less than three.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} tests=$root/build/tests without='' device=auto
-wisdom=$root/results/h200/wisdom.json only="spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream regress"
+wisdom=$root/results/h200/wisdom.json
+only="spin_ladder ncu_agreement aa_study busy nvtx profile ring_stream racecheck_pipeline regress"
 while (($#)); do
   case $1 in
     --out) out=$2 ;; --program) program=$2 ;; --tests) tests=$2 ;; --without-nvtx) without=$2 ;;
@@ -40,7 +42,7 @@ step() {
       ;;
     ncu_agreement | aa_study) "$here/$1.py" "${winners[@]}" ;;
     profile) "$here/profile.sh" "${winners[@]}" ;;
-    ring_stream) "$here/ring_stream.sh" --out "$out" ;;
+    ring_stream | racecheck_pipeline) "$here/$1.sh" --out "$out" ;;
     regress) regress ;;
     *) echo "evidence: there is no '$1'" >&2; return 2 ;;
   esac

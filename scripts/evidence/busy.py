@@ -10,6 +10,7 @@ sweep: sweep, configurations, ok, seconds, busy_pct, and of the comparison with 
 faster, ambiguous, changed_pct.
 """
 
+import collections
 import pathlib
 import re
 import tempfile
@@ -44,8 +45,9 @@ def main():
         ahead, ahead_csv = sweep(given.program, given.config, work / "cold cache, all jobs", cache, given.device)
         serial, serial_csv = sweep(given.program, given.config, work / "warm cache, one job", cache, given.device,
                                    "--jobs", "1")
-        compared = evidence.compare(given.program, serial_csv, ahead_csv)
-    counts, rows = compared["counts"], compared["matched"]
+        compared = evidence.compare(given.program, serial_csv, ahead_csv, "--all-rows")["rows"]
+    matched = [row for row in compared if row["base_us"] is not None and row["new_us"] is not None]
+    counts, rows = collections.Counter(row["verdict"] for row in matched), len(matched)
     changed = 100 * (counts["SLOWER"] + counts["FASTER"]) / max(rows, 1)
     ahead |= {"rows": rows, "same": counts["SAME"], "slower": counts["SLOWER"], "faster": counts["FASTER"],
               "ambiguous": counts["AMBIGUOUS"], "changed_pct": changed}

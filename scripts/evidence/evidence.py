@@ -55,9 +55,9 @@ def rerun(program, wisdom, problems, name, folder, device):
     return found[0]
 
 
-def compare(program, base, now, **environment):
+def compare(program, base, now, *options):
     """The output of `warptune compare` for two CSVs."""
-    return json.loads(run([program, "compare", base, now, "--format", "json"], (0, 1, 2, 3), **environment))
+    return json.loads(run([program, "compare", base, now, "--format", "json", *options], (0, 1, 2, 3)))
 
 
 def rows_of(path):
