@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Runs the tests of a module on a sample of its mutants. scripts/mutants.sh prepares FOLDER and calls it.
+
+A mutant counts if it compiles to other machine code than the original. It is found if a test fails, or takes ten times
+as long. The sample is the same in each run with the same seed.
+"""
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+# Module: its sources, and the test programs with filters that cover them.
+MODULES = {
+    "statistics": (["harness/measure/statistics.cpp", "harness/measure/sampler.cpp", "harness/measure/interleave.cpp"],
+                   {"measure_test": "Statistics.*:Sampler.*:Interleave.*:SteadyBench.*"}),
+    "compare": (["harness/results/rank_test.cpp", "harness/results/compare.cpp"],
+                {"results_test": "RankTest.*:Holm.*:Samples.*:Compare.*"}),
+    "csv": (["harness/results/csv.cpp"], {"results_test": "Csv.*:SweepRow.*:SweepColumns.*"}),
+    "safetensors": (["harness/llama/safetensors.cpp"], {"llama_test": "Safetensors*:Checkpoint*"}),
+    "wisdom": (["harness/results/wisdom.cpp", "harness/results/wisdom_json.cpp", "harness/results/staleness.cpp"],
+               {"results_test": "Wisdom*:Replacement.*:Staleness.*:SweepFile.*"}),
+    "resume": (["harness/results/journal.cpp", "harness/results/row_store.cpp", "harness/results/merge.cpp"],
+               {"tune_test": "Resume.*:Screening.*:LaunchRows.*", "results_test": "Merge.*"}),
+    "space": (["harness/core/space.cpp"], {"core_test": "Space.*:ParseConfig.*:OpEntry.*"}),
+    "expression": (["harness/core/expression.cpp"], {"core_test": "Expression.*:Space.*"}),
+    "rope": (["harness/core/rope.cpp"], {"llama_test": "Rope.*"}),
+    "references": (sorted(str(p) for p in Path("variants").glob("*/op.cpp")),
+                   {"ops_test": "-*Gpu*:*Compile*"}),
+}
+LEAST_SCORE = 0.9
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class Build:
+    """A build of the copy without much optimization, so that a mutant costs seconds."""
+
+    def __init__(self, folder):
+        self.tree, self.folder = folder / "tree", folder / "build"
+        flags = os.environ.get("CXXFLAGS", "-O1")
+        subprocess.run(["cmake", "-S", self.tree, "-B", self.folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
+                        "-DCMAKE_CXX_FLAGS=" + flags], check=True, stdout=subprocess.DEVNULL)
+        commands = json.loads((self.folder / "compile_commands.json").read_text())
+        self.objects = {c["file"]: re.search(r" -o (\S+)", c["command"])[1] for c in commands}
+
+    def make(self, *targets):
+        return subprocess.run(["ninja", "-C", self.folder, *targets], capture_output=True).returncode == 0
+
+    def code_of(self, source):
+        return hashlib.sha256((self.folder / self.objects[str(self.tree / source)]).read_bytes()).digest()
+
+    def test(self, tests, seconds):
+        """Whether all tests pass in time."""
+        for program, words in tests.items():
+            command = [self.folder / "tests" / program, "--gtest_filter=" + words, "--gtest_brief=1",
+                       "--gtest_fail_fast"]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       preexec_fn=limited, start_new_session=True)
+            try:
+                if process.wait(seconds) != 0:
+                    return False
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                process.wait()
+                return False
+        return True
+
+
+def mutants_of(folder, source):
+    """All mutants of a file in the order of their numbers."""
+    where = folder / "mutants" / source.replace("/", "_")
+    where.mkdir(parents=True, exist_ok=True)
+    for old in where.iterdir():
+        old.unlink()
+    subprocess.run([folder / "venv/bin/mutate", folder / "tree" / source, "cpp", "--noCheck", "--mutantDir", where],
+                   check=True, stdout=subprocess.DEVNULL)
+    return sorted(where.iterdir(), key=lambda p: int(p.name.split(".")[-2]))
+
+
+def change(original, mutant):
+    """The first line that differs."""
+    old, new = original.splitlines(), mutant.splitlines()
+    for number, (a, b) in enumerate(zip(old, new), 1):
+        if a != b:
+            return f"{number}: {a.strip()}  ->  {b.strip()}"
+    return "the end"
+
+
+def run_file(build, folder, source, tests, given):
+    """The numbers of mutants that are found and of those tried, and the survivors."""
+    path = build.tree / source
+    original = path.read_text()
+    if not build.make(build.objects[str(path)], *tests):
+        sys.exit(f"mutants: {source} or its tests do not compile unchanged")
+    start = time.monotonic()
+    if not build.test(tests, 3600):
+        sys.exit(f"mutants: the tests of {source} fail without a mutant: {tests}")
+    limit = 10 * (time.monotonic() - start) + 10
+    code = build.code_of(source)
+    mutants = mutants_of(folder, source)
+    random.Random(f"{given.seed} {source}").shuffle(mutants)
+    found = tried = 0
+    survivors = []
+    try:
+        for mutant in mutants:
+            if tried == given.per_file:
+                break
+            text = mutant.read_text()
+            path.write_text(text)
+            if not build.make(build.objects[str(path)]) or build.code_of(source) == code:
+                continue
+            tried += 1
+            if build.make(*tests) and build.test(tests, limit):
+                survivors.append(f"{source}:{change(original, text)}")
+                print("  survives " + survivors[-1], flush=True)
+            else:
+                found += 1
+    finally:
+        path.write_text(original)
+    return found, tried, survivors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, prog="mutants.sh")
+    parser.add_argument("folder", type=lambda p: Path(p).resolve())
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=", ".join(MODULES))
+    parser.add_argument("--per-file", type=int, default=20, help="mutants of a file that compile (20)")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_intermixed_args()
+    for name in given.modules:
+        if name not in MODULES:
+            parser.error(f"unknown module '{name}'; the modules are {', '.join(MODULES)}")
+    build = Build(given.folder)
+    good = True
+    for name in given.modules or MODULES:
+        sources, tests = MODULES[name]
+        found = tried = 0
+        for source in sources:
+            one = run_file(build, given.folder, source, tests, given)
+            found, tried = found + one[0], tried + one[1]
+            print(f"  {source}: {one[0]} of {one[1]}", flush=True)
+        score = found / max(tried, 1)
+        good = good and score >= LEAST_SCORE
+        print(f"{name}: {found} of {tried} mutants found, {100 * score:.0f} %", flush=True)
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
