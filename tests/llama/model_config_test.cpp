@@ -134,6 +134,12 @@ TEST(Rope, Llama3BlendsOnlyBetweenItsBounds) {
   EXPECT_NEAR(scaled(246), blended(246), 1e-7) << "2 % above the short-wave bound";
   EXPECT_NEAR(scaled(64), blended(64), 1e-7) << "2 % below the long-wave bound";
   EXPECT_FLOAT_EQ(scaled(62), 0.0125f) << "1 % above the long-wave bound";
+  const RopeScaling half{.kind = RopeKind::llama3,
+                         .theta = 1e4,
+                         .factor = 8,
+                         .low_freq_factor = 2,
+                         .original_max_position = 124};
+  EXPECT_FLOAT_EQ(rope_inv_freq(8, half)[1], 0.0125f) << "the long-wave bound is half of the original length";
 }
 
 }  // namespace
