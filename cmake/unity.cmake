@@ -1,4 +1,4 @@
-# Compiles the sources of a target in batches (unity builds): most of the time of a source goes into the headers that it
+# Compiles the sources of a target in batches (unity builds): much of the time of a source goes into the headers that it
 # shares with the others of its module.
 
 # What two sources of a batch both define in their anonymous namespaces: these are compiled by themselves.
