@@ -32,10 +32,10 @@ struct TuneOptions {
   int compile_jobs = 0;                         // compile threads; 0: all hardware threads but one
   Shard shard;                                  // the part of the sweep to do here
   bool fresh = false;                           // start a new CSV instead of resuming the newest
-  int rerun = 0;            // above 0: measure what has fewer rows than this; replace no winner of the wisdom
-  std::set<Status> retry;                       // measure rows with these statuses again
-  DeadlineRule deadline;                        // of a configuration
-  double compile_seconds = 120;                 // time limit of one compilation
+  int rerun = 0;           // above 0: measure what has fewer rows than this; replace no winner of the wisdom
+  std::set<Status> retry;  // measure rows with these statuses again
+  DeadlineRule deadline;   // of a configuration
+  double compile_seconds = 120;    // time limit of one compilation
   double first_job_seconds = 180;  // more time for the first of a problem, which makes inputs and reference
   bool verbose = false;            // also print the share of time that the workers measured
   std::FILE* log = stdout;         // progress and the table of winners

@@ -120,7 +120,8 @@ class KvPipeline {
   __device__ __forceinline__ C* values() const { return keys() + kTileElements; }
   __device__ __forceinline__ float* k_scales() const { return scales_ + stage_ * kScales; }
   __device__ __forceinline__ float* v_scales() const { return k_scales() + kTileKv; }
-  /// Consumer warps: frees the stage. __syncwarp() orders the accesses of all lanes before the arrival of lane 0.
+  /// Consumer warps: frees the stage. __syncwarp() orders the accesses of all lanes before the arrival of
+  /// lane 0.
   __device__ __forceinline__ void consumer_release() {
     fence_proxy_async();
     __syncwarp();
