@@ -18,8 +18,8 @@ constexpr std::array kGpuNoise = {
     NoiseClass{2, {.spread = 0.0020, .floor = 0.06}},
     NoiseClass{5, {.spread = 0.0015, .floor = 0.14}},
     NoiseClass{10, {.spread = 0.0015, .floor = 0.09}},
-    NoiseClass{100, {.spread = 0.0010, .floor = 0.05}},
-    NoiseClass{HUGE_VAL, {.spread = 0.0010, .floor = 0.13}},
+    NoiseClass{100, {.spread = 0.0015, .floor = 0.05}},
+    NoiseClass{HUGE_VAL, {.spread = 0.0015, .floor = 0.13}},
 };
 constexpr RunNoise kHostNoise{.spread = 0.02, .floor = 0.5};
 
