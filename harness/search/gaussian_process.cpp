@@ -77,6 +77,7 @@ void GaussianProcess::fit(std::vector<std::vector<double>> points, std::span<con
 
 std::vector<Posterior> GaussianProcess::predict(std::span<const std::vector<double>* const> points) const {
   const std::size_t n = points_.size(), count = points.size();
+  if (count == 0) return {};  // no row of `half` has an address
   std::vector<double> half(n * count), means(count, mean_), explained(count, 0.0);
   for (std::size_t i = 0; i < n; ++i) {
     double* row = &half[i * count];
