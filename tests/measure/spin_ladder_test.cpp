@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 // `spin` waits by the SM's clock, which counts every cycle. %globaltimer may have steps of 1 us, so it only
 // calibrates cycles per nanosecond over a long wait.
-constexpr const char* kSource = R"(
+[[maybe_unused]] constexpr const char* kSource = R"(
 namespace warptune {
 struct SpinArgs { float* y; long long* waited; long long cycles; };
 __global__ void spin(SpinArgs args) {
