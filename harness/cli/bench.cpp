@@ -132,10 +132,10 @@ void add_bench(CLI::App& app, int& exit_code) {
     // A fixed number of replays, whatever the interval: the user chooses the repetitions.
     std::vector<std::string> left_out;
     const bool isolated = given->cache == "isolated";
-    const BenchOptions options{.cache = cache_mode_of(given->cache).value_or(CacheMode::cold),
-                               .max_rel_ci = 10,
-                               .min_samples = kReplays};
-    const Sweep sweep = winners_sweep(ops(), winners, "bench", options, left_out);
+    Sweep sweep =
+        winners_sweep(ops(), winners, "bench", {.max_rel_ci = 10, .min_samples = kReplays}, left_out);
+    for (SweepItem& item : sweep.items)
+      item.options.cache = cache_mode_of(given->cache).value_or(CacheMode::cold);
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
     Benches benches(*device);
     int failed = 0, registered = 0;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/decode_options.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -31,18 +32,6 @@ namespace fs = std::filesystem;
 
 constexpr double kMiB = 1 << 20;
 constexpr int kFinishedEvery = 16;  // steps between checks for finished sequences
-
-struct DecodeOptions {
-  std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
-                                         fuse_append = "auto", sampling = "greedy", golden, csv,
-                                         out = "results", stale_wisdom = "refuse", kv_dtype = "same";
-  std::vector<int> prompt_lens;
-  std::vector<std::string> variants;
-  std::uint64_t seed = 1;
-  int batch = 0, steps = 32, context = 0, check_baseline = 0;
-  bool require_tuned = false, explain = false, verbose = false;
-  KvFormat kv = {};
-};
 
 void note(const std::string& text) { print_note(text); }
 
@@ -314,90 +303,6 @@ int run(const DecodeOptions& o) {
   return ok ? 0 : 1;
 }
 
-using Given = std::shared_ptr<DecodeOptions>;
-
-void add_model(CLI::App* c, const Given& o) {
-  auto* folder = c->add_option("--model", o->model_folder, "folder of a Hugging Face checkpoint");
-  c->add_option("--preset", o->preset_name,
-                "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
-                "tinyllama-1.1b")
-      ->excludes(folder);
-  c->add_option("--random-weights", o->seed, "seed of the preset's weights and of random prompts (default 1)")
-      ->excludes(folder);
-  c->add_option("--device", o->device, "auto, host or cuda:N (default auto)");
-  c->add_option("--dtype", o->dtype, "fp32, fp16 or bf16 (default bf16, on the host fp32)");
-}
-
-void add_prompts(CLI::App* c, const Given& o) {
-  c->add_option("--batch", o->batch,
-                "sequences (default: as many as there are prompts; a larger batch repeats them)")
-      ->check(CLI::Range(1, 4096));
-  auto* ids = c->add_option("--prompt-ids", o->prompt_file, "file of token ids, one prompt per line");
-  c->add_option("--prompt-len", o->prompt_lens,
-                "lengths of random prompts, repeated over the batch (default 32)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20))
-      ->excludes(ids);
-  c->add_option("--steps", o->steps, "decode steps after the first token (default 32)")
-      ->check(CLI::Range(0, 1 << 20));
-  c->add_option("--context", o->context,
-                "KV length at which a step is timed (default: the length at the last step)")
-      ->check(CLI::Range(1, 1 << 20));
-  c->add_option("--sampling", o->sampling,
-                "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
-}
-
-void add_kv_cache(CLI::App* c, const Given& o) {
-  c->add_option("--kv-dtype", o->kv_dtype,
-                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
-      ->check(CLI::IsMember({"same", "int8", "fp8"}));
-  c->add_option("--page-size", o->kv.page_size,
-                "keys per page of a paged KV cache: 16, 32, 64, 128 or 256 (default: contiguous)")
-      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
-  c->add_option("--window", o->kv.window,
-                "sliding window: a token attends to the last N keys, its own included (default: all)")
-      ->check(CLI::Range(1, 1 << 20));
-}
-
-void add_plans(CLI::App* c, const Given& o) {
-  auto* wisdom =
-      c->add_option("--wisdom", o->wisdom, "winners to use (default OUT/<device>/wisdom.json if it exists)");
-  auto* require = c->add_flag("--require-tuned", o->require_tuned,
-                              "exit with 1 if a plan is neither from the wisdom nor an override");
-  c->add_option("--stale-wisdom", o->stale_wisdom,
-                "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
-      ->check(CLI::IsMember({"refuse", "use"}));
-  c->add_option("--variant", o->variants,
-                "op=variant or op=variant:block=256,..: overrides the wisdom; may be repeated")
-      ->allow_extra_args(false);
-  c->add_option("--baseline", o->baseline, "naive: the naive variant of every op")
-      ->check(CLI::IsMember({"naive"}))
-      ->excludes(wisdom)
-      ->excludes(require);
-  c->add_option("--graph", o->graph, "on: steps are replays of CUDA graphs (default); off: single launches")
-      ->check(CLI::IsMember({"on", "off"}));
-  c->add_option("--fuse-append", o->fuse_append,
-                "bias, RoPE and cache append inside the attention kernel: on, off, or auto (default): if the "
-                "wisdom has it and nothing faster")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
-}
-
-void add_output(CLI::App* c, const Given& o) {
-  auto* check = c->add_option("--check", o->golden,
-                              "golden.safetensors: run its prompts and steps, compare logits and tokens; "
-                              "exit with 1 if they differ");
-  for (const char* other : {"--batch", "--prompt-ids", "--prompt-len", "--steps"})
-    check->excludes(c->get_option(other));
-  c->add_option("--check-baseline", o->check_baseline,
-                "compare N teacher-forced steps with the naive plans; exit with 1 if they differ")
-      ->check(CLI::Range(1, 1 << 20));
-  c->add_flag("--explain", o->explain,
-              "list each plan that is not the exact winner of its problem, with the reason");
-  c->add_flag("-v,--verbose", o->verbose, "also print the sum of the kernels and the plans of the prefill");
-  c->add_option("--csv", o->csv, "file the row is appended to (default OUT/<device>/decode.csv)");
-  c->add_option("--out", o->out, "folder of results and wisdom (default results)");
-}
-
 }  // namespace
 
 void add_decode(CLI::App& app, int& exit_code) {
@@ -409,11 +314,7 @@ void add_decode(CLI::App& app, int& exit_code) {
       "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
       "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
       "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
-  add_model(c, o);
-  add_prompts(c, o);
-  add_kv_cache(c, o);
-  add_plans(c, o);
-  add_output(c, o);
+  add_decode_options(*c, *o);
   c->callback([o, &exit_code] { exit_code = run(*o); });
 }
 

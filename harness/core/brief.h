@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace warptune {
 
@@ -23,5 +24,13 @@ std::string near_miss(std::string_view given, std::span<const std::string> known
 /// `otherwise` ("known are") before the list.
 std::string did_you_mean(std::string_view given, std::span<const std::string> known,
                          std::string_view otherwise = "known are");
+
+/// The names of a range of things that have one.
+template <class Range>
+std::vector<std::string> names_of(const Range& range) {
+  std::vector<std::string> names;
+  for (const auto& item : range) names.push_back(item.name);
+  return names;
+}
 
 }  // namespace warptune

@@ -7,11 +7,11 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/expression.h"
 #include "harness/core/limits.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/sweep_settings.h"
+#include "harness/tune/sweep_variants.h"
 #include "harness/tune/yaml_reader.h"
 
 namespace warptune {
@@ -23,13 +23,6 @@ constexpr std::size_t kMaxProblems = 10000;
 constexpr double kMaxRepeated = 100'000;  // those included that come up again
 constexpr double kMaxGiven = 1e7;         // steps and prefills of a model; many contexts share a problem
 constexpr double kMaxBytes = 1LL << 43;   // of a tensor or a launch: more than any memory
-
-template <class Range, class Name>
-std::vector<std::string> names_of(const Range& range, Name name) {
-  std::vector<std::string> names;
-  for (const auto& item : range) names.push_back(item.*name);
-  return names;
-}
 
 /// Throws InputError for sizes beyond any memory, before they overflow.
 void check_size(const Op& op, const Problem& problem) {
@@ -92,113 +85,8 @@ class Loader {
       yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
   }
 
-  /// Adds each constraint to the variants that have all its names; a constraint that fits no variant is an
-  /// error.
-  void add_constraints(const YAML::Node& node, const OpEntry& entry, std::span<VariantChoice> choices) const {
-    for (const YAML::Node& item : yaml_.items(node, "'constraints'")) {
-      const std::string text = yaml_.text(item, "a constraint");
-      std::string wrong;
-      bool fits = false;
-      for (VariantChoice& choice : choices) {
-        std::vector<std::string> variables =
-            known_values(Problem{}, DeviceFacts{}).names;  // of every problem and device
-        const auto add = [&](const std::string& name) {
-          if (std::ranges::find(variables, name) == variables.end()) variables.push_back(name);
-        };
-        for (const Parameter& parameter : choice.variant->parameters) add(parameter.name);
-        for (const Dim& dim : entry.op.dims) add(dim.name);
-        try {
-          Expression(text, variables);
-          choice.constraints.push_back(text);
-          choice.constraint_places.push_back(yaml_.where(item));
-          fits = true;
-        } catch (const InputError& e) {
-          wrong = e.what();
-        }
-      }
-      if (!fits) yaml_.fail(item, wrong);
-    }
-  }
-
   const OpEntry& op_of(const YAML::Node& node, const std::string& name) const {
     return *yaml_.at(node, [&] { return &ops_.find(name); });
-  }
-
-  std::int64_t parameter_value(const YAML::Node& node, const Parameter& parameter,
-                               const std::string& text) const {
-    if (const auto labeled = value_of_label(parameter, text)) return *labeled;
-    if (!parameter.labels.empty())
-      yaml_.fail(node, fmt::format("parameter '{}' is '{}'; it must be one of {}", parameter.name,
-                                   brief(text), listed(offered_labels(parameter))));
-    const std::int64_t value =
-        yaml_.at(node, [&] { return whole_number(text, fmt::format("parameter '{}'", parameter.name)); });
-    const bool zero = std::ranges::find(parameter.values, 0) != parameter.values.end();
-    if (value < (zero ? 0 : 1))
-      yaml_.fail(node, fmt::format("parameter '{}' is {}; it must be at least {}", parameter.name, value,
-                                   zero ? 0 : 1));
-    return value;
-  }
-
-  VariantChoice choice_of(const YAML::Node& node, const OpEntry& entry, const std::string& name) const {
-    const Variant* variant = entry.find_variant(name);
-    if (!variant) {
-      for (const OptionalVariant& optional : entry.optional_variants)
-        if (optional.name == name)
-          yaml_.fail(node, fmt::format("op '{}' has no variant '{}' here: {}", entry.op.name, name,
-                                       optional.why_missing));
-      const auto known = names_of(entry.variants, &Variant::name);
-      yaml_.fail(node, fmt::format("op '{}' has no variant '{}'{}", entry.op.name, brief(name),
-                                   did_you_mean(name, known, "it has")));
-    }
-    return {.variant = variant, .overrides = {}, .constraints = {}};
-  }
-
-  /// A name, or {name: {parameters: {...}, constraints: [...]}}.
-  VariantChoice read_variant(const YAML::Node& node, const OpEntry& entry) const {
-    if (node.IsScalar()) return choice_of(node, entry, node.Scalar());
-    if (!node.IsMap() || node.size() != 1)
-      yaml_.fail(node, "a variant must be a name or {name: {parameters: ..., constraints: ...}}");
-    const YAML::Node key = node.begin()->first, body = node.begin()->second;
-    VariantChoice choice = choice_of(key, entry, yaml_.text(key, "a variant"));
-    const Variant& variant = *choice.variant;
-    const std::string what = fmt::format("variant '{}'", variant.name);
-    if (body.IsNull()) return choice;
-    yaml_.expect_keys(body, what, {"parameters", "constraints"});
-    if (const YAML::Node parameters = body["parameters"]) {
-      yaml_.expect_map(parameters, fmt::format("'parameters' of {}", what));
-      for (const auto& pair : parameters) {
-        const std::string name = pair.first.Scalar();
-        const auto it = std::ranges::find(variant.parameters, name, &Parameter::name);
-        if (it == variant.parameters.end()) {
-          const auto known = names_of(variant.parameters, &Parameter::name);
-          yaml_.fail(pair.first, fmt::format("variant '{}/{}' has no parameter '{}'{}", entry.op.name,
-                                             variant.name, brief(name), did_you_mean(name, known, "it has")));
-        }
-        Override values{.parameter = name, .values = {}};
-        for (const std::string& text : yaml_.values(pair.second, fmt::format("parameter '{}'", name)))
-          values.values.push_back(parameter_value(pair.second, *it, text));
-        choice.overrides.push_back(std::move(values));
-      }
-    }
-    if (body["constraints"]) add_constraints(body["constraints"], entry, {&choice, 1});
-    return choice;
-  }
-
-  std::vector<VariantChoice> read_variants(const YAML::Node& node, const OpEntry& entry) const {
-    std::vector<VariantChoice> choices;
-    for (const YAML::Node& item : yaml_.items(node, "'variants'")) {
-      VariantChoice choice = read_variant(item, entry);
-      if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) != choices.end())
-        yaml_.fail(item, fmt::format("variant '{}' is given twice", choice.variant->name));
-      choices.push_back(std::move(choice));
-    }
-    return choices;
-  }
-
-  static std::vector<VariantChoice> all_variants(const OpEntry& entry) {
-    std::vector<VariantChoice> choices;
-    for (const Variant& variant : entry.variants) choices.push_back({&variant, {}, {}});
-    return choices;
   }
 
   /// The cross product of a map of dims; the last dim varies fastest.
@@ -209,7 +97,7 @@ class Loader {
     for (const auto& pair : node) {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
-        const auto known = names_of(op.dims, &Dim::name);
+        const auto known = names_of(op.dims);
         yaml_.fail(pair.first, fmt::format("op '{}' has no dim '{}'{}", op.name, brief(name),
                                            did_you_mean(name, known, "its dims are")));
       }
@@ -272,9 +160,9 @@ class Loader {
     if (node["cache"]) item.options.cache = cache_of(yaml_, node["cache"]);
     item.named = bool(node["variants"]);
     item.where = yaml_.where(item.named ? node["variants"] : node);
-    item.choices = item.named ? read_variants(node["variants"], entry) : all_variants(entry);
+    item.choices = item.named ? read_variants(yaml_, node["variants"], entry) : all_variants(entry);
     if (node["skip"]) skip(skip_patterns(yaml_, node["skip"]), item);
-    if (node["constraints"]) add_constraints(node["constraints"], entry, item.choices);
+    if (node["constraints"]) add_constraints(yaml_, node["constraints"], entry, item.choices);
     if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
     yaml_.expect_list(node["problems"], "'problems'");
     for (const YAML::Node& map : node["problems"])
@@ -303,7 +191,7 @@ class Loader {
       yaml_.expect_map(variants, "'variants' of a model");
       for (const auto& pair : variants) {
         const OpEntry& entry = op_of(pair.first, pair.first.Scalar());
-        named.emplace_back(&entry, read_variants(pair.second, entry));
+        named.emplace_back(&entry, read_variants(yaml_, pair.second, entry));
       }
     }
     const auto skipped = node["skip"] ? skip_patterns(yaml_, node["skip"]) : std::vector<Pattern>{};

@@ -28,6 +28,7 @@ Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, cons
       SweepItem item{.entry = &entry,
                      .problem = entry.op.problem(winner.problem.dims, winner.problem.dtype),
                      .options = options};
+      item.options.cache = winner.cache;
       VariantChoice choice{.variant = &variant};
       for (const auto& value : winner.config) choice.overrides.push_back({value.name, {value.value}});
       item.choices.push_back(std::move(choice));

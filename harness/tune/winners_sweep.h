@@ -12,8 +12,8 @@ namespace warptune {
 /// expression and where nothing matches.
 std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem);
 
-/// Skips winners whose op, variant or configuration this program does not know, and adds each with the reason
-/// to `left_out`.
+/// Each winner in the cache state that it was tuned in, sampled by the other `options`. Skips winners whose
+/// op, variant or configuration this program does not know, and adds each with the reason to `left_out`.
 Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
                     const BenchOptions& options, std::vector<std::string>& left_out);
 

@@ -135,5 +135,17 @@ TEST(WinnersSweep, TriesOnlyTheWinners) {
   EXPECT_NE(left_out[0].find("no_such"), std::string::npos);
 }
 
+TEST(WinnersSweep, TimesEachInItsCacheState) {
+  Winner hot{.problem = host_target().problem, .variant = "host_naive", .cache = CacheMode::hot}, cold = hot;
+  cold.problem.dims.set("tokens", 3);
+  cold.cache = CacheMode::cold;
+  std::vector<std::string> left_out;
+  const Sweep sweep = winners_sweep(ops(), {hot, cold}, "again", {.min_samples = 33}, left_out);
+  ASSERT_EQ(sweep.items.size(), 2u);
+  EXPECT_EQ(sweep.items[0].options.cache, CacheMode::hot);
+  EXPECT_EQ(sweep.items[1].options.cache, CacheMode::cold);
+  EXPECT_EQ(sweep.items[0].options.min_samples, 33);
+}
+
 }  // namespace
 }  // namespace warptune

@@ -1,0 +1,27 @@
+#pragma once
+// The options of `warptune decode`.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/llama/kv_format.h"
+
+namespace warptune {
+
+struct DecodeOptions {
+  std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
+                                         fuse_append = "auto", sampling = "greedy", golden, csv,
+                                         out = "results", stale_wisdom = "refuse", kv_dtype = "same";
+  std::vector<int> prompt_lens;
+  std::vector<std::string> variants;
+  std::uint64_t seed = 1;
+  int batch = 0, steps = 32, context = 0, check_baseline = 0;
+  bool require_tuned = false, explain = false, verbose = false;
+  KvFormat kv = {};
+};
+
+/// Each with its help text and the values it takes. `options` must live as long as `command`.
+void add_decode_options(CLI::App& command, DecodeOptions& options);
+
+}  // namespace warptune
