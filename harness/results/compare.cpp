@@ -66,8 +66,14 @@ Evidence evidence_of(RowChange& row, const CompareOptions& options) {
   const RunNoise noise = run_noise(row.base.time_us(), row.base.on_host);
   const RunTest runs = compare_runs(row.base.times_us(), row.now.times_us(), noise.spread);
   row.effect = runs.effect;
-  if (row.base.runs.size() > 1 && row.now.runs.size() > 1)
-    return {runs.p, options.min_effect, "the runs of one side differ by as much"};
+  if (row.base.runs.size() > 1 && row.now.runs.size() > 1) {
+    const double drift = options.interleaved ? 0 : noise.drift;
+    return {
+        runs.p, std::max(options.min_effect, drift),
+        std::abs(row.effect) < drift
+            ? fmt::format("recordings of one program differ by up to {}; --base-program tells", percent(drift))
+            : "the runs of one side differ by as much"};
+  }
   const std::vector<double>&old = row.base.runs.back().samples, &now = row.now.runs.back().samples;
   Evidence evidence{mann_whitney(old, now).p, std::max(options.min_effect, noise.floor), ""};
   evidence.weakness = direction(row.effect, evidence.min_effect) != Change::same

@@ -22,7 +22,8 @@ struct CompareOptions {
   double min_effect = 0.02;  // as a fraction
   double alpha = 0.05;       // probability that two equal files have any changed row
   double max_clock_change = 0.03;
-  bool all_rows = false;  // also judge rows that do not decide
+  bool all_rows = false;     // also judge rows that do not decide
+  bool interleaved = false;  // the runs of both files were made in turn: no drift between them
 };
 
 struct RowChange {

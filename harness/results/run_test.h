@@ -11,6 +11,7 @@ namespace warptune {
 struct RunNoise {
   double spread = 0;  // typical standard deviation of a run's median, as a fraction
   double floor = 0;   // the largest change between two runs, as a fraction
+  double drift = 0;   // the largest change between two recordings of several runs, as a fraction
 };
 /// Of a configuration that takes `us` microseconds, on a GPU or on the host.
 RunNoise run_noise(double us, bool on_host);

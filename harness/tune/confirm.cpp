@@ -100,7 +100,9 @@ Comparison confirm(const Comparison& comparison, const Wisdom& wisdom, const Con
   if (base.empty())
     throw InputError(fmt::format("--confirm: the rows are from '{}', and this machine has '{}'",
                                  rows.front()->row().device, again.empty() ? "" : again.front().device));
-  return confirmed(comparison, compare(grouped(base), again, comparison.options));
+  CompareOptions compare_options = comparison.options;
+  compare_options.interleaved = !options.base_program.empty();
+  return confirmed(comparison, compare(grouped(base), again, compare_options));
 }
 
 }  // namespace warptune
