@@ -83,7 +83,6 @@ Expression::Expression(std::string text, std::vector<std::string> variables, std
 
 Expression::~Expression() = default;
 Expression::Expression(Expression&&) noexcept = default;
-Expression& Expression::operator=(Expression&&) noexcept = default;
 const std::string& Expression::text() const { return state_->text; }
 
 std::vector<std::size_t> Expression::used_variables() const {

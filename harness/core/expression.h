@@ -15,7 +15,6 @@ class Expression {
   Expression(std::string text, std::vector<std::string> variables, std::string_view kind = "constraint");
   ~Expression();
   Expression(Expression&&) noexcept;
-  Expression& operator=(Expression&&) noexcept;
 
   const std::string& text() const;
   /// The indices, in `variables`, of the variables that it uses; empty: it is a constant.

@@ -68,6 +68,8 @@ TEST(Expression, ErrorsPointIntoTheText) {
             "constraint 'block = 5' is wrong at position 7: '=' assigns; '==' compares");
   EXPECT_EQ(error_of("vec <= 8 && (block=5)"),
             "constraint 'vec <= 8 && (block=5)' is wrong at position 19: '=' assigns; '==' compares");
+  EXPECT_EQ(error_of("block =="),
+            "constraint 'block ==' is wrong at position 9: unexpected end of expression");
   EXPECT_EQ(error_of("vec >= 1, block"),
             "constraint 'vec >= 1, block' is wrong at position 9: ',' separates two constraints");
   EXPECT_EQ(error_of(""), "a constraint is empty");

@@ -135,5 +135,12 @@ TEST_F(Safetensors, WrongCheckpointFoldersAreOneSentence) {
   }
 }
 
+TEST_F(Safetensors, AShardIsAFileOfItsFolder) {
+  fs::create_directory(folder_ / "sub");
+  write(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "sub/one.safetensors");
+  write(R"({"weight_map":{"a":"sub/one.safetensors"}})", "model.safetensors.index.json");
+  EXPECT_THROW(Checkpoint{folder_}, InputError);
+}
+
 }  // namespace
 }  // namespace warptune

@@ -116,6 +116,17 @@ TEST(Csv, RefusesAnotherHeader) {
   EXPECT_THROW(CsvFile(path, {"a", "b"}), InputError);
 }
 
+TEST(Csv, SaysThatAFolderCannotBeWritten) {
+  const fs::path path = fresh_file("folder.csv");
+  fs::create_directory(path);
+  try {
+    CsvFile(path, {"a", "b"});
+    FAIL() << "a folder is no file";
+  } catch (const std::runtime_error& e) {
+    EXPECT_NE(std::string(e.what()).find("cannot be written: Is a directory"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Csv, ReportsTheLineOfAWrongRow) {
   const fs::path path = fresh_file("short.csv");
   std::ofstream(path) << "a,b\n1,2\n3\n";
