@@ -75,9 +75,15 @@ void add_output(CLI::App& c, DecodeOptions& o) {
                              "exit with 1 if they differ");
   for (const char* other : {"--batch", "--prompt-ids", "--prompt-len", "--steps"})
     check->excludes(c.get_option(other));
-  c.add_option("--check-baseline", o.check_baseline,
-               "compare N teacher-forced steps with the naive plans; exit with 1 if they differ")
-      ->check(CLI::Range(1, 1 << 20));
+  auto* baseline =
+      c.add_option("--check-baseline", o.check_baseline,
+                   "compare prefill and N teacher-forced steps with the naive plans; exit with 1 if "
+                   "they differ")
+          ->check(CLI::Range(1, 1 << 20));
+  c.add_flag("--check-steps-only", o.check_steps_only,
+             "with --check-baseline: the naive plans start from the KV cache of the tuned prefill, for long "
+             "prompts, on which a naive prefill takes minutes")
+      ->needs(baseline);
   c.add_flag("--explain", o.explain,
              "list each plan that is not the exact winner of its problem, with the reason");
   c.add_flag("-v,--verbose", o.verbose, "also print the sum of the kernels and the plans of the prefill");

@@ -17,7 +17,7 @@ struct DecodeOptions {
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0;
-  bool require_tuned = false, explain = false, verbose = false;
+  bool require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   KvFormat kv = {};
 };
 

@@ -145,22 +145,30 @@ Agreement check_golden(Model& model, const Golden& golden) {
   }
 }
 
-Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts,
-                        int steps) {
+Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts, int steps,
+                        CheckScope scope) {
   Agreement agreement(model.weights().dtype, model.options().kv);
   const auto vocab = static_cast<std::size_t>(model.config().vocab);
-  model.prefill(prompts);
-  reference.prefill(prompts);
-  for (int step = 0;; ++step) {
+  const auto compare = [&](int step) {
     const std::vector<float> got = model.logits(), want = reference.logits();
     for (std::size_t b = 0; b < prompts.size(); ++b)
       agreement.add(std::span(got).subspan(b * vocab, vocab), std::span(want).subspan(b * vocab, vocab),
                     static_cast<int>(b), step);
-    if (step == steps) return agreement;
+  };
+  model.prefill(prompts);
+  if (scope == CheckScope::steps) {
+    reference.start_from(model);
+  } else {
+    reference.prefill(prompts);
+    compare(0);
+  }
+  for (int step = 1; step <= steps; ++step) {
     model.force(reference.ids());
     model.step();
     reference.step();
+    compare(step);
   }
+  return agreement;
 }
 
 }  // namespace warptune

@@ -51,7 +51,11 @@ class Agreement {
 
 /// Runs the model on the golden's prompts and tokens (teacher-forced).
 Agreement check_golden(Model& model, const Golden& golden);
+/// What check_against() compares: prefill and steps, or, where a reference's prefill would take too long,
+/// only the steps, which the reference begins with the other model's KV cache.
+enum class CheckScope { prefill_and_steps, steps };
 /// Runs both models on the same prompts, feeding both the reference's tokens.
-Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts, int steps);
+Agreement check_against(Model& model, Model& reference, std::span<const std::vector<int>> prompts, int steps,
+                        CheckScope scope = CheckScope::prefill_and_steps);
 
 }  // namespace warptune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/core/error.h"
@@ -83,6 +84,35 @@ void KvCache::release() {
     for (const int page : taken) paging_->free.give_back(page);
     taken.clear();
   }
+  upload_table();
+}
+
+std::vector<const Buffer*> KvCache::contents() const {
+  std::vector<const Buffer*> buffers;
+  for (const std::vector<Side>* sides : {&k_, &v_})
+    for (const Side& side : *sides) {
+      buffers.push_back(&side.rows);
+      if (format_.quantized) buffers.push_back(&side.scales);
+    }
+  return buffers;
+}
+
+void KvCache::copy_from(const KvCache& other) {
+  const std::vector<const Buffer*> to = contents(), from = other.contents();
+  if (to.size() != from.size() || row_bytes_ != other.row_bytes_ || pages() != other.pages())
+    throw std::logic_error("copy_from() needs a cache of the same format");
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (to[i]->bytes() != from[i]->bytes())
+      throw std::logic_error("copy_from() needs a cache of the same shape");
+    bytes.resize(to[i]->bytes());
+    device_.download(bytes.data(), from[i]->data(), bytes.size());
+    device_.upload(to[i]->data(), bytes.data(), bytes.size(), device_.stream());
+    device_.synchronize();
+  }
+  if (!paging_) return;
+  paging_->free = other.paging_->free;
+  paging_->taken = other.paging_->taken;
   upload_table();
 }
 

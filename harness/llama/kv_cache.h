@@ -47,6 +47,8 @@ class KvCache {
   void reserve(std::span<const int> keys);
   /// Frees all pages.
   void release();
+  /// Copies contents and pages of a cache of the same shape and format, through host memory.
+  void copy_from(const KvCache& other);
 
   /// The bytes of keys and values, scales and block table; a double, since those of a wrong config.json do
   /// not fit 64 bits.
@@ -57,6 +59,7 @@ class KvCache {
   struct Side {
     Buffer rows, scales;
   };
+  std::vector<const Buffer*> contents() const;
   struct Paging {
     PageAllocator free;
     std::vector<std::vector<int>> taken;  // pages of each sequence

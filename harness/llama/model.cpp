@@ -175,6 +175,13 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
+void Model::start_from(const Model& other) {
+  kv_.copy_from(other.kv_);
+  state_.restore(other.state_.save());
+  keys_ = other.keys_;
+  sampled_ = other.sampled_;
+}
+
 void Model::step() {
   if (longest() > options_.capacity)
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));

@@ -32,6 +32,9 @@ class Model {
   /// Fills the cache with the prompts and samples the first token of each. Returns its time in microseconds.
   /// Throws InputError for an empty prompt or an id outside the vocabulary.
   double prefill(std::span<const std::vector<int>> prompts);
+  /// Takes the KV cache and the state of another model with equal options, as if it had run the same prompts
+  /// and steps.
+  void start_from(const Model& other);
   /// Enqueues a step: feeds the last sampled (or forced) tokens and samples the next ones.
   void step();
   /// Feeds these tokens in the next step instead of the sampled ones.

@@ -72,6 +72,8 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
   EXPECT_EQ(row.at("graph"), "off");
   EXPECT_EQ(row.at("plan_set").substr(0, 10), "overrides-");
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
+  EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8 --check-steps-only"), 0);
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("check"), "pass-steps");
 }
 
 TEST_F(DecodeCommand, RecordsTheKvCacheOfARun) {

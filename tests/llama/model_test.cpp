@@ -163,6 +163,24 @@ TEST(Model, TunedAgreesWithNaive) {
   }
 }
 
+TEST(Model, StepsAloneAgreeWithNaive) {
+  const auto prompts = random_prompts(2, std::vector{5, 40}, tiny().vocab, 9);
+  for (const KvFormat& kv : {KvFormat{}, KvFormat{.page_size = 16}, KvFormat{.quantized = DType::int8}}) {
+    const ModelOptions options{.batch = 2, .capacity = 80, .max_steps = 8, .kv = kv};
+    Rig tuned(options), naive(options, tiny(), DType::fp32, {.naive = true});
+    const Agreement same = check_against(tuned.model, naive.model, prompts, 8, CheckScope::steps);
+    EXPECT_TRUE(same.ok()) << same.summary();
+    EXPECT_EQ(naive.model.transcript(), tuned.model.transcript());
+    // Other keys are found: the cache does count.
+    tuned.model.prefill(prompts);
+    naive.model.prefill(random_prompts(2, std::vector{5, 40}, tiny().vocab, 10));
+    naive.model.force(tuned.model.ids());
+    tuned.model.step();
+    naive.model.step();
+    EXPECT_NE(tuned.model.logits(), naive.model.logits());
+  }
+}
+
 TEST(Model, WrongPromptsAreErrors) {
   Rig rig({.batch = 1, .capacity = 64, .max_steps = 1});
   EXPECT_THROW(rig.model.prefill(std::vector<std::vector<int>>{{}}), InputError);
