@@ -57,10 +57,8 @@ RankTest mann_whitney(std::span<const double> a, std::span<const double> b) {
   test.exact = ties == 0 && a.size() <= kMaxExact && b.size() <= kMaxExact;
   if (test.exact) {
     test.p = std::min(1.0, 2 * exact_cdf(a.size(), b.size(), std::min(test.u, n * m - test.u)));
-    test.least_p = std::min(1.0, 2 * exact_cdf(a.size(), b.size(), 0));
   } else {
     test.p = normal_p(n, m, test.u, ties);
-    test.least_p = normal_p(n, m, 0, 0);
   }
   return test;
 }

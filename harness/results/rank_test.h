@@ -8,7 +8,6 @@ namespace warptune {
 struct RankTest {
   double u = 0;        // pairs (a, b) with a > b; equal pairs count one half
   double p = 1;        // two-sided
-  double least_p = 1;  // the p of two sets of these sizes without overlap
   bool exact = false;  // p counts arrangements; else it is the normal approximation
 };
 

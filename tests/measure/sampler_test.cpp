@@ -39,6 +39,11 @@ TEST(Sampler, EqualSamplesEndAtTheMinimum) {
   EXPECT_EQ(sentence_of(s), "");
 }
 
+TEST(Sampler, AnIntervalAsWideAsAllowedIsNarrowEnough) {
+  Source source({5});
+  EXPECT_EQ(sample({.max_rel_ci = 0, .min_samples = 7, .max_time = 100}, source).us.size(), 7u);
+}
+
 TEST(Sampler, ReportsTheIntervalAtMaxTime) {
   // 20 samples, ten of 99 and ten of 101: the interval is 99..101 about a median of 100.
   Source source({99, 101});
@@ -120,6 +125,13 @@ TEST(Sampler, ThrottledSamplesAreTakenAgainWithinABudget) {
   EXPECT_EQ(s.discarded, 4);
   EXPECT_EQ(s.throttled, 0);
   EXPECT_EQ(sentence_of(s), "4 throttled samples were taken again");
+}
+
+TEST(Sampler, OneSampleTakenAgainIsNoted) {
+  Source source({5});
+  source.throttled = 1;
+  const Samples s = sample({.min_samples = 6, .max_time = 100, .max_discarded = 10}, source);
+  EXPECT_EQ(sentence_of(s), "1 throttled samples were taken again");
 }
 
 TEST(Sampler, DiscardedSamplesDoNotUseMaxTime) {

@@ -22,6 +22,8 @@ TEST(Statistics, QuantilesOfKnownValues) {
   EXPECT_DOUBLE_EQ(quantile(v, 0.1), 1.4);
   EXPECT_DOUBLE_EQ(quantile(v, 1.0), 5);
   EXPECT_TRUE(std::isnan(quantile({}, 0.5)));
+  const std::vector<double> beyond{1, 2, NAN};
+  EXPECT_EQ(quantile(std::span(beyond).first(2), 1.0), 2) << "nothing behind the samples is read";
 }
 
 // Published table of order-statistic intervals of the median (95 %): n = 6: 1 and 6, 11: 2 and 10, 20: 6 and
@@ -32,6 +34,7 @@ TEST(Statistics, MedianIntervalMatchesTheTable) {
   EXPECT_EQ(median_interval(counting(11)), std::pair(2.0, 10.0));
   EXPECT_EQ(median_interval(counting(20)), std::pair(6.0, 15.0));
   EXPECT_EQ(median_interval(counting(50)), std::pair(18.0, 33.0));
+  EXPECT_TRUE(std::isnan(median_interval({}).first) && std::isnan(median_interval({}).second));
 }
 
 TEST(Statistics, RelativeHalfWidthOfKnownAndOddValues) {
@@ -39,6 +42,7 @@ TEST(Statistics, RelativeHalfWidthOfKnownAndOddValues) {
   EXPECT_EQ(rel_half_width(std::vector<double>(6, 7)), 0);
   EXPECT_EQ(rel_half_width(std::vector<double>(6, 0)), 0);
   EXPECT_EQ(rel_half_width(std::vector<double>{-1, -1, 0, 0, 1, 1}), INFINITY);
+  EXPECT_EQ(rel_half_width(std::vector<double>{-INFINITY, 1, 2, 3, 4, 5}), INFINITY);
   EXPECT_EQ(rel_half_width(std::vector<double>{1, 2, 3, 4, 5, INFINITY}), INFINITY);
   for (const std::size_t few : {1u, 3u, 5u})
     EXPECT_EQ(rel_half_width(std::vector<double>(few, 7)), INFINITY) << "no 95 % interval of " << few;
