@@ -22,7 +22,7 @@ const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0"
 
 std::vector<Tile> tile_rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 pingpong=1 l2_swizzle<=32",
-                    flash = " raster_order=causal>0&&q_len>tile_m splits=1 pack_gqa=0",
+                    flash = " raster_order=causal>0&&q_len>tile_m splits=1 pack_gqa=0 shared_layout=0",
                     split_kv = "block=128 " + kLanes + " " + kHeadsPerBlock +
                                " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
                     among = "among the fastest in results/h200";
@@ -57,7 +57,7 @@ std::vector<Tile> tile_rows() {
        kPack + " tile_m<=" + kRows +
            "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
            "raster_order=0 splits<=8*sms/(warps*" +
-           kBlocks + ")",
+           kBlocks + ") shared_layout=0",
        "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
       // Decoding
       {"attention_decode", "fixed_split", "deterministic == 1",

@@ -5,7 +5,8 @@
 //   window.
 // Warps: each owns 16 or 32 rows; mma m16n8k16. Scores, P and output stay in registers: the accumulator
 //   layout of Q.K^T is the A operand layout of P.V. Q fragments come from registers (kQInRegs) or ldmatrix.
-// Shared memory: Q tile (later the output tile) and kStages K and V tiles, XOR-swizzled (swizzled_tile.cuh).
+// Shared memory: Q tile (later the output tile), XOR-swizzled, and kStages K and V tiles in kLayout
+//   (swizzled_tile.cuh): the XOR swizzle, or, to measure bank conflicts, plain rows or groups of elements.
 // Sync: cp.async groups. One stage: two __syncthreads per tile; V loads overlap Q.K^T, the next K overlaps
 //   softmax and P.V. More stages: one __syncthreads per tile, kStages - 1 tiles are in flight.
 // Split-KV: kSplits blocks (blockIdx.z) divide the K/V tiles of a query tile; the unnormalized fp32
@@ -26,14 +27,15 @@
 namespace warptune {
 
 /// s = q . k^T for the 16 * kRowTiles queries of a warp and kTileN keys.
-template <class T, int kHeadDim, int kTileN, int kRowTiles, bool kQInRegs, int kQFragments>
+template <class T, int kHeadDim, int kTileN, SharedLayout kLayout, int kRowTiles, bool kQInRegs,
+          int kQFragments>
 __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][4],
                                               const unsigned (&q_fragments)[kRowTiles][kQFragments][4],
                                               unsigned q, unsigned k) {
-  using Tile = SwizzledTile<T, kHeadDim>;
   const int lane = threadIdx.x % 32;
-  const typename Tile::LdmatrixAddress queries(q, lane % 16, lane / 16),
-      keys(k, lane / 16 * 8 + lane % 8, lane / 8 % 2);
+  const typename SwizzledTile<T, kHeadDim>::LdmatrixAddress queries(q, lane % 16, lane / 16);
+  const typename SwizzledTile<T, kHeadDim, kLayout, kTileN>::LdmatrixAddress keys(k, lane / 16 * 8 + lane % 8,
+                                                                                  lane / 8 % 2);
 #pragma unroll
   for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
@@ -66,10 +68,10 @@ __device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][
 }
 
 /// o += p . v, with p in the registers of the scores.
-template <class T, int kHeadDim, int kTileN, int kRowTiles>
+template <class T, int kHeadDim, int kTileN, SharedLayout kLayout, int kRowTiles>
 __device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim / 8][4],
                                                 const float (&p)[kRowTiles][kTileN / 8][4], unsigned v) {
-  using Tile = SwizzledTile<T, kHeadDim>;
+  using Tile = SwizzledTile<T, kHeadDim, kLayout, kTileN>;
   const int lane = threadIdx.x % 32;
   const typename Tile::LdmatrixAddress values(v, lane % 16, lane / 16);
 #pragma unroll
@@ -156,15 +158,17 @@ struct QueryTile {
 };
 
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
-          bool kRasterAlongHeads, int kSplits, int kPackedHeads>
+          bool kRasterAlongHeads, int kSplits, int kPackedHeads, SharedLayout kLayout>
 struct FlashMma {
   static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = kWarps * 32;
   static constexpr int kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;  // m16 and n8 of a warp
   static constexpr int kWarpRows = kRowTiles * 16, kQFragments = kQInRegs ? kHeadDim / 16 : 1;
   static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
   static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
-  using Tile = SwizzledTile<T, kHeadDim>;
-  using ValueTile = SwizzledTile<T, kHeadDimV>;
+  using QueryRows = SwizzledTile<T, kHeadDim>;
+  using OutputRows = SwizzledTile<T, kHeadDimV>;
+  using KeyTile = SwizzledTile<T, kHeadDim, kLayout, kTileN>;
+  using ValueTile = SwizzledTile<T, kHeadDimV, kLayout, kTileN>;
 
   using Scores = float[kRowTiles][kKeyTiles][4];
   using Output = float[kRowTiles][kHeadDimV / 8][4];
@@ -203,8 +207,8 @@ struct FlashMma {
 
     __device__ __forceinline__ void load_keys(int step, int stage, bool is_full) const {
       const int first_key = (walk.end - 1 - step) * kTileN;
-      Tile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
-                                                 is_full ? first_key + kTileN : kv_len);
+      KeyTile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
+                                                    is_full ? first_key + kTileN : kv_len);
     }
     __device__ __forceinline__ void load_values(int step, int stage, bool is_full) const {
       const int first_key = (walk.end - 1 - step) * kTileN;
@@ -248,7 +252,7 @@ struct FlashMma {
     constexpr int kPrologue = kStages == 1 ? 1 : kStages - 1;
     const T* q =
         static_cast<const T*>(args.q) + tile.sequence.first_token * args.q_stride + tile.head * kHeadDim;
-    Tile::template load<kTileM, kThreads>(
+    QueryRows::template load<kTileM, kThreads>(
         q_tile,
         [&](int row) {
           row += tile.first_row;
@@ -281,7 +285,7 @@ struct FlashMma {
     for (int mt = 0; mt < kRowTiles; ++mt)
 #pragma unroll
       for (int kk = 0; kk < kQFragments; ++kk)
-        ldmatrix_x4(q_fragments[mt][kk], Tile::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
+        ldmatrix_x4(q_fragments[mt][kk], QueryRows::at(q_rows, mt * 16 + lane % 16, kk * 2 + lane / 16));
   }
 
   /// Bias, mask and online softmax of a tile of scores, which become weights after dropout; the output is
@@ -342,19 +346,19 @@ struct FlashMma {
         const float scale = output_scale<Shape>(args, sum);
 #pragma unroll
         for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
-          T* to = ValueTile::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
+          T* to = OutputRows::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
           *reinterpret_cast<unsigned*>(to) = pack2<T>(o[mt][dt][2 * r] * scale, o[mt][dt][2 * r + 1] * scale);
         }
       }
     __syncwarp();
     constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
     T* const out = static_cast<T*>(args.out) + tile.sequence.first_token * kOutStride + tile.head * kHeadDimV;
-    for (int i = lane; i < kWarpRows * ValueTile::kVectors; i += 32) {
-      const int row = i / ValueTile::kVectors, vector = i % ValueTile::kVectors;
+    for (int i = lane; i < kWarpRows * OutputRows::kVectors; i += 32) {
+      const int row = i / OutputRows::kVectors, vector = i % OutputRows::kVectors;
       const int to = tile.first_row + warp * kWarpRows + row;
       if (to < tile.all_rows)
         store_vec<8>(out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + vector * 8,
-                     load_vec<8>(ValueTile::at(out_rows, row, vector)));
+                     load_vec<8>(OutputRows::at(out_rows, row, vector)));
     }
   }
 
@@ -375,10 +379,11 @@ struct FlashMma {
 };
 
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
-          bool kRasterAlongHeads, int kSplits, int kPackedHeads>
+          bool kRasterAlongHeads, int kSplits, int kPackedHeads, int kSharedLayout>
 __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
-  using Flash =
-      FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits, kPackedHeads>;
+  constexpr auto kLayout = static_cast<SharedLayout>(kSharedLayout);
+  using Flash = FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
+                         kPackedHeads, kLayout>;
   constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kWarpRows = Flash::kWarpRows;
   extern __shared__ __align__(128) unsigned char shared[];
   T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
@@ -418,14 +423,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
     const int stage = kStages == 1 ? 0 : step % kStages;
     typename Flash::Scores s;
     loader.wait_keys(step, !is_masked);
-    multiply_keys<T, kHeadDim, kTileN, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
-        s, q_fragments, q_address, k_address + stage * kTileN * Flash::Tile::kRowBytes);
+    multiply_keys<T, kHeadDim, kTileN, kLayout, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
+        s, q_fragments, q_address, k_address + stage * kTileN * Flash::KeyTile::kRowBytes);
     loader.wait_values(step);
 
     const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
     Flash::softmax_step(args, tile, bias, dropout, s, o, row_max, row_sum, scale_log2, my_row, my_key,
                         is_masked);
-    multiply_values<T, kHeadDimV, kTileN, Flash::kRowTiles>(
+    multiply_values<T, kHeadDimV, kTileN, kLayout, Flash::kRowTiles>(
         o, s, v_address + stage * kTileN * Flash::ValueTile::kRowBytes);
   };
   int step = 0;

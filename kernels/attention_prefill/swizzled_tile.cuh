@@ -1,22 +1,42 @@
 #pragma once
-// A tile in shared memory: rows of kDim elements as 16-byte vectors, XOR-swizzled within the row so that
-// ldmatrix reads eight rows without bank conflicts. Global memory is loaded with cp.async.
+// A tile in shared memory: rows of kDim elements as 16-byte vectors, in an order in which ldmatrix reads
+// eight rows without bank conflicts, or, to measure what conflicts cost, with them. Global memory is loaded
+// with cp.async.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
-template <class T, int kDim>
+/// The order of a tile's vectors. ldmatrix reads the same vector of eight rows: a row of 128 bytes or more
+/// per bank cycle conflicts eight times in kRowMajor, twice in groups of 16 (32 bytes from row to row), and
+/// not at all in groups of 8 (16 bytes) and with the XOR swizzle.
+enum SharedLayout {
+  kXorSwizzle,  // [rows, kDim], vectors permuted within a row
+  kRowMajor,    // [rows, kDim]
+  kGroupsOf16,  // [kDim / 16, rows, 16], elements of 2 bytes
+  kGroupsOf8    // [kDim / 8, rows, 8]
+};
+
+/// kRows is needed for the groups only.
+template <class T, int kDim, SharedLayout kLayout = kXorSwizzle, int kRows = 0>
 struct SwizzledTile {
   static constexpr int kVec = kVec16<T>, kVectors = kDim / kVec;  // elements of a vector, vectors of a row
   /// Vectors that are permuted among themselves: the largest power of two that divides a row, at most 8.
   static constexpr int kSwizzle = kVectors % 8 == 0 ? 8 : kVectors % 4 == 0 ? 4 : kVectors % 2 == 0 ? 2 : 1;
   static constexpr int kRowBytes = kDim * static_cast<int>(sizeof(T));
 
+  static constexpr bool kIsGrouped = kLayout == kGroupsOf16 || kLayout == kGroupsOf8;
+  static constexpr int kGroup = kLayout == kGroupsOf16 ? 2 : kLayout == kGroupsOf8 ? 1 : kVectors;
+  /// Bytes from row to row of a vector, and from group to group.
+  static constexpr int kStride = kGroup * 16, kGroupStride = kRows * kStride;
+  static_assert(!kIsGrouped || (kRows > 0 && kVectors % kGroup == 0));
+
   static __device__ __forceinline__ int swizzled(int row, int vector) {
-    return vector ^ (row / (8 / kSwizzle) % kSwizzle);
+    return kLayout == kXorSwizzle ? vector ^ (row / (8 / kSwizzle) % kSwizzle) : vector;
   }
   static __device__ __forceinline__ T* at(T* tile, int row, int vector) {
+    if constexpr (kIsGrouped)
+      return tile + (vector / kGroup * kRows + row) * (kGroup * kVec) + vector % kGroup * kVec;
     return tile + row * kDim + swizzled(row, vector) * kVec;
   }
 
@@ -25,26 +45,29 @@ struct SwizzledTile {
   class LdmatrixAddress {
    public:
     __device__ __forceinline__ LdmatrixAddress(unsigned tile, int row, int vector)
-        : start(tile + row * kRowBytes + (kXor ? swizzled(row, vector) * 16 : 0)), row(row), vector(vector) {}
+        : start(tile + row * kStride + (kXor ? swizzled(row, vector) * 16 : 0)), row(row), vector(vector) {}
     /// `vectors` (even) and `rows` (a multiple of 16) further on. Both are compile-time constants after
     /// unrolling, so that the address is one of four registers plus an immediate offset.
     __device__ __forceinline__ unsigned at(int vectors, int rows = 0) const {
-      const unsigned bytes = rows * kRowBytes;
+      const unsigned bytes = rows * kStride;
+      if constexpr (kIsGrouped)
+        return start + (vector + vectors) / kGroup * kGroupStride + (vector + vectors) % kGroup * 16 + bytes;
       if constexpr (kXor) return (start ^ (vectors % 8 * 16)) + vectors / 8 * 128 + bytes;
       return start + swizzled(row, vector + vectors) * 16 + bytes;
     }
 
    private:
-    static constexpr bool kXor = kSwizzle == 8;  // a step of vectors flips address bits
+    static constexpr bool kXor =
+        kLayout == kXorSwizzle && kSwizzle == 8;  // a step of vectors flips address bits
     unsigned start;
     int row, vector;
   };
 
-  /// Loads kRows rows with cp.async, the ith from `row_at(i)`; rows from `valid` on are zero-filled and not
-  /// read. Called by all threads.
-  template <int kRows, int kThreads, class RowAt>
+  /// Loads kLoadRows rows with cp.async, the ith from `row_at(i)`; rows from `valid` on are zero-filled and
+  /// not read. Called by all threads.
+  template <int kLoadRows, int kThreads, class RowAt>
   static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
-    constexpr int kTileVectors = kRows * kVectors, kSteps = ceil_div(kTileVectors, kThreads);
+    constexpr int kTileVectors = kLoadRows * kVectors, kSteps = ceil_div(kTileVectors, kThreads);
     constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses would spill
 #pragma unroll kUnroll
     for (int i = 0; i < kSteps; ++i) {
@@ -54,25 +77,26 @@ struct SwizzledTile {
       cp_async_16(at(tile, row, vector), row_at(row) + vector * kVec, row < valid);
     }
   }
-  /// Loads the K (or V) rows of keys [first, first + kRows); `first` is a multiple of kRows below kv_len.
-  /// Rows from kv_len on are zero-filled.
-  template <int kRows, int kThreads, class Rows>
+  /// Loads the K (or V) rows of keys [first, first + kLoadRows); `first` is a multiple of kLoadRows below
+  /// kv_len. Rows from kv_len on are zero-filled.
+  template <int kLoadRows, int kThreads, class Rows>
   static __device__ __forceinline__ void load_keys(T* tile, const Rows& rows, int first, int kv_len) {
     constexpr int kStep = kThreads / kVectors;  // from row to row of a thread
     const int valid = kv_len - first;
-    if constexpr (!Rows::template kStrided<kRows>) {
-      load<kRows, kThreads>(
+    if constexpr (!Rows::template kStrided<kLoadRows>) {
+      load<kLoadRows, kThreads>(
           tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
-    } else if constexpr (kThreads % kVectors == 0 && kStep % 8 == 0 && kRows % kStep == 0) {
+    } else if constexpr (kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
       const int row = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
       const T* const from = rows.at(first) + (row * static_cast<int>(Rows::kStride) + vector * kVec);
       T* const to = at(tile, row, vector);  // rows kStep apart have the same swizzle
 #pragma unroll
-      for (int i = 0; i < kRows; i += kStep)
-        cp_async_16(to + i * kDim, from + i * Rows::kStride, valid >= kRows || row + i < valid);
+      for (int i = 0; i < kLoadRows; i += kStep)
+        cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * Rows::kStride,
+                    valid >= kLoadRows || row + i < valid);
     } else {
       const T* const from = rows.at(first);
-      load<kRows, kThreads>(
+      load<kLoadRows, kThreads>(
           tile, [=](int row) { return from + row * Rows::kStride; }, valid);
     }
   }

@@ -195,6 +195,10 @@ std::vector<std::string> flash_mma_constraints() {
       "raster_order == 0 || (" + rows + " > tile_m && splits == 1)",
       "pack_gqa == 0 || " + packable,
       "pack_gqa == 1 || !" + packable + " || (q_in_regs == 1 && stages == 2)",
+      // The other layouts show what bank conflicts cost; none is faster than the XOR swizzle.
+      "shared_layout == 0 || (tile_m == 64 && tile_n == 64 && warps == 4 && raster_order == 0 && splits == 1 "
+      "&& "
+      "pack_gqa == 0 && page_size == 0)",
   };
 }
 
@@ -222,7 +226,11 @@ Variant flash_mma() {
                      {"q_in_regs", {0, 1}, "whether Q fragments stay in registers"},
                      {"raster_order", {0, 1}, "what neighboring blocks are", {"along_m", "along_heads"}},
                      {"splits", {1, 2, 4, 8, 16, 32, 64}, "split-KV: blocks that share the keys of a tile"},
-                     {"pack_gqa", {0, 1}, "whether the query heads of a KV head are rows of one tile"}},
+                     {"pack_gqa", {0, 1}, "whether the query heads of a KV head are rows of one tile"},
+                     {"shared_layout",
+                      {0, 1, 2, 3},
+                      "K and V tiles: XOR swizzle, or rows or groups of elements with bank conflicts",
+                      {"xor", "rows", "groups_16", "groups_8"}}},
       .constraints = flash_mma_constraints(),
       .resources =
           [](const Problem& p, const Config& c) {
@@ -233,7 +241,7 @@ Variant flash_mma() {
           {{"attention_prefill/flash_mma.cu",
             "attention_prefill_flash_mma<{dtype}, " + kShape +
                 ", {tile_m}, {tile_n}, {warps}, {stages}, {q_in_regs} == 1, {raster_order} == 1, {splits}, "
-                "{packed_heads}>",
+                "{packed_heads}, {shared_layout}>",
             flash_mma_launch},
            {"attention_prefill/split_kv_combine.cu",
             "attention_prefill_split_kv_combine<{dtype}, " + kShape + ", {splits}, 128>",
