@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 #include "harness/core/parallel.h"
@@ -64,6 +65,26 @@ class Reader {
   std::vector<std::byte> tensor_, run_;
 };
 
+/// Throws std::logic_error for a reference that names a tensor that is no output, or elements beyond its end,
+/// or, of all units, not every element of an output: such a check would pass whatever a kernel writes.
+void expect_whole(const std::vector<TensorSpec>& specs, const std::vector<Expected::Run>& runs,
+                  const std::string& op, bool all_units) {
+  std::map<std::string, std::int64_t> expected;  // elements
+  for (const Expected::Run& run : runs) {
+    const auto spec = std::ranges::find(specs, run.tensor, &TensorSpec::name);
+    const auto count = static_cast<std::int64_t>(run.values.size());
+    if (spec == specs.end() || spec->role == Role::input || run.first < 0 ||
+        run.first + count > spec->count())
+      throw std::logic_error(fmt::format("the reference of {} sets '{}'[{}..{}), which is no output of it",
+                                         op, run.tensor, run.first, run.first + count));
+    expected[run.tensor] += count;
+  }
+  for (const TensorSpec& spec : specs)
+    if (all_units && spec.role == Role::output && !spec.sparse && expected[spec.name] < spec.count())
+      throw std::logic_error(fmt::format("the reference of {} sets {} of the {} elements of '{}'", op,
+                                         expected[spec.name], spec.count(), spec.name));
+}
+
 struct Sums {
   double error2 = 0, ref2 = 0, max_error = 0, max_ref = 0;
   std::string worst;  // where max_error is
@@ -99,6 +120,7 @@ Oracle::Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double 
   if (failure) std::rethrow_exception(failure);
   for (const Expected& part : parts)
     for (const auto& run : part.runs()) expected_.put(run.tensor, run.first, run.values, run.also);
+  expect_whole(specs_, expected_.runs(), op.name, static_cast<std::int64_t>(chosen.size()) == units);
 }
 
 Verdict Oracle::compare(const TensorSet& set) const {

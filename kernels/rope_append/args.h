@@ -6,6 +6,10 @@
 // theta * (factor * length / max_position - (factor - 1)) ^ (D / (D - 2)), where length is that of the
 // sequence with its new tokens.
 //
+// With a rotary dim R below head_dim (GPT-NeoX's partial RoPE) only the leading R elements of a head rotate:
+// R takes the place of D above, and the elements behind it are pairs of their own with inv_freq 0, which keep
+// their values.
+//
 // A cache is contiguous, [batch, kv_heads, capacity, head_dim], or paged, [pages, kv_heads, page_size,
 // head_dim]; block_table[b] lists the pages of sequence b in the order of its keys. K is [.., S, D] or [..,
 // D/x, S, x] with x of 16 bytes. A quantized cache holds int8 or fp8 (e4m3): a row is rounded to dtype and
@@ -20,7 +24,7 @@ struct RopeAppendArgs {
   const int* sequence;    // [tokens]: the sequence of the token, in [0, batch)
   const int* position;    // [tokens]: position in the sequence; below 0: the token is skipped
   const int* lengths;     // [batch]: KV length with the new tokens (dynamic_ntk only)
-  const float* inv_freq;  // [head_dim / 2]
+  const float* inv_freq;  // [head_dim / 2]; 0 for pairs that do not rotate
   void* q;                // [tokens, q_heads, head_dim], dtype
   void* k_cache;          // see above; dtype, int8 or fp8
   void* v_cache;

@@ -8,8 +8,8 @@
 
 namespace warptune {
 
-template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
-          bool kBias, int kBlock>
+template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
+          bool kDynamic, bool kBias, int kBlock>
 __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args) {
   using Element = typename Cache::Element;
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kPairs = kHeadDim / 2;
@@ -23,8 +23,12 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
   if (position < 0) return;
   const int sequence = args.sequence[token];
 
-  const auto first = [](int pair) { return kInterleaved ? 2 * pair : pair; };
-  const auto second = [](int pair) { return kInterleaved ? 2 * pair + 1 : pair + kPairs; };
+  const auto first = [](int pair) {
+    return kInterleaved ? 2 * pair : half_split_first<kHeadDim, kRotaryDim>(pair);
+  };
+  const auto second = [&](int pair) {
+    return first(pair) + (kInterleaved ? 1 : half_split_distance<kHeadDim, kRotaryDim>(pair));
+  };
   struct Pair {
     T y0, y1;
   };
@@ -40,8 +44,8 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
     if (head < kQHeads + kKvHeads) {
       float inv_freq = args.inv_freq[pair];
       if constexpr (kDynamic) {
-        const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
-        if (theta_log2 != 0) inv_freq = ntk_inv_freq(theta_log2, pair, kHeadDim);
+        const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kRotaryDim);
+        if (theta_log2 != 0 && pair < kRotaryDim / 2) inv_freq = ntk_inv_freq(theta_log2, pair, kRotaryDim);
       }
       float sine, cosine;
       sin_cos(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);

@@ -25,18 +25,30 @@ __device__ __forceinline__ void sin_cos(float angle, float& sine, float& cosine)
   if ((quarter + 1) & 2) cosine = -cosine;
 }
 
+/// The first element of half-split pair `pair` of a head: of the leading kRotaryDim elements, or of those
+/// behind them.
+template <int kHeadDim, int kRotaryDim>
+__device__ __forceinline__ int half_split_first(int pair) {
+  return kRotaryDim == kHeadDim || pair < kRotaryDim / 2 ? pair : pair + kRotaryDim / 2;
+}
+/// The distance of its second element from the first.
+template <int kHeadDim, int kRotaryDim>
+__device__ __forceinline__ int half_split_distance(int pair) {
+  return kRotaryDim == kHeadDim || pair < kRotaryDim / 2 ? kRotaryDim / 2 : (kHeadDim - kRotaryDim) / 2;
+}
+
 /// Dynamic NTK: log2 of theta for a sequence of `length`; 0 where the sequence fits max_position and theta
 /// stays. fp64, since the last bit of a frequency matters at large positions.
-__device__ __forceinline__ double ntk_theta_log2(const RopeAppendArgs& args, int length, int head_dim) {
+__device__ __forceinline__ double ntk_theta_log2(const RopeAppendArgs& args, int length, int rotary_dim) {
   if (length <= args.max_position) return 0;
   const double factor = args.factor;
   const double growth = factor * length / args.max_position - (factor - 1);
-  return log2(static_cast<double>(args.theta)) + log2(growth) * head_dim / (head_dim - 2);
+  return log2(static_cast<double>(args.theta)) + log2(growth) * rotary_dim / (rotary_dim - 2);
 }
 
 /// Dynamic NTK: the inverse frequency of a pair for that theta.
-__device__ __forceinline__ float ntk_inv_freq(double theta_log2, int pair, int head_dim) {
-  return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / head_dim));
+__device__ __forceinline__ float ntk_inv_freq(double theta_log2, int pair, int rotary_dim) {
+  return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / rotary_dim));
 }
 
 }  // namespace warptune

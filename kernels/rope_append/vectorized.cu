@@ -10,6 +10,7 @@
 #include "kernels/common/vec.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
 #include "kernels/rope_append/rope.cuh"
+#include "kernels/rope_append/vec_width.h"
 
 namespace warptune {
 
@@ -33,15 +34,15 @@ __device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
 }
 
 /// Sines and cosines of pairs [first_pair, first_pair + kPairs) at a position.
-template <bool kDynamic, int kHeadDim, int kPairs>
+template <bool kDynamic, int kRotaryDim, int kPairs>
 __device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int position, int sequence,
                                                int first_pair, float (&inv_freq)[kPairs],
                                                float (&sine)[kPairs], float (&cosine)[kPairs]) {
   if constexpr (kDynamic) {
-    const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kHeadDim);
-    if (theta_log2 != 0) {
+    const double theta_log2 = ntk_theta_log2(args, args.lengths[sequence], kRotaryDim);
+    if (theta_log2 != 0 && first_pair < kRotaryDim / 2) {
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) inv_freq[i] = ntk_inv_freq(theta_log2, first_pair + i, kHeadDim);
+      for (int i = 0; i < kPairs; ++i) inv_freq[i] = ntk_inv_freq(theta_log2, first_pair + i, kRotaryDim);
     }
   }
 #pragma unroll
@@ -80,11 +81,11 @@ __device__ __forceinline__ float quantize_row(Vec<float, kVec> (&y)[kVectors]) {
   return scale;
 }
 
-template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, bool kInterleaved, bool kDynamic,
-          bool kBias, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
+template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
+          bool kDynamic, bool kBias, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
 __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
-  constexpr int kVec = vec_width(kMaxVec, kInterleaved ? kHeadDim : kHalf);
+  constexpr int kVec = rope_vec_width(kMaxVec, kHeadDim, kRotaryDim, kInterleaved);
   constexpr int kVectors = kInterleaved ? 1 : 2;  // per thread and head
   constexpr int kPairs = kVec * kVectors / 2;     // per thread and head
   constexpr int kThreadsPerHead = kHalf / kPairs;
@@ -93,6 +94,9 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   const int part = static_cast<int>(index % kThreadsPerHead);  // of the head
   const int first_head = static_cast<int>(index / kThreadsPerHead % kGroups) * kHeadsPerThread;
   const long long token = index / (kThreadsPerHead * kGroups);
+  // Of the vectors of this thread in a head: the first element, and the distance to the second vector.
+  const int first = kInterleaved ? part * kVec : half_split_first<kHeadDim, kRotaryDim>(part * kVec);
+  const int distance = half_split_distance<kHeadDim, kRotaryDim>(part * kVec);
 
   // Loads.
   float inv_freq[kPairs];
@@ -101,14 +105,14 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   pdl_launch_dependents();
   pdl_wait();
   if (token >= args.tokens) return;
-  const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + part * kVec;
+  const T* row = static_cast<const T*>(args.qkv) + token * kHeads * kHeadDim + first;
   Vec<T, kVec> in[kHeadsPerThread][kVectors];
 #pragma unroll
   for (int j = 0; j < kHeadsPerThread; ++j)
 #pragma unroll
     for (int v = 0; v < kVectors; ++v)
       if (first_head + j < kHeads) {
-        const T* from = row + (first_head + j) * kHeadDim + v * kHalf;
+        const T* from = row + (first_head + j) * kHeadDim + v * distance;
         in[j][v] = kStreaming ? load_vec_nc<kVec>(from) : load_vec<kVec>(from);
       }
   const int position = args.position[token], sequence = args.sequence[token];
@@ -118,7 +122,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) sine[i] = 0, cosine[i] = 1;
   if (first_head < kQHeads + kKvHeads)
-    compute_angles<kDynamic, kHeadDim>(args, position, sequence, part * kPairs, inv_freq, sine, cosine);
+    compute_angles<kDynamic, kRotaryDim>(args, position, sequence, part * kPairs, inv_freq, sine, cosine);
 
     // Rotation and stores, head by head.
 #pragma unroll
@@ -129,10 +133,10 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
 #pragma unroll
     for (int i = 0; i < kVectors * kVec; ++i) x[i] = to_float(in[j][i / kVec][i % kVec]);
     if constexpr (kBias) {
-      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim + part * kVec;
+      const T* bias = static_cast<const T*>(args.bias) + head * kHeadDim + first;
 #pragma unroll
       for (int v = 0; v < kVectors; ++v) {
-        const auto b = to_float(load_vec<kVec>(bias + v * kHalf));
+        const auto b = to_float(load_vec<kVec>(bias + v * distance));
 #pragma unroll
         for (int i = 0; i < kVec; ++i) x[v * kVec + i] += b[i];
       }
@@ -142,9 +146,9 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
 #pragma unroll
     for (int i = 0; i < kVectors * kVec; ++i) y[i / kVec][i % kVec] = x[i];
     if (head < kQHeads) {
-      T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + part * kVec;
+      T* q = static_cast<T*>(args.q) + (token * kQHeads + head) * kHeadDim + first;
 #pragma unroll
-      for (int v = 0; v < kVectors; ++v) store_as<kStreaming>(q + v * kHalf, y[v]);
+      for (int v = 0; v < kVectors; ++v) store_as<kStreaming>(q + v * distance, y[v]);
       continue;
     }
     const bool is_k = head < kQHeads + kKvHeads;
@@ -155,7 +159,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
     }
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int d = part * kVec + v * kHalf;
+      const int d = first + v * distance;
       store_as<kStreaming>(is_k ? Cache::k(args, row, d) : Cache::v(args, row, d), y[v]);
     }
   }

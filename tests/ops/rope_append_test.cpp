@@ -47,7 +47,12 @@ const auto kShapes = ::testing::Values(
     shape(7, 4, 2, 64, {{"kv_dtype", "int8"}, {"style", "interleaved"}, {"page_size", "16"}}),
     shape(7, 4, 2, 256, {{"kv_dtype", "fp8"}, {"style", "interleaved"}, {"page_size", "64"}}),
     shape(11, 2, 1, 80, {{"kv_dtype", "int8"}, {"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}}),
-    shape(17, 4, 2, 32, {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"page_size", "16"}, {"batch", "2"}}));
+    shape(17, 4, 2, 32, {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"page_size", "16"}, {"batch", "2"}}),
+    shape(13, 4, 2, 64, {{"rotary_dim", "16"}}), shape(13, 4, 2, 80, {{"rotary_dim", "32"}, {"bias", "yes"}}),
+    shape(13, 2, 1, 128, {{"rotary_dim", "126"}, {"batch", "2"}}),
+    shape(13, 2, 1, 128, {{"rotary_dim", "64"}, {"kv_dtype", "int8"}, {"k_layout", "dsx"}}),
+    shape(31, 2, 1, 64, {{"rotary_dim", "32"}, {"scaling", "dynamic_ntk"}, {"batch", "4"}}),
+    shape(31, 2, 1, 64, {{"rotary_dim", "48"}, {"scaling", "dynamic_ntk"}, {"style", "interleaved"}}));
 INSTANTIATE_TEST_SUITE_P(Shapes, RopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuRopeAppend, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(
@@ -55,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(shape(1, 32, 8, 128), shape(7, 4, 2, 80, {{"style", "interleaved"}, {"bias", "yes"}}),
                       shape(9, 2, 1, 24, {{"k_layout", "dsx"}, {"scaling", "dynamic_ntk"}, {"batch", "2"}}),
                       shape(9, 4, 2, 128, {{"kv_dtype", "int8"}, {"page_size", "16"}}),
+                      shape(9, 4, 2, 128, {{"rotary_dim", "32"}}),
                       shape(9, 4, 2, 256,
                             {{"kv_dtype", "fp8"}, {"k_layout", "dsx"}, {"style", "interleaved"}})),
     shape_name);
@@ -98,6 +104,20 @@ TEST(RopeAppendOp, RejectsUnsupportedShapes) {
                InputError);
   for (const char* size : {"8", "48", "512"})
     EXPECT_THROW(op.problem(shape(1, 1, 1, 2, {{"page_size", size}}), DType::fp32), InputError) << size;
+}
+
+// transformers' GPT-NeoX rotates the leading elements and concatenates the rest behind them.
+TEST(RopeAppendOp, ElementsBehindRotaryDimStay) {
+  const OpEntry& entry = find_op("rope_append");
+  const Problem p = entry.op.problem(shape(1, 1, 1, 12, {{"rotary_dim", "4"}, {"start", "5"}}), DType::fp32);
+  EXPECT_THROW(entry.op.problem(shape(1, 1, 1, 12, {{"rotary_dim", "3"}}), DType::fp32), InputError);
+  EXPECT_THROW(entry.op.problem(shape(1, 1, 1, 12, {{"rotary_dim", "14"}}), DType::fp32), InputError);
+  const auto specs = entry.op.tensors(p, 1);
+  const auto inv_freq = std::ranges::find(specs, "inv_freq", &TensorSpec::name);
+  ASSERT_EQ(inv_freq->floats.size(), 6u);
+  EXPECT_EQ(inv_freq->floats[0], 1.0f);
+  EXPECT_FLOAT_EQ(inv_freq->floats[1], 0.01f);
+  for (std::size_t i = 2; i < 6; ++i) EXPECT_EQ(inv_freq->floats[i], 0.0f);
 }
 
 TEST(RopeTables, Llama3KeepsShortWavesAndSlowsLongOnes) {

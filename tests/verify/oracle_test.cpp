@@ -53,6 +53,37 @@ struct Case {
   TensorSet set{*device, oracle.specs()};
 };
 
+// A reference that forgets an output, or misspells it, would accept whatever a kernel writes.
+TEST(Oracle, RefusesAReferenceWithGaps) {
+  const auto with = [](void (*reference)(const Problem&, const Inputs&, std::int64_t, Expected&)) {
+    Op op = twice();
+    op.reference = reference;
+    Oracle(op, Problem{.op = "twice"}, 3);
+  };
+  EXPECT_THROW(
+      with([](const Problem&, const Inputs&, std::int64_t i, Expected& out) { out.put("y", i, {0}); }),
+      std::logic_error)
+      << "no z";
+  EXPECT_THROW(with([](const Problem&, const Inputs&, std::int64_t i, Expected& out) {
+                 out.put("y", i, {0});
+                 out.put("", i, {0});
+               }),
+               std::logic_error);
+  EXPECT_THROW(with([](const Problem&, const Inputs&, std::int64_t i, Expected& out) {
+                 out.put("y", i, {0});
+                 out.put("z", i, {0, 0});
+               }),
+               std::logic_error)
+      << "beyond the end";
+  EXPECT_THROW(with([](const Problem&, const Inputs&, std::int64_t i, Expected& out) {
+                 out.put("x", i, {0});
+                 out.put("y", i, {0});
+                 out.put("z", i, {0});
+               }),
+               std::logic_error)
+      << "x is an input";
+}
+
 TEST(Oracle, AcceptsCorrectOutputs) {
   const Verdict v = Case().verdict();
   EXPECT_TRUE(v.ok) << v.detail;

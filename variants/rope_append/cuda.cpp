@@ -1,4 +1,5 @@
 // CUDA variants of rope_append, in rising difficulty.
+#include "kernels/rope_append/vec_width.h"
 #include "variants/helpers/streaming.h"
 #include "variants/rope_append/rope_append.h"
 
@@ -8,7 +9,13 @@ std::vector<Variant> rope_append_cuda() {
   const Parameter block{"block", {64, 128, 256, 512}, "threads per block"};
   const std::string fixed =
       "<{dtype}, warptune::KvCache<{dtype}, {kv_heads}, {head_dim}, {k_layout} == 1, {kv_dtype}, "
-      "{page_size}>, {q_heads}, {kv_heads}, {head_dim}, {style} == 1, {scaling} == 2, {bias} == 1, {block}";
+      "{page_size}>, {q_heads}, {kv_heads}, {head_dim}, {rotary}, {style} == 1, {scaling} == 2, {bias} == 1, "
+      "{block}";
+  const auto rotary = [](const Problem& p, const Config&) {
+    Assignment constants;
+    constants.set("rotary", rotary_dim(p));
+    return constants;
+  };
   return {
       {
           .name = "naive",
@@ -21,6 +28,7 @@ std::vector<Variant> rope_append_cuda() {
                             .grid = {blocks_for(p["tokens"] * heads * (p["head_dim"] / 2), c["block"])},
                             .block = {static_cast<unsigned>(c["block"])}};
                       }}},
+          .constants = rotary,
       },
       {
           .name = "vectorized",
@@ -34,18 +42,23 @@ std::vector<Variant> rope_append_cuda() {
                           "heads_per_thread <= q_heads + 2 * kv_heads || heads_per_thread == 1",
                           kPdlConstraint,
                           // The threads of a quantized row reduce by shuffles: a power of two in one warp.
-                          "kv_dtype == 0 || (4096 % head_dim == 0 && head_dim <= 32 * vec)"},
+                          "kv_dtype == 0 || (4096 % head_dim == 0 && head_dim <= 32 * vec && rotary_dim % (2 "
+                          "* vec) == 0)"},
           .stages = {{"rope_append/vectorized.cu",
                       "rope_append_vectorized" + fixed + ", {vec}, {heads_per_thread}, {cache_hint} == 1>",
                       [](const Problem& p, const Config& c) {
-                        const auto half = p["head_dim"] / 2;
-                        const auto length = p["style"] == 1 ? p["head_dim"] : half;  // a vector divides it
-                        const auto vectors = length / vec_width(static_cast<int>(c["vec"]), length);
+                        const bool interleaved = p["style"] == 1;
+                        const auto length = interleaved ? p["head_dim"] : p["head_dim"] / 2;
+                        const auto vectors =
+                            length / rope_vec_width(static_cast<int>(c["vec"]),
+                                                    static_cast<int>(p["head_dim"]),
+                                                    static_cast<int>(rotary_dim(p)), interleaved);
                         const auto groups = ceil_div(p["q_heads"] + 2 * p["kv_heads"], c["heads_per_thread"]);
                         return Launch{.grid = {blocks_for(p["tokens"] * groups * vectors, c["block"])},
                                       .block = {static_cast<unsigned>(c["block"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
+          .constants = rotary,
       },
   };
 }

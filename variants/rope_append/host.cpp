@@ -11,7 +11,7 @@ namespace {
 
 /// The constants of a plan.
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim, page;
+  std::int64_t q_heads, kv_heads, head_dim, rotary_dim, page;
   bool interleaved, dynamic, split;
   DType cache;
 };
@@ -56,9 +56,9 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
       cosine(static_cast<std::size_t>(half));
   for (std::int64_t i = 0; i < half; ++i) {
     float inv_freq = a.inv_freq[i];
-    if (s.dynamic && a.lengths[sequence] > a.max_position)
+    if (s.dynamic && a.lengths[sequence] > a.max_position && i < s.rotary_dim / 2)
       inv_freq = rope_grown_inv_freq(a.theta, a.factor, a.max_position, a.lengths[sequence],
-                                     static_cast<double>(s.head_dim), static_cast<double>(i));
+                                     static_cast<double>(s.rotary_dim), static_cast<double>(i));
     const float angle = static_cast<float>(position) * inv_freq;
     sine[static_cast<std::size_t>(i)] = std::sin(angle);
     cosine[static_cast<std::size_t>(i)] = std::cos(angle);
@@ -71,8 +71,9 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
           static_cast<float>(row[d]) + (bias ? static_cast<float>(bias[d]) : 0.0f);
     if (head < s.q_heads + s.kv_heads) {
       for (std::int64_t i = 0; i < half; ++i) {
-        float& x0 = x[static_cast<std::size_t>(s.interleaved ? 2 * i : i)];
-        float& x1 = x[static_cast<std::size_t>(s.interleaved ? 2 * i + 1 : i + half)];
+        const auto [first, second] =
+            s.interleaved ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, s.head_dim, s.rotary_dim);
+        float &x0 = x[static_cast<std::size_t>(first)], &x1 = x[static_cast<std::size_t>(second)];
         const float sn = sine[static_cast<std::size_t>(i)], cs = cosine[static_cast<std::size_t>(i)];
         const float turned = x0 * cs - x1 * sn;
         x1 = x0 * sn + x1 * cs;
@@ -93,6 +94,7 @@ HostFunction run(const Problem& p, int threads) {
   const Shape shape{.q_heads = p["q_heads"],
                     .kv_heads = p["kv_heads"],
                     .head_dim = p["head_dim"],
+                    .rotary_dim = rotary_dim(p),
                     .page = p["page_size"],
                     .interleaved = p["style"] == 1,
                     .dynamic = p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk),

@@ -81,8 +81,11 @@ RopeScaling scaling_of(const Problem& p) {
 void check(const Problem& p) {
   if (p["head_dim"] % 2 != 0)
     throw InputError("rope_append rotates pairs of elements: head_dim must be even");
-  if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && p["head_dim"] < 4)
-    throw InputError("rope_append with dynamic_ntk needs a head_dim of 4 or more");
+  if (rotary_dim(p) % 2 != 0 || rotary_dim(p) > p["head_dim"])
+    throw InputError(fmt::format("rope_append: rotary_dim is {}; it must be even and at most head_dim, {}",
+                                 p["rotary_dim"], p["head_dim"]));
+  if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && rotary_dim(p) < 4)
+    throw InputError("rope_append with dynamic_ntk needs 4 elements that rotate, or more");
   if (p["k_layout"] == 1 && p["head_dim"] % elements_of_16_bytes(p) != 0)
     throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
   const std::int64_t page = p["page_size"];
@@ -93,6 +96,13 @@ void check(const Problem& p) {
     throw InputError("rope_append: start + tokens must be at most 2^30");
   if (p["tokens"] * (p["q_heads"] + 2 * p["kv_heads"]) * p["head_dim"] > (std::int64_t{1} << 31))
     throw InputError("rope_append: qkv must have at most 2^31 elements");
+}
+
+/// [head_dim / 2], 0 for the pairs that do not rotate.
+std::vector<float> inv_freq_of(const Problem& p) {
+  std::vector<float> table = rope_inv_freq(static_cast<int>(rotary_dim(p)), scaling_of(p));
+  table.resize(static_cast<std::size_t>(p["head_dim"] / 2));
+  return table;
 }
 
 std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
@@ -125,10 +135,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
        .shape = {batch},
        .cache = hot,
        .values = std::move(b.lengths)},
-      {.name = "inv_freq",
-       .shape = {head_dim / 2},
-       .cache = hot,
-       .floats = rope_inv_freq(static_cast<int>(head_dim), scaling_of(p))},
+      {.name = "inv_freq", .shape = {head_dim / 2}, .cache = hot, .floats = inv_freq_of(p)},
       {.name = "q",
        .dtype = p.dtype,
        .shape = {tokens, q_heads, head_dim},
@@ -206,12 +213,14 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
   const RopeScaling scaling = scaling_of(p);
   const Values table = in["inv_freq"], qkv = in["qkv"], bias = in["bias"];
   const bool grown = scaling.kind == RopeKind::dynamic_ntk && length > scaling.original_max_position;
+  const std::int64_t rotary = rotary_dim(p);
   std::vector<double> sine, cosine;
   for (std::int64_t i = 0; i < half; ++i) {
     const float inv_freq =
-        grown ? rope_grown_inv_freq(scaling.theta, scaling.factor, scaling.original_max_position, length,
-                                    static_cast<double>(head_dim), static_cast<double>(i))
-              : static_cast<float>(table[i]);
+        grown && i < rotary / 2
+            ? rope_grown_inv_freq(scaling.theta, scaling.factor, scaling.original_max_position, length,
+                                  static_cast<double>(rotary), static_cast<double>(i))
+            : static_cast<float>(table[i]);
     const float angle = static_cast<float>(position) * inv_freq;
     sine.push_back(std::sin(static_cast<double>(angle)));
     cosine.push_back(std::cos(static_cast<double>(angle)));
@@ -223,8 +232,9 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
                   (p["bias"] == 1 ? bias[head * head_dim + d] : 0));
     if (head < q_heads + kv_heads) {
       for (std::int64_t i = 0; i < half; ++i) {
-        double& x0 = x[static_cast<std::size_t>(p["style"] == 1 ? 2 * i : i)];
-        double& x1 = x[static_cast<std::size_t>(p["style"] == 1 ? 2 * i + 1 : i + half)];
+        const auto [first, second] =
+            p["style"] == 1 ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, head_dim, rotary);
+        double &x0 = x[static_cast<std::size_t>(first)], &x1 = x[static_cast<std::size_t>(second)];
         const double s = sine[static_cast<std::size_t>(i)], c = cosine[static_cast<std::size_t>(i)];
         const double turned = x0 * c - x1 * s;
         x1 = x0 * s + x1 * c;
@@ -264,7 +274,8 @@ Cost cost(const Problem& p) {
   for (std::int64_t t = 0; t < p["tokens"]; ++t) tokens += skips(p, t) ? 0 : 1;
   const double read = (tokens + (p["bias"] == 1 ? 1 : 0)) * (q + 2 * kv) * b, written = q * b + stored;
   return Cost{.bytes = read + tokens * (written + 8 + (p["page_size"] != 0 ? 4 : 0)),
-              .flops = tokens * 3 * (q + kv)};
+              .flops = tokens * 3 * (q + kv) * static_cast<double>(rotary_dim(p)) /
+                       static_cast<double>(p["head_dim"])};
 }
 
 }  // namespace
@@ -289,7 +300,8 @@ Op rope_append() {
                 {"same", "int8", "fp8"},
                 0,
                 true},
-               {"page_size", "rows per page of a paged cache, 0: contiguous", 0, {}, 0, true}},
+               {"page_size", "rows per page of a paged cache, 0: contiguous", 0, {}, 0, true},
+               {"rotary_dim", "leading elements of a head that rotate, 0: all", 0, {}, 0, true}},
       .check = check,
       .tensors = tensors,
       .bind = bind,

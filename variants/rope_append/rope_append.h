@@ -1,5 +1,6 @@
 #pragma once
 #include <cmath>
+#include <utility>
 
 #include "harness/core/variant.h"
 
@@ -12,6 +13,17 @@ std::vector<Variant> rope_append_host();
 inline DType rope_cache_dtype(const Problem& p) {
   constexpr DType kQuantized[] = {DType::int8, DType::fp8};
   return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
+}
+/// The leading elements of a head that rotate.
+inline std::int64_t rotary_dim(const Problem& p) {
+  return p["rotary_dim"] == 0 ? p["head_dim"] : p["rotary_dim"];
+}
+/// The elements of a half-split pair of a head.
+inline std::pair<std::int64_t, std::int64_t> half_split_pair(std::int64_t pair, std::int64_t head_dim,
+                                                             std::int64_t rotary_dim) {
+  const std::int64_t half = rotary_dim / 2;
+  if (pair < half) return {pair, pair + half};
+  return {pair + half, pair + half + (head_dim - rotary_dim) / 2};
 }
 /// The largest value of a quantized cache.
 inline float rope_largest_code(DType cache) { return cache == DType::int8 ? 127.0f : 448.0f; }
