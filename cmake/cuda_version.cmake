@@ -1,5 +1,5 @@
 # Whether a CUDA Toolkit is new enough. From 12.2 on NVRTC compiles the kernels and the runtime launches what the driver
-# loads; what newer runtimes do themselves is used where it is there (harness/device/kernel_library.cpp).
+# loads; what newer runtimes do themselves is used where it is there (harness/device/loaded_kernel.cpp).
 set(WARPTUNE_CUDA_VERSION 12.2)
 
 # Ends the configuration where a toolkit is installed that cannot be used. `version` and `nvcc` are empty where there is none.

@@ -14,7 +14,7 @@
 #include "harness/device/compile.h"
 #include "harness/device/cuda_check.h"
 #include "harness/device/cuda_pools.h"
-#include "harness/device/kernel_library.h"
+#include "harness/device/loaded_kernel.h"
 #include "harness/device/pinned_staging.h"
 #include "harness/device/tensor_map.h"
 #include "kernels/support/args.h"
@@ -36,13 +36,10 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 /// A loaded kernel and how to launch it.
 class Kernel {
  public:
-  Kernel(const Cubin& cubin, const Launch& launch)
-      : library_(cubin.code), function_(library_.kernel(cubin.entry)), launch_(launch) {
+  Kernel(const Cubin& cubin, const Launch& launch) : kernel_(cubin.code, cubin.entry), launch_(launch) {
     if (launch.shared_bytes > 0)  // even below 48 KB: static shared memory adds to it
-      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(function_, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(launch.shared_bytes)));
-    if (launch.cluster > 8)
-      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(function_, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+      kernel_.allow_shared_bytes(static_cast<int>(launch.shared_bytes));
+    if (launch.cluster > 8) kernel_.allow_large_clusters();
   }
 
   /// Enqueues the kernel with its own geometry or a given one.
@@ -70,12 +67,11 @@ class Kernel {
     for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
     std::vector<void*> arguments = {const_cast<void*>(args)};
     for (EncodedTensorMap& map : maps) arguments.push_back(&map);
-    WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, function_, arguments.data()));
+    kernel_.launch(config, arguments.data());
   }
 
  private:
-  KernelLibrary library_;
-  const void* function_;
+  LoadedKernel kernel_;
   Launch launch_;
 };
 
