@@ -271,7 +271,7 @@ def tables(rows, folder):
         here = 1e6 / steps[model]
         lines.append(f"| {model}, [{name}]({url}) | {rate} | {here:.1f} | {here / rate:.2f} |")
     shares = {}
-    for q_len in (512, 2048):
+    for q_len in (512, 2048, 8192):
         row = row_of(rows, f"attention_prefill[batch=1,q_len={q_len},kv_len={q_len},q_heads=32,kv_heads=32,"
                            "head_dim=128,causal=yes,uneven=no")
         shares[q_len] = 100 * float(row["flops"]) / float(row["predicted_80gb_us"]) * 1e-6 / A100_BF16_TFLOP
