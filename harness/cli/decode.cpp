@@ -23,6 +23,7 @@
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
+#include "harness/tune/progress.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -231,6 +232,15 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
         step_bytes(model.config(), dtype_of(o, device.facts()), report.batch, context, kv) / rate * 1e-3;
 }
 
+/// The weights of the checkpoint, or random ones. -v prints how fast the checkpoint was loaded.
+Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& config, DType dtype) {
+  if (o.model_folder.empty()) return random_weights(device, config, dtype, o.seed);
+  const Stopwatch watch;
+  Weights weights = load_weights(device, config, dtype, o.model_folder);
+  if (o.verbose) fmt::print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
+  return weights;
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   parse_sampling(o.sampling);  // bad input is reported before the device is opened
@@ -258,8 +268,7 @@ int run(const DecodeOptions& o) {
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(ops(), *device, book_options(o, device->facts()));
-  const Weights weights = o.model_folder.empty() ? random_weights(*device, config, dtype, o.seed)
-                                                 : load_weights(*device, config, dtype, o.model_folder);
+  const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
 
   DecodeReport report{.model = config.name,

@@ -86,7 +86,9 @@ void add_output(CLI::App& c, DecodeOptions& o) {
       ->needs(baseline);
   c.add_flag("--explain", o.explain,
              "list each plan that is not the exact winner of its problem, with the reason");
-  c.add_flag("-v,--verbose", o.verbose, "also print the sum of the kernels and the plans of the prefill");
+  c.add_flag(
+      "-v,--verbose", o.verbose,
+      "also print the sum of the kernels, the plans of the prefill and the rate of loading a checkpoint");
   c.add_option("--csv", o.csv, "file the row is appended to (default OUT/<device>/decode.csv)");
   c.add_option("--out", o.out, "folder of results and wisdom (default results)");
 }

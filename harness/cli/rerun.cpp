@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/lock_clocks.h"
 #include "harness/core/message.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
@@ -36,6 +37,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
     std::string wisdom, problem, name = "regress", device = "auto", output = "results";
     int runs = 1;
     bool fresh = false;
+    std::optional<ClockRequest> lock_clocks;
     BenchOptions bench{.min_samples = 21};
   };
   const auto given = std::make_shared<Given>();
@@ -55,6 +57,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--fresh", given->fresh,
                     "Start a new CSV (NAME.2.csv, ...) instead of resuming the newest");
+  add_lock_clocks(*command, given->lock_clocks);
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
     Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
@@ -65,6 +68,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
     for (int run = 1; run <= given->runs; ++run) {
       TuneOptions options;
       options.rerun = run;
+      options.lock_clocks = given->lock_clocks;
       options.fresh = given->fresh && run == 1;
       if (given->runs > 1) fmt::print("run {} of {}\n", run, given->runs);
       if (!tune(sweep, options).unsolved.empty()) exit_code = 1;

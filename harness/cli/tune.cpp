@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/lock_clocks.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
 #include "variants/table.h"
@@ -86,6 +87,7 @@ void add_tune(CLI::App& app, int& exit_code) {
           "Measure rows with these statuses again; a list with commas: timeout, crash, resource, ...")
       ->delimiter(',');
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
+  add_lock_clocks(*command, given->options.lock_clocks);
   command->add_flag("-v,--verbose", given->options.verbose,
                     "Also print the percentage of time that the workers measured");
   command->callback([given, &exit_code] {

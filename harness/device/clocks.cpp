@@ -1,10 +1,5 @@
 #include "harness/device/clocks.h"
 
-#include <dlfcn.h>
-
-#include <cmath>
-#include <cstdint>
-
 #if WARPTUNE_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif
@@ -12,18 +7,15 @@
 namespace warptune {
 namespace {
 
-/// The few NVML entry points used, with the C types of nvml.h.
-template <class F>
-F* symbol(void* library, const char* name) {
-  return reinterpret_cast<F*>(dlsym(library, name));
-}
-using Init = int();
+/// The NVML entry points used, with the C types of nvml.h.
 using ByBus = int(const char*, void**);
 using ClockInfo = int(void*, int, unsigned*);
 using Temperature = int(void*, int, unsigned*);
 using Power = int(void*, unsigned*);
 using Reasons = int(void*, unsigned long long*);
 using DriverVersion = int(char*, unsigned);
+
+constexpr int kSm = 1, kMemory = 2;  // nvmlClockType_t
 
 std::string reason_names(unsigned long long bits) {
   struct Reason {
@@ -49,31 +41,24 @@ std::string reason_names(unsigned long long bits) {
 
 Nvml::Nvml([[maybe_unused]] int cuda_ordinal) {
 #if WARPTUNE_HAS_CUDA
-  library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  if (!library_) return;
-  const auto init = symbol<Init>(library_, "nvmlInit_v2");
-  const auto by_bus = symbol<ByBus>(library_, "nvmlDeviceGetHandleByPciBusId_v2");
+  const auto by_bus = library_.symbol<ByBus>("nvmlDeviceGetHandleByPciBusId_v2");
   char bus[32] = {};
-  if (!init || !by_bus || init() != 0 ||
-      cudaDeviceGetPCIBusId(bus, sizeof(bus), cuda_ordinal) != cudaSuccess || by_bus(bus, &device_) != 0)
+  if (!by_bus || cudaDeviceGetPCIBusId(bus, sizeof(bus), cuda_ordinal) != cudaSuccess ||
+      by_bus(bus, &device_) != 0)
     device_ = nullptr;
 #endif
 }
 
-Nvml::~Nvml() {
-  if (!library_) return;
-  if (const auto shutdown = symbol<Init>(library_, "nvmlShutdown")) shutdown();
-  dlclose(library_);
-}
-
 Clocks Nvml::read_quick() const {
-  Clocks clocks{NAN, NAN, NAN, ""};
+  Clocks clocks;
   if (!device_) return clocks;
   unsigned value = 0;
-  if (const auto f = symbol<ClockInfo>(library_, "nvmlDeviceGetClockInfo"); f && f(device_, 1, &value) == 0)
-    clocks.sm_mhz = value;
+  if (const auto f = library_.symbol<ClockInfo>("nvmlDeviceGetClockInfo")) {
+    if (f(device_, kSm, &value) == 0) clocks.sm_mhz = value;
+    if (f(device_, kMemory, &value) == 0) clocks.mem_mhz = value;
+  }
   unsigned long long bits = 0;
-  if (const auto f = symbol<Reasons>(library_, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  if (const auto f = library_.symbol<Reasons>("nvmlDeviceGetCurrentClocksThrottleReasons");
       f && f(device_, &bits) == 0)
     clocks.throttled = reason_names(bits);
   return clocks;
@@ -83,18 +68,17 @@ Clocks Nvml::read() const {
   Clocks clocks = read_quick();
   if (!device_) return clocks;
   unsigned value = 0;
-  if (const auto f = symbol<Temperature>(library_, "nvmlDeviceGetTemperature");
+  if (const auto f = library_.symbol<Temperature>("nvmlDeviceGetTemperature");
       f && f(device_, 0, &value) == 0)
     clocks.temperature_c = value;
-  if (const auto f = symbol<Power>(library_, "nvmlDeviceGetPowerUsage"); f && f(device_, &value) == 0)
+  if (const auto f = library_.symbol<Power>("nvmlDeviceGetPowerUsage"); f && f(device_, &value) == 0)
     clocks.power_w = value / 1000.0;
   return clocks;
 }
 
 std::string Nvml::driver_version() const {
   char text[96] = {};
-  if (library_)
-    if (const auto f = symbol<DriverVersion>(library_, "nvmlSystemGetDriverVersion")) f(text, sizeof(text));
+  if (const auto f = library_.symbol<DriverVersion>("nvmlSystemGetDriverVersion")) f(text, sizeof(text));
   return text;
 }
 

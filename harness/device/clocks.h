@@ -1,23 +1,21 @@
 #pragma once
-// NVML, loaded at run time: clocks, temperature, power, throttle reasons; NaN and empty without the library.
+// Clocks, temperature, power and throttle reasons of a GPU, read through NVML; NaN and empty without it.
 #include <string>
 
 #include "harness/device/device.h"
+#include "harness/device/nvml_library.h"
 
 namespace warptune {
 
 class Nvml {
  public:
   explicit Nvml(int cuda_ordinal);
-  ~Nvml();
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
   Clocks read() const;
-  Clocks read_quick() const;  // clock and reasons only
+  Clocks read_quick() const;  // clocks and reasons only
   std::string driver_version() const;
 
  private:
-  void* library_ = nullptr;
+  NvmlLibrary library_;
   void* device_ = nullptr;
 };
 

@@ -14,6 +14,8 @@
 #include "harness/device/compile.h"
 #include "harness/device/cuda_check.h"
 #include "harness/device/cuda_pools.h"
+#include "harness/device/loaded_kernel.h"
+#include "harness/device/pinned_staging.h"
 #include "harness/device/tensor_map.h"
 #include "kernels/support/args.h"
 
@@ -34,22 +36,10 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 /// A loaded kernel and how to launch it.
 class Kernel {
  public:
-  Kernel(const Cubin& cubin, const Launch& launch) : launch_(launch) {
-    WARPTUNE_CUDA_CHECK(
-        cudaLibraryLoadData(&library_, cubin.code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    WARPTUNE_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library_, cubin.entry.c_str()));
+  Kernel(const Cubin& cubin, const Launch& launch) : kernel_(cubin.code, cubin.entry), launch_(launch) {
     if (launch.shared_bytes > 0)  // even below 48 KB: static shared memory adds to it
-      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
-                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(launch.shared_bytes)));
-    if (launch.cluster > 8)
-      WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel_),
-                                               cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-  }
-  Kernel(Kernel&& other) noexcept
-      : library_(std::exchange(other.library_, nullptr)), kernel_(other.kernel_), launch_(other.launch_) {}
-  ~Kernel() {
-    if (library_) cudaLibraryUnload(library_);
+      kernel_.allow_shared_bytes(static_cast<int>(launch.shared_bytes));
+    if (launch.cluster > 8) kernel_.allow_large_clusters();
   }
 
   /// Enqueues the kernel with its own geometry or a given one.
@@ -77,13 +67,11 @@ class Kernel {
     for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
     std::vector<void*> arguments = {const_cast<void*>(args)};
     for (EncodedTensorMap& map : maps) arguments.push_back(&map);
-    WARPTUNE_CUDA_CHECK(
-        cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel_), arguments.data()));
+    kernel_.launch(config, arguments.data());
   }
 
  private:
-  cudaLibrary_t library_ = nullptr;
-  cudaKernel_t kernel_ = nullptr;
+  LoadedKernel kernel_;
   Launch launch_;
 };
 
@@ -202,6 +190,9 @@ class CudaDevice : public Device {
   Stream stream() const override { return {stream_}; }
   void upload(void* to, const void* from, std::size_t bytes, Stream stream) override {
     WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)));
+  }
+  std::unique_ptr<UploadStaging> upload_staging(std::size_t bytes) override {
+    return make_pinned_staging(bytes, stream_);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
     WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));

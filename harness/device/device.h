@@ -10,6 +10,7 @@
 
 #include "harness/core/facts.h"
 #include "harness/core/variant.h"
+#include "harness/device/upload_staging.h"
 
 namespace warptune {
 
@@ -85,7 +86,8 @@ class CapturedGraph {
 
 /// Clocks, temperature and power during a measurement; NaN or empty where the device does not report them.
 struct Clocks {
-  double sm_mhz, temperature_c, power_w;
+  double sm_mhz = __builtin_nan(""), mem_mhz = __builtin_nan("");
+  double temperature_c = __builtin_nan(""), power_w = __builtin_nan("");
   std::string throttled;  // reasons, "none", or empty where unknown
 };
 
@@ -106,6 +108,8 @@ class Device {
   virtual std::size_t free_bytes() const = 0;
   virtual Stream stream() const = 0;  // the device's main stream
   virtual void upload(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
+  /// Two buffers of `bytes` each; nullptr where there is no page-locked memory. Copies go to the main stream.
+  virtual std::unique_ptr<UploadStaging> upload_staging(std::size_t /*bytes*/) { return nullptr; }
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;  // waits for all earlier work
   virtual void set_bytes(void* to, int byte, std::size_t bytes, Stream stream) = 0;
   virtual void synchronize() = 0;   // the main stream; throws the errors since the last call
@@ -131,7 +135,7 @@ class Device {
   /// The time of one replay in microseconds, by device events (host: steady clock).
   virtual double time_us(CapturedGraph& graph) = 0;
   virtual Clocks clocks() const = 0;
-  /// Clock and throttle reasons only, which are cheaper to read; the rest is NaN.
+  /// Clocks and throttle reasons only, which are cheaper to read; the rest is NaN.
   virtual Clocks quick_clocks() const { return clocks(); }
 
   /// Resets persisting L2 lines of earlier kernels, which reads alone do not evict.

@@ -1,23 +1,19 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/tensor_map.h"
 
-#include <cuda.h>  // types only: driver functions are looked up, so that the program starts without a driver
+#include <cuda.h>  // types only: driver_entry.h
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "harness/core/error.h"
-#include "harness/device/cuda_check.h"
+#include "harness/device/driver_entry.h"
 
 namespace warptune {
 namespace {
 
 decltype(&cuTensorMapEncodeTiled) find_encoder() {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  WARPTUNE_CUDA_CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                       cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess)
-    throw ResourceError("the CUDA driver is too old for tensor maps; 525 or newer is needed");
+  void* const function = driver_entry("cuTensorMapEncodeTiled");
+  if (!function) throw ResourceError("the CUDA driver is too old for tensor maps; 525 or newer is needed");
   return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
 

@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "harness/core/error.h"
+#include "harness/core/parallel.h"
 #include "harness/llama/safetensors.h"
 
 namespace warptune {
 namespace {
+
+constexpr int kLoadThreads = 8;
 
 template <class From, class To>
 void convert(const std::byte* from, std::byte* to, std::int64_t count) {
@@ -32,8 +36,11 @@ DType stored_dtype(const StoredTensor& tensor, const std::string& name) {
 /// Reads tensors of a checkpoint into device memory.
 class Loader {
  public:
-  Loader(Device& device, DType dtype, const std::filesystem::path& folder)
-      : device_(device), dtype_(dtype), checkpoint_(folder) {}
+  Loader(Device& device, DType dtype, const std::filesystem::path& folder, std::size_t staging_bytes)
+      : device_(device),
+        dtype_(dtype),
+        checkpoint_(folder),
+        staging_(staging_bytes > 0 ? device.upload_staging(staging_bytes) : nullptr) {}
 
   /// Concatenates tensors into one fused matrix. All have `columns` columns (0: vectors).
   Buffer load(const std::vector<std::pair<std::string, std::int64_t>>& parts, std::int64_t columns) {
@@ -59,23 +66,58 @@ class Loader {
  private:
   void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
     const DType from = stored_dtype(tensor, name);
-    if (from == dtype_) {
+    const std::size_t count = tensor.data.size() / size_of(from);
+    if (staging_) {
+      upload_staged(tensor.data.data(), from, count, to);
+    } else if (from == dtype_) {
       device_.upload(to, tensor.data.data(), tensor.data.size(), device_.stream());
+    } else {
+      converted_.resize(count * size_of(dtype_));
+      fill(tensor.data.data(), from, count, converted_.data());
+      device_.upload(to, converted_.data(), converted_.size(), device_.stream());
+      device_.synchronize();  // the next tensor overwrites it
+    }
+  }
+
+  /// Fills one buffer from the mapped file, which reads the disk, while the device copies from the other.
+  void upload_staged(const std::byte* data, DType from, std::size_t count, std::byte* to) {
+    for (std::size_t done = 0; done < count;) {
+      const std::span<std::byte> buffer = staging_->next();
+      const std::size_t part = std::min(count - done, buffer.size() / size_of(dtype_));
+      fill(data + done * size_of(from), from, part, buffer.data());
+      staging_->send(to + done * size_of(dtype_), part * size_of(dtype_));
+      done += part;
+    }
+  }
+
+  /// Copies elements and converts them to the dtype of the run, on several threads: one thread takes the page
+  /// faults of a mapped file more slowly than the bus takes the data.
+  void fill(const std::byte* data, DType from, std::size_t count, std::byte* to) const {
+    constexpr std::size_t kSlice = std::size_t{1} << 18;  // elements
+    const auto slices = static_cast<std::int64_t>((count + kSlice - 1) / kSlice);
+    parallel_for(slices, kLoadThreads, [&](std::int64_t slice) {
+      const std::size_t first = static_cast<std::size_t>(slice) * kSlice;
+      fill_slice(data + first * size_of(from), from, std::min(kSlice, count - first),
+                 to + first * size_of(dtype_));
+    });
+  }
+
+  void fill_slice(const std::byte* data, DType from, std::size_t count, std::byte* to) const {
+    if (from == dtype_) {
+      std::memcpy(to, data, count * size_of(from));
       return;
     }
-    const auto count = static_cast<std::int64_t>(tensor.data.size() / size_of(from));
-    staging_.resize(static_cast<std::size_t>(count) * size_of(dtype_));
     with_float_dtype(from, [&]<class From>() {
       with_float_dtype(dtype_,
-                       [&]<class To>() { convert<From, To>(tensor.data.data(), staging_.data(), count); });
+                       [&]<class To>() { convert<From, To>(data, to, static_cast<std::int64_t>(count)); });
     });
-    device_.upload(to, staging_.data(), staging_.size(), device_.stream());
-    device_.synchronize();  // the next tensor overwrites the staging memory
   }
+
   Device& device_;
   DType dtype_;
   Checkpoint checkpoint_;
-  std::vector<std::byte> staging_;
+  std::unique_ptr<UploadStaging> staging_;  // null: uploads from pageable memory
+  std::vector<std::byte> converted_;
 };
 
 /// Makes random tensors, each with a seed of its own.
@@ -120,8 +162,17 @@ double weight_bytes(const ModelConfig& c, DType dtype) {
   return (c.layers * layer + hidden + tables) * static_cast<double>(size_of(dtype));
 }
 
-Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder) {
-  Loader loader(device, dtype, folder);
+std::string load_line(double bytes, double seconds) {
+  const bool large = bytes >= 1e9;
+  return fmt::format("weights: {:.1f} {} in {:.2f} s, {:.1f} GB/s", bytes / (large ? 1e9 : 1e6),
+                     large ? "GB" : "MB", seconds, bytes / seconds * 1e-9);
+}
+
+Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const std::filesystem::path& folder,
+                     std::size_t staging_bytes) {
+  // A small model needs no large buffers; page-locking takes time.
+  staging_bytes = std::min(staging_bytes, static_cast<std::size_t>(weight_bytes(c, dtype)));
+  Loader loader(device, dtype, folder, staging_bytes);
   Weights w{.dtype = dtype};
   w.embedding = loader.matrix("model.embed_tokens.weight", c.vocab, c.hidden);
   const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;

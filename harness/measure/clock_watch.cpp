@@ -23,6 +23,11 @@ void add_reasons(std::string& to, const std::string& reasons) {
     if (std::ranges::find(have, name) == have.end()) to += (to.empty() ? "" : "+") + name;
 }
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return quantile(values, 0.5);
+}
+
 }  // namespace
 
 bool is_throttling(const std::string& reasons) {
@@ -42,16 +47,14 @@ bool ClockWatch::throttled() {
   add_reasons(last_ ? throttling_ : notes_, now.throttled);
   // Throttled samples are discarded, so their clocks are left out.
   if (std::isfinite(now.sm_mhz) && !last_) sm_mhz_.push_back(now.sm_mhz);
+  if (std::isfinite(now.mem_mhz) && !last_) mem_mhz_.push_back(now.mem_mhz);
   return last_;
 }
 
 Clocks ClockWatch::summary(bool kept_throttled) const {
   Clocks clocks = device_.clocks();
-  if (!sm_mhz_.empty()) {
-    std::vector<double> sorted = sm_mhz_;
-    std::ranges::sort(sorted);
-    clocks.sm_mhz = quantile(sorted, 0.5);
-  }
+  if (!sm_mhz_.empty()) clocks.sm_mhz = median(sm_mhz_);
+  if (!mem_mhz_.empty()) clocks.mem_mhz = median(mem_mhz_);
   std::string reasons = notes_;
   if (kept_throttled) add_reasons(reasons, throttling_);
   clocks.throttled = !reasons.empty() ? reasons : known_ ? "none" : "";

@@ -13,14 +13,14 @@ namespace warptune {
 /// stays in the column as a note.
 bool is_throttling(const std::string& reasons);
 
-/// Reads clock and throttle reasons after samples. Limits the reading to a tenth of the time.
+/// Reads clocks and throttle reasons after samples. Limits the reading to a tenth of the time.
 class ClockWatch {
  public:
   explicit ClockWatch(const Device& device, Seconds now = steady_seconds)
       : device_(device), now_(std::move(now)), start_(now_()) {}
   /// Call after each sample; true if the sample is throttled.
   bool throttled();
-  /// The median clock and all reasons of the samples, and the current temperature and power. Reasons of
+  /// The median clocks and all reasons of the samples, and the current temperature and power. Reasons of
   /// throttled samples are included only if those were kept.
   Clocks summary(bool kept_throttled) const;
 
@@ -29,7 +29,7 @@ class ClockWatch {
   Seconds now_;
   double start_ = 0, spent_ = 0;  // seconds; spent reading
   bool last_ = false;
-  std::vector<double> sm_mhz_;
+  std::vector<double> sm_mhz_, mem_mhz_;
   std::string notes_, throttling_;  // reasons of readings without and with throttling
   bool known_ = false;              // the device reports reasons
 };

@@ -51,7 +51,7 @@ struct Measurement {
   double floor_us = NAN_VALUE;
   double max_abs_err = NAN_VALUE, rel_l2_err = NAN_VALUE;
   Resources resources;
-  Clocks clocks{NAN_VALUE, NAN_VALUE, NAN_VALUE, ""};
+  Clocks clocks;
 
   static constexpr double NAN_VALUE = __builtin_nan("");
 };

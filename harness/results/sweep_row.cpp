@@ -65,13 +65,15 @@ constexpr Column measured(std::string_view name, ColumnType type, std::string_vi
           [](Measurement& m, Field v) { m.*member = real_of(v); }};
 }
 template <double Clocks::*member>
-constexpr Column clock(std::string_view name, std::string_view unit, std::string_view doc) {
+constexpr Column clock(std::string_view name, std::string_view unit, std::string_view doc,
+                       bool is_newer = false) {
   return {name,
           ColumnType::real,
           unit,
           doc,
           [](Row r) -> FieldValue { return r.measurement.clocks.*member; },
-          [](Measurement& m, Field v) { m.clocks.*member = real_of(v); }};
+          [](Measurement& m, Field v) { m.clocks.*member = real_of(v); },
+          is_newer};
 }
 template <int Measurement::*member>
 constexpr Column count(std::string_view name, std::string_view doc) {
@@ -186,6 +188,7 @@ constexpr Column kColumns[] = {
     resource_real<&Resources::occupancy_pct>("occupancy_pct", "%",
                                              "resident threads per SM over the maximum"),
     clock<&Clocks::sm_mhz>("sm_clock_mhz", "MHz", "median clock of the samples, from NVML"),
+    clock<&Clocks::mem_mhz>("mem_clock_mhz", "MHz", "the same of the memory clock", true),
     clock<&Clocks::temperature_c>("temperature_c", "degrees C", "after the samples"),
     clock<&Clocks::power_w>("power_w", "W", "after the samples"),
     {"throttled", ColumnType::text, "", "throttle reasons, `none`, or empty where unknown",

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "harness/core/message.h"
+#include "harness/tune/locked_clocks.h"
 
 namespace warptune {
 namespace {
@@ -53,6 +54,7 @@ DeviceLock::DeviceLock(const std::string& id, std::FILE* log) {
     print_error(fmt::format("{} is not locked against other programs ('{}': {})", id, path.string(),
                             ::strerror(errno)),
                 log);
+  if (held) reset_left_clocks(id, nvml_clock_control, log);
 }
 
 DeviceLock::~DeviceLock() {

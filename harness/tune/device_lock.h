@@ -13,7 +13,7 @@ class DeviceLock {
  public:
   /// Waits while another program holds the lock, with a line on `log`. `id`: DeviceFacts::id. The host is
   /// never locked: everything runs there. If the lock file cannot be opened, the device is not locked and
-  /// `log` gets a line.
+  /// `log` gets a line. Resets clocks that a killed program left locked.
   explicit DeviceLock(const std::string& id, std::FILE* log = stderr);
   ~DeviceLock();
   DeviceLock(DeviceLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}

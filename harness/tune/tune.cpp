@@ -12,6 +12,7 @@
 #include "harness/core/message.h"
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
+#include "harness/tune/locked_clocks.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -32,6 +33,7 @@ auto writable(F&& body) {
 /// The tuners of all devices. Devices of one kind share a row store.
 struct Fleet {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
+  std::unique_ptr<LockedClocks> clocks;  // null: not locked
   std::vector<std::unique_ptr<RowStore>> stores;
   std::vector<std::unique_ptr<DeviceTuner>> tuners;
   std::size_t max_evaluations = 0;
@@ -80,6 +82,11 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   Fleet fleet;
   fleet.workers = start_workers(sweep, options);
   lock_devices(fleet.workers);
+  if (options.lock_clocks) {
+    std::vector<std::string> ids;
+    for (const auto& worker : fleet.workers) ids.push_back(worker->facts().id);
+    fleet.clocks = std::make_unique<LockedClocks>(ids, *options.lock_clocks);
+  }
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
   const int all_jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "harness/device/clock_control.h"
 #include "harness/measure/measurement.h"
 #include "harness/tune/schedule.h"
 #include "harness/tune/summary.h"
@@ -34,8 +35,9 @@ struct TuneOptions {
   bool fresh = false;                           // start a new CSV instead of resuming the newest
   int rerun = 0;           // above 0: measure what has fewer rows than this; replace no winner of the wisdom
   std::set<Status> retry;  // measure rows with these statuses again
-  DeadlineRule deadline;   // of a configuration
-  double compile_seconds = 120;    // time limit of one compilation
+  std::optional<ClockRequest> lock_clocks;  // hold the clocks of the GPUs while they are timed
+  DeadlineRule deadline;                    // of a configuration
+  double compile_seconds = 120;             // time limit of one compilation
   double first_job_seconds = 180;  // more time for the first of a problem, which makes inputs and reference
   bool verbose = false;            // also print the share of time that the workers measured
   std::FILE* log = stdout;         // progress and the table of winners

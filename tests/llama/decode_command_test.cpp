@@ -42,8 +42,8 @@ class DecodeCommand : public ::testing::Test {
 TEST_F(DecodeCommand, ChecksAGoldenAndAppendsARow) {
   ASSERT_EQ(run("--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors -v"), 0)
       << output_;
-  for (const char* part :
-       {"tokens/s", "share of each op", "sum of the kernels", "byte floor", "ok", "\n  attention_prefill["})
+  for (const char* part : {"tokens/s", "share of each op", "sum of the kernels", "byte floor", "ok",
+                           "\n  attention_prefill[", "weights: "})
     EXPECT_NE(output_.find(part), std::string::npos) << part;
   const auto rows = read_csv(folder_ / "host" / "decode.csv");
   ASSERT_EQ(rows.size(), 1u);

@@ -18,6 +18,7 @@ class HotDevice : public testing::SteadyDevice {
   Clocks quick_clocks() const override {
     const bool hot = readings_++ < hot_;
     return {.sm_mhz = hot ? 300.0 : 1980.0,
+            .mem_mhz = hot ? 405.0 : 3201.0,
             .temperature_c = NAN,
             .power_w = NAN,
             .throttled = hot ? reason_ : "none"};
@@ -55,6 +56,7 @@ TEST(Throttle, AFewThrottledSamplesAreTakenAgain) {
   EXPECT_EQ(m.status, Status::ok) << m.detail;
   EXPECT_EQ(m.clocks.throttled, "none");
   EXPECT_EQ(m.clocks.sm_mhz, 1980);
+  EXPECT_EQ(m.clocks.mem_mhz, 3201);
   EXPECT_EQ(m.clocks.power_w, 400);
   EXPECT_NE(m.detail.find("throttled samples were taken again"), std::string::npos) << m.detail;
 }

@@ -160,12 +160,13 @@ TEST(SweepRow, GoldenText) {
       "config,"
       "status,detail,time_us,time_us_min,time_us_p10,time_us_p90,ci_low_us,ci_high_us,samples,"
       "launches_per_sample,cache,bytes,flops,gb_per_s,tflop_per_s,floor_us,pct_floor,max_abs_err,rel_l2_err,"
-      "registers,shared_bytes,spill_bytes,occupancy_pct,sm_clock_mhz,temperature_c,power_w,throttled,"
+      "registers,shared_bytes,spill_bytes,occupancy_pct,sm_clock_mhz,mem_clock_mhz,temperature_c,power_w,"
+      "throttled,"
       "compile_ms,code_hash,sampling\n"
       "1,run1,2026-01-02T03:04:05Z,abc,box,host,x86_64,,,rms_norm,"
       "\"rms_norm[tokens=1,hidden=64,dtype=fp32]\",fp32,vectorized,\"block=64,vec=4\",ok,two "
       "lines,2,,,,,,11,8,"
-      "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,,,screened\n");
+      "cold,768,256,0.384,0.000128,0.5,25,,,,,,,,,,,,,,screened\n");
 }
 
 TEST(SweepColumns, TheDocumentMatchesTheTableOfColumns) {
@@ -180,12 +181,13 @@ TEST(SweepColumns, AFileWithoutTheNewerColumnsIsReadAndExtended) {
   const fs::path folder = fs::path(::testing::TempDir()) / "older_columns";
   fs::create_directories(folder);
   std::vector<std::string> older = sweep_columns();
-  for (const char* newer : {"code_hash", "sampling"}) std::erase(older, newer);
+  for (const char* newer : {"code_hash", "sampling", "mem_clock_mhz"}) std::erase(older, newer);
   write_csv(folder / "sweep.csv", older, {testing::sweep_fields({{"run_id", "one"}, {"time_us", "2.5"}})});
   const auto rows = read_sweep(folder / "sweep.csv");
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows.front().at("code_hash"), "");
   EXPECT_EQ(measurement_of_row(rows.front()).time_us, 2.5);
+  EXPECT_TRUE(std::isnan(measurement_of_row(rows.front()).clocks.mem_mhz));
   RowStore(folder, "sweep", false);
   EXPECT_EQ(csv_columns(folder / "sweep.csv"), sweep_columns());
   EXPECT_EQ(read_sweep(folder / "sweep.csv").front().at("run_id"), "one");

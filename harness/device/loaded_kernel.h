@@ -1,0 +1,29 @@
+#pragma once
+// A kernel of a cubin, loaded. The CUDA runtime loads cubins from 12.8 on; before that the driver does, which
+// is looked up at run time.
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <utility>
+
+namespace warptune {
+
+/// Owns the library that its cubin became. Move-only.
+class LoadedKernel {
+ public:
+  LoadedKernel(const std::string& cubin, const std::string& entry);
+  LoadedKernel(LoadedKernel&& other) noexcept
+      : library_(std::exchange(other.library_, nullptr)), kernel_(other.kernel_) {}
+  LoadedKernel& operator=(LoadedKernel&&) = delete;
+  ~LoadedKernel();
+
+  void allow_shared_bytes(int bytes) const;  // dynamic, per block
+  void allow_large_clusters() const;         // of more than 8 blocks
+  void launch(const cudaLaunchConfig_t& config, void** arguments) const;
+
+ private:
+  void* library_ = nullptr;  // cudaLibrary_t or CUlibrary
+  void* kernel_ = nullptr;   // cudaKernel_t or CUfunction
+};
+
+}  // namespace warptune

@@ -1,0 +1,127 @@
+// Loading a checkpoint through staging buffers gives the same weights as loading it directly.
+#include "harness/llama/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "tests/measure/forwarding_device.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Copies as late as the interface allows: a buffer that is filled before its copy has ended gives wrong
+/// weights.
+class LateStaging : public UploadStaging {
+ public:
+  LateStaging(std::size_t bytes, int& sends) : sends_(sends) {
+    for (Slot& slot : slots_) slot.data.resize(bytes);
+  }
+  ~LateStaging() override {
+    for (Slot& slot : slots_) copy(slot);
+  }
+  std::span<std::byte> next() override {
+    turn_ = 1 - turn_;
+    copy(slots_[turn_]);
+    return slots_[turn_].data;
+  }
+  void send(void* to, std::size_t bytes) override {
+    slots_[turn_].waiting = {static_cast<std::byte*>(to), bytes};
+    ++sends_;
+  }
+
+ private:
+  struct Slot {
+    std::vector<std::byte> data;
+    std::span<std::byte> waiting;  // where its copy goes
+  };
+  static void copy(Slot& slot) {
+    if (!slot.waiting.empty()) std::memcpy(slot.waiting.data(), slot.data.data(), slot.waiting.size());
+    slot.waiting = {};
+  }
+  std::array<Slot, 2> slots_;
+  std::size_t turn_ = 0;
+  int& sends_;
+};
+
+class StagingDevice : public testing::ForwardingDevice {
+ public:
+  StagingDevice() : ForwardingDevice(open_device("host")) {}
+  std::unique_ptr<UploadStaging> upload_staging(std::size_t bytes) override {
+    asked_bytes = bytes;
+    return std::make_unique<LateStaging>(bytes, sends);
+  }
+  std::optional<std::size_t> asked_bytes;
+  int sends = 0;
+};
+
+std::vector<std::byte> bytes_of(const Buffer& buffer) {
+  return {buffer.as<std::byte>(), buffer.as<std::byte>() + buffer.bytes()};
+}
+
+std::vector<std::vector<std::byte>> all_bytes(const Weights& w) {
+  std::vector<std::vector<std::byte>> all = {bytes_of(w.embedding), bytes_of(w.final_norm),
+                                             bytes_of(w.lm_head)};
+  for (const LayerWeights& l : w.layers)
+    for (const Buffer* buffer : {&l.input_norm, &l.qkv, &l.o, &l.attention_norm, &l.gate_up, &l.down})
+      all.push_back(bytes_of(*buffer));
+  return all;
+}
+
+TEST(LoadWeights, ThroughStagingBuffersAreTheSameWeights) {
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "gqa";
+  const ModelConfig config = read_model_config(folder / "config.json");
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const auto host = open_device("host");
+    const Weights direct = load_weights(*host, config, dtype, folder);
+    StagingDevice device;
+    constexpr std::size_t kBytes = 1000;  // smaller than a matrix, and no multiple of its rows
+    const Weights staged = load_weights(device, config, dtype, folder, kBytes);
+    EXPECT_EQ(device.asked_bytes, kBytes);
+    EXPECT_GT(device.sends, weight_bytes(config, dtype) / kBytes);
+    EXPECT_EQ(all_bytes(staged), all_bytes(direct)) << name_of(dtype);
+  }
+}
+
+TEST(LoadWeights, StagingBuffersAreNoLargerThanTheModel) {
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "gqa";
+  const ModelConfig config = read_model_config(folder / "config.json");
+  StagingDevice device;
+  load_weights(device, config, DType::fp32, folder);
+  ASSERT_TRUE(device.asked_bytes);
+  EXPECT_LE(*device.asked_bytes, weight_bytes(config, DType::fp32));
+  device.asked_bytes.reset();
+  load_weights(device, config, DType::fp32, folder, 0);
+  EXPECT_FALSE(device.asked_bytes) << "0 means no staging buffers";
+}
+
+TEST(GpuLoadWeights, ThroughPinnedBuffersAreTheSameWeights) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const fs::path folder = fs::path(TEST_DATA) / "golden" / "gqa";
+  const ModelConfig config = read_model_config(folder / "config.json");
+  const auto device = open_device("cuda:0");
+  ASSERT_TRUE(device->upload_staging(1000));
+  const auto sums = [&](std::size_t staging_bytes) {
+    const Weights w = load_weights(*device, config, DType::bf16, folder, staging_bytes);
+    std::vector<Region> regions = {{w.embedding.data(), w.embedding.bytes()}};
+    for (const LayerWeights& l : w.layers)
+      for (const Buffer* buffer : {&l.qkv, &l.o, &l.gate_up, &l.down})
+        regions.push_back({buffer->data(), buffer->bytes()});
+    return device->checksums(regions);
+  };
+  EXPECT_EQ(sums(1000), sums(0));
+}
+
+TEST(LoadLine, HasBytesSecondsAndRate) {
+  EXPECT_EQ(load_line(13.476e9, 2.94), "weights: 13.5 GB in 2.94 s, 4.6 GB/s");
+  EXPECT_EQ(load_line(300e6, 0.1), "weights: 300.0 MB in 0.10 s, 3.0 GB/s");
+}
+
+}  // namespace
+}  // namespace warptune
