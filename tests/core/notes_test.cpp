@@ -57,11 +57,15 @@ struct Checked {
   std::vector<std::string> problems;
 };
 
-/// Checks the code words of a paragraph or a cell of a table. Words that are neither a path nor a test must
-/// occur in one of the files that the same cell names, if it names any.
+/// Checks the links and code words of a line or a cell of a table. Words that are neither a path nor a test
+/// must occur in one of the files that the same cell names, if it names any.
 void check_cell(const std::string& cell, Checked& checked) {
   static const std::regex code("`([^`]+)`"),
-      path(R"([\w.-]+(/[\w.-]+)*\.(cpp|h|cuh?|csv|json|md|sh|py|yaml))"), test(R"([A-Z]\w*\.[A-Z]\w*)");
+      path(R"([\w.-]+(/[\w.-]+)*\.(cpp|h|cuh?|csv|json|md|sh|py|yaml))"), test(R"([A-Z]\w*\.[A-Z]\w*)"),
+      link(R"(\]\(([^):#]+)[^)]*\))");
+  for (const std::string& target : all_of(cell, link))
+    if (!fs::is_regular_file(fs::path(SOURCE_ROOT) / "docs" / target))
+      checked.problems.push_back("no file docs/" + target);
   std::vector<std::string> files, words;
   for (const std::string& word : all_of(cell, code)) {
     if (std::regex_match(word, path)) {
@@ -125,8 +129,9 @@ TEST(NotesPage, AWrongPointerIsFound) {
   EXPECT_EQ(good.files, 2);
   EXPECT_EQ(good.tests, 1);
   EXPECT_EQ(good.words, 1);
-  for (const char* wrong : {"`kernels/none.cu`", "| `NotesPage.None` |", "`README.md`: `no_such_word`",
-                            "| where | test |\n|---|---|\n| one cell |", "| where | test |\n| a |  |"})
+  for (const char* wrong :
+       {"`kernels/none.cu`", "[page](none.md)", "| `NotesPage.None` |", "`README.md`: `no_such_word`",
+        "| where | test |\n|---|---|\n| one cell |", "| where | test |\n| a |  |"})
     EXPECT_EQ(check_page(wrong).problems.size(), 1u) << wrong;
 }
 
