@@ -1,0 +1,139 @@
+// What docs/notes.md points to exists: every file, every test, and every code word in a file named beside it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The first groups of all matches of a pattern.
+std::vector<std::string> all_of(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it)
+    found.push_back((*it)[1]);
+  return found;
+}
+
+/// The names of all tests, as Suite.Test.
+const std::set<std::string>& tests() {
+  static const std::set<std::string> names = [] {
+    const std::regex test(R"(\bTEST(?:_F|_P)?\(\s*(\w+,\s*\w+)\))"), comma(R"(,\s*)");
+    std::set<std::string> found;
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / "tests"))
+      if (entry.path().extension() == ".cpp")
+        for (const std::string& name : all_of(text_of(entry.path()), test))
+          found.insert(std::regex_replace(name, comma, "."));
+    return found;
+  }();
+  return names;
+}
+
+/// A file of the tree, which is read once.
+const std::string& source(const std::string& path) {
+  static std::map<std::string, std::string> texts;
+  const auto [it, is_new] = texts.try_emplace(path);
+  if (is_new) it->second = text_of(fs::path(SOURCE_ROOT) / path);
+  return it->second;
+}
+
+/// What a page points to, by kind, and what of it does not exist.
+struct Checked {
+  int files = 0, tests = 0, words = 0;
+  std::vector<std::string> problems;
+};
+
+/// Checks the links and code words of a line or a cell of a table. Words that are neither a path nor a test
+/// must occur in one of the files that the same cell names, if it names any.
+void check_cell(const std::string& cell, Checked& checked) {
+  static const std::regex code("`([^`]+)`"),
+      path(R"([\w.-]+(/[\w.-]+)*\.(cpp|h|cuh?|csv|json|md|sh|py|yaml))"), test(R"([A-Z]\w*\.[A-Z]\w*)"),
+      link(R"(\]\(([^):#]+)[^)]*\))");
+  for (const std::string& target : all_of(cell, link))
+    if (!fs::is_regular_file(fs::path(SOURCE_ROOT) / "docs" / target))
+      checked.problems.push_back("no file docs/" + target);
+  std::vector<std::string> files, words;
+  for (const std::string& word : all_of(cell, code)) {
+    if (std::regex_match(word, path)) {
+      ++checked.files;
+      if (fs::is_regular_file(fs::path(SOURCE_ROOT) / word))
+        files.push_back(word);
+      else
+        checked.problems.push_back("no file " + word);
+    } else if (std::regex_match(word, test)) {
+      ++checked.tests;
+      if (!tests().contains(word)) checked.problems.push_back("no test " + word);
+    } else {
+      words.push_back(word);
+    }
+  }
+  if (files.empty()) return;
+  for (const std::string& word : words) {
+    ++checked.words;
+    const auto has_word = [&](const std::string& file) {
+      return source(file).find(word) != std::string::npos;
+    };
+    if (std::ranges::none_of(files, has_word))
+      checked.problems.push_back("no '" + word + "' in the files of: " + cell);
+  }
+}
+
+Checked check_page(const std::string& text) {
+  Checked checked;
+  std::istringstream lines(text);
+  std::string line;
+  for (int columns = 0; std::getline(lines, line);) {
+    if (!line.starts_with("|")) {
+      columns = 0;
+      check_cell(line, checked);
+      continue;
+    }
+    if (line.starts_with("|-")) continue;
+    static const std::regex cell(R"(\| +([^|]*?) +(?=\|))");
+    const std::vector<std::string> cells = all_of(line, cell);
+    if (columns == 0) columns = static_cast<int>(std::ranges::count(line, '|')) - 1;
+    if (static_cast<int>(cells.size()) != columns || std::ranges::count(cells, "") != 0)
+      checked.problems.push_back("not " + std::to_string(columns) + " filled cells: " + line);
+    for (const std::string& text_of_cell : cells) check_cell(text_of_cell, checked);
+  }
+  return checked;
+}
+
+TEST(NotesPage, PointsToWhatExists) {
+  const Checked checked = check_page(text_of(fs::path(SOURCE_ROOT) / "docs" / "notes.md"));
+  for (const std::string& problem : checked.problems) ADD_FAILURE() << problem;
+  EXPECT_GT(checked.files, 200);
+  EXPECT_GT(checked.tests, 150);
+  EXPECT_GT(checked.words, 150);
+}
+
+TEST(NotesPage, AWrongPointerIsFound) {
+  const Checked good = check_page(
+      "`NotesPage.AWrongPointerIsFound` in `tests/core/notes_test.cpp`\n\n"
+      "| where | test |\n|---|---|\n| `tests/core/notes_test.cpp`: `check_page` | none |\n");
+  EXPECT_TRUE(good.problems.empty()) << good.problems[0];
+  EXPECT_EQ(good.files, 2);
+  EXPECT_EQ(good.tests, 1);
+  EXPECT_EQ(good.words, 1);
+  for (const char* wrong :
+       {"`kernels/none.cu`", "[page](none.md)", "| `NotesPage.None` |", "`README.md`: `no_such_word`",
+        "| where | test |\n|---|---|\n| one cell |", "| where | test |\n| a |  |"})
+    EXPECT_EQ(check_page(wrong).problems.size(), 1u) << wrong;
+}
+
+}  // namespace
+}  // namespace warptune
