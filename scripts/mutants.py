@@ -113,7 +113,7 @@ class Build:
 
 
 def mutants_of(folder, source):
-    """All mutants of a file in the order of their numbers."""
+    """The files of all mutants of a source in the order of their numbers."""
     where = folder / "mutants" / source.replace("/", "_")
     where.mkdir(parents=True, exist_ok=True)
     for old in where.iterdir():
@@ -143,15 +143,14 @@ def run_file(build, folder, source, tests, given, uses_program):
         sys.exit(f"mutants: the tests of {source} fail without a mutant: {tests}")
     limit = 10 * (time.monotonic() - start) + 10
     code = build.optimized(source)
-    mutants = mutants_of(folder, source)
+    mutants = list(dict.fromkeys(mutant.read_text() for mutant in mutants_of(folder, source)))
     random.Random(f"{given.seed} {source}").shuffle(mutants)
     found = tried = 0
     survivors = []
     try:
-        for mutant in mutants:
+        for text in mutants:
             if tried == given.per_file:
                 break
-            text = mutant.read_text()
             path.write_text(text)
             if not build.compile(source):
                 continue

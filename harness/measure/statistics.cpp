@@ -35,7 +35,7 @@ double rel_half_width(std::span<const double> sorted) {
   const auto [low, high] = median_interval(sorted);
   if (low == high) return 0;
   const double median = std::abs(quantile(sorted, 0.5)), half = (high - low) / 2;
-  return median > 0 && std::isfinite(half) && std::isfinite(median) ? half / median : INFINITY;
+  return std::isfinite(median) ? half / median : INFINITY;
 }
 
 }  // namespace warptune

@@ -56,6 +56,21 @@ TEST(Staleness, EveryChangeHasItsRule) {
   EXPECT_EQ(allowed.warnings, Texts{"tuned on other code of its kernels"});
 }
 
+TEST(Staleness, OtherCodeOfAnotherArchitectureIsNoSecondReason) {
+  Provenance then = kHere;
+  then.arch = "sm_80";
+  EXPECT_EQ(judge(winner_of(then), kHere, {"bbbb"}).refusals,
+            Texts{"tuned for architecture sm_80, this is sm_90a"});
+}
+
+TEST(Staleness, CodeThatCannotBeCompiledIsNotTheSame) {
+  Winner winner = winner_of(kHere);
+  winner.code_hash = "c";
+  EXPECT_TRUE(is_same_code(winner, kHere, {"bbbb", [] { return std::string("c"); }}));
+  EXPECT_FALSE(is_same_code(winner, kHere, {"bbbb", [] { return std::string("d"); }}));
+  EXPECT_FALSE(is_same_code(winner, kHere, {"bbbb"}));
+}
+
 TEST(Staleness, AnUnknownHashIsAChange) {
   EXPECT_EQ(judge(winner_of({}), kHere, {"aaaa"}).use, Use::refused);
   EXPECT_EQ(judge(winner_of(kHere, ""), kHere, {"aaaa"}).use, Use::refused);

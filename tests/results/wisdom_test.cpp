@@ -86,6 +86,8 @@ TEST(Wisdom, ReportsTheErrorInAFile) {
   EXPECT_EQ(message("{"), "the wisdom file '" + path.string() + "' is not JSON");
   EXPECT_EQ(message(R"({"schema": 9})"),
             "the wisdom file '" + path.string() + "' has schema 9; this program reads schema 2");
+  EXPECT_EQ(message(R"({"schema": 1})"),
+            "the wisdom file '" + path.string() + "' has schema 1; this program reads schema 2");
   EXPECT_THROW(Wisdom::load("/no/such/wisdom.json"), InputError);
 
   const auto said = [&](const std::string& from, const std::string& to) {
