@@ -1,4 +1,6 @@
-// warptune counters: hardware counters of the winners, in a file next to the CSV.
+// warptune counters: hardware counters of winners or of any configuration, beside computed values.
+#include "harness/tune/counters.h"
+
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -6,14 +8,16 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/profile_target.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/text_table.h"
 #include "harness/results/csv.h"
 #include "harness/results/run_info.h"
-#include "harness/tune/profile.h"
 #include "harness/tune/winners_sweep.h"
 #include "variants/table.h"
 
@@ -22,8 +26,17 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Given {
-  std::string wisdom, problem, device = "auto";
+  TargetOptions target;  // without a TARGET, `problem` filters the winners
   std::vector<std::string> metrics = default_metrics();
+  std::string csv;
+};
+
+/// A launch to read, and what is known about it.
+struct Subject {
+  ProfileTarget target;
+  std::string run_id;
+  double time_us = 0;         // 0: unknown
+  std::filesystem::path csv;  // empty: no row is written
 };
 
 std::pair<std::string, int> output_of(const std::vector<std::string>& command) {
@@ -45,18 +58,18 @@ std::string complaint(const std::string& text) {
 }
 
 struct Reading {
-  std::map<std::string, double> values;
+  std::vector<KernelCounters> kernels;
   std::string wrong;  // empty, or why ncu failed
 };
 
 Reading read_once(const std::vector<std::string>& command, const std::vector<std::string>& metrics) {
   const auto [text, status] = output_of(command);
   Reading reading{parse_ncu_csv(text, metrics), {}};
-  if (status != 0 || reading.values.at("kernels") == 0) reading.wrong = complaint(text);
+  if (status != 0 || reading.kernels.empty()) reading.wrong = complaint(text);
   return reading;
 }
 
-/// Reads metrics of winners. If ncu fails because the GPU lacks a metric, it tries the metrics one by one,
+/// Reads metrics of launches. If ncu fails because the GPU lacks a metric, it tries the metrics one by one,
 /// once, and drops those that fail.
 class CounterReader {
  public:
@@ -89,37 +102,97 @@ class CounterReader {
   bool tried_ = false;  // metrics were tried one by one
 };
 
+/// The device of the rows: the one the winners were tuned on, else the GPU that runs the target. Without a
+/// GPU the name is empty and nothing is computed.
+DeviceFacts facts_of(const Given& given, const std::optional<Wisdom>& wisdom) {
+  DeviceFacts facts;
+  if (wisdom) {
+    facts = known_device(wisdom->provenance().arch);
+    facts.name = wisdom->provenance().device;
+  } else if (cuda_device_count() > 0) {
+    const auto device = open_device(given.target.device);
+    facts = device->facts();
+  }
+  return facts;
+}
+
+std::vector<Subject> subjects_of(const Given& given, const std::optional<Wisdom>& wisdom) {
+  if (!given.target.target.empty())
+    return {{.target = target_of(given.target), .run_id = {}, .csv = given.csv}};
+  if (!wisdom)
+    throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
+  std::vector<Subject> subjects;
+  for (const Winner& winner : winners_of(*wisdom, given.target.problem)) {
+    if (find_op(winner.problem.op).variant(winner.variant).backend != Backend::cuda) continue;
+    const fs::path beside =
+        fs::path(given.target.wisdom).parent_path() / fs::path(winner.csv).replace_extension(".counters.csv");
+    subjects.push_back({.target = {winner.problem, winner.variant, winner.config, given.target.device},
+                        .run_id = winner.run_id,
+                        .time_us = winner.time_us,
+                        .csv = given.csv.empty() ? beside : fs::path(given.csv)});
+  }
+  return subjects;
+}
+
+/// Appends a row per kernel.
+void write_rows(const Subject& subject, const std::vector<KernelCounters>& kernels, const std::string& device,
+                const std::map<std::string, double>& occupancy, const std::vector<std::string>& metrics) {
+  std::vector<std::string> columns = {"run_id",  "timestamp_utc", "device",  "op",           "problem",
+                                      "variant", "config",        "time_us", "bytes",        "flops",
+                                      "kernels", "kernel_index",  "kernel",  "occupancy_pct"};
+  columns.insert(columns.end(), metrics.begin(), metrics.end());
+  const auto& [problem, variant, config, ignored] = subject.target;
+  const Cost cost = find_op(problem.op).op.cost(problem);
+  const auto text = [](const std::map<std::string, double>& values, const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? std::string() : fmt::format("{:.8g}", found->second);
+  };
+  CsvFile file(subject.csv, columns);
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    std::vector<std::string> fields = {subject.run_id,
+                                       timestamp_utc(),
+                                       device,
+                                       problem.op,
+                                       problem.key(),
+                                       variant,
+                                       config.str(),
+                                       subject.time_us > 0 ? fmt::format("{:.6g}", subject.time_us) : "",
+                                       fmt::format("{:.10g}", cost.bytes),
+                                       fmt::format("{:.10g}", cost.flops),
+                                       fmt::format("{}", kernels.size()),
+                                       fmt::format("{}", i + 1),
+                                       kernels[i].kernel,
+                                       text(occupancy, kernels[i].kernel)};
+    for (const std::string& metric : metrics) fields.push_back(text(kernels[i].values, metric));
+    file.append(fields);
+  }
+}
+
 int read_counters(const Given& given) {
+  const std::optional<Wisdom> wisdom =
+      given.target.wisdom.empty() ? std::nullopt : std::optional(Wisdom::load(given.target.wisdom));
+  const std::vector<Subject> subjects = subjects_of(given, wisdom);
   const auto tool = find_tool("ncu");
   if (!tool) throw InputError("ncu is not on this machine (neither on the PATH nor in the CUDA Toolkit)");
-  const Wisdom wisdom = Wisdom::load(given.wisdom);
+  const DeviceFacts facts = facts_of(given, wisdom);
+  const Compiler compiler(KernelSources(), default_cache_folder());
   CounterReader reader(tool->string(), given.metrics);
-  std::vector<std::string> columns = {"run_id",  "timestamp_utc", "device",  "op",     "problem",
-                                      "variant", "config",        "time_us", "kernels"};
-  columns.insert(columns.end(), given.metrics.begin(), given.metrics.end());
   int failed = 0;
-  for (const Winner& winner : winners_of(wisdom, given.problem)) {
-    if (find_op(winner.problem.op).variant(winner.variant).backend != Backend::cuda) continue;
-    const auto [values, wrong] = reader.read({winner.problem, winner.variant, winner.config, given.device});
+  for (const Subject& subject : subjects) {
+    const ProfileTarget& target = subject.target;
+    const auto [kernels, wrong] = reader.read(target);
     if (!wrong.empty()) {
       ++failed;
-      print_error(fmt::format("{}: {}", winner.problem.key(), wrong));
+      print_error(fmt::format("{}: {}", target.problem.key(), wrong));
       continue;
     }
-    std::vector<std::string> fields = {winner.run_id,
-                                       timestamp_utc(),
-                                       wisdom.provenance().device,
-                                       winner.problem.op,
-                                       winner.problem.key(),
-                                       winner.variant,
-                                       winner.config.str(),
-                                       fmt::format("{:.6g}", winner.time_us),
-                                       fmt::format("{}", values.at("kernels"))};
-    for (const std::string& metric : given.metrics)
-      fields.push_back(values.contains(metric) ? fmt::format("{:.8g}", values.at(metric)) : "");
-    const fs::path folder = fs::path(given.wisdom).parent_path();
-    CsvFile(folder / fs::path(winner.csv).replace_extension(".counters.csv"), columns).append(fields);
-    fmt::print("{} {}: {} kernels\n", winner.problem.key(), winner.variant, values.at("kernels"));
+    const auto occupancy = facts.name.empty() ? std::map<std::string, double>()
+                                              : computed_occupancy(ops(), compiler, target, facts);
+    if (!subject.csv.empty()) write_rows(subject, kernels, facts.name, occupancy, given.metrics);
+    const double bytes = find_op(target.problem.op).op.cost(target.problem).bytes;
+    fmt::print("{} {} {}: {:.2f} MB by the op\n{}\n", target.problem.key(), target.variant,
+               target.config.str(), bytes * 1e-6,
+               counters_text(kernels, occupancy, bytes, takes_color(stdout)));
     std::fflush(stdout);
   }
   return failed ? 1 : 0;
@@ -128,17 +201,30 @@ int read_counters(const Given& given) {
 }  // namespace
 
 void add_counters(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("counters", "Reads hardware counters of the winners with ncu");
+  auto* command = app.add_subcommand(
+      "counters", "Reads hardware counters of the winners, or of one configuration, with ncu");
   command->footer(
-      "Writes <sweep>.counters.csv next to the wisdom; device, problem, variant, config and run_id are the\n"
-      "key into the sweep's CSV. Exits with 1 if a winner could not be read.\n"
-      "Example:\n"
-      "  warptune counters --wisdom results/h200/wisdom.json --problem 'linear.*tokens=1,'");
+      "Prints a table per launch, and writes a row per kernel to <sweep>.counters.csv next to the wisdom; "
+      "device,\n"
+      "problem, variant, config and run_id are the key into the sweep's CSV. Exits with 1 if a launch could "
+      "not be\n"
+      "read.\n"
+      "Examples:\n"
+      "  warptune counters --wisdom results/h200/wisdom.json --problem 'linear.*tokens=1,'\n"
+      "  warptune counters rms_norm/vectorized --problem tokens=1,hidden=4096 \\\n"
+      "    --config block=256,rows=1,vec=8,cache_hint=none,pdl=0 --csv counters.csv");
   const auto given = std::make_shared<Given>();
-  command->add_option("--wisdom", given->wisdom, "The winners")->required();
-  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_target_options(*command, given->target);
+  command->get_option("TARGET")->description(
+      "OP/VARIANT, or a problem, for its winner; without it every winner in --wisdom");
+  command->get_option("--problem")
+      ->description(
+          "The dims for OP/VARIANT; without a TARGET: only winners whose key matches this regular "
+          "expression");
+  command->get_option("--device")->description("auto or cuda:N");
   command->add_option("--metrics", given->metrics, "Metrics of ncu; a list with commas")->delimiter(',');
-  command->add_option("--device", given->device, "auto or cuda:N")->capture_default_str();
+  command->add_option("--csv", given->csv,
+                      "The file of the rows; default for winners <sweep>.counters.csv, for a TARGET none");
   command->callback([given, &exit_code] { exit_code = read_counters(*given); });
 }
 

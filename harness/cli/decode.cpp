@@ -14,6 +14,8 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/device/nvtx.h"
+#include "harness/device/profiler_range.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
@@ -159,11 +161,24 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
   }
 }
 
-/// Prefill and `steps` tokens; returns the time of the prefill.
-double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps) {
+/// The steps that a profiler records; those before are the warm-up.
+struct SteadyWindow {
+  explicit SteadyWindow(Device& device)
+      : recorded(device), named(NvtxKind::phase, "", [] { return "steady window"; }) {}
+  const ProfilerRange recorded;
+  const NvtxRange named;
+};
+
+/// Prefill and `steps` tokens, the last `profiled` in a SteadyWindow; returns the time of the prefill.
+double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled) {
   const double prefill_us = model.prefill(prompts);
+  std::optional<SteadyWindow> window;
   for (int i = 0; i < steps; ++i) {
     if (i % kFinishedEvery == 0 && model.all_finished()) break;
+    if (i == steps - profiled) {
+      model.prepare_steps(profiled);
+      window.emplace(model.device());
+    }
     model.step();
   }
   model.device().synchronize();
@@ -193,6 +208,11 @@ struct Lengths {
 Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std::optional<Golden>& golden,
                    const Prompts& prompts) {
   Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
+  if (o.profile_steps >= lengths.steps && o.profile_steps > 0)
+    throw InputError(
+        fmt::format("--profile-steps is {}; it must be below the {} steps of the run, since the "
+                    "steps before are the warm-up",
+                    o.profile_steps, lengths.steps));
   lengths.prompt = static_cast<int>(std::ranges::max(prompts.lengths));
   const int end = lengths.prompt + lengths.steps;
   lengths.context = o.context > 0 ? o.context : end;
@@ -263,7 +283,7 @@ int run(const DecodeOptions& o) {
 
   const auto prompts = tokens_of(given, o, config);
   ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
-                                       golden.has_value() || o.check_baseline > 0);
+                                       golden.has_value() || o.check_baseline > 0 || o.profile_steps > 0);
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
@@ -277,7 +297,7 @@ int run(const DecodeOptions& o) {
                       .prompt_len = lengths.prompt,
                       .steps = lengths.steps,
                       .graph = options.graph};
-  report.prefill_us = generate(model, prompts, lengths.steps);
+  report.prefill_us = generate(model, prompts, lengths.steps, o.profile_steps);
   report.prefill_attention = book.plans_of("attention_prefill");
   model.step_calls(lengths.context);
   book.require_overrides();

@@ -84,6 +84,10 @@ void add_output(CLI::App& c, DecodeOptions& o) {
              "with --check-baseline: the naive plans start from the KV cache of the tuned prefill, for long "
              "prompts, on which a naive prefill takes minutes")
       ->needs(baseline);
+  c.add_option("--profile-steps", o.profile_steps,
+               "the last N steps lie between cudaProfilerStart and cudaProfilerStop, those before are the "
+               "warm-up; sequences never finish (scripts/nsys_decode.sh)")
+      ->check(CLI::Range(1, 1 << 20));
   c.add_flag("--explain", o.explain,
              "list each plan that is not the exact winner of its problem, with the reason");
   c.add_flag(

@@ -78,6 +78,7 @@ void Assembly::begin(const int* ids, int* bad_token) {
 }
 
 void Assembly::qkv(int layer) {
+  layer_ = layer;
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data());
 }
@@ -166,6 +167,7 @@ void Assembly::finish_layer(int layer) {
       SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_});
   linear(problems_.down(tokens_), a.inner.data(), w.down, {}, a.rows_b.data());
   add_norm(a.rows_b.data(), last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
+  layer_ = -1;
 }
 
 void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {

@@ -15,6 +15,7 @@ namespace warptune {
 struct Call {
   std::shared_ptr<const PlanEntry> entry;
   Args args;
+  int layer = -1;  // below 0: outside the layers
   void launch(Stream stream) const { entry->plan->launch(args.data(), stream); }
 };
 
@@ -65,7 +66,7 @@ class Assembly {
  private:
   template <class T>
   void add(std::shared_ptr<const PlanEntry> entry, const T& args) {
-    calls_.push_back({std::move(entry), Args(args)});
+    calls_.push_back({std::move(entry), Args(args), layer_});
   }
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
@@ -79,6 +80,7 @@ class Assembly {
   PlanBook& book_;
   const Activations& activations_;
   int tokens_;
+  int layer_ = -1;  // of the calls that are added
   ModelProblems problems_;
   std::vector<Call> calls_;
 };

@@ -16,15 +16,20 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[low] + (at - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-/// Replays for half a second or 60 samples, at least 5; `prepare` runs untimed before each.
-std::vector<double> sample(Device& device, CapturedGraph& graph, const std::function<void()>& prepare) {
-  prepare();
-  device.time_us(graph);  // warm-up
+/// Replays for half a second or 60 samples, at least 5, each in the range; `prepare` runs untimed before
+/// each.
+std::vector<double> sample(Device& device, CapturedGraph& graph, const NvtxName& range,
+                           const std::function<void()>& prepare) {
+  const auto replay = [&] {
+    prepare();
+    const NvtxRange named(range);
+    return device.time_us(graph);
+  };
+  replay();  // warm-up
   std::vector<double> times;
   double spent = 0;
   while (times.size() < 5 || (times.size() < 60 && spent < 5e5)) {
-    prepare();
-    times.push_back(device.time_us(graph));
+    times.push_back(replay());
     spent += times.back();
   }
   std::ranges::sort(times);
@@ -39,6 +44,7 @@ std::string number(double value, int digits) {
 
 StepTime time_step(Model& model, int context) {
   Device& device = model.device();
+  const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("time step context={}", context); });
   model.pin(context);
   std::unique_ptr<CapturedGraph> apart;
   CapturedGraph* graph = nullptr;
@@ -59,7 +65,8 @@ StepTime time_step(Model& model, int context) {
     apart = std::make_unique<Launches>(model.step_calls(context));
     graph = apart.get();
   }
-  const auto times = sample(device, *graph, [&] { model.pin(context); });
+  const auto times = sample(device, *graph, model.options().graph ? model.step_range(context) : NvtxName(),
+                            [&] { model.pin(context); });
   model.pin(context);
   return {.context = context,
           .us = quantile(times, 0.5),
@@ -70,6 +77,7 @@ StepTime time_step(Model& model, int context) {
 
 std::vector<OpTime> time_ops(Model& model, int context) {
   Device& device = model.device();
+  const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("time ops context={}", context); });
   // A single launch is too short for the resolution of the events; the host's clock is fine enough.
   const int repeats_wanted = device.facts().backend == Backend::cuda ? 16 : 1;
   const std::span<const Call> calls = model.step_calls(context);
@@ -86,7 +94,7 @@ std::vector<OpTime> time_ops(Model& model, int context) {
       for (int i = 0; i < repeats; ++i)
         for (const Call* one : same) one->launch(stream);
     });
-    const auto times = sample(device, *graph, [&] { model.pin(context); });
+    const auto times = sample(device, *graph, call.entry->range, [&] { model.pin(context); });
     ops.push_back({.op = call.entry->problem.op,
                    .problem = call.entry->problem,
                    .label = {},

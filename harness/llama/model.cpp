@@ -4,23 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 
 #include "harness/core/error.h"
-#include "harness/llama/nvtx.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
 #include "kernels/top_k/args.h"
 
 namespace warptune {
 namespace {
-
-void launch_named(std::span<const Call> calls, Stream stream) {
-  for (const Call& call : calls) {
-    const NvtxRange range(call.entry->problem.key() + " " + call.entry->variant);
-    call.launch(stream);
-  }
-}
 
 Buffer upload_floats(Device& device, const std::vector<float>& values) {
   Buffer buffer = device.allocate(values.size() * sizeof(float));
@@ -43,7 +36,25 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
                               static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
-      inv_freq_(upload_floats(device, rope_inv_freq(config.head_dim, config.rope))) {}
+      inv_freq_(upload_floats(device, rope_inv_freq(config.head_dim, config.rope))) {
+  for (int layer = 0; layer < config.layers; ++layer)
+    layer_ranges_.emplace_back(NvtxKind::layer, "", [&] { return fmt::format("layer {}", layer); });
+}
+
+/// Enqueues the calls, each in a range of its plan, those of a layer in a range of the layer.
+void Model::launch(std::span<const Call> calls) {
+  std::optional<NvtxRange> layer;
+  int open = -1;
+  for (const Call& call : calls) {
+    if (call.layer != open) {
+      layer.reset();
+      if (call.layer >= 0) layer.emplace(layer_ranges_[static_cast<std::size_t>(call.layer)]);
+      open = call.layer;
+    }
+    const NvtxRange range(call.entry->range);
+    call.launch(device_.stream());
+  }
+}
 
 /// From the final hidden states in rows_a to the next tokens.
 std::vector<Call> Model::tail() const {
@@ -109,6 +120,9 @@ Model::Step& Model::step_for(std::int64_t length) {
   }
   step.calls = assembly.take();
   std::ranges::move(tail(), std::back_inserter(step.calls));
+  step.range = NvtxName(NvtxKind::graph, "", [&] {
+    return fmt::format("graph {} batch={} context={}", config_.name, batch, context);
+  });
   return step;
 }
 
@@ -131,7 +145,8 @@ void Model::warm_up(std::span<const Call> calls) {
   if (device_.facts().backend == Backend::host) return;
   const DecodeState::Snapshot before = state_.save();
   state_.set(std::vector<int>(static_cast<std::size_t>(options_.batch), 0), 0);
-  launch_named(calls, device_.stream());
+  const NvtxRange range(NvtxKind::phase, "", [] { return "warm up step"; });
+  launch(calls);
   device_.synchronize();
   state_.restore(before);
 }
@@ -160,14 +175,19 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
   const std::vector<Call> end = tail();
   device_.synchronize();
   if (device_.facts().backend == Backend::cuda) {  // the first launches load kernels and are not timed
-    launch_named(prompt.calls(), device_.stream());
-    launch_named(end, device_.stream());
+    const NvtxRange range(NvtxKind::phase, "", [] { return "warm up prefill"; });
+    launch(prompt.calls());
+    launch(end);
     state_.clear();
     state_.set(lengths, 0);
   }
+  const NvtxRange range(NvtxKind::phase, "", [&] {
+    return fmt::format("prefill batch={} tokens={}", options_.batch,
+                       std::accumulate(lengths.begin(), lengths.end(), 0));
+  });
   const auto start = std::chrono::steady_clock::now();
-  launch_named(prompt.calls(), device_.stream());
-  launch_named(end, device_.stream());
+  launch(prompt.calls());
+  launch(end);
   device_.synchronize();
   for (int& length : lengths) ++length;
   keys_ = lengths;
@@ -186,12 +206,24 @@ void Model::step() {
   if (longest() > options_.capacity)
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
   kv_.reserve(keys_);
-  if (options_.graph)
-    step_graph(longest()).launch(device_.stream());
-  else
-    launch_named(step_calls(longest()), device_.stream());
+  const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("step {}", sampled_); });
+  if (options_.graph) {
+    CapturedGraph& graph = step_graph(longest());
+    const NvtxRange replay(step_range(longest()));
+    graph.launch(device_.stream());
+  } else {
+    launch(step_calls(longest()));
+  }
   for (int& keys : keys_) ++keys;
   ++sampled_;
+}
+
+void Model::prepare_steps(int count) {
+  for (int i = 0; i < count; ++i)
+    if (options_.graph)
+      step_graph(longest() + i);
+    else
+      step_calls(longest() + i);
 }
 
 int Model::longest() const { return *std::ranges::max_element(keys_); }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "harness/device/nvtx.h"
 #include "harness/llama/decode_state.h"
 #include "harness/llama/prefill.h"
 #include "harness/llama/sampling.h"
@@ -52,6 +53,10 @@ class Model {
   void pin(int context);
   /// The captured step for that context.
   CapturedGraph& step_graph(std::int64_t length);
+  /// The range of a replay of it in a profiler's timeline: "graph MODEL batch=B context=N".
+  const NvtxName& step_range(std::int64_t length) { return step_for(length).range; }
+  /// Compiles and captures what the next `count` steps launch.
+  void prepare_steps(int count);
 
   const ModelOptions& options() const { return options_; }
   const ModelConfig& config() const { return config_; }
@@ -62,12 +67,14 @@ class Model {
   struct Step {
     std::vector<Call> calls;
     std::unique_ptr<CapturedGraph> graph;
+    NvtxName range;
   };
   std::vector<Call> tail() const;
   bool fuses(std::int64_t context) const;
   int longest() const;
   Step& step_for(std::int64_t length);
   void warm_up(std::span<const Call> calls);
+  void launch(std::span<const Call> calls);
 
   Device& device_;
   const ModelConfig& config_;
@@ -80,6 +87,7 @@ class Model {
   Buffer logits_;                       // [batch, vocab]
   Buffer inv_freq_;                     // [head_dim / 2], float
   std::map<std::int64_t, Step> steps_;  // by context bucket
+  std::vector<NvtxName> layer_ranges_;
   std::vector<int> keys_;  // upper bound, per sequence, of the keys that the next step attends to
   int sampled_ = 0;        // tokens per sequence so far
 };

@@ -29,6 +29,8 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     entry->problem = problem;
     entry->variant = choice.variant->name;
     entry->config = choice.config;
+    entry->range =
+        NvtxName(NvtxKind::op, problem.op, [&] { return problem.key() + " " + choice.variant->name; });
     try {
       entry->plan = device_.prepare(*choice.variant, problem, choice.config);
       if (const auto bytes = static_cast<std::size_t>(entry->plan->workspace_bytes())) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/device/device.h"
+#include "harness/device/nvtx.h"
 #include "harness/select/plan_chooser.h"
 
 namespace warptune {
@@ -19,6 +20,7 @@ struct PlanEntry {
   Config config;
   std::unique_ptr<Plan> plan;
   Buffer workspace;
+  NvtxName range;  // of its launches: "problem variant"
 };
 
 class PlanBook {

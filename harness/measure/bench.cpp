@@ -9,6 +9,7 @@
 #include "harness/measure/interleave.h"
 #include "harness/measure/sampler.h"
 #include "harness/measure/timed_samples.h"
+#include "harness/measure/tuning_ranges.h"
 #include "harness/measure/workbench.h"
 
 namespace warptune {
@@ -84,8 +85,10 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
   Device& device = work.device();
   Measurement m;
   m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+  const ConfigRange range(work.problem(), variant, config);
   Prepared prepared;
   try {
+    const NvtxRange stage(tuning_stages().compile);
     prepared = work.prepare(variant, config);
   } catch (const CompileError& e) {
     m.status = Status::compile_error;
@@ -101,24 +104,32 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
   guarded(device, m, [&] {
     work.begin();
     const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
-    put_verdict(m, work.verify(once), "before timing");
-    if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
-    if (m.status != Status::ok) return;
+    {
+      const NvtxRange stage(tuning_stages().verify);
+      put_verdict(m, work.verify(once), "before timing");
+      if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
+      if (m.status != Status::ok) return;
+    }
 
-    const int launches = work.launches_per_sample(prepared);
-    auto graph = work.record(prepared, launches);
-    const BenchOptions& o = work.options();
-    ClockWatch watch(device, now_);
-    const Samples samples = sample_until(
-        {.max_rel_ci = o.max_rel_ci,
-         .min_samples = o.min_samples,
-         .max_time = o.max_time,
-         .best_us = best_us * kAbandonMargin * launches},
-        [&] { return timed(device, *graph, watch, work.flush()); }, now_);
-    put_samples(m, samples, launches);
-    m.clocks = watch.summary(samples.throttled > 0);
-    if (m.status != Status::ok) return;
+    std::unique_ptr<CapturedGraph> graph;
+    {
+      const NvtxRange stage(tuning_stages().time);
+      const int launches = work.launches_per_sample(prepared);
+      graph = work.record(prepared, launches);
+      const BenchOptions& o = work.options();
+      ClockWatch watch(device, now_);
+      const Samples samples = sample_until(
+          {.max_rel_ci = o.max_rel_ci,
+           .min_samples = o.min_samples,
+           .max_time = o.max_time,
+           .best_us = best_us * kAbandonMargin * launches},
+          [&] { return timed(device, *graph, watch, work.flush()); }, now_);
+      put_samples(m, samples, launches);
+      m.clocks = watch.summary(samples.throttled > 0);
+      if (m.status != Status::ok) return;
+    }
 
+    const NvtxRange stage(tuning_stages().verify);
     // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
     // timed graph.
     put_verdict(m, work.check_inputs(), "after timing");
@@ -150,6 +161,8 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   work.begin();
   for (std::size_t i = 0; i < finalists.size(); ++i)
     guarded(device, state[i], [&] {
+      const ConfigRange range(work.problem(), *finalists[i].variant, finalists[i].config);
+      const NvtxRange stage(tuning_stages().compile);
       Entrant& e = entrants[i];
       e.prepared = work.prepare(*finalists[i].variant, finalists[i].config);
       state[i].resources = e.prepared.plan->resources();
@@ -169,6 +182,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       .max_time = kInterleavedTime * work.options().max_time * static_cast<double>(finalists.size())};
   const auto phase = [&](Measurement FinalistTimes::*part, std::unique_ptr<CapturedGraph> Entrant::*graph,
                          int Entrant::*launches, bool flush) {
+    const NvtxRange stage(tuning_stages().time);
     std::vector<ClockWatch> watches(finalists.size(), ClockWatch(device, now_));
     const auto take = [&](std::size_t i) {
       Sample sample{.us = NAN};
@@ -195,6 +209,8 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
     Measurement& m = state[i];
     if (m.status == Status::ok)
       guarded(device, m, [&] {
+        const ConfigRange range(work.problem(), *finalists[i].variant, finalists[i].config);
+        const NvtxRange stage(tuning_stages().verify);
         Entrant& e = entrants[i];
         CapturedGraph& checked = work.changes_inputs() ? *e.once : *e.rotating;
         put_verdict(m, work.verify([&] { checked.launch(device.stream()); }), "after timing as a finalist");

@@ -5,16 +5,19 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/measure/tuning_ranges.h"
 
 namespace warptune {
 int default_compile_jobs() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
 
 namespace {
 /// Turns exceptions into results.
-template <class F>
-CompileResult guarded(F&& compile) {
+CompileResult guarded(const CompilePool::Compile& compile, const CompileTask& task) {
+  const NvtxRange problem = problem_range(*task.problem);
+  const ConfigRange config(*task.problem, *task.variant, *task.config);
+  const NvtxRange stage(tuning_stages().compile);
   try {
-    return {.resources = compile()};
+    return {.resources = compile(task)};
   } catch (const ResourceError& e) {
     return {.kind = CompileResult::Kind::resource, .detail = e.what(), .resources = {}};
   } catch (const std::exception& e) {
@@ -84,7 +87,7 @@ void CompilePool::work() {
     ready_.notify_all();
     busy_.insert(slot.kernels.begin(), slot.kernels.end());
     lock.unlock();
-    CompileResult result = guarded([&] { return compile_(slot.task); });
+    CompileResult result = guarded(compile_, slot.task);
     lock.lock();
     const bool timed_out = slot.state == State::done;
     if (!timed_out) slot.result = std::move(result);

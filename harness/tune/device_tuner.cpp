@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/measure/tuning_ranges.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/finalists.h"
@@ -74,6 +75,7 @@ TuneSummary DeviceTuner::run(Progress& progress) {
 
 void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   const SweepItem& item = *problem.item;
+  const NvtxRange range = problem_range(item.problem);
   const std::string name = label_of(item.entry->op, item.problem);
   for (const Excluded& e : problem.excluded)
     if (!rows_.known(item, e.candidate))

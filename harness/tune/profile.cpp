@@ -1,7 +1,6 @@
 #include "harness/tune/profile.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,8 +10,8 @@
 #include "harness/core/error.h"
 #include "harness/core/space.h"
 #include "harness/device/compile.h"
+#include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"
-#include "harness/llama/nvtx.h"
 #include "harness/verify/oracle.h"
 
 namespace warptune {
@@ -46,7 +45,7 @@ void run_profiled(const OpTable& ops, const ProfileTarget& target) {
   set.reset_outputs(oracle.specs(), oracle.seed());
   {
     const ProfilerRange recorded(*device);
-    const NvtxRange range(target.name());
+    const NvtxRange range(NvtxKind::op, target.problem.op, [&] { return target.name(); });
     plan->launch(args.data(), device->stream());
     device->synchronize();
   }
@@ -82,13 +81,6 @@ std::vector<std::string> profiler_command(const std::string& tool, const fs::pat
                  "--kernel-name-base", "demangled", "--import-source", "yes", "--source-folders",
                  sources.string(), "-f", "-o", report.string()},
                 inside);
-}
-
-std::vector<std::string> counters_command(const fs::path& program, const ProfileTarget& target,
-                                          const std::vector<std::string>& metrics) {
-  return joined({"ncu", "--profile-from-start", "off", "--clock-control", "none", "--csv", "--page", "raw",
-                 "--print-units", "base", "--metrics", fmt::format("{}", fmt::join(metrics, ","))},
-                inside_command(program, target));
 }
 
 void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::path& folder) {
@@ -138,75 +130,6 @@ std::optional<fs::path> find_tool(const std::string& name) {
     if (fs::is_regular_file(file, error) && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return std::nullopt;
-}
-
-const std::vector<std::string>& default_metrics() {
-  static const std::vector<std::string> metrics = {
-      "gpu__time_duration.sum",     "dram__bytes_read.sum",
-      "dram__bytes_write.sum",      "sm__warps_active.avg.pct_of_peak_sustained_active",
-      "lts__t_sector_hit_rate.pct", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"};
-  return metrics;
-}
-
-namespace {
-
-/// The quoted fields of a line of ncu's CSV.
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"')
-      fields.back() += line[++i];
-    else if (c == '"')
-      quoted = !quoted;
-    else if (c == ',' && !quoted)
-      fields.emplace_back();
-    else if (c != '\r')
-      fields.back() += c;
-  }
-  return fields;
-}
-
-/// "1,234.5" with separators of thousands.
-std::optional<double> number_of(std::string text) {
-  std::erase(text, ',');
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return text.empty() || *end ? std::nullopt : std::optional(value);
-}
-
-}  // namespace
-
-std::map<std::string, double> parse_ncu_csv(const std::string& text,
-                                            const std::vector<std::string>& metrics) {
-  static const std::string kDuration = "gpu__time_duration.sum";
-  std::vector<std::string> columns;
-  std::map<std::string, double> values, weights;
-  std::istringstream lines(text);
-  double kernels = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (columns.empty()) {
-      if (line.starts_with("\"ID\"")) columns = fields_of(line);
-      continue;
-    }
-    const auto fields = fields_of(line);
-    if (fields.size() != columns.size() || fields.front().empty()) continue;  // the row of units
-    std::map<std::string, double> row;
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      if (const auto value = number_of(fields[i])) row[columns[i]] = *value;
-    ++kernels;
-    const double weight = row.contains(kDuration) ? row[kDuration] : 1;
-    for (const std::string& metric : metrics) {
-      if (!row.contains(metric)) continue;
-      const bool added = metric.ends_with(".sum");
-      values[metric] += row[metric] * (added ? 1 : weight);
-      weights[metric] = added ? 1 : weights[metric] + weight;
-    }
-  }
-  for (auto& [metric, value] : values) value /= weights[metric];
-  values["kernels"] = kernels;
-  return values;
 }
 
 }  // namespace warptune

@@ -1,7 +1,6 @@
 #pragma once
 // One launch of one configuration under a profiler, and the command that starts the profiler on it.
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,9 +30,6 @@ std::vector<std::string> inside_command(const std::filesystem::path& program, co
 std::vector<std::string> profiler_command(const std::string& tool, const std::filesystem::path& program,
                                           const ProfileTarget& target, const std::filesystem::path& sources,
                                           const std::filesystem::path& report);
-/// The ncu command that prints these metrics of that launch as CSV.
-std::vector<std::string> counters_command(const std::filesystem::path& program, const ProfileTarget& target,
-                                          const std::vector<std::string>& metrics);
 
 /// Writes the kernel sources of a variant below a folder, under the names that their line tables hold.
 void write_sources(const OpTable& ops, const ProfileTarget& target, const std::filesystem::path& folder);
@@ -42,12 +38,5 @@ void write_sources(const OpTable& ops, const ProfileTarget& target, const std::f
 std::string shell_text(const std::vector<std::string>& command);
 /// The path of a program, from the PATH or the CUDA Toolkit.
 std::optional<std::filesystem::path> find_tool(const std::string& name);
-
-/// The metrics that `counters` reads by default.
-const std::vector<std::string>& default_metrics();
-/// Reads the metrics from a CSV that ncu printed (--page raw --print-units base), over all kernels: adds up
-/// sums (".sum") and averages the rest, weighted by gpu__time_duration.sum where it is present. "kernels" is
-/// the number of kernels. Missing and "n/a" values are omitted.
-std::map<std::string, double> parse_ncu_csv(const std::string& text, const std::vector<std::string>& metrics);
 
 }  // namespace warptune

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/core/error.h"
+#include "harness/measure/tuning_ranges.h"
 #include "harness/tune/protocol.h"
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -101,6 +102,7 @@ class Benches {
 
   Measurement run(const Job& job) {
     inject_fault(job.config.str());
+    const NvtxRange range = problem_range(job.problem);
     open(job.problem, job.options);
     return failure_ ? *failure_
                     : bench_->run(ops_.find(job.problem.op).variant(job.variant), job.config, job.best_us);
@@ -112,6 +114,7 @@ class Benches {
       inject_fault("finalist " + entry.config.str());
       finalists.push_back({&ops_.find(job.problem.op).variant(entry.variant), entry.config});
     }
+    const NvtxRange range = problem_range(job.problem);
     open(job.problem, job.options);
     if (failure_) return std::vector<FinalistTimes>(finalists.size(), {*failure_, *failure_, *failure_});
     return bench_->time_interleaved(finalists, job.rounds);
@@ -126,6 +129,7 @@ class Benches {
       options_ = options;
     }
     if (!bench_ && !failure_) {
+      const NvtxRange stage(tuning_stages().set_up);
       try {
         bench_ = std::make_unique<Bench>(device_, ops_.find(problem.op), problem, options);
       } catch (const ResourceError& e) {

@@ -4,7 +4,7 @@
 # Bars: the ncu report of each target holds exactly one kernel instance, named after its op; `warptune counters` reads
 # all targets. profile.csv has a line per target: target, kernels, kernel, range (the NVTX range is in the report),
 # source (so are lines of the kernel's source), nsys (a report was written; "missing" where there is no nsys).
-# counters.csv is what `warptune counters` wrote. Takes about a minute on an H200.
+# counters.csv is what `warptune counters` wrote, a row per kernel. Takes about a minute on an H200.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$root/out/evidence program=${WARPTUNE:-$root/build/warptune} wisdom=$root/results/h200/wisdom.json device=auto
@@ -59,17 +59,12 @@ done <<< "$targets"
 
 pattern='^(rms_norm.tokens=1,hidden=4096|linear.tokens=1,in=4096,out=4096,'
 pattern+='|attention_decode.batch=1,q_heads=32,kv_heads=32,head_dim=128,context=4096,.*append=no)'
-"$program" counters --wisdom "$work/wisdom.json" --problem "$pattern" --device "$device" > "$work/counters.log" 2>&1 ||
-  { failed=1; tail -n 5 "$work/counters.log" >&2; }
-first=1
-for file in "$work"/*.counters.csv; do  # a file per sweep, all with the same columns
-  [ -f "$file" ] || continue
-  if ((first)); then cat "$file"; else tail -n +2 "$file"; fi
-  first=0
-done > "$out/counters.csv"
+rm -f "$out/counters.csv"
+"$program" counters --wisdom "$work/wisdom.json" --problem "$pattern" --device "$device" --csv "$out/counters.csv" \
+  > "$work/counters.log" 2>&1 || { failed=1; tail -n 5 "$work/counters.log" >&2; }
 lines=$(wc -l < "$out/counters.csv") read_rows=$((lines > 0 ? lines - 1 : 0))
 ((number > 0 && read_rows > 0)) || failed=1
 ((failed)) && state="NOT MET" || state=met
 echo "profile: $state: $number reports with one kernel each wanted ($(tail -n +2 "$out/profile.csv" | cut -d, -f1,2 |
-  tr '\n' ' ')), counters of $read_rows winners"
+  tr '\n' ' ')), counters of $read_rows kernels"
 exit $failed

@@ -173,7 +173,7 @@ TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
   EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
 }
 
-/// Runs `counters` with a fake ncu that knows one metric.
+/// Runs `counters` with a fake ncu.
 class Counters : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -182,13 +182,15 @@ class Counters : public ::testing::Test {
     fs::copy_file(fs::path(SOURCE_ROOT) / "results" / "h200" / "wisdom.json", folder_ / "wisdom.json");
   }
   Ended counters(const std::string& script) {
+    return counters(script, "--wisdom " + (folder_ / "wisdom.json").string() +
+                                " --problem '^(rms_norm|swiglu).tokens=1,' --metrics known.sum,unknown.sum");
+  }
+  Ended counters(const std::string& script, const std::string& arguments) {
     std::ofstream(folder_ / "ncu") << "#!/bin/sh\n" << script;
     fs::permissions(folder_ / "ncu", fs::perms::owner_all);
     const std::string path = ::getenv("PATH");
     ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-    const Ended result =
-        run("counters --wisdom " + (folder_ / "wisdom.json").string() +
-            " --problem '^(rms_norm|swiglu).tokens=1,' --metrics known.sum,unknown.sum 2>&1");
+    const Ended result = run("counters " + arguments + " 2>&1");
     ::setenv("PATH", path.c_str(), 1);
     return result;
   }
@@ -198,7 +200,9 @@ class Counters : public ::testing::Test {
 TEST_F(Counters, SkipAMetricThatTheGpuDoesNotHave) {
   const Ended result = counters(
       "case \"$*\" in *unknown.sum*) echo '==ERROR== Failed to find metric unknown.sum'; exit 1;; esac\n"
-      "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"k\",\"1,024\"\\n'\n");
+      "kernel=$(echo \"$*\" | sed 's|.* profile \\([a-z_]*\\)/\\([a-z_]*\\) .*|\\1_\\2|')\n"
+      "printf '\"ID\",\"Kernel Name\",\"known.sum\"\\n\"\",\"\",\"byte\"\\n\"0\",\"%s\",\"1,024\"\\n' "
+      "\"$kernel\"\n");
   EXPECT_EQ(result.code, 0) << result.text;
   EXPECT_NE(result.text.find("ncu does not read unknown.sum here"), std::string::npos) << result.text;
   std::size_t rows = 0;
@@ -208,9 +212,39 @@ TEST_F(Counters, SkipAMetricThatTheGpuDoesNotHave) {
       ++rows;
       EXPECT_EQ(row.at("known.sum"), "1024");
       EXPECT_EQ(row.at("unknown.sum"), "");
+      EXPECT_EQ(row.at("kernel"), row.at("op") + "_" + row.at("variant"));
+      EXPECT_GT(std::stod(row.at("bytes")), 0);
+#if WARPTUNE_HAS_CUDA
+      EXPECT_GT(std::stod(row.at("occupancy_pct")), 0) << "computed for the device of the wisdom";
+#endif
     }
   }
   EXPECT_GE(rows, 2u);
+}
+
+TEST_F(Counters, AnyConfigurationHasARowPerKernel) {
+  const fs::path csv = folder_ / "one.csv";
+  const Ended result = counters(
+      "echo \"$*\" > " + (folder_ / "asked").string() +
+          "\nprintf '\"ID\",\"Kernel Name\",\"gpu__time_duration.sum\"\\n\"\",\"\",\"ns\"\\n'\n"
+          "printf '\"0\",\"void rms_norm_naive<1>(Args)\",\"2,500\"\\n\"1\",\"library\",\"500\"\\n'\n",
+      "rms_norm/naive --problem tokens=3,hidden=64 --config block=128 --device cuda:0 --csv " + csv.string());
+  EXPECT_EQ(result.code, 0) << result.text;
+  std::ifstream in(folder_ / "asked");
+  const std::string asked(std::istreambuf_iterator<char>(in), {});
+  EXPECT_NE(asked.find("profile rms_norm/naive --problem tokens=3,hidden=64 --dtype bf16 --config block=128"),
+            std::string::npos)
+      << asked;
+  EXPECT_NE(result.text.find("rms_norm[tokens=3,hidden=64,dtype=bf16] naive block=128"), std::string::npos)
+      << result.text;
+  const auto rows = read_csv(csv);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].at("kernel"), "rms_norm_naive");
+  EXPECT_EQ(rows[0].at("gpu__time_duration.sum"), "2500");
+  EXPECT_EQ(rows[0].at("kernels"), "2");
+  EXPECT_EQ(rows[1].at("kernel_index"), "2");
+  EXPECT_EQ(rows[1].at("occupancy_pct"), "") << "a kernel of a library";
+  EXPECT_EQ(counters("exit 1\n", "").code, 2) << "neither winners nor a target";
 }
 
 TEST_F(Counters, MissingPermissionIsReportedOnce) {

@@ -1,0 +1,23 @@
+#pragma once
+// The launch that `profile` and `counters` put under a profiler, as the command line names it.
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "harness/tune/profile.h"
+
+namespace warptune {
+
+struct TargetOptions {
+  std::string target, problem, dtype = "bf16", config, wisdom, device = "auto";
+};
+
+/// TARGET, --problem, --dtype, --config, --wisdom and --device. `options` must live as long as `command`.
+void add_target_options(CLI::App& command, TargetOptions& options);
+
+/// Throws InputError for an unknown name, and where the wisdom holds no such winner.
+ProfileTarget target_of(const TargetOptions& options);
+
+/// Notes values that the variant does not list: a sweep may try them, so they are no error.
+void note_unlisted(const ProfileTarget& target);
+
+}  // namespace warptune
