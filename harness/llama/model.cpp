@@ -39,7 +39,8 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       book_(book),
       options_(options),
       kv_(device, config, weights.dtype, options.kv, config.layers, options.batch, options.capacity),
-      state_(device, options.batch, options.max_steps + 1, options.sampling.seed),
+      state_(device, options.batch, options.max_steps + 1, options.sampling.seed,
+             options.sampling.penalizes() ? config.vocab : 0),
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
                               static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
@@ -59,14 +60,18 @@ std::vector<Call> Model::tail() const {
                           .batch = batch};
     calls.push_back({std::move(entry), Args(args)});
   } else {
-    auto entry = book_.get(problems.top_k(batch, options_.sampling.k));
+    const Sampling& sampling = options_.sampling;
+    auto entry = book_.get(problems.top_k(batch, sampling.k, sampling.penalizes(), sampling.min_p > 0));
     const TopKArgs args{.logits = logits_.data(),
                         .rng = state_.rng.as<unsigned long long>(),
                         .ids = state_.ids.as<int>(),
                         .workspace = entry->workspace.data(),
                         .batch = batch,
-                        .temperature = options_.sampling.temperature,
-                        .p = options_.sampling.p};
+                        .temperature = sampling.temperature,
+                        .p = sampling.p,
+                        .min_p = sampling.min_p,
+                        .repetition_penalty = sampling.repetition_penalty,
+                        .seen = state_.seen.as<unsigned>()};
     calls.push_back({std::move(entry), Args(args)});
   }
   calls.push_back(
@@ -99,12 +104,11 @@ Model::Step& Model::step_for(std::int64_t length) {
   const bool fused = fuses(context);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
+  const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
-    if (!fused)
-      assembly.rope_append(layer, kv_, kv_.view(layer), batch,
-                           {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()});
-    assembly.attention_decode(layer, kv_, batch, state_.lengths.as<int>(), context, fused);
+    if (!fused) assembly.rope_append(layer, kv_, kv_.view(layer), batch, rows);
+    assembly.attention_decode(layer, kv_, batch, rows, context, fused);
     assembly.finish_layer(layer);
   }
   step.calls = assembly.take();
@@ -136,10 +140,20 @@ void Model::warm_up(std::span<const Call> calls) {
   state_.restore(before);
 }
 
+void Model::launch(std::span<const Call> calls) {
+  if (!watcher_) return launch_named(calls, device_.stream());
+  watcher_->begin(calls);
+  for (const Call& call : calls) {
+    launch_named({&call, 1}, device_.stream());
+    watcher_->launched(call);
+  }
+  watcher_->end();
+}
+
 double Model::prefill(std::span<const std::vector<int>> prompts) {
   if (static_cast<int>(prompts.size()) != options_.batch)
     throw std::logic_error("prefill needs one prompt per sequence");
-  std::vector<int> lengths;
+  std::vector<int> lengths, last;
   for (std::size_t b = 0; b < prompts.size(); ++b) {
     if (prompts[b].empty()) throw InputError(fmt::format("prompt {} is empty", b));
     for (const int id : prompts[b])
@@ -150,24 +164,28 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
       throw InputError(fmt::format("prompt {} has {} tokens; the KV cache holds {}", b, prompts[b].size(),
                                    options_.capacity));
     lengths.push_back(static_cast<int>(prompts[b].size()));
+    last.push_back(prompts[b].back());
   }
   kv_.release();
   kv_.reserve(lengths);
-  state_.clear();
-  state_.set(lengths, 0);
-  const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
-                       activations_.rows_a.data(), state_.bad_token.as<int>());
-  const std::vector<Call> end = tail();
-  device_.synchronize();
-  if (device_.facts().backend == Backend::cuda) {  // the first launches load kernels and are not timed
-    launch_named(prompt.calls(), device_.stream());
-    launch_named(end, device_.stream());
+  const auto set_state = [&] {
     state_.clear();
     state_.set(lengths, 0);
+    state_.set_ids(last);
+    state_.set_seen(prompts);
+  };
+  set_state();
+  const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
+                       activations_.rows_a.data(), state_.bad_token.as<int>());
+  std::vector<Call> calls(prompt.calls().begin(), prompt.calls().end());
+  std::ranges::move(tail(), std::back_inserter(calls));
+  device_.synchronize();
+  if (device_.facts().backend == Backend::cuda) {  // the first launches load kernels and are not timed
+    launch_named(calls, device_.stream());
+    set_state();
   }
   const auto start = std::chrono::steady_clock::now();
-  launch_named(prompt.calls(), device_.stream());
-  launch_named(end, device_.stream());
+  launch(calls);
   device_.synchronize();
   for (int& length : lengths) ++length;
   keys_ = lengths;
@@ -186,10 +204,10 @@ void Model::step() {
   if (longest() > options_.capacity)
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
   kv_.reserve(keys_);
-  if (options_.graph)
+  if (options_.graph && !watcher_)
     step_graph(longest()).launch(device_.stream());
   else
-    launch_named(step_calls(longest()), device_.stream());
+    launch(step_calls(longest()));
   for (int& keys : keys_) ++keys;
   ++sampled_;
 }
