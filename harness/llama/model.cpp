@@ -69,10 +69,11 @@ std::vector<Call> Model::tail() const {
                         .batch = batch,
                         .temperature = sampling.temperature,
                         .p = sampling.p,
-                        .min_p = sampling.min_p,
-                        .repetition_penalty = sampling.repetition_penalty,
-                        .seen = state_.seen.as<unsigned>()};
-    calls.push_back({std::move(entry), Args(args)});
+                        .min_p = sampling.min_p};
+    calls.push_back({std::move(entry), sampling.penalizes()
+                                           ? Args(PenalizedTopKArgs{args, sampling.repetition_penalty,
+                                                                    state_.seen.as<unsigned>()})
+                                           : Args(args)});
   }
   calls.push_back(
       {book_.get(problems.advance(batch)), Args(AdvanceArgs{.ids = state_.ids.as<int>(),

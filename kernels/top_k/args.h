@@ -19,8 +19,12 @@ struct TopKArgs {
   int batch;
   float temperature;
   float p;
-  float min_p;               // where the problem has min_p
-  float repetition_penalty;  // this and `seen`: where the problem has a repetition penalty
+  float min_p;  // where the problem has min_p
+};
+
+/// The arguments where the problem has a repetition penalty.
+struct PenalizedTopKArgs : TopKArgs {
+  float repetition_penalty;
   unsigned* seen;  // [batch, ceil(vocab / 32)]: bit t % 32 of word t / 32 is set if the sequence holds
                    // token t; the kernel adds the token that was fed last
 };

@@ -8,7 +8,8 @@
 namespace warptune {
 
 template <class T, int kVocab, int kK, bool kPenalty, bool kMinP, int kBlock>
-__global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
+__global__ void __launch_bounds__(kBlock)
+    top_k_naive(typename RowScores<T, kVocab, kPenalty>::Arguments args) {
   using Scores = RowScores<T, kVocab, kPenalty>;
   using Key = SortKey<typename Scores::Score, kVocab>;
   using Word = typename Key::Word;

@@ -10,6 +10,7 @@ template <class T, int kVocab, bool kPenalty>
 class RowScores {
  public:
   using Score = T;
+  using Arguments = TopKArgs;
   __device__ __forceinline__ RowScores(const TopKArgs&, int) {}
   __device__ __forceinline__ unsigned seen_word(int) const { return 0; }
   __device__ __forceinline__ T operator()(T logit, int, unsigned) const { return logit; }
@@ -20,7 +21,8 @@ template <class T, int kVocab>
 class RowScores<T, kVocab, true> {
  public:
   using Score = float;
-  __device__ __forceinline__ RowScores(const TopKArgs& args, int row)
+  using Arguments = PenalizedTopKArgs;
+  __device__ __forceinline__ RowScores(const PenalizedTopKArgs& args, int row)
       : seen_(args.seen + static_cast<long long>(row) * ceil_div(kVocab, 32)),
         fed_(args.ids[row]),
         penalty_(args.repetition_penalty) {}

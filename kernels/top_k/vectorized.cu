@@ -80,7 +80,8 @@ __device__ __forceinline__ void select_largest(const Word (&keys)[kItems], Word*
 
 template <class T, int kVocab, int kK, bool kPenalty, bool kMinP, int kBlock, int kBlocksPerRow,
           int kListOffset>
-__global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
+__global__ void __launch_bounds__(kBlock)
+    top_k_vectorized(typename RowScores<T, kVocab, kPenalty>::Arguments args) {
   using Scores = RowScores<T, kVocab, kPenalty>;
   using Key = SortKey<typename Scores::Score, kVocab>;
   using Word = typename Key::Word;
@@ -109,10 +110,10 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
       const int vector = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
       const unsigned word = vector < kVectors ? scores.seen_word(vector * kVec) : 0u;
 #pragma unroll
-      for (int i = 0; i < kVec; ++i) {
-        const int token = vector * kVec + i;
-        keys[s * kVec + i] = vector < kVectors ? Key::make(scores(x[s][i], token, word), token) : Word{0};
-      }
+      for (int i = 0; i < kVec; ++i)
+        keys[s * kVec + i] = vector < kVectors
+                                 ? Key::make(scores(x[s][i], vector * kVec + i, word), vector * kVec + i)
+                                 : Word{0};
     }
     select_largest<kBlock, Key::kBits, kK>(keys, selected, &count);
   }

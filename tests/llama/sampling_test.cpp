@@ -99,10 +99,9 @@ void expect_samples(Device& device, bool naive, std::size_t row) {
                         .batch = 1,
                         .temperature = temperature,
                         .p = p,
-                        .min_p = min_p,
-                        .repetition_penalty = penalty,
-                        .seen = seen.as<unsigned>()};
-    entry->plan->launch(&args, device.stream());
+                        .min_p = min_p};
+    const PenalizedTopKArgs penalized{args, penalty, seen.as<unsigned>()};
+    entry->plan->launch(penalty == 1 ? &args : &penalized, device.stream());
     int id = -1;
     device.download(&id, ids.data(), sizeof(id));
     const auto right = sampled(probabilities.row(row), philox_uniform(7, step, 0));

@@ -62,7 +62,8 @@ std::vector<int> largest_by_sort(const T* logits, std::int64_t vocab, std::int64
 
 /// Adds the token fed last to the seen ones, and returns the logits of a row after the repetition penalty.
 template <class T>
-std::vector<float> penalized(const TopKArgs& a, const T* logits, std::int64_t vocab, std::int64_t row) {
+std::vector<float> penalized(const PenalizedTopKArgs& a, const T* logits, std::int64_t vocab,
+                             std::int64_t row) {
   unsigned* seen = a.seen + row * ceil_div(vocab, 32);
   if (const int fed = a.ids[row]; fed >= 0 && fed < vocab) seen[fed / 32] |= 1u << fed % 32;
   std::vector<float> scores(logits, logits + vocab);
@@ -85,7 +86,7 @@ HostFunction run(const Problem& p, bool sort, int threads) {
       parallel_for(a.batch, threads, [&](std::int64_t row) {
         const T* logits = static_cast<const T*>(a.logits) + row * vocab;
         if (penalty)
-          sample(penalized(a, logits, vocab, row).data(), row);
+          sample(penalized(*static_cast<const PenalizedTopKArgs*>(raw), logits, vocab, row).data(), row);
         else
           sample(logits, row);
       });

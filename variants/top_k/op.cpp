@@ -145,16 +145,16 @@ Op top_k() {
           },
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
-            return Args(TopKArgs{.logits = t[0],
-                                 .rng = static_cast<const unsigned long long*>(t[1]),
-                                 .ids = static_cast<int*>(t[2]),
-                                 .workspace = workspace,
-                                 .batch = static_cast<int>(p["batch"]),
-                                 .temperature = kTemperature,
-                                 .p = kP,
-                                 .min_p = kMinP,
-                                 .repetition_penalty = kPenalty,
-                                 .seen = p["repetition_penalty"] ? static_cast<unsigned*>(t[3]) : nullptr});
+            const TopKArgs args{.logits = t[0],
+                                .rng = static_cast<const unsigned long long*>(t[1]),
+                                .ids = static_cast<int*>(t[2]),
+                                .workspace = workspace,
+                                .batch = static_cast<int>(p["batch"]),
+                                .temperature = kTemperature,
+                                .p = kP,
+                                .min_p = kMinP};
+            if (p["repetition_penalty"] == 0) return Args(args);
+            return Args(PenalizedTopKArgs{args, kPenalty, static_cast<unsigned*>(t[3])});
           },
       .cost =
           [](const Problem& p) {
