@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/decode_layers.h"
 #include "harness/cli/decode_options.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
@@ -19,6 +20,8 @@
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
+#include "harness/llama/layer_compare.h"
+#include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/prompts.h"
 #include "harness/measure/bench.h"
@@ -261,6 +264,19 @@ Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& co
   return weights;
 }
 
+/// --dump-layers and --compare-layers, instead of a timed run. Returns the exit code.
+int run_layers(Model& model, const std::vector<std::vector<int>>& prompts, const Lengths& lengths,
+               const PlanBook& book, const DecodeOptions& o) {
+  note("steps launch op by op and sequences do not end; nothing is timed");
+  bool ok = true;
+  if (o.compare_layers.empty())
+    dump_layers(model, prompts, lengths.steps, o.dump_layers);
+  else
+    ok = compare_layers(model, prompts, lengths.steps, o.compare_layers);
+  book.require_overrides();
+  return ok ? 0 : 1;
+}
+
 int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   parse_sampling(o.sampling);  // bad input is reported before the device is opened
@@ -277,19 +293,23 @@ int run(const DecodeOptions& o) {
                 .steps = lengths.steps,
                 .models = o.check_baseline > 0 ? 2 : 1},
                *device);
+  if (!o.dump_layers.empty()) expect_new_dump(o.dump_layers);
+  if (!o.compare_layers.empty()) expect_dump(o.compare_layers, lengths.steps);
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
-  const auto csv = open_decode_csv(path, note);  // before anything runs
+  const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
 
   const auto prompts = tokens_of(given, o, config);
   ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
-                                       golden.has_value() || o.check_baseline > 0 || o.profile_steps > 0);
+                                       golden.has_value() || o.check_baseline > 0 || o.profile_steps > 0 ||
+                                           o.watches_layers());
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(ops(), *device, book_options(o, device->facts()));
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
+  if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);
 
   DecodeReport report{.model = config.name,
                       .dtype = std::string(name_of(dtype)),
@@ -344,6 +364,7 @@ void add_decode(CLI::App& app, int& exit_code) {
       "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
       "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
+      "  warptune decode --model DIR --prompt-ids ids.txt --steps 4 --dump-layers layers\n"
       "  warptune decode --preset llama3-8b --prompt-len 8000 --kv-dtype int8 --page-size 64 --window 4096");
   add_decode_options(*c, *o);
   c->callback([o, &exit_code] { exit_code = run(*o); });

@@ -31,7 +31,8 @@ void add_prompts(CLI::App& c, DecodeOptions& o) {
                "KV length at which a step is timed (default: the length at the last step)")
       ->check(CLI::Range(1, 1 << 20));
   c.add_option("--sampling", o.sampling,
-               "greedy, or top_k=50,p=0.95,temperature=0.8,seed=1 with any of the four (default greedy)");
+               "greedy, or top_k=50,p=0.95,min_p=0.05,repetition_penalty=1.1,temperature=0.8,seed=1 with any "
+               "of the six (default greedy)");
 }
 
 void add_kv_cache(CLI::App& c, DecodeOptions& o) {
@@ -97,6 +98,21 @@ void add_output(CLI::App& c, DecodeOptions& o) {
   c.add_option("--out", o.out, "folder of results and wisdom (default results)");
 }
 
+void add_layers(CLI::App& c, DecodeOptions& o) {
+  auto* dump = c.add_option("--dump-layers", o.dump_layers,
+                            "empty or new folder: write the activations of each layer and op there, one "
+                            "safetensors file per step; nothing is timed");
+  auto* compare =
+      c.add_option("--compare-layers", o.compare_layers,
+                   "folder of --dump-layers: run on its tokens and find the first step, layer and "
+                   "op that differ; exit with 1 if one does; nothing is timed")
+          ->excludes(dump);
+  for (CLI::Option* option : {dump, compare})
+    for (const char* other :
+         {"--check", "--check-baseline", "--context", "--csv", "--graph", "--require-tuned", "--verbose"})
+      option->excludes(c.get_option(other));
+}
+
 }  // namespace
 
 void add_decode_options(CLI::App& command, DecodeOptions& options) {
@@ -105,6 +121,7 @@ void add_decode_options(CLI::App& command, DecodeOptions& options) {
   add_kv_cache(command, options);
   add_plans(command, options);
   add_output(command, options);
+  add_layers(command, options);
 }
 
 }  // namespace warptune

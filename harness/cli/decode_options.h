@@ -12,13 +12,15 @@ namespace warptune {
 struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
                                          fuse_append = "auto", sampling = "greedy", golden, csv,
-                                         out = "results", stale_wisdom = "refuse", kv_dtype = "same";
+                                         out = "results", stale_wisdom = "refuse", kv_dtype = "same",
+                                         dump_layers, compare_layers;
   std::vector<int> prompt_lens;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   KvFormat kv = {};
+  bool watches_layers() const { return !dump_layers.empty() || !compare_layers.empty(); }
 };
 
 /// Each with its help text and the values it takes. `options` must live as long as `command`.

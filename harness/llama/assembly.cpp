@@ -43,49 +43,80 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
       problems_(book.ops(), config, weights.dtype) {}
 
 void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
-                      void* y) {
+                      void* y, Output output) {
   auto entry = book_.get(problem);
   void* workspace = entry->workspace.data();
-  add(std::move(entry), LinearArgs{.x = x,
-                                   .weight = weight.data(),
-                                   .bias = bias.data(),
-                                   .y = y,
-                                   .workspace = workspace,
-                                   .tokens = tokens_});
+  add(std::move(entry),
+      LinearArgs{.x = x,
+                 .weight = weight.data(),
+                 .bias = bias.data(),
+                 .y = y,
+                 .workspace = workspace,
+                 .tokens = tokens_},
+      {std::move(output)});
 }
 
-void Assembly::add_norm(const void* x, const Buffer& weight) {
-  add(book_.get(problems_.add_rms_norm(tokens_)), AddRmsNormArgs{.x = x,
-                                                                 .residual = activations_.residual.data(),
-                                                                 .weight = weight.data(),
-                                                                 .residual_out = activations_.residual.data(),
-                                                                 .y = activations_.rows_a.data(),
-                                                                 .tokens = tokens_,
-                                                                 .eps = config_.rms_eps});
+void Assembly::add_norm(int layer, const char* name, const void* x, const Buffer& weight) {
+  add(book_.get(problems_.add_rms_norm(tokens_)),
+      AddRmsNormArgs{.x = x,
+                     .residual = activations_.residual.data(),
+                     .weight = weight.data(),
+                     .residual_out = activations_.residual.data(),
+                     .y = activations_.rows_a.data(),
+                     .tokens = tokens_,
+                     .eps = config_.rms_eps},
+      {output(layer, name, activations_.residual, config_.hidden, "residual"),
+       output(layer, name, activations_.rows_a, config_.hidden)});
+}
+
+void Assembly::add_appended(std::vector<Output>& outputs, int layer, const char* op, const KvCache& cache,
+                            const KvCache::View& view, const RowPositions& rows) const {
+  for (const KvSide side : {KvSide::keys, KvSide::values})
+    outputs.push_back({.layer = layer,
+                       .op = op,
+                       .tensor = side == KvSide::keys ? "k" : "v",
+                       .dtype = cache.read_dtype(),
+                       .rows = tokens_,
+                       .width = config_.kv_heads * config_.head_dim,
+                       .read = [&cache, view, rows, side, tokens = tokens_](Device& device, void* to) {
+                         std::vector<int> sequence(static_cast<std::size_t>(tokens)), position(sequence);
+                         const std::size_t bytes = sequence.size() * sizeof(int);
+                         device.download(sequence.data(), rows.sequence, bytes);
+                         device.download(position.data(), rows.position, bytes);
+                         cache.read(view, side, sequence, position, to);
+                       }});
 }
 
 void Assembly::begin(const int* ids, int* bad_token) {
-  add(book_.get(problems_.embedding(tokens_)), EmbeddingArgs{.ids = ids,
-                                                             .table = weights_.embedding.data(),
-                                                             .y = activations_.residual.data(),
-                                                             .bad_token = bad_token,
-                                                             .tokens = tokens_});
-  add(book_.get(problems_.rms_norm(tokens_)), RmsNormArgs{.x = activations_.residual.data(),
-                                                          .weight = weights_.layers[0].input_norm.data(),
-                                                          .y = activations_.rows_a.data(),
-                                                          .tokens = tokens_,
-                                                          .eps = config_.rms_eps});
+  add(book_.get(problems_.embedding(tokens_)),
+      EmbeddingArgs{.ids = ids,
+                    .table = weights_.embedding.data(),
+                    .y = activations_.residual.data(),
+                    .bad_token = bad_token,
+                    .tokens = tokens_},
+      {Output::dense(-1, "embedding", "ids", DType::int32, tokens_, 1, ids),
+       output(-1, "embedding", activations_.residual, config_.hidden)});
+  add(book_.get(problems_.rms_norm(tokens_)),
+      RmsNormArgs{.x = activations_.residual.data(),
+                  .weight = weights_.layers[0].input_norm.data(),
+                  .y = activations_.rows_a.data(),
+                  .tokens = tokens_,
+                  .eps = config_.rms_eps},
+      {output(-1, "rms_norm", activations_.rows_a, config_.hidden)});
 }
 
 void Assembly::qkv(int layer) {
   layer_ = layer;
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data());
+  linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data(),
+         output(layer, "linear_qkv", activations_.wide, config_.qkv_width()));
 }
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
-                           const RowPositions& rows) {
+                           const RowPositions& rows, const char* name) {
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
+  std::vector<Output> outputs = {output(layer, name, activations_.inner, config_.q_width(), "q")};
+  add_appended(outputs, layer, name, cache, to, rows);
   add(book_.get(of(cache).rope_append(tokens_, batch)),
       RopeAppendArgs{.qkv = activations_.wide.data(),
                      .bias = w.qkv_bias.data(),
@@ -103,20 +134,24 @@ void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View&
                      .max_position = config_.rope.original_max_position,
                      .k_scale = to.k_scale,
                      .v_scale = to.v_scale,
-                     .block_table = to.block_table});
+                     .block_table = to.block_table},
+      std::move(outputs));
 }
 
-void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const int* lengths,
+void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
                                 std::int64_t context, bool append) {
   auto entry = book_.get(of(cache).attention_decode(batch, context, append));
   const KvCache::View kv = cache.view(layer);
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   void* workspace = entry->workspace.data();
+  std::vector<Output> outputs;
+  if (append) add_appended(outputs, layer, "rope_append", cache, kv, rows);
+  outputs.push_back(output(layer, "attention_decode", activations_.rows_a, config_.q_width()));
   add(std::move(entry),
       AttentionDecodeArgs{.q = append ? activations_.wide.data() : activations_.inner.data(),
                           .k_cache = kv.k,
                           .v_cache = kv.v,
-                          .lengths = lengths,
+                          .lengths = rows.lengths,
                           .bias = append ? w.qkv_bias.data() : nullptr,
                           .inv_freq = inv_freq_,
                           .out = activations_.rows_a.data(),
@@ -126,33 +161,36 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                           .scale = attention_scale(config_),
                           .k_scale = kv.k_scale,
                           .v_scale = kv.v_scale,
-                          .block_table = kv.block_table});
+                          .block_table = kv.block_table},
+      std::move(outputs));
 }
 
-void Assembly::attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
-                                 const int* cu_seqlens, const int* kv_lens) {
+void Assembly::attention_prefill(int layer, const KvCache& cache, const KvCache::View& from,
+                                 const PromptChunk& chunk, const int* cu_seqlens, const int* kv_lens) {
   const int batch = static_cast<int>(chunk.pieces.size());
   const Problem problem =
       of(cache).attention_prefill(batch, chunk.longest_query(), chunk.longest_context(), chunk.uneven());
   auto entry = book_.get(problem);
   void* workspace = entry->workspace.data();
-  add(std::move(entry), AttentionPrefillArgs{.q = activations_.inner.data(),
-                                             .k_cache = from.k,
-                                             .v_cache = from.v,
-                                             .cu_seqlens = cu_seqlens,
-                                             .kv_lens = kv_lens,
-                                             .out = activations_.rows_a.data(),
-                                             .workspace = workspace,
-                                             .batch = batch,
-                                             .capacity = from.capacity,
-                                             .scale = attention_scale(config_),
-                                             .tokens = tokens_,
-                                             .q_len = chunk.longest_query(),
-                                             .kv_len = chunk.longest_context(),
-                                             .q_stride = config_.q_width(),
-                                             .window = static_cast<int>(problem["window"]),
-                                             .block_table = from.block_table,
-                                             .max_pages = from.pages});
+  add(std::move(entry),
+      AttentionPrefillArgs{.q = activations_.inner.data(),
+                           .k_cache = from.k,
+                           .v_cache = from.v,
+                           .cu_seqlens = cu_seqlens,
+                           .kv_lens = kv_lens,
+                           .out = activations_.rows_a.data(),
+                           .workspace = workspace,
+                           .batch = batch,
+                           .capacity = from.capacity,
+                           .scale = attention_scale(config_),
+                           .tokens = tokens_,
+                           .q_len = chunk.longest_query(),
+                           .kv_len = chunk.longest_context(),
+                           .q_stride = config_.q_width(),
+                           .window = static_cast<int>(problem["window"]),
+                           .block_table = from.block_table,
+                           .max_pages = from.pages},
+      {output(layer, "attention_prefill", activations_.rows_a, config_.q_width())});
 }
 
 void Assembly::finish_layer(int layer) {
@@ -160,22 +198,29 @@ void Assembly::finish_layer(int layer) {
   const LayerWeights& w = weights_.layers[index];
   const bool last = index + 1 == weights_.layers.size();
   const Activations& a = activations_;
-  linear(problems_.o(tokens_), a.rows_a.data(), w.o, w.o_bias, a.rows_b.data());
-  add_norm(a.rows_b.data(), w.attention_norm);
-  linear(problems_.gate_up(tokens_), a.rows_a.data(), w.gate_up, {}, a.wide.data());
+  linear(problems_.o(tokens_), a.rows_a.data(), w.o, w.o_bias, a.rows_b.data(),
+         output(layer, "linear_o", a.rows_b, config_.hidden));
+  add_norm(layer, "add_rms_norm_attention", a.rows_b.data(), w.attention_norm);
+  linear(problems_.gate_up(tokens_), a.rows_a.data(), w.gate_up, {}, a.wide.data(),
+         output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate));
   add(book_.get(problems_.swiglu(tokens_)),
-      SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_});
-  linear(problems_.down(tokens_), a.inner.data(), w.down, {}, a.rows_b.data());
-  add_norm(a.rows_b.data(), last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
+      SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
+      {output(layer, "swiglu", a.inner, config_.intermediate)});
+  linear(problems_.down(tokens_), a.inner.data(), w.down, {}, a.rows_b.data(),
+         output(layer, "linear_down", a.rows_b, config_.hidden));
+  add_norm(layer, "add_rms_norm_mlp", a.rows_b.data(),
+           last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
   layer_ = -1;
 }
 
 void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
-  add(book_.get(problems_.gather(count, tokens_), true), EmbeddingArgs{.ids = indices,
-                                                                       .table = activations_.rows_a.data(),
-                                                                       .y = to,
-                                                                       .bad_token = bad_token,
-                                                                       .tokens = count});
+  add(book_.get(problems_.gather(count, tokens_), true),
+      EmbeddingArgs{.ids = indices,
+                    .table = activations_.rows_a.data(),
+                    .y = to,
+                    .bad_token = bad_token,
+                    .tokens = count},
+      {Output::dense(-1, "gather", "out", weights_.dtype, count, config_.hidden, to)});
 }
 
 Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
@@ -186,7 +231,9 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
-  return {std::move(entry), Args(args)};
+  return {std::move(entry),
+          Args(args),
+          {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
 }
 
 }  // namespace warptune

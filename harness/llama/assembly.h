@@ -4,20 +4,12 @@
 #include <memory>
 #include <vector>
 
+#include "harness/llama/call.h"
 #include "harness/llama/kv_cache.h"
 #include "harness/llama/model_problems.h"
-#include "harness/llama/plan_book.h"
 #include "harness/llama/weights.h"
 
 namespace warptune {
-
-/// One launch: a plan and its args.h struct.
-struct Call {
-  std::shared_ptr<const PlanEntry> entry;
-  Args args;
-  int layer = -1;  // below 0: outside the layers
-  void launch(Stream stream) const { entry->plan->launch(args.data(), stream); }
-};
 
 /// The activations of `tokens` rows. `rows_a` holds what a layer's next matrix reads.
 struct Activations {
@@ -43,14 +35,14 @@ class Assembly {
   /// Embeds token ids into the residual stream and applies the first norm.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
-  /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`.
+  /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`. `name`: of the outputs.
   void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
-                   const RowPositions& rows);
+                   const RowPositions& rows, const char* name = "rope_append");
   /// One query per sequence; `append`: rope_append is fused in.
-  void attention_decode(int layer, const KvCache& cache, int batch, const int* lengths, std::int64_t context,
-                        bool append);
+  void attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
+                        std::int64_t context, bool append);
   /// Attends to `from`, a layer of an unquantized `cache`.
-  void attention_prefill(const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
+  void attention_prefill(int layer, const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
                          const int* cu_seqlens, const int* kv_lens);
   /// From the attention's output to the rows that the next layer (or the head) reads.
   void finish_layer(int layer);
@@ -65,14 +57,23 @@ class Assembly {
 
  private:
   template <class T>
-  void add(std::shared_ptr<const PlanEntry> entry, const T& args) {
-    calls_.push_back({std::move(entry), Args(args), layer_});
+  void add(std::shared_ptr<const PlanEntry> entry, const T& args, std::vector<Output> outputs) {
+    calls_.push_back({std::move(entry), Args(args), std::move(outputs), layer_});
   }
+  /// One row per token, in the dtype of the weights.
+  Output output(int layer, const char* op, const Buffer& data, std::int64_t width,
+                const char* tensor = "out") const {
+    return Output::dense(layer, op, tensor, weights_.dtype, tokens_, width, data.data());
+  }
+  /// The keys and values of the tokens in a layer of the cache.
+  void add_appended(std::vector<Output>& outputs, int layer, const char* op, const KvCache& cache,
+                    const KvCache::View& view, const RowPositions& rows) const;
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
-  void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y);
-  void add_norm(const void* x, const Buffer& weight);
+  void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
+              Output output);
+  void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;
   const Weights& weights_;

@@ -15,7 +15,7 @@ Buffer ints(Device& device, int count) {
 
 }  // namespace
 
-DecodeState::DecodeState(Device& device, int batch, int max_steps, std::uint64_t seed)
+DecodeState::DecodeState(Device& device, int batch, int max_steps, std::uint64_t seed, int seen_vocab)
     : ids(ints(device, batch)),
       positions(ints(device, batch)),
       lengths(ints(device, batch)),
@@ -27,12 +27,22 @@ DecodeState::DecodeState(Device& device, int batch, int max_steps, std::uint64_t
       device_(device),
       batch_(batch),
       columns_(max_steps + kSpareColumns),
+      seen_words_((seen_vocab + 31) / 32),
       seed_(seed) {
   std::vector<int> order(static_cast<std::size_t>(batch));
   std::iota(order.begin(), order.end(), 0);
   put(sequence, order);
   put(ids, std::vector<int>(order.size(), 0));
   clear();
+  if (seen_vocab == 0) return;
+  seen = ints(device, batch * seen_words_);
+  set_seen({});
+}
+
+std::vector<const Buffer*> DecodeState::changing() const {
+  std::vector<const Buffer*> buffers = {&ids, &positions, &lengths, &transcript, &step, &rng};
+  if (seen.data()) buffers.push_back(&seen);
+  return buffers;
 }
 
 void DecodeState::put(const Buffer& buffer, std::span<const int> values) {
@@ -76,6 +86,17 @@ void DecodeState::restore(const Snapshot& snapshot) {
   for (std::size_t i = 0; i < buffers.size(); ++i)
     device_.upload(buffers[i]->data(), snapshot[i].data(), snapshot[i].size(), device_.stream());
   device_.synchronize();
+}
+
+void DecodeState::set_seen(std::span<const std::vector<int>> prompts) {
+  if (!seen.data()) return;
+  std::vector<int> words(seen.bytes() / sizeof(int));
+  for (std::size_t b = 0; b < prompts.size(); ++b)
+    for (const int id : prompts[b]) {
+      int& word = words[b * static_cast<std::size_t>(seen_words_) + static_cast<std::size_t>(id / 32)];
+      word = static_cast<int>(static_cast<unsigned>(word) | 1u << id % 32);
+    }
+  put(seen, words);
 }
 
 void DecodeState::set_ids(std::span<const int> values) { put(ids, values); }

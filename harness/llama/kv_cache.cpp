@@ -26,17 +26,17 @@ KvCache::KvCache(Device& device, const ModelConfig& c, DType dtype, const KvForm
                  int batch, int capacity)
     : device_(device),
       format_(format),
+      stored_(format.stored(dtype)),
       capacity_(whole_pages(format, capacity)),
       sequence_rows_(static_cast<std::int64_t>(c.kv_heads) * capacity_),
       row_bytes_(bytes_of_row(c, dtype, format)) {
   const std::int64_t rows = batch * sequence_rows_;
-  const DType stored = format.stored(dtype);
-  const float largest = !format.quantized ? 1.0f : stored == DType::int8 ? 127.0f : 448.0f;
+  const float largest = !format.quantized ? 1.0f : stored_ == DType::int8 ? 127.0f : 448.0f;
   for (int layer = 0; layer < layers; ++layer)
     for (std::vector<Side>* sides : {&k_, &v_}) {
       Side& side = sides->emplace_back();
       side.rows = device.allocate(static_cast<std::size_t>(rows * row_bytes_));
-      device.fill_random(side.rows.data(), stored, rows * c.head_dim, static_cast<std::uint64_t>(layer),
+      device.fill_random(side.rows.data(), stored_, rows * c.head_dim, static_cast<std::uint64_t>(layer),
                          largest);
       if (!format.quantized) continue;
       side.scales = device.allocate(static_cast<std::size_t>(rows) * sizeof(float));
@@ -114,6 +114,55 @@ void KvCache::copy_from(const KvCache& other) {
   paging_->free = other.paging_->free;
   paging_->taken = other.paging_->taken;
   upload_table();
+}
+
+void KvCache::read(const View& view, KvSide side, std::span<const int> sequence,
+                   std::span<const int> position, void* to) const {
+  const auto* rows = static_cast<const std::byte*>(side == KvSide::keys ? view.k : view.v);
+  const float* scales = side == KvSide::keys ? view.k_scale : view.v_scale;
+  std::vector<int> table;
+  if (view.block_table) {
+    const int last = *std::ranges::max_element(sequence);
+    table.resize(static_cast<std::size_t>(last + 1) * static_cast<std::size_t>(view.pages));
+    device_.download(table.data(), view.block_table, table.size() * sizeof(int));
+  }
+  const int block_keys = table.empty() ? view.capacity : format_.page_size;
+  const std::int64_t heads = sequence_rows_ / capacity_,
+                     head_dim = row_bytes_ / static_cast<std::int64_t>(size_of(stored_)),
+                     head_bytes = head_dim * static_cast<std::int64_t>(size_of(read_dtype()));
+  const auto block_of = [&](std::size_t i) {
+    return table.empty()
+               ? sequence[i]
+               : table[static_cast<std::size_t>(sequence[i] * view.pages + position[i] / block_keys)];
+  };
+  std::vector<std::byte> keys;
+  std::vector<float> factors;
+  for (std::size_t first = 0, end = 0; first < sequence.size(); first = end) {
+    // Tokens whose rows of a head are adjacent are copied together.
+    const std::int64_t block = block_of(first), slot = position[first] % block_keys;
+    for (end = first + 1; end < sequence.size() && sequence[end] == sequence[first] &&
+                          position[end] == position[end - 1] + 1 && block_of(end) == block;)
+      ++end;
+    const std::size_t count = end - first;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t row = (block * heads + head) * block_keys + slot;
+      keys.resize(count * static_cast<std::size_t>(row_bytes_));
+      device_.download(keys.data(), rows + row * row_bytes_, keys.size());
+      factors.resize(count);
+      if (scales) device_.download(factors.data(), scales + row, count * sizeof(float));
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::byte* from = keys.data() + i * static_cast<std::size_t>(row_bytes_);
+        std::byte* out =
+            static_cast<std::byte*>(to) + (static_cast<std::int64_t>(first + i) * heads + head) * head_bytes;
+        if (!scales) {
+          std::copy_n(from, row_bytes_, out);
+          continue;
+        }
+        for (std::int64_t d = 0; d < head_dim; ++d)
+          store(DType::fp32, out, d, load(stored_, from, d) * factors[i]);
+      }
+    }
+  }
 }
 
 void KvCache::upload_table() {

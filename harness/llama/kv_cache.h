@@ -24,6 +24,8 @@ class PageAllocator {
   std::vector<int> free_;
 };
 
+enum class KvSide { keys, values };
+
 class KvCache {
  public:
   /// For `batch` sequences of up to `capacity` keys, rounded up to whole pages. Contents are random and
@@ -40,6 +42,12 @@ class KvCache {
     int capacity, pages;     // of a sequence
   };
   View view(int layer, int sequence = 0) const;
+  /// Copies the keys or values of tokens to host memory: [tokens, kv_heads, head_dim] in read_dtype().
+  /// `view`: of their layer; sequence[i] counts from the first sequence of the view.
+  void read(const View& view, KvSide side, std::span<const int> sequence, std::span<const int> position,
+            void* to) const;
+  /// The dtype of the run; fp32 where the cache is quantized: codes are scaled.
+  DType read_dtype() const { return format_.quantized ? DType::fp32 : stored_; }
   const KvFormat& format() const { return format_; }
   int layers() const { return static_cast<int>(k_.size()); }
 
@@ -70,6 +78,7 @@ class KvCache {
 
   Device& device_;
   KvFormat format_;
+  DType stored_;
   int capacity_;
   std::int64_t sequence_rows_, row_bytes_;
   std::vector<Side> k_, v_;  // of each layer

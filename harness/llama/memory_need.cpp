@@ -21,7 +21,7 @@ MemoryNeed memory_need(const ModelConfig& c, DType dtype, const KvFormat& format
   const auto activations = static_cast<double>(activation_bytes(c, dtype));
   const double logits = batch * c.vocab * static_cast<double>(size_of(dtype));
   constexpr double kIntegers = 4 * sizeof(int);  // of a token: prompt, id, sequence, position
-  const double state = batch * (run.steps + 1.0) * sizeof(int);
+  const double state = batch * ((run.steps + 1.0) * sizeof(int) + c.vocab / 8.0);  // transcript, seen tokens
   return {.weights = weight_bytes(c, dtype),
           .kv_cache = run.models * KvCache::bytes(c, dtype, format, c.layers,
                                                   static_cast<int>(run.prompt_lengths.size()), run.capacity) +

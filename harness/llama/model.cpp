@@ -32,7 +32,8 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
       book_(book),
       options_(options),
       kv_(device, config, weights.dtype, options.kv, config.layers, options.batch, options.capacity),
-      state_(device, options.batch, options.max_steps + 1, options.sampling.seed),
+      state_(device, options.batch, options.max_steps + 1, options.sampling.seed,
+             options.sampling.penalizes() ? config.vocab : 0),
       activations_(device, config, weights.dtype, options.batch),
       logits_(device.allocate(static_cast<std::size_t>(options.batch) *
                               static_cast<std::size_t>(config.vocab) * size_of(weights.dtype))),
@@ -42,9 +43,10 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
 }
 
 /// Enqueues the calls, each in a range of its plan, those of a layer in a range of the layer.
-void Model::launch(std::span<const Call> calls) {
+void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
   std::optional<NvtxRange> layer;
   int open = -1;
+  if (watcher) watcher->begin(calls);
   for (const Call& call : calls) {
     if (call.layer != open) {
       layer.reset();
@@ -53,7 +55,9 @@ void Model::launch(std::span<const Call> calls) {
     }
     const NvtxRange range(call.entry->range);
     call.launch(device_.stream());
+    if (watcher) watcher->launched(call);
   }
+  if (watcher) watcher->end();
 }
 
 /// From the final hidden states in rows_a to the next tokens.
@@ -70,15 +74,20 @@ std::vector<Call> Model::tail() const {
                           .batch = batch};
     calls.push_back({std::move(entry), Args(args)});
   } else {
-    auto entry = book_.get(problems.top_k(batch, options_.sampling.k));
+    const Sampling& sampling = options_.sampling;
+    auto entry = book_.get(problems.top_k(batch, sampling.k, sampling.penalizes(), sampling.min_p > 0));
     const TopKArgs args{.logits = logits_.data(),
                         .rng = state_.rng.as<unsigned long long>(),
                         .ids = state_.ids.as<int>(),
                         .workspace = entry->workspace.data(),
                         .batch = batch,
-                        .temperature = options_.sampling.temperature,
-                        .p = options_.sampling.p};
-    calls.push_back({std::move(entry), Args(args)});
+                        .temperature = sampling.temperature,
+                        .p = sampling.p,
+                        .min_p = sampling.min_p};
+    calls.push_back({std::move(entry), sampling.penalizes()
+                                           ? Args(PenalizedTopKArgs{args, sampling.repetition_penalty,
+                                                                    state_.seen.as<unsigned>()})
+                                           : Args(args)});
   }
   calls.push_back(
       {book_.get(problems.advance(batch)), Args(AdvanceArgs{.ids = state_.ids.as<int>(),
@@ -110,12 +119,11 @@ Model::Step& Model::step_for(std::int64_t length) {
   const bool fused = fuses(context);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
+  const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
-    if (!fused)
-      assembly.rope_append(layer, kv_, kv_.view(layer), batch,
-                           {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()});
-    assembly.attention_decode(layer, kv_, batch, state_.lengths.as<int>(), context, fused);
+    if (!fused) assembly.rope_append(layer, kv_, kv_.view(layer), batch, rows);
+    assembly.attention_decode(layer, kv_, batch, rows, context, fused);
     assembly.finish_layer(layer);
   }
   step.calls = assembly.take();
@@ -154,7 +162,7 @@ void Model::warm_up(std::span<const Call> calls) {
 double Model::prefill(std::span<const std::vector<int>> prompts) {
   if (static_cast<int>(prompts.size()) != options_.batch)
     throw std::logic_error("prefill needs one prompt per sequence");
-  std::vector<int> lengths;
+  std::vector<int> lengths, last;
   for (std::size_t b = 0; b < prompts.size(); ++b) {
     if (prompts[b].empty()) throw InputError(fmt::format("prompt {} is empty", b));
     for (const int id : prompts[b])
@@ -165,29 +173,33 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
       throw InputError(fmt::format("prompt {} has {} tokens; the KV cache holds {}", b, prompts[b].size(),
                                    options_.capacity));
     lengths.push_back(static_cast<int>(prompts[b].size()));
+    last.push_back(prompts[b].back());
   }
   kv_.release();
   kv_.reserve(lengths);
-  state_.clear();
-  state_.set(lengths, 0);
+  const auto set_state = [&] {
+    state_.clear();
+    state_.set(lengths, 0);
+    state_.set_ids(last);
+    state_.set_seen(prompts);
+  };
+  set_state();
   const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
                        activations_.rows_a.data(), state_.bad_token.as<int>());
-  const std::vector<Call> end = tail();
+  std::vector<Call> calls(prompt.calls().begin(), prompt.calls().end());
+  std::ranges::move(tail(), std::back_inserter(calls));
   device_.synchronize();
   if (device_.facts().backend == Backend::cuda) {  // the first launches load kernels and are not timed
     const NvtxRange range(NvtxKind::phase, "", [] { return "warm up prefill"; });
-    launch(prompt.calls());
-    launch(end);
-    state_.clear();
-    state_.set(lengths, 0);
+    launch(calls);
+    set_state();
   }
   const NvtxRange range(NvtxKind::phase, "", [&] {
     return fmt::format("prefill batch={} tokens={}", options_.batch,
                        std::accumulate(lengths.begin(), lengths.end(), 0));
   });
   const auto start = std::chrono::steady_clock::now();
-  launch(prompt.calls());
-  launch(end);
+  launch(calls, watcher_);
   device_.synchronize();
   for (int& length : lengths) ++length;
   keys_ = lengths;
@@ -207,12 +219,12 @@ void Model::step() {
     throw InputError(fmt::format("the KV cache holds {} tokens per sequence; it is full", options_.capacity));
   kv_.reserve(keys_);
   const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("step {}", sampled_); });
-  if (options_.graph) {
+  if (options_.graph && !watcher_) {
     CapturedGraph& graph = step_graph(longest());
     const NvtxRange replay(step_range(longest()));
     graph.launch(device_.stream());
   } else {
-    launch(step_calls(longest()));
+    launch(step_calls(longest()), watcher_);
   }
   for (int& keys : keys_) ++keys;
   ++sampled_;

@@ -21,7 +21,7 @@ struct ModelOptions {
   int eos = -1;                          // below 0: sequences never finish
   std::optional<bool> fuse_append = {};  // empty: unless separate launches are faster by the wisdom
   KvFormat kv = {};
-  bool graph = true;  // replay captured steps, else launch one by one
+  bool graph = true;  // replay captured steps (unless watched), else launch one by one
 };
 
 class Model {
@@ -47,6 +47,8 @@ class Model {
   /// The tokens of each sequence after its prompt, up to an eos.
   std::vector<std::vector<int>> transcript() const;
 
+  /// `watcher` sees the launches of prefills and steps from now on; null: none does.
+  void watch(LaunchWatcher* watcher) { watcher_ = watcher; }
   /// The launches of a step whose longest sequence has `length` keys.
   std::span<const Call> step_calls(std::int64_t length);
   /// Sets the next step to exactly `context` keys in every sequence.
@@ -74,7 +76,8 @@ class Model {
   int longest() const;
   Step& step_for(std::int64_t length);
   void warm_up(std::span<const Call> calls);
-  void launch(std::span<const Call> calls);
+  /// `watcher`, if there is one, sees each launch.
+  void launch(std::span<const Call> calls, LaunchWatcher* watcher = nullptr);
 
   Device& device_;
   const ModelConfig& config_;
@@ -89,7 +92,8 @@ class Model {
   std::map<std::int64_t, Step> steps_;  // by context bucket
   std::vector<NvtxName> layer_ranges_;
   std::vector<int> keys_;  // upper bound, per sequence, of the keys that the next step attends to
-  int sampled_ = 0;        // tokens per sequence so far
+  LaunchWatcher* watcher_ = nullptr;
+  int sampled_ = 0;  // tokens per sequence so far
 };
 
 }  // namespace warptune

@@ -144,10 +144,12 @@ Problem ModelProblems::swiglu(std::int64_t tokens) const {
 Problem ModelProblems::argmax(std::int64_t batch) const {
   return make("argmax", {{"batch", str(batch)}, {"vocab", str(config_.vocab)}});
 }
-Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k) const {
+Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty, bool min_p) const {
   return make("top_k", {{"batch", str(batch)},
                         {"vocab", str(config_.vocab)},
-                        {"k", str(std::min<std::int64_t>(k, config_.vocab))}});
+                        {"k", str(std::min<std::int64_t>(k, config_.vocab))},
+                        {"repetition_penalty", yes_no(repetition_penalty)},
+                        {"min_p", yes_no(min_p)}});
 }
 Problem ModelProblems::advance(std::int64_t batch) const {
   const OpEntry& entry = ops_.find("advance");

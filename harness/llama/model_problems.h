@@ -39,7 +39,8 @@ class ModelProblems {
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;
   Problem argmax(std::int64_t batch) const;
-  Problem top_k(std::int64_t batch, std::int64_t k) const;
+  Problem top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty = false,
+                bool min_p = false) const;
   Problem advance(std::int64_t batch) const;
   /// Whether attention_decode can fuse bias and RoPE: not if theta grows with the length.
   bool can_fuse_append() const { return config_.rope.kind != RopeKind::dynamic_ntk; }

@@ -106,10 +106,10 @@ void Prefill::add_chunk(Device& device, const PromptChunk& chunk, std::span<cons
     assembly.rope_append(layer, kv, kept, batch, rows);
     if (exact_) {
       const KvCache::View exact = exact_->view(layer % exact_->layers());
-      assembly.rope_append(layer, *exact_, exact, batch, rows);
-      assembly.attention_prefill(*exact_, exact, chunk, base + starts_at, base + kv_at);
+      assembly.rope_append(layer, *exact_, exact, batch, rows, "rope_append_exact");
+      assembly.attention_prefill(layer, *exact_, exact, chunk, base + starts_at, base + kv_at);
     } else {
-      assembly.attention_prefill(kv, kept, chunk, base + starts_at, base + kv_at);
+      assembly.attention_prefill(layer, kv, kept, chunk, base + starts_at, base + kv_at);
     }
     assembly.finish_layer(layer);
   }

@@ -32,13 +32,19 @@ Sampling parse_sampling(std::string_view text) {
       sampling.k = parse(name, value, 1, 1024);
     else if (name == "p")
       sampling.p = parse(name, value, 1e-6f, 1.0f);
+    else if (name == "min_p")
+      sampling.min_p = parse(name, value, 0.0f, 1.0f);
+    else if (name == "repetition_penalty")
+      sampling.repetition_penalty = parse(name, value, 1e-3f, 1000.0f);
     else if (name == "temperature")
       sampling.temperature = parse(name, value, 1e-3f, 100.0f);
     else if (name == "seed")
       sampling.seed = parse<std::uint64_t>(name, value, 0, ~0ull);
     else
-      throw InputError(fmt::format(
-          "--sampling: unknown '{}'; it takes greedy, or top_k, p, temperature and seed", brief(name)));
+      throw InputError(
+          fmt::format("--sampling: unknown '{}'; it takes greedy, or top_k, p, min_p, repetition_penalty, "
+                      "temperature and seed",
+                      brief(name)));
   }
   return sampling;
 }

@@ -3,21 +3,25 @@
 //   before; then one warp samples.
 #include "kernels/common/pdl.cuh"
 #include "kernels/top_k/sample.cuh"
+#include "kernels/top_k/scores.cuh"
 
 namespace warptune {
 
-template <class T, int kVocab, int kK, int kBlock>
-__global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
-  using Key = SortKey<T, kVocab>;
+template <class T, int kVocab, int kK, bool kPenalty, bool kMinP, int kBlock>
+__global__ void __launch_bounds__(kBlock)
+    top_k_naive(typename RowScores<T, kVocab, kPenalty>::Arguments args) {
+  using Scores = RowScores<T, kVocab, kPenalty>;
+  using Key = SortKey<typename Scores::Score, kVocab>;
   using Word = typename Key::Word;
   __shared__ Word sorted[kK];
   pdl_wait();
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(blockIdx.x) * kVocab;
+  const Scores scores(args, blockIdx.x);
   Word last = ~Word{0};
   for (int j = 0; j < kK; ++j) {
     Word best = 0;
     for (int i = threadIdx.x; i < kVocab; i += kBlock) {
-      const Word key = Key::make(logits[i], i);
+      const Word key = Key::make(scores(logits[i], i, scores.seen_word(i)), i);
       if (key < last) best = max_key(best, key);
     }
     last = block_max_key<kBlock>(best);
@@ -25,8 +29,11 @@ __global__ void __launch_bounds__(kBlock) top_k_naive(TopKArgs args) {
   }
   __syncthreads();
   if (threadIdx.x < 32) {
-    const int id = sample_sorted<Key, kK>(sorted, args, blockIdx.x);
-    if (threadIdx.x == 0) args.ids[blockIdx.x] = id;
+    const int id = sample_sorted<Key, kK, kMinP>(sorted, args, blockIdx.x);
+    if (threadIdx.x == 0) {
+      args.ids[blockIdx.x] = id;
+      scores.add_fed_token();
+    }
   }
 }
 

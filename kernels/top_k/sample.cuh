@@ -1,5 +1,5 @@
 #pragma once
-// Top-p sampling of one of k candidates, sorted in descending order, by one warp.
+// Top-p and min-p sampling of one of k candidates, sorted in descending order, by one warp.
 #include "kernels/common/philox.cuh"
 #include "kernels/common/sort_key.cuh"
 #include "kernels/top_k/args.h"
@@ -8,7 +8,7 @@ namespace warptune {
 
 /// Lane l holds candidates l * kPerLane to (l + 1) * kPerLane - 1. All 32 lanes call it, and all receive the
 /// id.
-template <class Key, int kK>
+template <class Key, int kK, bool kMinP>
 __device__ __forceinline__ int sample_sorted(const typename Key::Word* sorted, const TopKArgs& args,
                                              int row) {
   constexpr unsigned kAll = 0xffffffffu;
@@ -44,6 +44,16 @@ __device__ __forceinline__ int sample_sorted(const typename Key::Word* sorted, c
   for (int j = kPerLane - 1; j >= 0; --j)
     if (lane * kPerLane + j < kK && cumulative[j] >= args.p * total) last = lane * kPerLane + j;
   last = __reduce_min_sync(kAll, last);
+  if constexpr (kMinP) {  // in descending order these are a prefix too
+    unsigned likely = 0;
+#pragma unroll
+    for (int j = 0; j < kPerLane; ++j) {
+      const int i = lane * kPerLane + j;
+      if (i < kK && expf((Key::value(sorted[i]) - max_logit) * scale) >= args.min_p) likely = i;
+    }
+    likely = __reduce_max_sync(kAll, likely);
+    last = likely < last ? likely : last;
+  }
   float prefix = 0;
 #pragma unroll
   for (int j = 0; j < kPerLane; ++j)

@@ -9,6 +9,7 @@
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/top_k/sample.cuh"
+#include "kernels/top_k/scores.cuh"
 
 namespace warptune {
 
@@ -77,12 +78,16 @@ __device__ __forceinline__ void select_largest(const Word (&keys)[kItems], Word*
   __syncthreads();
 }
 
-template <class T, int kVocab, int kK, int kBlock, int kBlocksPerRow, int kListOffset>
-__global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
-  using Key = SortKey<T, kVocab>;
+template <class T, int kVocab, int kK, bool kPenalty, bool kMinP, int kBlock, int kBlocksPerRow,
+          int kListOffset>
+__global__ void __launch_bounds__(kBlock)
+    top_k_vectorized(typename RowScores<T, kVocab, kPenalty>::Arguments args) {
+  using Scores = RowScores<T, kVocab, kPenalty>;
+  using Key = SortKey<typename Scores::Score, kVocab>;
   using Word = typename Key::Word;
   constexpr int kVec = vec_width<T>(kVocab), kVectors = kVocab / kVec;
   constexpr int kSteps = ceil_div(kVectors, kBlock * kBlocksPerRow);
+  static_assert(32 % kVec == 0, "a vector lies in one word of the seen tokens");
   __shared__ Word selected[ceil_div(kK, 4) * 4];  // whole vectors of 16 bytes, as the compiler reads it
   __shared__ Word sorted[kK];
   __shared__ int count;
@@ -90,6 +95,7 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
   const T* logits = static_cast<const T*>(args.logits) + static_cast<long long>(row) * kVocab;
   pdl_launch_dependents();
   pdl_wait();
+  const Scores scores(args, row);
 
   {
     Vec<T, kVec> x[kSteps];
@@ -102,9 +108,12 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) {
       const int vector = (s * kBlocksPerRow + static_cast<int>(blockIdx.x)) * kBlock + threadIdx.x;
+      const unsigned word = vector < kVectors ? scores.seen_word(vector * kVec) : 0u;
 #pragma unroll
       for (int i = 0; i < kVec; ++i)
-        keys[s * kVec + i] = vector < kVectors ? Key::make(x[s][i], vector * kVec + i) : Word{0};
+        keys[s * kVec + i] = vector < kVectors
+                                 ? Key::make(scores(x[s][i], vector * kVec + i, word), vector * kVec + i)
+                                 : Word{0};
     }
     select_largest<kBlock, Key::kBits, kK>(keys, selected, &count);
   }
@@ -142,8 +151,11 @@ __global__ void __launch_bounds__(kBlock) top_k_vectorized(TopKArgs args) {
   }
   __syncthreads();
   if (threadIdx.x < 32) {
-    const int id = sample_sorted<Key, kK>(sorted, args, row);
-    if (threadIdx.x == 0) args.ids[row] = id;
+    const int id = sample_sorted<Key, kK, kMinP>(sorted, args, row);
+    if (threadIdx.x == 0) {
+      args.ids[row] = id;
+      scores.add_fed_token();
+    }
   }
 }
 

@@ -16,6 +16,26 @@ Dims dims(const char* batch, const char* vocab, const char* k) {
   return {{"batch", batch}, {"vocab", vocab}, {"k", k}};
 }
 
+/// With a repetition penalty, min-p, or both.
+Dims dims(const char* batch, const char* vocab, const char* k, const char* penalty, const char* min_p) {
+  Dims all = dims(batch, vocab, k);
+  all.emplace_back("repetition_penalty", penalty);
+  all.emplace_back("min_p", min_p);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Features, TopK,
+                         ::testing::Values(dims("2", "32000", "50", "yes", "no"),
+                                           dims("3", "1009", "64", "no", "yes"),
+                                           dims("7", "257", "100", "yes", "yes"),
+                                           dims("2", "1", "1", "yes", "yes")),
+                         shape_name);
+INSTANTIATE_TEST_SUITE_P(
+    Features, GpuTopK,
+    ::testing::Values(dims("2", "32000", "50", "yes", "no"), dims("3", "1009", "64", "no", "yes"),
+                      dims("7", "257", "100", "yes", "yes"), dims("2", "1", "1", "yes", "yes"),
+                      dims("33", "128256", "50", "yes", "yes"), dims("1", "65537", "256", "yes", "no")),
+    shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, TopK,
                          ::testing::Values(dims("1", "32000", "50"), dims("7", "1009", "256"),
                                            dims("33", "5", "5"), dims("2", "1", "1"), dims("3", "257", "1")),

@@ -16,7 +16,8 @@ std::vector<Variant> top_k_cuda() {
           .name = "naive",
           .idea = "One block per row finds the largest remaining logit k times.",
           .parameters = {{"block", {128, 256, 512, 1024}, "threads per block"}},
-          .stages = {{"top_k/naive.cu", "top_k_naive<{dtype}, {vocab}, {k}, {block}>",
+          .stages = {{"top_k/naive.cu",
+                      "top_k_naive<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {static_cast<unsigned>(p["batch"])},
                                       .block = {static_cast<unsigned>(c["block"])}};
@@ -36,7 +37,8 @@ std::vector<Variant> top_k_cuda() {
                "blocks_per_row == 1 || (blocks_per_row - 1) * block < vocab", "batch <= 65535",
                kPdlConstraint},
           .stages = {{"top_k/vectorized.cu",
-                      "top_k_vectorized<{dtype}, {vocab}, {k}, {block}, {blocks_per_row}, {list_offset}>",
+                      "top_k_vectorized<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}, "
+                      "{blocks_per_row}, {list_offset}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
                                                static_cast<unsigned>(p["batch"])},

@@ -13,16 +13,19 @@ namespace {
 
 /// Samples one of the candidates, which are sorted in descending order.
 template <class T>
-int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, std::int64_t row) {
+int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, float min_p, std::int64_t row) {
   if (!(a.temperature > 0)) return sorted[0];
   const std::size_t k = sorted.size();
   const float largest = static_cast<float>(logits[sorted[0]]);
   std::vector<float> cumulative(k);
   float sum = 0;
-  for (std::size_t i = 0; i < k; ++i)
-    cumulative[i] = sum += std::exp((static_cast<float>(logits[sorted[i]]) - largest) / a.temperature);
+  const auto weight = [&](std::size_t i) {  // the probability over the largest one
+    return std::exp((static_cast<float>(logits[sorted[i]]) - largest) / a.temperature);
+  };
+  for (std::size_t i = 0; i < k; ++i) cumulative[i] = sum += weight(i);
   std::size_t last = 0, taken = 0;
   while (last + 1 < k && cumulative[last] < a.p * sum) ++last;
+  while (last > 0 && weight(last) < min_p) --last;
   const float target = philox_uniform(a.rng[0], a.rng[1], static_cast<std::uint32_t>(row)) * cumulative[last];
   while (taken < last && cumulative[taken] <= target) ++taken;
   return sorted[taken];
@@ -57,14 +60,35 @@ std::vector<int> largest_by_sort(const T* logits, std::int64_t vocab, std::int64
   return order;
 }
 
+/// Adds the token fed last to the seen ones, and returns the logits of a row after the repetition penalty.
+template <class T>
+std::vector<float> penalized(const PenalizedTopKArgs& a, const T* logits, std::int64_t vocab,
+                             std::int64_t row) {
+  unsigned* seen = a.seen + row * ceil_div(vocab, 32);
+  if (const int fed = a.ids[row]; fed >= 0 && fed < vocab) seen[fed / 32] |= 1u << fed % 32;
+  std::vector<float> scores(logits, logits + vocab);
+  for (std::int64_t i = 0; i < vocab; ++i)
+    if (float& x = scores[static_cast<std::size_t>(i)]; seen[i / 32] >> i % 32 & 1u)
+      x = x < 0 ? x * a.repetition_penalty : x / a.repetition_penalty;
+  return scores;
+}
+
 HostFunction run(const Problem& p, bool sort, int threads) {
-  return [=, vocab = p["vocab"], k = p["k"], dtype = p.dtype](const void* raw) {
+  return [=, vocab = p["vocab"], k = p["k"], penalty = p["repetition_penalty"] != 0,
+          has_min_p = p["min_p"] != 0, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const TopKArgs*>(raw);
+    const auto sample = [&](const auto* scores, std::int64_t row) {
+      a.ids[row] =
+          draw(a, scores, sort ? largest_by_sort(scores, vocab, k) : largest_by_passes(scores, vocab, k),
+               has_min_p ? a.min_p : 0.0f, row);
+    };
     with_float_dtype(dtype, [&]<class T>() {
       parallel_for(a.batch, threads, [&](std::int64_t row) {
         const T* logits = static_cast<const T*>(a.logits) + row * vocab;
-        a.ids[row] = draw(
-            a, logits, sort ? largest_by_sort(logits, vocab, k) : largest_by_passes(logits, vocab, k), row);
+        if (penalty)
+          sample(penalized(*static_cast<const PenalizedTopKArgs*>(raw), logits, vocab, row).data(), row);
+        else
+          sample(logits, row);
       });
     });
   };

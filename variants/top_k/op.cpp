@@ -15,17 +15,72 @@ namespace warptune {
 namespace {
 
 constexpr std::int64_t kMostK = 256;
-constexpr float kTemperature = 0.8f, kP = 0.9f;
+constexpr float kTemperature = 0.8f, kP = 0.9f, kMinP = 0.01f, kPenalty = 1.3f;
 /// An fp32 sum may cross a boundary that is this close (relative to the total): both ids are correct.
 constexpr double kEdge = 1e-4;
 
+std::int64_t seen_words(const Problem& p) { return ceil_div(p["vocab"], 32); }
+
+/// The tokens that were fed last.
+std::vector<std::int32_t> fed_tokens(const Problem& p, std::uint64_t seed) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t b = 0; b < p["batch"]; ++b)
+    ids.push_back(static_cast<std::int32_t>(random_bits(seed, static_cast<std::uint64_t>(b)) %
+                                            static_cast<std::uint64_t>(p["vocab"])));
+  return ids;
+}
+
+/// A quarter of the tokens.
+std::vector<std::int32_t> seen_tokens(const Problem& p, std::uint64_t seed) {
+  std::vector<std::int32_t> words;
+  for (std::int64_t i = 0; i < p["batch"] * seen_words(p); ++i) {
+    const std::uint64_t bits = random_bits(seed, static_cast<std::uint64_t>(i));
+    words.push_back(static_cast<std::int32_t>(bits & bits >> 32));
+  }
+  return words;
+}
+
+/// The logits of a row after the repetition penalty, which is defined in fp32.
+std::vector<double> scores_of(const Problem& p, const Inputs& in, std::int64_t row) {
+  const std::int64_t vocab = p["vocab"];
+  const Values logits = in["logits"];
+  std::vector<double> x(static_cast<std::size_t>(vocab));
+  for (std::int64_t i = 0; i < vocab; ++i) x[static_cast<std::size_t>(i)] = logits[row * vocab + i];
+  if (p["repetition_penalty"] == 0) return x;
+  const Values ids = in["ids"], seen = in["seen"];
+  for (std::int64_t i = 0; i < vocab; ++i) {
+    const auto word =
+        static_cast<std::uint32_t>(static_cast<std::int32_t>(seen[row * seen_words(p) + i / 32]));
+    if ((word >> i % 32 & 1u) == 0 && i != static_cast<std::int64_t>(ids[row])) continue;
+    const auto score = static_cast<float>(x[static_cast<std::size_t>(i)]);
+    x[static_cast<std::size_t>(i)] = score < 0 ? score * kPenalty : score / kPenalty;
+  }
+  return x;
+}
+
+/// The bits of the seen tokens of a row with that of the token fed last.
+std::vector<double> seen_after(const Problem& p, const Inputs& in, std::int64_t row) {
+  const Values ids = in["ids"], seen = in["seen"];
+  const auto fed = static_cast<std::int64_t>(ids[row]);
+  std::vector<double> words;
+  for (std::int64_t i = 0; i < seen_words(p); ++i) {
+    auto word = static_cast<std::uint32_t>(static_cast<std::int32_t>(seen[row * seen_words(p) + i]));
+    if (i == fed / 32) word |= 1u << fed % 32;
+    words.push_back(static_cast<std::int32_t>(word));
+  }
+  return words;
+}
+
 /// The ids that a correct sample may be: the exact one first, then those whose boundary is close.
-std::vector<std::size_t> taken(const std::vector<double>& cumulative, double p, double u) {
+std::vector<std::size_t> taken(const std::vector<double>& cumulative, double p, double min_p, double u) {
   const std::size_t k = cumulative.size();
   const double total = cumulative.back();
-  const auto last_of = [&](double share) {
-    const auto it = std::ranges::find_if(cumulative, [&](double c) { return c >= share * total; });
-    return it == cumulative.end() ? k - 1 : static_cast<std::size_t>(it - cumulative.begin());
+  const auto weight = [&](std::size_t i) { return cumulative[i] - (i == 0 ? 0 : cumulative[i - 1]); };
+  const auto last_of = [&](double edge) {
+    std::size_t last = 0;
+    while (last + 1 < k && cumulative[last] < (p + edge) * total) ++last;
+    while (last > 0 && weight(last) < min_p * (1 - edge) * weight(0)) --last;
+    return last;
   };
   const auto draw = [&](std::size_t last, double shift) {
     const double target = (u + shift) * cumulative[last];
@@ -33,8 +88,8 @@ std::vector<std::size_t> taken(const std::vector<double>& cumulative, double p, 
     while (i < last && cumulative[i] <= target) ++i;
     return i;
   };
-  std::vector<std::size_t> ids{draw(last_of(p), 0)};
-  for (std::size_t last = last_of(p - kEdge); last <= last_of(p + kEdge); ++last)
+  std::vector<std::size_t> ids{draw(last_of(0), 0)};
+  for (std::size_t last = last_of(-kEdge); last <= last_of(kEdge); ++last)
     for (std::size_t i = draw(last, -kEdge); i <= draw(last, kEdge); ++i)
       if (std::ranges::find(ids, i) == ids.end()) ids.push_back(i);
   return ids;
@@ -45,8 +100,14 @@ std::vector<std::size_t> taken(const std::vector<double>& cumulative, double p, 
 Op top_k() {
   return {
       .name = "top_k",
-      .summary = "a random one of the k largest logits of each row (temperature, top-p)",
-      .dims = {work_dim({"batch", "rows"}), {"vocab", "logits per row"}, {"k", "candidates per row"}},
+      .summary =
+          "a random one of the k largest logits of each row (temperature, top-p, min-p, repetition penalty)",
+      .dims =
+          {work_dim({"batch", "rows"}),
+           {"vocab", "logits per row"},
+           {"k", "candidates per row"},
+           {"repetition_penalty", "whether tokens of the sequence are penalized", 0, {"no", "yes"}, 0, true},
+           {"min_p", "whether unlikely candidates are dropped", 0, {"no", "yes"}, 0, true}},
       .check =
           [](const Problem& p) {
             if (p["k"] > p["vocab"])
@@ -61,7 +122,7 @@ Op top_k() {
             const auto word = [&](std::uint64_t i) {
               return static_cast<std::int32_t>(random_bits(tensor_seed(seed, 1), i));
             };
-            return std::vector<TensorSpec>{
+            std::vector<TensorSpec> specs = {
                 logits_spec(p),
                 // Seed and step of 64 bits each, low words first.
                 {.name = "rng",
@@ -71,26 +132,42 @@ Op top_k() {
                  .values = {word(0), word(1), word(2), 0}},
                 ids_spec(p),
             };
+            if (p["repetition_penalty"] == 0) return specs;
+            specs[2].role = Role::inout;
+            specs[2].values = fed_tokens(p, tensor_seed(seed, 2));
+            specs.push_back({.name = "seen",
+                             .dtype = DType::int32,
+                             .shape = {p["batch"], seen_words(p)},
+                             .role = Role::inout,
+                             .cache = CacheState::hot,
+                             .values = seen_tokens(p, tensor_seed(seed, 3))});
+            return specs;
           },
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
-            return Args(TopKArgs{.logits = t[0],
-                                 .rng = static_cast<const unsigned long long*>(t[1]),
-                                 .ids = static_cast<int*>(t[2]),
-                                 .workspace = workspace,
-                                 .batch = static_cast<int>(p["batch"]),
-                                 .temperature = kTemperature,
-                                 .p = kP});
+            const TopKArgs args{.logits = t[0],
+                                .rng = static_cast<const unsigned long long*>(t[1]),
+                                .ids = static_cast<int*>(t[2]),
+                                .workspace = workspace,
+                                .batch = static_cast<int>(p["batch"]),
+                                .temperature = kTemperature,
+                                .p = kP,
+                                .min_p = kMinP};
+            if (p["repetition_penalty"] == 0) return Args(args);
+            return Args(PenalizedTopKArgs{args, kPenalty, static_cast<unsigned*>(t[3])});
           },
-      .cost = [](const Problem& p) { return sampling_cost(p, 16); },
+      .cost =
+          [](const Problem& p) {
+            // A penalty reads the token fed last and all bits, and writes one word.
+            const std::int64_t seen = p["repetition_penalty"] ? p["batch"] * (4 * seen_words(p) + 8) : 0;
+            return sampling_cost(p, 16 + static_cast<double>(seen));
+          },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {
-            const std::int64_t vocab = p["vocab"];
             const auto k = static_cast<std::size_t>(p["k"]);
-            const Values logits = in["logits"], rng = in["rng"];
-            std::vector<double> x(static_cast<std::size_t>(vocab));
-            for (std::int64_t i = 0; i < vocab; ++i) x[static_cast<std::size_t>(i)] = logits[row * vocab + i];
+            const Values rng = in["rng"];
+            const std::vector<double> x = scores_of(p, in, row);
             std::vector<std::size_t> order(x.size());
             std::iota(order.begin(), order.end(), std::size_t{0});
             std::ranges::partial_sort(
@@ -107,8 +184,10 @@ Op top_k() {
             const float u = philox_uniform(word(0) | word(1) << 32, word(2) | word(3) << 32,
                                            static_cast<std::uint32_t>(row));
             std::vector<double> ids;
-            for (const std::size_t i : taken(cumulative, kP, u)) ids.push_back(static_cast<double>(order[i]));
+            for (const std::size_t i : taken(cumulative, kP, p["min_p"] ? kMinP : 0, u))
+              ids.push_back(static_cast<double>(order[i]));
             out.put("ids", row, {ids[0]}, std::vector<double>(ids.begin() + 1, ids.end()));
+            if (p["repetition_penalty"]) out.put("seen", row * seen_words(p), seen_after(p, in, row));
           },
       .tolerance = [](const Problem&) { return default_tolerance(DType::int32); },
   };

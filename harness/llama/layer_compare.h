@@ -1,0 +1,67 @@
+#pragma once
+// Compares the activations of a run with a dump: at which step, layer and op the two part first.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/llama/call.h"
+#include "harness/llama/kv_format.h"
+#include "harness/llama/safetensors.h"
+
+namespace warptune {
+
+/// Where an output differs by more than the tolerance: its worst row.
+struct Parting {
+  int step = 0, layer = -1;
+  std::string op, tensor;
+  std::int64_t row = 0, column = 0;  // the worst element
+  double got = 0, want = 0;
+  double relative = 0;
+};
+
+/// Throws InputError if a file of the prefill and `steps` steps is not in the folder.
+void expect_dump(const std::filesystem::path& folder, int steps);
+
+/// The relative difference that two correct runs may have: 1e-3 in fp32, 1e-2 in fp16, 4e-2 in bf16, and
+/// more where the cache is quantized.
+double layer_tolerance(DType dtype, const KvFormat& kv = {});
+
+/// The relative difference of a row is max |difference| over max |element| of the dump's row.
+class LayerCompare : public LaunchWatcher {
+ public:
+  /// `kv`: the format of the run's cache.
+  LayerCompare(Device& device, std::filesystem::path folder, const KvFormat& kv = {});
+  /// Throws InputError if the dump is not of this model, batch or prompt.
+  void begin(std::span<const Call> calls) override;
+  void launched(const Call& call) override;
+  void end() override;
+
+  /// The tokens that the dumped run fed in a step. Throws InputError if they are not of `batch` sequences.
+  std::vector<int> fed(int step, int batch) const;
+  bool agrees() const { return total_ == 0; }
+  /// The first outputs that part, in the order in which they are computed; at most kShown.
+  const std::vector<Parting>& first() const { return first_; }
+  static constexpr std::size_t kShown = 10;
+  /// The table of the first partings, and a sentence.
+  std::string text(bool colored = false) const;
+
+ private:
+  void compare(const Output& output, const StoredTensor& tensor, std::int64_t first_row);
+  Device& device_;
+  std::filesystem::path folder_;
+  KvFormat kv_;
+  std::optional<SafetensorsFile> file_;       // of the step
+  std::map<std::string, std::int64_t> rows_;  // rows of each tensor so far
+  std::set<std::string> only_in_one_;         // tensors that fused ops do not have
+  std::vector<Parting> first_;
+  int step_ = 0;
+  std::int64_t total_ = 0, compared_ = 0;  // tensors that part, and all
+  double largest_ = 0, tolerance_ = 0;
+};
+
+}  // namespace warptune
