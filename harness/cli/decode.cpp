@@ -11,6 +11,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/decode_layers.h"
 #include "harness/cli/decode_options.h"
+#include "harness/cli/decode_text.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -79,14 +80,17 @@ KvFormat kv_format_of(const DecodeOptions& o) {
 
 /// The prompts of a run. Random ones and repetitions are not made before they are known to fit the memory.
 struct Prompts {
-  std::vector<std::vector<int>> given;  // of the golden or the file; empty: random
+  std::vector<std::vector<int>> given;  // of the golden, the text or the file; empty: random
   std::vector<std::int64_t> lengths;    // of each sequence
 };
 
-Prompts prompts_of(const DecodeOptions& o, const std::optional<Golden>& golden) {
+Prompts prompts_of(const DecodeOptions& o, const std::optional<Golden>& golden,
+                   const std::optional<DecodeText>& text) {
   Prompts prompts;
   if (golden)
     prompts.given = golden->prompts;
+  else if (text)
+    prompts.given = text->prompts();
   else if (!o.prompt_file.empty())
     prompts.given = read_prompts(o.prompt_file);
   std::vector<std::int64_t> once(o.prompt_lens.begin(), o.prompt_lens.end());
@@ -172,19 +176,25 @@ struct SteadyWindow {
   const NvtxRange named;
 };
 
-/// Prefill and `steps` tokens, the last `profiled` in a SteadyWindow; returns the time of the prefill.
-double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled) {
+/// Prefill and `steps` tokens, the last `profiled` in a SteadyWindow; returns the time of the prefill. `text`
+/// gets the tokens as they are sampled, and may end the run.
+double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled,
+                std::optional<DecodeText>& text) {
   const double prefill_us = model.prefill(prompts);
+  if (text) text->begin(model.options().batch);
+  bool goes_on = !text || text->next(model.ids());
   std::optional<SteadyWindow> window;
-  for (int i = 0; i < steps; ++i) {
+  for (int i = 0; i < steps && goes_on; ++i) {
     if (i % kFinishedEvery == 0 && model.all_finished()) break;
     if (i == steps - profiled) {
       model.prepare_steps(profiled);
       window.emplace(model.device());
     }
     model.step();
+    if (text) goes_on = text->next(model.ids());
   }
   model.device().synchronize();
+  if (text) text->end();
   return prefill_us;
 }
 
@@ -281,11 +291,12 @@ int run(const DecodeOptions& o) {
   const ModelConfig config = model_of(o);
   parse_sampling(o.sampling);  // bad input is reported before the device is opened
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
+  std::optional<DecodeText> text = DecodeText::open(o, config);
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const std::size_t free_at_start = device->free_bytes();
-  const Prompts given = prompts_of(o, golden);
+  const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
   check_memory(config, dtype, kv_format_of(o),
                {.prompt_lengths = given.lengths,
@@ -300,9 +311,9 @@ int run(const DecodeOptions& o) {
   const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
 
   const auto prompts = tokens_of(given, o, config);
-  ModelOptions options = model_options(o, config, lengths, static_cast<int>(prompts.size()),
-                                       golden.has_value() || o.check_baseline > 0 || o.profile_steps > 0 ||
-                                           o.watches_layers());
+  ModelOptions options =
+      model_options(o, config, lengths, static_cast<int>(prompts.size()),
+                    golden.has_value() || o.check_baseline > 0 || o.profile_steps > 0 || o.watches_layers());
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
@@ -317,11 +328,11 @@ int run(const DecodeOptions& o) {
                       .prompt_len = lengths.prompt,
                       .steps = lengths.steps,
                       .graph = options.graph};
-  report.prefill_us = generate(model, prompts, lengths.steps, o.profile_steps);
+  report.prefill_us = generate(model, prompts, lengths.steps, o.profile_steps, text);
   report.prefill_attention = book.plans_of("attention_prefill");
   model.step_calls(lengths.context);
   book.require_overrides();
-  print_tokens(model.transcript());
+  if (!text) print_tokens(model.transcript());
   report.device_memory_mib = used_mib(*device, free_at_start);
 
   bool ok = true;
@@ -362,6 +373,7 @@ void add_decode(CLI::App& app, int& exit_code) {
   c->footer(
       "Examples:\n"
       "  warptune decode --preset llama2-7b --prompt-len 480 --steps 32\n"
+      "  warptune decode --model DIR --prompt 'The capital of France is' --stop '.'\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --sampling top_k=50,p=0.95,temperature=0.8,seed=1\n"
       "  warptune decode --model tests/data/golden/gqa --check tests/data/golden/gqa/golden.safetensors\n"
       "  warptune decode --model DIR --prompt-ids ids.txt --steps 4 --dump-layers layers\n"

@@ -35,6 +35,17 @@ void add_prompts(CLI::App& c, DecodeOptions& o) {
                "of the six (default greedy)");
 }
 
+void add_text(CLI::App& c, DecodeOptions& o) {
+  auto* text = c.add_option("--prompt", o.texts, "text of a prompt; may be repeated, one sequence each")
+                   ->allow_extra_args(false);
+  auto* file = c.add_option("--prompt-file", o.text_file, "file of texts, one prompt per line");
+  file->excludes(text);
+  for (auto* option : {text, file})
+    for (const char* other : {"--prompt-ids", "--prompt-len"}) option->excludes(c.get_option(other));
+  c.add_option("--stop", o.stops, "the text ends before this one; may be repeated")->allow_extra_args(false);
+  c.add_flag("--chat", o.chat, "put the checkpoint's chat template around each prompt");
+}
+
 void add_kv_cache(CLI::App& c, DecodeOptions& o) {
   c.add_option("--kv-dtype", o.kv_dtype,
                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
@@ -74,7 +85,8 @@ void add_output(CLI::App& c, DecodeOptions& o) {
   auto* check = c.add_option("--check", o.golden,
                              "golden.safetensors: run its prompts and steps, compare logits and tokens; "
                              "exit with 1 if they differ");
-  for (const char* other : {"--batch", "--prompt-ids", "--prompt-len", "--steps"})
+  for (const char* other :
+       {"--batch", "--prompt", "--prompt-file", "--prompt-ids", "--prompt-len", "--steps"})
     check->excludes(c.get_option(other));
   auto* baseline =
       c.add_option("--check-baseline", o.check_baseline,
@@ -118,6 +130,7 @@ void add_layers(CLI::App& c, DecodeOptions& o) {
 void add_decode_options(CLI::App& command, DecodeOptions& options) {
   add_model(command, options);
   add_prompts(command, options);
+  add_text(command, options);
   add_kv_cache(command, options);
   add_plans(command, options);
   add_output(command, options);

@@ -15,6 +15,9 @@ struct DecodeOptions {
                                          out = "results", stale_wisdom = "refuse", kv_dtype = "same",
                                          dump_layers, compare_layers;
   std::vector<int> prompt_lens;
+  std::string text_file;                  // of prompts
+  std::vector<std::string> texts, stops;  // prompts, stop strings
+  bool chat = false;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;

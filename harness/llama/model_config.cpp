@@ -4,89 +4,26 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
+#include "harness/core/json_reader.h"
 
 namespace warptune {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr int kMaxInt = std::numeric_limits<int>::max();
 // Far above any model, and small enough that their products do not overflow.
 constexpr int kMaxWidth = 1 << 24, kMaxHeads = 1 << 16, kMaxHeadDim = 1 << 12, kMaxLayers = 1 << 16;
 
-/// Typed access to the keys of one JSON object; wrong types are one sentence.
-class Reader {
- public:
-  Reader(const Json& object, std::string origin) : object_(object), origin_(std::move(origin)) {}
-
-  bool has(const char* key) const { return object_.contains(key) && !object_.at(key).is_null(); }
-  int whole(const char* key, int max = kMaxInt) const { return to_int(need(key), key, 1, max); }
-  int whole_or(const char* key, int fallback, int max = kMaxInt) const {
-    return has(key) ? whole(key, max) : fallback;
-  }
-  double number(const char* key) const {
-    const Json& value = need(key);
-    if (!value.is_number() || value.get<double>() <= 0) fail(key, "a number above 0");
-    return value.get<double>();
-  }
-  double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }
-  bool flag(const char* key, bool fallback) const {
-    if (!has(key)) return fallback;
-    if (!object_.at(key).is_boolean()) fail(key, "true or false");
-    return object_.at(key).get<bool>();
-  }
-  std::string text(const char* key) const {
-    const Json& value = need(key);
-    if (!value.is_string()) fail(key, "a string");
-    return value.get<std::string>();
-  }
-  std::vector<int> ids(const char* key) const {
-    std::vector<int> result;
-    if (!has(key)) return result;
-    const Json& value = object_.at(key);
-    if (!value.is_array()) return {to_int(value, key, 0, kMaxInt)};
-    for (const Json& id : value) result.push_back(to_int(id, key, 0, kMaxInt));
-    return result;
-  }
-  Reader object(const char* key) const {
-    const Json& value = need(key);
-    if (!value.is_object()) fail(key, "an object");
-    return Reader(value, origin_ + ": " + key);
-  }
-  [[noreturn]] void fail(const char* key, const std::string& wanted) const {
-    throw InputError(
-        fmt::format("{}: '{}' is {}; it must be {}", origin_, key, brief(object_.at(key).dump()), wanted));
-  }
-  const std::string& origin() const { return origin_; }
-
- private:
-  const Json& need(const char* key) const {
-    if (!has(key)) throw InputError(fmt::format("{}: key '{}' is missing", origin_, key));
-    return object_.at(key);
-  }
-  int to_int(const Json& value, const char* key, int min, int max) const {
-    if (!value.is_number_integer() || value.get<double>() < min || value.get<double>() > max)
-      fail(key, fmt::format("a whole number from {} to {}", min, max));
-    return value.get<int>();
-  }
-  const Json& object_;
-  std::string origin_;
-};
-
-void expect_whole_rotation(const Reader& in) {
+void expect_whole_rotation(const JsonReader& in) {
   if (in.number("partial_rotary_factor", 1) != 1)
     in.fail("partial_rotary_factor", "1: whole heads are rotated");
 }
 
 /// rope_theta and rope_scaling of transformers 4, or the one object rope_parameters of transformers 5.
-RopeScaling read_rope(const Reader& config, int max_position) {
+RopeScaling read_rope(const JsonReader& config, int max_position) {
   RopeScaling rope;
   rope.original_max_position = max_position;
   rope.theta = config.number("rope_theta", 10000);
@@ -95,7 +32,7 @@ RopeScaling read_rope(const Reader& config, int max_position) {
         "{}: both 'rope_parameters' and 'rope_scaling' are given; it must be one of them", config.origin()));
   const char* key = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!config.has(key)) return rope;
-  const Reader scaling = config.object(key);
+  const JsonReader scaling = config.object(key);
   expect_whole_rotation(scaling);
   rope.theta = scaling.number("rope_theta", rope.theta);
   const char* type_key = scaling.has("rope_type") ? "rope_type" : "type";
@@ -150,10 +87,10 @@ const std::vector<ModelConfig>& presets() {
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& origin) {
-  const Json json = parse_json(text, origin);
+  const nlohmann::json json = parse_json(text, origin);
   if (json.is_discarded() || !json.is_object())
     throw InputError(fmt::format("{}: this is not a JSON object", origin));
-  const Reader in(json, origin);
+  const JsonReader in(json, origin);
   if (in.has("model_type") && in.text("model_type") != "llama") in.fail("model_type", "llama");
   if (in.has("hidden_act") && in.text("hidden_act") != "silu") in.fail("hidden_act", "silu");
   if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");

@@ -48,6 +48,7 @@ const std::map<std::string, std::set<std::string>>& arrows() {
                     below_tune = with(below_select, {"select", "llama", "search"});
   static const std::map<std::string, std::set<std::string>> map = {
       {"core", {}},
+      {"text", {"core"}},
       {"device", {"core"}},
       {"verify", below_verify},
       {"measure", below_measure},
@@ -57,7 +58,7 @@ const std::map<std::string, std::set<std::string>>& arrows() {
       {"llama", with(below_select, {"select"})},
       {"tune", below_tune},
       {"report", with(below_tune, {"tune"})},
-      {"cli", with(below_tune, {"tune", "report"})}};
+      {"cli", with(below_tune, {"tune", "report", "text"})}};
   return map;
 }
 

@@ -1,0 +1,147 @@
+// `warptune decode` with text, as a user types it, on the host device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "harness/core/json.h"
+#include "harness/text/byte_level.h"
+#include "harness/text/text_stream.h"
+#include "tests/program.h"
+
+namespace warptune {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DecodeText : public ::testing::Test {
+ protected:
+  /// A golden model of 256 tokens, with a tokenizer whose tokens are the bytes.
+  void SetUp() override {
+    folder_ = testing::fresh_folder("decode_text");
+    model_ = folder_ / "model";
+    fs::copy(fs::path(TEST_DATA) / "golden" / "gqa", model_);
+    nlohmann::json vocab;
+    for (int byte = 0; byte < 256; ++byte)
+      vocab[to_byte_characters(std::string(1, static_cast<char>(byte)))] = byte;
+    const nlohmann::json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+    const nlohmann::json tokenizer = {
+        {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}},
+        {"added_tokens", {{{"id", 300}, {"content", "<beyond>"}}}},
+        {"pre_tokenizer", byte_level},
+        {"decoder", byte_level}};
+    write(model_ / "tokenizer.json", tokenizer.dump());
+  }
+  static void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
+
+  int run(const std::string& arguments) {
+    const testing::Ended ended =
+        testing::run_shell("{} decode --device host --steps 12 --out " + folder_.string() + " --model " +
+                           model_.string() + " " + arguments);
+    output_ = ended.text;
+    return ended.code;
+  }
+  /// The text of the ids that a run prints for a prompt of ids, up to the end token (2).
+  std::string text_of_ids(const std::string& ids) {
+    write(folder_ / "ids.txt", ids + "\n");
+    EXPECT_EQ(run("--prompt-ids " + (folder_ / "ids.txt").string()), 0) << output_;
+    std::smatch line;
+    EXPECT_TRUE(std::regex_search(output_, line, std::regex("sequence 0: \\d+ tokens:([ \\d]+)"))) << output_;
+    std::istringstream in(line[1].str());
+    std::vector<int> tokens;
+    for (int id = 0; in >> id && id != 2;) tokens.push_back(id);
+    return decode(*load_tokenizer(model_), tokens);
+  }
+  bool printed(const std::string& text) const { return output_.find(text) != std::string::npos; }
+  void expect_refused(const std::string& arguments, const std::string& sentence) {
+    EXPECT_EQ(run(arguments), 2) << output_;
+    EXPECT_EQ(output_, "warptune: " + sentence + "\n");
+    EXPECT_FALSE(fs::exists(folder_ / "host" / "decode.csv")) << arguments;
+  }
+
+  fs::path folder_, model_;
+  std::string output_;
+};
+
+TEST_F(DecodeText, PrintsTheTextOfTheTokensOfAPrompt) {
+  const std::string text = text_of_ids("72 195 169 33");
+  ASSERT_GT(text.size(), 3u);
+  ASSERT_EQ(run("--prompt 'H\xc3\xa9!'"), 0) << output_;
+  EXPECT_TRUE(printed(text + "\n")) << output_;
+  EXPECT_FALSE(printed("sequence 0:")) << "one sequence is text alone";
+}
+
+TEST_F(DecodeText, PromptsOfAFileAreABatch) {
+  const std::string text = text_of_ids("97 98");
+  write(folder_ / "prompts.txt", "xyz\nab\n");
+  ASSERT_EQ(run("--prompt-file " + (folder_ / "prompts.txt").string()), 0) << output_;
+  EXPECT_TRUE(printed("sequence 0: ")) << output_;
+  EXPECT_TRUE(std::regex_search(output_, std::regex("sequence 1: \\d+ tokens: "))) << output_;
+  EXPECT_TRUE(printed(" tokens: " + text + "\n")) << output_;
+  ASSERT_EQ(run("--prompt xyz --prompt ab"), 0) << output_;
+  EXPECT_TRUE(printed(" tokens: " + text + "\n")) << output_;
+}
+
+TEST_F(DecodeText, EndsBeforeAStopString) {
+  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  for (const std::string prompt : {"ab", "cd", "xyz", "12", "hello", "Q"}) {
+    std::string ids;
+    for (const char c : prompt) ids += std::to_string(static_cast<int>(c)) + " ";
+    const std::string text = text_of_ids(ids);
+    // The stop string is a character of the text that a shell needs no quotes for.
+    const auto found =
+        std::find_if(text.begin() + std::min<std::ptrdiff_t>(2, std::ssize(text)), text.end(), is_plain);
+    if (found == text.end()) continue;
+    const std::string stop(1, *found), before = text.substr(0, text.find(stop));
+    ASSERT_EQ(run("--prompt " + prompt + " --stop none --stop " + stop), 0) << output_;
+    EXPECT_TRUE(printed(before + "\n")) << output_;
+    EXPECT_FALSE(printed(before + stop)) << output_;
+    return;
+  }
+  FAIL() << "no prompt gets a text with a letter or a digit";
+}
+
+TEST_F(DecodeText, ChatPutsTheTemplateAroundThePrompt) {
+  write(model_ / "tokenizer_config.json", R"({"chat_template": "[INST]", "bos_token": "B"})");
+  std::string ids;
+  for (const char c : std::string("B[INST] hi [/INST]")) ids += std::to_string(static_cast<int>(c)) + " ";
+  const std::string text = text_of_ids(ids);
+  ASSERT_EQ(run("--chat --prompt ' hi '"), 0) << output_;
+  EXPECT_TRUE(printed(text + "\n")) << output_;
+}
+
+TEST_F(DecodeText, BadInputIsOneSentence) {
+  const std::string empty = ": it is empty; 'warptune decode --help' shows the arguments";
+  expect_refused("--prompt ''", "--prompt" + empty);
+  expect_refused("--prompt a --prompt 'b\xff'", "--prompt 2: byte 2 is 0xff; a text must be UTF-8");
+  expect_refused("--prompt " + std::string(300, 'a'),
+                 "--prompt 1: the prompt has 300 tokens; the model has 256 positions");
+  expect_refused(
+      "--prompt 'a<beyond>'",
+      "--prompt 1: the tokenizer makes token 300 of the prompt; the vocabulary of the model has 256");
+  expect_refused("--stop a", "--stop needs --prompt or --prompt-file");
+  expect_refused("--chat", "--chat needs --prompt or --prompt-file");
+  expect_refused("--prompt a --stop ''", "--stop" + empty);
+  expect_refused("--prompt a --chat", "the chat template of '" + model_.string() +
+                                          "' is missing; known are those of LLaMA 2 ([INST]), LLaMA 3 "
+                                          "(<|start_header_id|>) and Zephyr (<|user|>)");
+  fs::remove(model_ / "tokenizer.json");
+  expect_refused("--prompt a",
+                 "'" + model_.string() + "' has no tokenizer: neither tokenizer.json nor tokenizer.model");
+}
+
+TEST_F(DecodeText, APresetHasNoTokenizer) {
+  const testing::Ended ended =
+      testing::run_shell("{} decode --device host --preset tinyllama-1.1b --prompt a");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_EQ(
+      ended.text,
+      "warptune: a prompt that is text needs --model, a checkpoint with its tokenizer; --preset has none\n");
+}
+
+}  // namespace
+}  // namespace warptune
