@@ -44,18 +44,15 @@ Model::Model(Device& device, const ModelConfig& config, const Weights& weights, 
 
 /// Enqueues the calls, each in a range of its plan, those of a layer in a range of the layer.
 void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
-  std::optional<NvtxRange> layer;
-  int open = -1;
   if (watcher) watcher->begin(calls);
-  for (const Call& call : calls) {
-    if (call.layer != open) {
-      layer.reset();
-      if (call.layer >= 0) layer.emplace(layer_ranges_[static_cast<std::size_t>(call.layer)]);
-      open = call.layer;
+  for (auto call = calls.begin(); call != calls.end();) {
+    const int layer = call->layer;
+    const NvtxRange layer_range(layer < 0 ? NvtxName() : layer_ranges_[static_cast<std::size_t>(layer)]);
+    for (; call != calls.end() && call->layer == layer; ++call) {
+      const NvtxRange range(call->entry->range);
+      call->launch(device_.stream());
+      if (watcher) watcher->launched(*call);
     }
-    const NvtxRange range(call.entry->range);
-    call.launch(device_.stream());
-    if (watcher) watcher->launched(call);
   }
   if (watcher) watcher->end();
 }

@@ -28,7 +28,7 @@ void apply(const Metaspace& step, std::string piece, bool first, Pieces& out) {
 
 void apply(const ByteLevel& step, std::string piece, bool, Pieces& out) {
   static const SplitPattern gpt2(kGpt2Pattern, "the pattern of GPT-2");
-  if (step.add_prefix_space && !piece.starts_with(' ')) piece.insert(0, " ");
+  if (step.add_prefix_space && !piece.starts_with(' ')) piece.insert(piece.begin(), ' ');
   if (!step.use_pattern) return out.push_back(to_byte_characters(piece));
   for (const std::string_view part : gpt2.split(piece)) out.push_back(to_byte_characters(part));
 }
