@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
