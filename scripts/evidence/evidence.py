@@ -97,6 +97,12 @@ def problem_key(entry):
     return f"{entry['op']}[{pairs(entry['dims'])},dtype={entry['dtype']}]"
 
 
+def benchmark_prefix(entry):
+    """What the name of a winner's Google Benchmark begins with: "linear/tokens:1/in:4096/out:4096/dtype:bf16/"."""
+    dims = pairs(entry["dims"]).replace("=", ":").replace(",", "/")
+    return f"{entry['op']}/{dims}/dtype:{entry['dtype']}/"
+
+
 def verdict(name, good, sentence):
     """Prints one line and returns the exit code: 0 if the bar is met, else 1."""
     print(f"{name}: {'met' if good else 'NOT MET'}: {sentence}")
