@@ -3,7 +3,9 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -33,20 +35,19 @@ Config config_of(const VariantChoice& choice) {
   return parse_config(*choice.variant, values.str());
 }
 
-/// One workbench per problem, kept while the memory of the device lasts.
+/// One workbench per problem, kept while half of the device's memory is free, so that each has as many sets
+/// of tensors as the first.
 class Workbenches {
  public:
-  explicit Workbenches(Device& device) : device_(device) {}
+  explicit Workbenches(Device& device) : device_(device), free_bytes_(device.free_bytes()) {}
 
   const Device& device() const { return device_; }
 
-  /// `isolated`: flush the cache before each launch, whatever the item's options say.
-  Measurement run(const SweepItem& item, bool isolated, const Sampling& sampling) {
+  Measurement run(const SweepItem& item, const TimedRule& rule) {
     Entry& entry = entry_of(item);
     const VariantChoice& choice = item.choices.front();
-    const Timing timing = isolated ? Timing::isolated : Timing::main;
-    Measurement m = verified_run(*entry.work, *choice.variant, config_of(choice), timing, sampling);
-    check_peaks(*entry.work, m, timing, measure_peaks, entry.raised);
+    Measurement m = verified_run(*entry.work, *choice.variant, config_of(choice), rule);
+    check_peaks(*entry.work, m, rule.timing, measure_peaks, entry.raised);
     return m;
   }
 
@@ -58,12 +59,14 @@ class Workbenches {
 
   Entry& entry_of(const SweepItem& item) {
     const std::string key = item.problem.key();
-    if (!entries_.contains(key)) try {
-        entries_[key] = make(item);
-      } catch (const ResourceError&) {
-        entries_.clear();
-        entries_[key] = make(item);
-      }
+    if (entries_.contains(key)) return entries_[key];
+    if (device_.free_bytes() < free_bytes_ / 2) entries_.clear();
+    try {
+      entries_[key] = make(item);
+    } catch (const ResourceError&) {
+      entries_.clear();
+      entries_[key] = make(item);
+    }
     return entries_[key];
   }
 
@@ -72,19 +75,29 @@ class Workbenches {
   }
 
   Device& device_;
+  const std::size_t free_bytes_;  // at first
   std::map<std::string, Entry> entries_;
+};
+
+/// A registered winner. All its runs have samples of one length, and once it failed they all fail, because
+/// the library stops at repetitions whose iterations differ.
+struct WinnerBenchmark {
+  const SweepItem& item;
+  int launches = 0;     // of a sample; 0 before the first
+  std::string failure;  // one sentence, or empty
 };
 
 /// An iteration is a launch, and a batch of iterations is one replay. The library decides how many.
 Samples sample_for(benchmark::State& state, const std::function<Sample()>& take, int launches) {
   Samples samples;
   while (state.KeepRunningBatch(launches)) {
+    if (samples.stop == Stop::no_time) continue;
     Sample one = take();
     for (; one.throttled && samples.discarded < kMaxDiscarded; ++samples.discarded) one = take();
     if (!std::isfinite(one.us) || one.us < 0) {
       samples.us.clear();
       samples.stop = Stop::no_time;
-      return samples;
+      continue;
     }
     samples.throttled += one.throttled;
     samples.us.push_back(one.us);
@@ -93,24 +106,47 @@ Samples sample_for(benchmark::State& state, const std::function<Sample()>& take,
   return samples;
 }
 
+/// The measurement of one run. A failure is in `winner`.
+Measurement measured(benchmark::State& state, Workbenches& benches, WinnerBenchmark& winner, Timing timing) {
+  Measurement m;
+  bool finished = false;
+  const auto sampling = [&](const std::function<Sample()>& take, int launches) {
+    winner.launches = launches;
+    Samples samples = sample_for(state, take, launches);
+    finished = true;
+    return samples;
+  };
+  if (winner.failure.empty()) {
+    try {
+      m = benches.run(winner.item, {.sampling = sampling, .timing = timing, .launches = winner.launches});
+    } catch (const ResourceError& e) {  // the tensors do not fit
+      m.status = Status::resource;
+      m.detail = e.what();
+    }
+    if (m.status != Status::ok) winner.failure = fmt::format("{}: {}", name_of(m.status), m.detail);
+  }
+  if (!winner.failure.empty() && !finished)
+    while (state.KeepRunningBatch(std::max(winner.launches, 1))) {
+    }
+  return m;
+}
+
 /// A rate that the library divides by the time of all launches.
 benchmark::Counter per_second(double amount_per_launch) {
   return {amount_per_launch, benchmark::Counter::kIsIterationInvariantRate};
 }
 
 /// The same counters in every benchmark: the library's CSV has columns for those of the first.
-void run_one(benchmark::State& state, Workbenches& benches, const SweepItem& item, const std::string& cache,
-             int& failed) {
-  const Measurement m = benches.run(
-      item, cache == "isolated",
-      [&](const std::function<Sample()>& take, int launches) { return sample_for(state, take, launches); });
-  if (m.status != Status::ok) {
-    ++failed;
-    state.SkipWithError(fmt::format("{}: {}", name_of(m.status), m.detail).c_str());
+void run_one(benchmark::State& state, Workbenches& benches, WinnerBenchmark& winner,
+             const std::string& cache) {
+  const Measurement m =
+      measured(state, benches, winner, cache == "isolated" ? Timing::isolated : Timing::main);
+  if (!winner.failure.empty()) {
+    state.SkipWithError(winner.failure.c_str());
     return;
   }
   const double mean_us = std::accumulate(m.samples_us.begin(), m.samples_us.end(), 0.0) / m.samples;
-  const Cost cost = item.entry->op.cost(item.problem);
+  const Cost cost = winner.item.entry->op.cost(winner.item.problem);
   state.counters["bytes_per_second"] = per_second(cost.bytes);
   state.counters["flops_per_second"] = per_second(cost.flops);
   state.counters["launches_per_sample"] = m.launches_per_sample;
@@ -188,7 +224,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       item.options.cache = cache_mode_of(given->cache).value_or(CacheMode::cold);
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
     Workbenches benches(*device);
-    int failed = 0, registered = 0;
+    std::list<WinnerBenchmark> registered;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (variant.backend != facts.backend) {
@@ -196,20 +232,23 @@ void add_bench(CLI::App& app, int& exit_code) {
             fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
         continue;
       }
-      ++registered;
+      WinnerBenchmark& winner = registered.emplace_back(WinnerBenchmark{.item = item, .failure = {}});
       benchmark::RegisterBenchmark(
           benchmark_name(item.problem, variant.name, config_of(item.choices.front())).c_str(),
-          [&](benchmark::State& state) { run_one(state, benches, item, given->cache, failed); })
+          [&benches, &winner, &given](benchmark::State& state) {
+            run_one(state, benches, winner, given->cache);
+          })
           ->UseManualTime();
     }
-    if (registered == 0)
+    if (registered.empty())
       throw InputError(fmt::format("no winner of '{}' runs on {}", given->wisdom, facts.name));
     if (benchmark::RunSpecifiedBenchmarks() == 0)
       throw InputError(
           "no winner's benchmark matches --benchmark_filter; --benchmark_list_tests prints the names");
     benchmark::ClearRegisteredBenchmarks();
     benchmark::Shutdown();
-    exit_code = failed ? 1 : 0;
+    const auto failed = [](const WinnerBenchmark& winner) { return !winner.failure.empty(); };
+    exit_code = std::ranges::any_of(registered, failed) ? 1 : 0;
   });
 }
 

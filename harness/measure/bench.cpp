@@ -36,7 +36,7 @@ Measurement Bench::run(const Variant& variant, const Config& config, double best
                          .best_us = best_us * kAbandonMargin * launches},
                         take, now_);
   };
-  Measurement m = verified_run(*work_, variant, config, Timing::main, until_narrow, now_);
+  Measurement m = verified_run(*work_, variant, config, {.sampling = until_narrow}, now_);
   check_peaks(m, Timing::main);
   return m;
 }

@@ -62,8 +62,8 @@ void check_peaks(Workbench& work, Measurement& m, Timing timing, const MeasurePe
   m.detail = sentence;
 }
 
-Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, Timing timing,
-                         const Sampling& sampling, const Seconds& now) {
+Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, const TimedRule& rule,
+                         const Seconds& now) {
   Device& device = work.device();
   Measurement m;
   m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
@@ -88,12 +88,14 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
     if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
     if (m.status != Status::ok) return;
 
-    const bool isolated = timing == Timing::isolated;
-    const int launches = isolated ? 1 : work.launches_per_sample(prepared);
+    const bool isolated = rule.timing == Timing::isolated;
+    const int launches = isolated            ? 1
+                         : rule.launches > 0 ? rule.launches
+                                             : work.launches_per_sample(prepared);
     auto graph = isolated ? work.recorded_once(prepared) : work.record(prepared, launches);
     ClockWatch watch(device, now);
     const Samples samples =
-        sampling([&] { return timed(device, *graph, watch, isolated || work.flush()); }, launches);
+        rule.sampling([&] { return timed(device, *graph, watch, isolated || work.flush()); }, launches);
     put_samples(m, samples, launches);
     m.clocks = watch.summary(samples.throttled > 0);
     if (m.status != Status::ok) return;

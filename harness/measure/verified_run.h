@@ -10,12 +10,17 @@ namespace warptune {
 /// Takes samples by any rule: `take` times one replay of `launches` launches.
 using Sampling = std::function<Samples(const std::function<Sample()>& take, int launches)>;
 
-/// Compiles, verifies, lets `sampling` take samples, and verifies again on other inputs. `timing` is main
-/// (the workbench's cache state) or isolated (a flush and one launch per sample). A failure of the
-/// configuration becomes its status; errors of the device itself (a sticky CUDA error) are thrown. Call
-/// check_peaks() next.
-Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, Timing timing,
-                         const Sampling& sampling, const Seconds& now = steady_seconds);
+/// What is timed of a configuration, and how often.
+struct TimedRule {
+  Sampling sampling;
+  Timing timing = Timing::main;  // in the workbench's cache state, or isolated: a flush, then one launch
+  int launches = 0;              // of a sample; 0: enough for a millisecond
+};
+
+/// Compiles, verifies, takes samples, and verifies again on other inputs. A failure of the configuration
+/// becomes its status; errors of the device itself (a sticky CUDA error) are thrown. Call check_peaks() next.
+Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, const TimedRule& rule,
+                         const Seconds& now = steady_seconds);
 
 /// A time below what the peaks allow means that a peak or the kernel is wrong, so the peaks are measured
 /// again first, at most three times per problem (`raised` counts). What stays impossible becomes too_fast, on
