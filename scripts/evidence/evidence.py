@@ -90,7 +90,7 @@ def winners(wisdom, problems, limit=None):
 
 def pairs(values):
     """Dims or a configuration of the wisdom as "tokens=1,cache_hint=none"."""
-    return ",".join(f"{k}={v['label'] if isinstance(v, dict) else v}" for k, v in values.items())
+    return ",".join(f"{k}={v[1] if isinstance(v, list) else v}" for k, v in values.items())
 
 
 def problem_key(entry):
