@@ -1,17 +1,22 @@
-// warptune bench: the winners of a wisdom file as Google Benchmarks, timed by our own sampler.
-#include "harness/measure/bench.h"
-
+// warptune bench: the winners of a wisdom file as Google Benchmarks. The library decides how long to sample
+// and reports; verification and cold replays are those of every other command.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <list>
 #include <map>
 #include <memory>
+#include <numeric>
 
 #include "harness/cli/commands.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/space.h"
+#include "harness/measure/verified_run.h"
+#include "harness/results/benchmark_json.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
@@ -21,7 +26,7 @@
 namespace warptune {
 namespace {
 
-constexpr int kReplays = 5;  // per batch; the median counts
+constexpr int kMaxDiscarded = 32;  // throttled samples per run that are taken again
 
 /// The one configuration of a winner.
 Config config_of(const VariantChoice& choice) {
@@ -30,50 +35,143 @@ Config config_of(const VariantChoice& choice) {
   return parse_config(*choice.variant, values.str());
 }
 
-/// One bench per problem, kept while the memory of the device lasts.
-class Benches {
+/// One workbench per problem, kept while half of the device's memory is free, so that each has as many sets
+/// of tensors as the first.
+class Workbenches {
  public:
-  explicit Benches(Device& device) : device_(device) {}
+  explicit Workbenches(Device& device) : device_(device), free_bytes_(device.free_bytes()) {}
 
-  /// `isolated`: flush the cache before each launch, whatever the item's options say.
-  Measurement run(const SweepItem& item, bool isolated) {
-    const std::string key = item.problem.key();
-    if (!benches_.contains(key)) try {
-        benches_[key] = make(item);
-      } catch (const ResourceError&) {
-        benches_.clear();
-        benches_[key] = make(item);
-      }
+  const Device& device() const { return device_; }
+
+  Measurement run(const SweepItem& item, const TimedRule& rule) {
+    Entry& entry = entry_of(item);
     const VariantChoice& choice = item.choices.front();
-    const Config config = config_of(choice);
-    if (isolated)
-      return benches_[key]->time_interleaved({{choice.variant, config}}, kReplays).front().isolated;
-    return benches_[key]->run(*choice.variant, config);
+    Measurement m = verified_run(*entry.work, *choice.variant, config_of(choice), rule);
+    check_peaks(*entry.work, m, rule.timing, measure_peaks, entry.raised);
+    return m;
   }
 
  private:
-  std::unique_ptr<Bench> make(const SweepItem& item) {
-    return std::make_unique<Bench>(device_, *item.entry, item.problem, item.options);
+  struct Entry {
+    std::unique_ptr<Workbench> work;
+    int raised = 0;  // how often the peaks were measured again
+  };
+
+  Entry& entry_of(const SweepItem& item) {
+    const std::string key = item.problem.key();
+    if (entries_.contains(key)) return entries_[key];
+    if (device_.free_bytes() < free_bytes_ / 2) entries_.clear();
+    try {
+      entries_[key] = make(item);
+    } catch (const ResourceError&) {
+      entries_.clear();
+      entries_[key] = make(item);
+    }
+    return entries_[key];
+  }
+
+  Entry make(const SweepItem& item) {
+    return {.work = std::make_unique<Workbench>(device_, *item.entry, item.problem, item.options)};
   }
 
   Device& device_;
-  std::map<std::string, std::unique_ptr<Bench>> benches_;
+  const std::size_t free_bytes_;  // at first
+  std::map<std::string, Entry> entries_;
 };
 
-/// One iteration is one batch of graph replays between two verifications.
-void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, bool isolated, int& failed) {
-  for (auto _ : state) {
-    const Measurement m = benches.run(item, isolated);
-    if (m.status != Status::ok) {
-      ++failed;
-      state.SkipWithError(fmt::format("{}: {}", name_of(m.status), m.detail).c_str());
-      return;
+/// A registered winner. All its runs have samples of one length, and once it failed they all fail, because
+/// the library stops at repetitions whose iterations differ.
+struct WinnerBenchmark {
+  const SweepItem& item;
+  int launches = 0;     // of a sample; 0 before the first
+  std::string failure;  // one sentence, or empty
+};
+
+/// An iteration is a launch, and a batch of iterations is one replay. The library decides how many.
+Samples sample_for(benchmark::State& state, const std::function<Sample()>& take, int launches) {
+  Samples samples;
+  while (state.KeepRunningBatch(launches)) {
+    if (samples.stop == Stop::no_time) continue;
+    Sample one = take();
+    for (; one.throttled && samples.discarded < kMaxDiscarded; ++samples.discarded) one = take();
+    if (!std::isfinite(one.us) || one.us < 0) {
+      samples.us.clear();
+      samples.stop = Stop::no_time;
+      continue;
     }
-    state.SetIterationTime(m.time_us * 1e-6);
-    state.counters["launches_per_sample"] = m.launches_per_sample;
-    state.counters["gb_per_s"] = item.entry->op.cost(item.problem).bytes / m.time_us * 1e-3;
-    if (m.floor_us > 0) state.counters["pct_floor"] = 100 * m.floor_us / m.time_us;
+    samples.throttled += one.throttled;
+    samples.us.push_back(one.us);
+    state.SetIterationTime(one.us * 1e-6);  // adds to the run's time
   }
+  return samples;
+}
+
+/// The measurement of one run. A failure is in `winner`.
+Measurement measured(benchmark::State& state, Workbenches& benches, WinnerBenchmark& winner, Timing timing) {
+  Measurement m;
+  bool finished = false;
+  const auto sampling = [&](const std::function<Sample()>& take, int launches) {
+    winner.launches = launches;
+    Samples samples = sample_for(state, take, launches);
+    finished = true;
+    return samples;
+  };
+  if (winner.failure.empty()) {
+    try {
+      m = benches.run(winner.item, {.sampling = sampling, .timing = timing, .launches = winner.launches});
+    } catch (const ResourceError& e) {  // the tensors do not fit
+      m.status = Status::resource;
+      m.detail = e.what();
+    }
+    if (m.status != Status::ok) winner.failure = fmt::format("{}: {}", name_of(m.status), m.detail);
+  }
+  if (!winner.failure.empty() && !finished)
+    while (state.KeepRunningBatch(std::max(winner.launches, 1))) {
+    }
+  return m;
+}
+
+/// A rate that the library divides by the time of all launches.
+benchmark::Counter per_second(double amount_per_launch) {
+  return {amount_per_launch, benchmark::Counter::kIsIterationInvariantRate};
+}
+
+/// The same counters in every benchmark: the library's CSV has columns for those of the first.
+void run_one(benchmark::State& state, Workbenches& benches, WinnerBenchmark& winner,
+             const std::string& cache) {
+  const Measurement m =
+      measured(state, benches, winner, cache == "isolated" ? Timing::isolated : Timing::main);
+  if (!winner.failure.empty()) {
+    state.SkipWithError(winner.failure.c_str());
+    return;
+  }
+  const double mean_us = std::accumulate(m.samples_us.begin(), m.samples_us.end(), 0.0) / m.samples;
+  const Cost cost = winner.item.entry->op.cost(winner.item.problem);
+  state.counters["bytes_per_second"] = per_second(cost.bytes);
+  state.counters["flops_per_second"] = per_second(cost.flops);
+  state.counters["launches_per_sample"] = m.launches_per_sample;
+  if (benches.device().facts().read_gb_per_s > 0) state.counters["pct_floor"] = 100 * m.floor_us / mean_us;
+  state.SetLabel(benchmark_label(cache, m.clocks.throttled));
+}
+
+/// The arguments that CLI11 left, for the library. Throws InputError for anything else than its flags.
+void initialize_library(std::vector<std::string> flags) {
+  static char program[] = "warptune bench";  // the library keeps the pointer
+  std::vector<char*> arguments = {program};
+  for (std::string& flag : flags) {
+    if (!flag.starts_with("--benchmark_"))
+      throw InputError(
+          fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", brief(flag)));
+    arguments.push_back(flag.data());
+  }
+  int count = static_cast<int>(arguments.size());
+  benchmark::SetDefaultTimeUnit(benchmark::kMicrosecond);  // --benchmark_time_unit overrides it
+  benchmark::Initialize(&count, arguments.data(), [] {
+    throw InputError(
+        "Google Benchmark does not take the value of a flag: the formats are console, json and csv, the time "
+        "units ns, us, ms and s, and colors auto, true and false");
+  });
+  if (count > 1) throw InputError(fmt::format("Google Benchmark does not take '{}'", brief(arguments[1])));
 }
 
 }  // namespace
@@ -81,10 +179,11 @@ void run_one(benchmark::State& state, Benches& benches, const SweepItem& item, b
 void add_bench(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("bench", "Runs the winners of a wisdom file as Google Benchmarks");
   command->footer(
-      "Every --benchmark_* flag of Google Benchmark works, with '=' before its value. Times are per launch.\n"
+      "Every --benchmark_* flag of Google Benchmark works, with '=' before its value. An iteration is a "
+      "launch.\n"
       "Exits with 1 if a winner is not correct.\n"
       "Examples:\n"
-      "  warptune bench --wisdom results/h200/wisdom.json --benchmark_filter=linear\n"
+      "  warptune bench --wisdom results/h200/wisdom.json --benchmark_filter=linear/tokens:1/\n"
       "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
@@ -103,17 +202,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   command->allow_extras();
   command->callback([given, command, &exit_code] {
     const auto winners = winners_of(Wisdom::load(given->wisdom), given->problem);
-    std::vector<std::string> texts = {"warptune bench"};
-    for (const std::string& text : command->remaining()) texts.push_back(text);
-    std::vector<char*> arguments;
-    for (std::string& text : texts) arguments.push_back(text.data());
-    for (const std::string& text : texts)
-      if (&text != &texts.front() && !text.starts_with("--benchmark_"))
-        throw InputError(
-            fmt::format("'{}' is neither an option of bench nor a --benchmark_ flag", brief(text)));
-    int count = static_cast<int>(arguments.size());
-    benchmark::Initialize(&count, arguments.data());
-    if (count > 1) throw InputError(fmt::format("Google Benchmark does not know '{}'", brief(arguments[1])));
+    initialize_library(command->remaining());
 
     const auto device = open_device(given->device);
     const DeviceLock lock(device->facts().id);
@@ -129,16 +218,13 @@ void add_bench(CLI::App& app, int& exit_code) {
     benchmark::AddCustomContext("wisdom", given->wisdom);
     benchmark::AddCustomContext("cache", given->cache);
 
-    // A fixed number of replays, whatever the interval: the user chooses the repetitions.
     std::vector<std::string> left_out;
-    const bool isolated = given->cache == "isolated";
-    Sweep sweep =
-        winners_sweep(ops(), winners, "bench", {.max_rel_ci = 10, .min_samples = kReplays}, left_out);
+    Sweep sweep = winners_sweep(ops(), winners, "bench", {}, left_out);
     for (SweepItem& item : sweep.items)
       item.options.cache = cache_mode_of(given->cache).value_or(CacheMode::cold);
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
-    Benches benches(*device);
-    int failed = 0, registered = 0;
+    Workbenches benches(*device);
+    std::list<WinnerBenchmark> registered;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
       if (variant.backend != facts.backend) {
@@ -146,24 +232,23 @@ void add_bench(CLI::App& app, int& exit_code) {
             fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
         continue;
       }
-      const std::string config = config_of(item.choices.front()).str();
-      const std::string name = item.problem.key() + "/" + variant.name + (config.empty() ? "" : "/" + config);
-      ++registered;
+      WinnerBenchmark& winner = registered.emplace_back(WinnerBenchmark{.item = item, .failure = {}});
       benchmark::RegisterBenchmark(
-          name.c_str(),
-          [&, isolated](benchmark::State& state) { run_one(state, benches, item, isolated, failed); })
-          ->Iterations(1)
-          ->UseManualTime()
-          ->Unit(benchmark::kMicrosecond);
+          benchmark_name(item.problem, variant.name, config_of(item.choices.front())).c_str(),
+          [&benches, &winner, &given](benchmark::State& state) {
+            run_one(state, benches, winner, given->cache);
+          })
+          ->UseManualTime();
     }
-    if (registered == 0)
+    if (registered.empty())
       throw InputError(fmt::format("no winner of '{}' runs on {}", given->wisdom, facts.name));
     if (benchmark::RunSpecifiedBenchmarks() == 0)
       throw InputError(
-          "no winner's benchmark matches --benchmark_filter; its name is PROBLEM/VARIANT/CONFIG");
+          "no winner's benchmark matches --benchmark_filter; --benchmark_list_tests prints the names");
     benchmark::ClearRegisteredBenchmarks();
     benchmark::Shutdown();
-    exit_code = failed ? 1 : 0;
+    const auto failed = [](const WinnerBenchmark& winner) { return !winner.failure.empty(); };
+    exit_code = std::ranges::any_of(registered, failed) ? 1 : 0;
   });
 }
 

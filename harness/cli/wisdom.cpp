@@ -14,6 +14,7 @@
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/results/benchmark_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
@@ -117,24 +118,27 @@ bool check_wisdom(const Given& given) {
   return all_hold;
 }
 
+std::string exported(const Wisdom& wisdom, const Given& given) {
+  if (given.format == "json") return wisdom.to_json();
+  if (given.format == "header") return to_header(wisdom);
+  const std::string& device = wisdom.provenance().device;
+  const auto others = std::ranges::count_if(
+      wisdom.winners(), [&](const Winner& winner) { return winner.made_on.device != device; });
+  if (others > 0)
+    print_error(fmt::format("leaves out {} winners of other devices than {}", others, brief(device)));
+  return to_benchmark_json(ops(), wisdom, std::filesystem::path(given.file).parent_path());
+}
+
 void export_wisdom(const Given& given) {
   if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
   if (const auto unknown = unknown_winners(ops(), wisdom); !unknown.empty())
     throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
-  if (given.format == "json") {
-    if (given.output.empty())
-      fmt::print("{}", wisdom.to_json());
-    else
-      write_output(given.output, wisdom.to_json());
-    return;
-  }
-  const std::string header = to_header(wisdom);
-  if (given.output.empty()) {
-    fmt::print("{}", header);
-    return;
-  }
-  write_output(given.output, header);
+  const std::string text = exported(wisdom, given);
+  if (given.output.empty())
+    fmt::print("{}", text);
+  else
+    write_output(given.output, text);
 }
 
 }  // namespace
@@ -146,7 +150,8 @@ void add_wisdom(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  warptune wisdom show results/h200/wisdom.json --op linear --problem 'tokens=1,'\n"
       "  warptune wisdom check results/h200/wisdom.json\n"
-      "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h");
+      "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h\n"
+      "  warptune wisdom export results/h200/wisdom.json --format benchmark -o tuned.json");
   const auto given = std::make_shared<Given>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
@@ -162,8 +167,9 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   check->callback([given, &exit_code] { exit_code = check_wisdom(*given) ? 0 : 1; });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");
   save->add_option("WISDOM", given->file, "wisdom.json")->required();
-  save->add_option("--format", given->format, "json, or header: a C++17 header without dependencies")
-      ->check(CLI::IsMember({"json", "header"}))
+  save->add_option("--format", given->format,
+                   "json; header: a C++17 header without dependencies; benchmark: Google Benchmark's JSON")
+      ->check(CLI::IsMember({"json", "header", "benchmark"}))
       ->capture_default_str();
   save->add_option("-o,--output", given->output, "The file; by default standard output");
   save->callback([given] { export_wisdom(*given); });

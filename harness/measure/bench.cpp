@@ -1,53 +1,18 @@
 #include "harness/measure/bench.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "harness/core/error.h"
 #include "harness/measure/interleave.h"
-#include "harness/measure/sampler.h"
 #include "harness/measure/timed_samples.h"
 #include "harness/measure/tuning_ranges.h"
-#include "harness/measure/workbench.h"
+#include "harness/measure/verified_run.h"
 
 namespace warptune {
 namespace {
 
 constexpr double kAbandonMargin = 1.02;  // clocks may drift this much between the best and a later one
-constexpr int kMaxRaised = 3;            // how often a problem's peaks are measured again
-constexpr int kRepeats = 4;              // repeats of a verified launch
 constexpr double kInterleavedTime = 4;   // in units of max_time, for each finalist
-
-void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
-  m.max_abs_err =
-      std::isnan(m.max_abs_err) ? verdict.max_abs_err : std::max(m.max_abs_err, verdict.max_abs_err);
-  m.rel_l2_err = std::isnan(m.rel_l2_err) ? verdict.rel_l2_err : std::max(m.rel_l2_err, verdict.rel_l2_err);
-  if (verdict.ok) return;
-  m.status = Status::wrong_result;
-  m.detail = fmt::format("{}: {}", when, verdict.detail);
-}
-
-/// Runs `body`; a failure of the configuration becomes its status. Throws if the device is lost.
-void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const CompileError& e) {
-    m.status = Status::compile_error;
-    m.detail = e.what();
-  } catch (const ResourceError& e) {
-    m.status = Status::resource;
-    m.detail = e.what();
-  } catch (const std::bad_alloc&) {
-    m.status = Status::resource;
-    m.detail = "the host is out of memory";
-  } catch (const std::exception& e) {
-    m.status = Status::launch_error;
-    m.detail = e.what();
-    device.synchronize();  // throws if the device is lost: the process must then be replaced
-  }
-}
 
 }  // namespace
 
@@ -59,88 +24,20 @@ Bench::Bench(Device& device, const OpEntry& entry, Problem problem, BenchOptions
 Bench::~Bench() = default;
 const Problem& Bench::problem() const { return work_->problem(); }
 
-/// A time below what the peaks allow means that a peak or the kernel is wrong, so the peaks are measured
-/// again first. On a host it is only a note: its caches hold more than they report, and other load comes and
-/// goes.
 void Bench::check_peaks(Measurement& m, Timing timing) {
-  const auto impossible = [&] { return m.status == Status::ok && m.time_us < work_->impossible_us(timing); };
-  if (impossible() && raised_ < kMaxRaised) {
-    raise_peaks(work_->device(), measure_);
-    m.floor_us = floor_us(work_->device().facts(), work_->cost(), work_->problem().dtype);
-    ++raised_;
-  }
-  if (!impossible()) return;
-  const std::string sentence =
-      fmt::format("below the {:.3f} us that the measured peaks allow", work_->impossible_us(timing));
-  if (work_->device().facts().backend == Backend::host) {
-    m.detail = m.detail.empty() ? sentence : m.detail + "; " + sentence;
-    return;
-  }
-  m.status = Status::too_fast;
-  m.detail = sentence;
+  warptune::check_peaks(*work_, m, timing, measure_, raised_);
 }
 
 Measurement Bench::run(const Variant& variant, const Config& config, double best_us) {
-  Workbench& work = *work_;
-  Device& device = work.device();
-  Measurement m;
-  m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
-  const ConfigRange range(work.problem(), variant, config);
-  Prepared prepared;
-  try {
-    const NvtxRange stage(tuning_stages().compile);
-    prepared = work.prepare(variant, config);
-  } catch (const CompileError& e) {
-    m.status = Status::compile_error;
-    m.detail = e.what();
-    return m;
-  } catch (const ResourceError& e) {
-    m.status = Status::resource;
-    m.detail = e.what();
-    return m;
-  }
-  m.resources = prepared.plan->resources();
-
-  guarded(device, m, [&] {
-    work.begin();
-    const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
-    {
-      const NvtxRange stage(tuning_stages().verify);
-      put_verdict(m, work.verify(once), "before timing");
-      if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
-      if (m.status != Status::ok) return;
-    }
-
-    std::unique_ptr<CapturedGraph> graph;
-    {
-      const NvtxRange stage(tuning_stages().time);
-      const int launches = work.launches_per_sample(prepared);
-      graph = work.record(prepared, launches);
-      const BenchOptions& o = work.options();
-      ClockWatch watch(device, now_);
-      const Samples samples = sample_until(
-          {.max_rel_ci = o.max_rel_ci,
-           .min_samples = o.min_samples,
-           .max_time = o.max_time,
-           .best_us = best_us * kAbandonMargin * launches},
-          [&] { return timed(device, *graph, watch, work.flush()); }, now_);
-      put_samples(m, samples, launches);
-      m.clocks = watch.summary(samples.throttled > 0);
-      if (m.status != Status::ok) return;
-    }
-
-    const NvtxRange stage(tuning_stages().verify);
-    // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
-    // timed graph.
-    put_verdict(m, work.check_inputs(), "after timing");
-    if (m.status != Status::ok) return;
-    work.change_inputs();
-    if (work.changes_inputs()) graph = work.recorded_once(prepared);
-    put_verdict(m, work.verify(once), "after timing");
-    if (m.status == Status::ok)
-      put_verdict(m, work.verify_again(1, [&] { graph->launch(device.stream()); }), "after timing");
-    if (m.status == Status::ok) work.end();
-  });
+  const BenchOptions& o = work_->options();
+  const Sampling until_narrow = [&](const std::function<Sample()>& take, int launches) {
+    return sample_until({.max_rel_ci = o.max_rel_ci,
+                         .min_samples = o.min_samples,
+                         .max_time = o.max_time,
+                         .best_us = best_us * kAbandonMargin * launches},
+                        take, now_);
+  };
+  Measurement m = verified_run(*work_, variant, config, {.sampling = until_narrow}, now_);
   check_peaks(m, Timing::main);
   return m;
 }

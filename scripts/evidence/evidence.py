@@ -90,11 +90,17 @@ def winners(wisdom, problems, limit=None):
 
 def pairs(values):
     """Dims or a configuration of the wisdom as "tokens=1,cache_hint=none"."""
-    return ",".join(f"{k}={v['label'] if isinstance(v, dict) else v}" for k, v in values.items())
+    return ",".join(f"{k}={v[1] if isinstance(v, list) else v}" for k, v in values.items())
 
 
 def problem_key(entry):
     return f"{entry['op']}[{pairs(entry['dims'])},dtype={entry['dtype']}]"
+
+
+def benchmark_prefix(entry):
+    """What the name of a winner's Google Benchmark begins with: "linear/tokens:1/in:4096/out:4096/dtype:bf16/"."""
+    dims = pairs(entry["dims"]).replace("=", ":").replace(",", "/")
+    return f"{entry['op']}/{dims}/dtype:{entry['dtype']}/"
 
 
 def verdict(name, good, sentence):

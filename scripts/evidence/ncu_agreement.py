@@ -58,14 +58,17 @@ def ncu_us(ncu, program, entry, device):
     return sum(float(row[DURATION].replace(",", "")) for row in kernels) * to_us, len(kernels)
 
 
-def bench_us(program, wisdom, cache, device):
-    """The median time of each winner by problem."""
+def bench_us(program, wisdom, cache, device, entries):
+    """The median time of each winner by problem. 10 ms of launches are enough: an isolated one needs a flush each."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         evidence.run([program, "bench", "--wisdom", wisdom, "--device", device, "--cache", cache,
-                      "--benchmark_repetitions=9", "--benchmark_enable_random_interleaving=true",
+                      "--benchmark_min_time=0.01", "--benchmark_repetitions=9",
+                      "--benchmark_enable_random_interleaving=true",
                       "--benchmark_report_aggregates_only=true", f"--benchmark_out={out.name}"])
         told = json.load(open(out.name))["benchmarks"]
-    return {one["name"].split("/")[0]: one["real_time"] for one in told if one.get("aggregate_name") == "median"}
+    median = {one["run_name"]: one["real_time"] for one in told if one.get("aggregate_name") == "median"}
+    return {evidence.problem_key(entry): us for entry in entries for name, us in median.items()
+            if name.startswith(evidence.benchmark_prefix(entry))}
 
 
 def without_overlap(entry):
@@ -90,8 +93,9 @@ def main():
                 shutil.copy(peaks, path.parent)
             return path
         alone = written("alone", plain)
-        winner = bench_us(given.program, written("tuned", tuned), "cold", given.device)
-        cold, isolated = (bench_us(given.program, alone, cache, given.device) for cache in ("cold", "isolated"))
+        winner = bench_us(given.program, written("tuned", tuned), "cold", given.device, tuned)
+        cold, isolated = (bench_us(given.program, alone, cache, given.device, plain)
+                          for cache in ("cold", "isolated"))
     lines = []
     for number, entry in enumerate(plain):
         durations = [ncu_us(ncu, given.program, entry, given.device) for _ in range(given.repeats)]

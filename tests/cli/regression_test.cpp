@@ -1,4 +1,4 @@
-// tune, rerun, compare and bench from outside, on the host device.
+// tune, rerun, compare, counters and profile from outside, on the host device.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -103,74 +103,6 @@ TEST_F(Regression, EachRunHasARowPerWinner) {
   EXPECT_EQ(
       run("compare " + csv.string() + " " + csv.string() + " --base-program /bin/true 2> /dev/null").code, 2)
       << "it needs --confirm";
-}
-
-TEST_F(Regression, WinnersRunAsGoogleBenchmarks) {
-  const Ended result = run("bench --wisdom " + wisdom_.string() +
-                           " --device host --benchmark_format=json --benchmark_repetitions=3 "
-                           "--benchmark_enable_random_interleaving=true --benchmark_filter=hidden=33 "
-                           "2> /dev/null");
-  EXPECT_EQ(result.code, 0) << result.text;
-  const auto json = nlohmann::json::parse(result.text);
-  EXPECT_EQ(json["context"]["device"], "host");
-  int iterations = 0;
-  for (const auto& one : json["benchmarks"]) {
-    EXPECT_NE(one["name"].get<std::string>().find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"),
-              std::string::npos);
-    if (one["run_type"] != "iteration") continue;
-    ++iterations;
-    EXPECT_EQ(one["iterations"], 1);
-    EXPECT_EQ(one["time_unit"], "us");
-    EXPECT_GT(one["real_time"].get<double>(), 0);
-  }
-  EXPECT_EQ(iterations, 3);
-  const Ended isolated = run("bench --wisdom " + wisdom_.string() +
-                             " --device host --cache isolated --benchmark_format=json 2> /dev/null");
-  EXPECT_EQ(isolated.code, 0) << isolated.text;
-  EXPECT_EQ(nlohmann::json::parse(isolated.text)["context"]["cache"], "isolated");
-  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --cache lukewarm > /dev/null 2>&1").code, 2);
-  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --benchmark_nothing=1 > /dev/null 2>&1").code, 2);
-  EXPECT_EQ(run("bench --wisdom " + wisdom_.string() + " --nothing > /dev/null 2>&1").code, 2);
-  const std::string bench = "bench --wisdom " + wisdom_.string() + " --device host ";
-  const Ended unmatched = run(bench + "--benchmark_filter=nothing 2>&1");
-  EXPECT_EQ(unmatched.code, 2);
-  EXPECT_NE(unmatched.text.find("no winner's benchmark matches"), std::string::npos) << unmatched.text;
-  EXPECT_EQ(run(bench + "--problem nothing > /dev/null 2>&1").code, 2);
-  EXPECT_EQ(run(bench + "--benchmark_list_tests > /dev/null 2>&1").code, 0);
-  const Ended elsewhere =
-      run("bench --wisdom " SOURCE_ROOT "/results/h200/wisdom.json --problem argmax --device host 2>&1");
-  EXPECT_EQ(elsewhere.code, 2);
-  EXPECT_NE(elsewhere.text.find("runs on host"), std::string::npos) << elsewhere.text;
-}
-
-/// Uses Google Benchmark's compare.py from Debian's libbenchmark-tools with python3-scipy, or a command in
-/// the environment.
-TEST_F(Regression, GoogleBenchmarksCompareToolReadsIt) {
-  const char* given = std::getenv("BENCHMARK_COMPARE");
-  const std::string tool = given ? given : "/usr/bin/python3 /usr/share/benchmark/compare.py";
-  if (std::system((tool + " --help > /dev/null 2>&1").c_str()) != 0)
-    GTEST_SKIP() << "'" << tool << "' does not run (packages libbenchmark-tools, python3-scipy)";
-  const auto json = [](const char* name) { return (folder_ / name).string(); };
-  const std::string flags =
-      " --device host --benchmark_filter=hidden=33 --benchmark_repetitions=9 --benchmark_out=";
-  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("base.json") + " > /dev/null 2>&1").code,
-            0);
-  // The other way to get JSON.
-  ASSERT_EQ(run("bench --wisdom " + wisdom_.string() + flags + json("unused.json") +
-                " --benchmark_format=json > " + json("now.json") + " 2> /dev/null")
-                .code,
-            0);
-  const fs::path table = folder_ / "compared";
-  ASSERT_EQ(std::system((tool + " --no-color benchmarks " + json("base.json") + " " + json("now.json") +
-                         " > " + table.string() + " 2>&1")
-                            .c_str()),
-            0);
-  std::ifstream in(table);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  // A row per pair of repetitions, and their rank test.
-  EXPECT_NE(text.find("rms_norm[tokens=2,hidden=33,dtype=fp32]/"), std::string::npos) << text;
-  EXPECT_NE(text.find("_pvalue"), std::string::npos) << text;
-  EXPECT_NE(text.find("Repetitions: 9 vs 9"), std::string::npos) << text;
 }
 
 /// Runs `counters` with a fake ncu.

@@ -1,0 +1,128 @@
+#include "harness/measure/verified_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/core/error.h"
+#include "harness/measure/timed_samples.h"
+#include "harness/measure/tuning_ranges.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kMaxRaised = 3;  // how often a problem's peaks are measured again
+constexpr int kRepeats = 4;    // repeats of a verified launch
+
+}  // namespace
+
+void put_verdict(Measurement& m, const Verdict& verdict, const char* when) {
+  m.max_abs_err =
+      std::isnan(m.max_abs_err) ? verdict.max_abs_err : std::max(m.max_abs_err, verdict.max_abs_err);
+  m.rel_l2_err = std::isnan(m.rel_l2_err) ? verdict.rel_l2_err : std::max(m.rel_l2_err, verdict.rel_l2_err);
+  if (verdict.ok) return;
+  m.status = Status::wrong_result;
+  m.detail = fmt::format("{}: {}", when, verdict.detail);
+}
+
+void guarded(Device& device, Measurement& m, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const CompileError& e) {
+    m.status = Status::compile_error;
+    m.detail = e.what();
+  } catch (const ResourceError& e) {
+    m.status = Status::resource;
+    m.detail = e.what();
+  } catch (const std::bad_alloc&) {
+    m.status = Status::resource;
+    m.detail = "the host is out of memory";
+  } catch (const std::exception& e) {
+    m.status = Status::launch_error;
+    m.detail = e.what();
+    device.synchronize();  // throws if the device is lost: the process must then be replaced
+  }
+}
+
+void check_peaks(Workbench& work, Measurement& m, Timing timing, const MeasurePeaks& measure, int& raised) {
+  const auto impossible = [&] { return m.status == Status::ok && m.time_us < work.impossible_us(timing); };
+  if (impossible() && raised < kMaxRaised) {
+    raise_peaks(work.device(), measure);
+    m.floor_us = floor_us(work.device().facts(), work.cost(), work.problem().dtype);
+    ++raised;
+  }
+  if (!impossible()) return;
+  const std::string sentence =
+      fmt::format("below the {:.3f} us that the measured peaks allow", work.impossible_us(timing));
+  if (work.device().facts().backend == Backend::host) {
+    m.detail = m.detail.empty() ? sentence : m.detail + "; " + sentence;
+    return;
+  }
+  m.status = Status::too_fast;
+  m.detail = sentence;
+}
+
+Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, const TimedRule& rule,
+                         const Seconds& now) {
+  Device& device = work.device();
+  Measurement m;
+  m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+  const ConfigRange range(work.problem(), variant, config);
+  Prepared prepared;
+  try {
+    const NvtxRange stage(tuning_stages().compile);
+    prepared = work.prepare(variant, config);
+  } catch (const CompileError& e) {
+    m.status = Status::compile_error;
+    m.detail = e.what();
+    return m;
+  } catch (const ResourceError& e) {
+    m.status = Status::resource;
+    m.detail = e.what();
+    return m;
+  }
+  m.resources = prepared.plan->resources();
+
+  guarded(device, m, [&] {
+    work.begin();
+    const auto once = [&] { prepared.plan->launch(prepared.args.back().data(), device.stream()); };
+    {
+      const NvtxRange stage(tuning_stages().verify);
+      put_verdict(m, work.verify(once), "before timing");
+      if (m.status == Status::ok) put_verdict(m, work.verify_again(kRepeats, once), "before timing");
+      if (m.status != Status::ok) return;
+    }
+
+    std::unique_ptr<CapturedGraph> graph;
+    {
+      const NvtxRange stage(tuning_stages().time);
+      const bool isolated = rule.timing == Timing::isolated;
+      const int launches = isolated            ? 1
+                           : rule.launches > 0 ? rule.launches
+                                               : work.launches_per_sample(prepared);
+      graph = isolated ? work.recorded_once(prepared) : work.record(prepared, launches);
+      ClockWatch watch(device, now);
+      const Samples samples =
+          rule.sampling([&] { return timed(device, *graph, watch, isolated || work.flush()); }, launches);
+      put_samples(m, samples, launches);
+      m.clocks = watch.summary(samples.throttled > 0);
+      if (m.status != Status::ok) return;
+    }
+
+    const NvtxRange stage(tuning_stages().verify);
+    // Verifies on new inputs: first one launch, which cannot reuse the result of an earlier one, then the
+    // timed graph.
+    put_verdict(m, work.check_inputs(), "after timing");
+    if (m.status != Status::ok) return;
+    work.change_inputs();
+    if (work.changes_inputs()) graph = work.recorded_once(prepared);
+    put_verdict(m, work.verify(once), "after timing");
+    if (m.status == Status::ok)
+      put_verdict(m, work.verify_again(1, [&] { graph->launch(device.stream()); }), "after timing");
+    if (m.status == Status::ok) work.end();
+  });
+  return m;
+}
+
+}  // namespace warptune

@@ -1,0 +1,36 @@
+#pragma once
+// One configuration from its compilation to the verification after timing, sampled by any rule.
+#include <functional>
+
+#include "harness/measure/bench.h"
+#include "harness/measure/workbench.h"
+
+namespace warptune {
+
+/// Takes samples by any rule: `take` times one replay of `launches` launches.
+using Sampling = std::function<Samples(const std::function<Sample()>& take, int launches)>;
+
+/// What is timed of a configuration, and how often.
+struct TimedRule {
+  Sampling sampling;
+  Timing timing = Timing::main;  // in the workbench's cache state, or isolated: a flush, then one launch
+  int launches = 0;              // of a sample; 0: enough for a millisecond
+};
+
+/// Compiles, verifies, takes samples, and verifies again on other inputs. A failure of the configuration
+/// becomes its status; errors of the device itself (a sticky CUDA error) are thrown. Call check_peaks() next.
+Measurement verified_run(Workbench& work, const Variant& variant, const Config& config, const TimedRule& rule,
+                         const Seconds& now = steady_seconds);
+
+/// A time below what the peaks allow means that a peak or the kernel is wrong, so the peaks are measured
+/// again first, at most three times per problem (`raised` counts). What stays impossible becomes too_fast, on
+/// a host only a note: its caches hold more than they report, and other load comes and goes.
+void check_peaks(Workbench& work, Measurement& measurement, Timing timing, const MeasurePeaks& measure,
+                 int& raised);
+
+/// Runs `body`; a failure of the configuration becomes its status. Throws if the device is lost.
+void guarded(Device& device, Measurement& measurement, const std::function<void()>& body);
+/// Stores the errors of a verification; a failed one becomes wrong_result with `when` it was.
+void put_verdict(Measurement& measurement, const Verdict& verdict, const char* when);
+
+}  // namespace warptune

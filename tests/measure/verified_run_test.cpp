@@ -1,0 +1,61 @@
+// A verified run under a caller's own sampling rule.
+#include "harness/measure/verified_run.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/measure/steady_device.h"
+#include "variants/table.h"
+
+namespace warptune {
+namespace {
+
+class VerifiedRun : public ::testing::Test {
+ protected:
+  const OpEntry& entry_ = find_op("rms_norm");
+  testing::SteadyDevice device_{20};
+  Workbench work_{device_,
+                  entry_,
+                  entry_.op.problem(Assignment{{"tokens", 3}, {"hidden", 64}}, DType::fp32),
+                  {.cache = CacheMode::hot},
+                  device_.clock()};
+  std::vector<int> asked_;  // the launches of each call of `three`
+
+  /// Takes three samples.
+  Sampling three() {
+    return [this](const std::function<Sample()>& take, int launches) {
+      asked_.push_back(launches);
+      Samples samples;
+      for (int i = 0; i < 3; ++i) samples.us.push_back(take().us);
+      return samples;
+    };
+  }
+};
+
+TEST_F(VerifiedRun, TakesAsManySamplesOfAsManyLaunchesAsTheCallerWants) {
+  const Variant& naive = entry_.variant("host_naive");
+  const Measurement by_time = verified_run(work_, naive, {}, {.sampling = three()}, device_.clock());
+  EXPECT_EQ(by_time.status, Status::ok) << by_time.detail;
+  EXPECT_EQ(by_time.samples, 3);
+  EXPECT_DOUBLE_EQ(by_time.time_us, 20);
+  const Measurement seven =
+      verified_run(work_, naive, {}, {.sampling = three(), .launches = 7}, device_.clock());
+  EXPECT_EQ(seven.launches_per_sample, 7);
+  EXPECT_DOUBLE_EQ(seven.time_us, 20) << "per launch";
+  verified_run(work_, naive, {}, {.sampling = three(), .timing = Timing::isolated, .launches = 7},
+               device_.clock());
+  EXPECT_EQ(asked_, (std::vector<int>{50, 7, 1})) << "a millisecond; as given; isolated is one launch";
+}
+
+TEST_F(VerifiedRun, DoesNotTimeAWrongResult) {
+  const Variant wrong{
+      .name = "wrong",
+      .idea = "wrong on purpose",
+      .backend = Backend::host,
+      .host = [](const Problem&, const Config&) -> HostFunction { return [](const void*) {}; }};
+  const Measurement m = verified_run(work_, wrong, {}, {.sampling = three()}, device_.clock());
+  EXPECT_EQ(m.status, Status::wrong_result);
+  EXPECT_TRUE(asked_.empty());
+}
+
+}  // namespace
+}  // namespace warptune
