@@ -175,13 +175,20 @@ TEST_F(NvtxRanges, CompileJobsNameWhatTheyCompile) {
   EXPECT_EQ(count("rms_norm[tokens=1,hidden=64,dtype=bf16] > naive > block=128 > compile"), 1);
 }
 
-TEST(Nvtx, EveryOpHasItsColor) {
-  std::map<std::uint32_t, std::string> ops_by_color;
-  for (const OpEntry& entry : ops()) {
-    const auto [seen, is_new] = ops_by_color.emplace(nvtx_color(entry.op.name), entry.op.name);
-    EXPECT_TRUE(is_new) << entry.op.name << " looks like " << seen->second;
-    EXPECT_EQ(seen->first >> 24, 0xffu) << "opaque";
-  }
+TEST(Nvtx, ColorsOfOpsAreApart) {
+  const auto channel = [](std::uint32_t color, int shift) { return static_cast<int>(color >> shift & 0xff); };
+  for (const OpEntry& a : ops())
+    for (const OpEntry& b : ops()) {
+      if (&a == &b) break;
+      int squares = 0;
+      for (const int shift : {0, 8, 16}) {
+        const int apart = channel(nvtx_color(a.op.name), shift) - channel(nvtx_color(b.op.name), shift);
+        squares += apart * apart;
+      }
+      EXPECT_GE(squares, 30 * 30) << a.op.name << " looks like " << b.op.name
+                                  << "; try another salt in nvtx.cpp";
+      EXPECT_EQ(channel(nvtx_color(a.op.name), 24), 0xff) << "opaque";
+    }
 }
 
 TEST(Nvtx, WithoutAToolNoTextIsBuilt) {
