@@ -80,11 +80,11 @@ void expect_dump(const fs::path& folder, int steps) {
                                    dump_file(folder, step).string(), steps));
 }
 
-double layer_tolerance(DType dtype, const KvFormat& kv) {
+double layer_tolerance(DType dtype, const KvFormat& kv, int layer) {
   const double rounded = dtype == DType::fp32 ? 1e-3 : dtype == DType::fp16 ? 1e-2 : 4e-2;
   // Keys of two correct runs may round to neighboring codes: 1/127 in int8, 1/16 of an element in fp8.
   const double code = !kv.quantized ? 0 : *kv.quantized == DType::int8 ? 1.5e-2 : 7e-2;
-  return std::hypot(rounded, code);
+  return std::hypot(rounded, code) * std::sqrt(1 + layer / 8.0);
 }
 
 LayerCompare::LayerCompare(Device& device, fs::path folder, const KvFormat& kv)
@@ -93,6 +93,7 @@ LayerCompare::LayerCompare(Device& device, fs::path folder, const KvFormat& kv)
 void LayerCompare::begin(std::span<const Call> calls) {
   file_.emplace(dump_file(folder_, step_));
   rows_.clear();
+  deepest_ = 0;
   const auto where = file_->path().string();
   std::set<std::string> here;
   for (const TensorLayout& tensor : dump_layout(calls)) {
@@ -149,7 +150,9 @@ void LayerCompare::compare(const Output& output, const StoredTensor& tensor, std
   }
   const Worst worst = worst_of(floats_of(output.dtype, bytes), floats_of(stored, dumped), output.width);
   // Of two dtypes the coarser one.
-  const double tolerance = std::max(layer_tolerance(output.dtype, kv_), layer_tolerance(stored, kv_));
+  deepest_ = std::max(deepest_, output.layer);
+  const double tolerance =
+      std::max(layer_tolerance(output.dtype, kv_, deepest_), layer_tolerance(stored, kv_, deepest_));
   ++compared_;
   largest_ = std::max(largest_, worst.relative);
   tolerance_ = std::max(tolerance_, tolerance);
