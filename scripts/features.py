@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints what features cost, as Markdown, from the CSV of configs/features.yaml.
 
-    scripts/features.py out/h200/features.csv              each problem beside the plain one of its size
-    scripts/features.py out/h200/features.csv --by variant       the fastest row of each variant
+    scripts/features.py out/h200/features.csv                     each problem beside the plain one of its size
+    scripts/features.py out/h200/features.csv --by variant        the fastest row of each variant
     scripts/features.py out/h200/features.csv --by shared_layout the fastest row of each value of a parameter
 
 Problems of one size (batch, heads, lengths) are a group, and the first one in the file is the plain one.
