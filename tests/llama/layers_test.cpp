@@ -103,7 +103,7 @@ TEST_F(Layers, OtherPlansStayWithinTheTolerance) {
   EXPECT_TRUE(says("tensors are in one of the runs only") && says("layer.0.rope_append.q")) << output_;
   EXPECT_EQ(decode(run + "--page-size 16 --compare-layers " + dump()), 0) << output_;
   EXPECT_EQ(decode(run + "--dtype bf16 --compare-layers " + dump()), 0) << output_;
-  EXPECT_TRUE(says("tolerance 4.0e-02") && !says("difference 0.0e+00")) << output_;
+  EXPECT_TRUE(says("tolerance 4.2e-02") && !says("difference 0.0e+00")) << output_;
 }
 
 TEST_F(Layers, QuantizedCachesAreComparedAfterScaling) {
