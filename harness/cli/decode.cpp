@@ -11,6 +11,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/decode_layers.h"
 #include "harness/cli/decode_options.h"
+#include "harness/cli/decode_prompts.h"
 #include "harness/cli/decode_text.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
@@ -24,7 +25,6 @@
 #include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
-#include "harness/llama/prompts.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
@@ -76,43 +76,6 @@ KvFormat kv_format_of(const DecodeOptions& o) {
   if (o.kv_dtype == "int8") format.quantized = DType::int8;
   if (o.kv_dtype == "fp8") format.quantized = DType::fp8;
   return format;
-}
-
-/// The prompts of a run. Random ones and repetitions are not made before they are known to fit the memory.
-struct Prompts {
-  std::vector<std::vector<int>> given;  // of the golden, the text or the file; empty: random
-  std::vector<std::int64_t> lengths;    // of each sequence
-};
-
-Prompts prompts_of(const DecodeOptions& o, const std::optional<Golden>& golden,
-                   const std::optional<DecodeText>& text) {
-  Prompts prompts;
-  if (golden)
-    prompts.given = golden->prompts;
-  else if (text)
-    prompts.given = text->prompts();
-  else if (!o.prompt_file.empty())
-    prompts.given = read_prompts(o.prompt_file);
-  std::vector<std::int64_t> once(o.prompt_lens.begin(), o.prompt_lens.end());
-  if (once.empty()) once = {32};
-  if (!prompts.given.empty()) once.clear();
-  for (const auto& prompt : prompts.given) once.push_back(static_cast<std::int64_t>(prompt.size()));
-  // A larger batch repeats the prompts; a smaller one takes the first ones.
-  const std::size_t batch = o.batch > 0 ? static_cast<std::size_t>(o.batch) : once.size();
-  for (std::size_t b = 0; b < batch; ++b) prompts.lengths.push_back(once[b % once.size()]);
-  return prompts;
-}
-
-std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOptions& o,
-                                        const ModelConfig& config) {
-  const std::size_t batch = prompts.lengths.size(), given = prompts.given.size();
-  if (given == 0) {
-    const std::vector<int> lengths(prompts.lengths.begin(), prompts.lengths.end());
-    return random_prompts(static_cast<int>(batch), lengths, config.vocab, o.seed);
-  }
-  std::vector<std::vector<int>> tokens;
-  for (std::size_t b = 0; b < batch; ++b) tokens.push_back(prompts.given[b % given]);
-  return tokens;
 }
 
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
@@ -211,28 +174,6 @@ std::string set_peaks(Device& device, const fs::path& stored) {
   }
   return fmt::format("{:.1f} GB/s measured now: there is no {} of this device and driver",
                      device.facts().read_gb_per_s, stored.string());
-}
-
-/// The lengths of a run.
-struct Lengths {
-  int steps = 0, prompt = 0, context = 0, capacity = 0;
-};
-
-Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std::optional<Golden>& golden,
-                   const Prompts& prompts) {
-  Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
-  if (o.profile_steps >= lengths.steps && o.profile_steps > 0)
-    throw InputError(
-        fmt::format("--profile-steps is {}; it must be below the {} steps of the run, since the "
-                    "steps before are the warm-up",
-                    o.profile_steps, lengths.steps));
-  lengths.prompt = static_cast<int>(std::ranges::max(prompts.lengths));
-  const int end = lengths.prompt + lengths.steps;
-  lengths.context = o.context > 0 ? o.context : end;
-  lengths.capacity = static_cast<int>(ceil_div(std::max(lengths.context, end + 1), 64) * 64);
-  if (lengths.capacity > config.max_position && std::max(lengths.context, end) > config.max_position)
-    note(fmt::format("{} was made for {} positions", config.name, config.max_position));
-  return lengths;
 }
 
 ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, const Lengths& lengths,
