@@ -109,6 +109,12 @@ std::vector<Tile> tile_rows() {
       {"attention_decode", "split_kv", "has_bulk_copy",
        "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
        "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
+      // Few tokens: streams of weights. More tokens are the library's.
+      {"linear", "gemv_bulk_copy", "has_bulk_copy && tokens <= 4",
+       "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 warps<=16 pdl<=1", among, kH200},
+      {"linear", "gemv_vectorized", "tokens <= 4",
+       "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
+       "most often the fastest of the variants without bulk copies in results/h200"},
   };
 }
 
@@ -134,6 +140,10 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     for (const auto& f : features) dims.set(f.name, f.value);
     add("attention_decode", dims);
   };
+  for (const std::int64_t tokens : {1, 4})
+    for (const auto& [in, out] :
+         {std::pair{4096, 12288}, {4096, 4096}, {11008, 4096}, {14336, 4096}, {4096, 128256}, {2048, 5632}})
+      add("linear", Assignment{{"tokens", tokens}, {"in", in}, {"out", out}});
   for (const std::int64_t head_dim : {64, 80, 96, 128, 256}) {
     prefill(head_dim, 2048, 2048, 32);
     prefill(head_dim, 8, 8192, 8);

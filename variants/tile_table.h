@@ -1,5 +1,6 @@
 #pragma once
-// Configurations to begin with on devices without wisdom: tiles of attention that are known to be good.
+// Configurations to begin with on devices without wisdom: tiles of attention, and of `linear` for few tokens,
+// that are known to be good.
 #include <vector>
 
 #include "harness/core/op_table.h"

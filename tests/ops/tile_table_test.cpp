@@ -64,6 +64,22 @@ TEST(TileTable, SplitsFillTheDevice) {
   EXPECT_EQ(blocks(decode(64, 8, 4096)), 512) << "no splits where sequences fill it";
 }
 
+TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
+  const auto first = [](std::int64_t tokens, std::int64_t in, const char* arch) {
+    const Problem p =
+        find_op("linear").op.problem(Assignment{{"tokens", tokens}, {"in", in}, {"out", 4096}}, DType::bf16);
+    const auto tiles = ops().default_tiles(p, known_device(arch));
+    return tiles.empty() ? "none" : tiles[0].variant->name + ' ' + tiles[0].config.str();
+  };
+  EXPECT_EQ(first(1, 4096, "sm_90a"),
+            "gemv_bulk_copy blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,pdl=1");
+  EXPECT_EQ(first(4, 14336, "sm_90a"),
+            "gemv_bulk_copy blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,pdl=1");
+  EXPECT_EQ(first(1, 4096, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=2,pdl=0");
+  EXPECT_EQ(first(1, 2048, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=1,pdl=0");
+  EXPECT_EQ(first(8, 4096, "sm_80"), "none") << "the library's";
+}
+
 TEST(TileTable, IsEmptyForOtherOpsAndDevices) {
   DeviceFacts host;
   EXPECT_TRUE(ops().default_tiles(decode(1, 8, 4096), host).empty());
