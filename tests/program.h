@@ -72,4 +72,14 @@ inline std::map<std::string, std::string> statuses(const Rows& rows) {
   return found;
 }
 
+/// Tunes rms_norm on the host: OUT/host/base.csv and OUT/host/wisdom.json, with two winners.
+inline Ended tune_rms_norm(const std::filesystem::path& out) {
+  std::filesystem::remove_all(out);
+  std::filesystem::create_directories(out);
+  std::ofstream(out / "base.yaml")
+      << "sampling: {min_samples: 6, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+         "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
+  return run_shell("{} tune " + (out / "base.yaml").string() + " --device host --out " + out.string());
+}
+
 }  // namespace warptune::testing

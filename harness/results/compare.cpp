@@ -68,11 +68,11 @@ Evidence evidence_of(RowChange& row, const CompareOptions& options) {
   row.effect = runs.effect;
   if (row.base.runs.size() > 1 && row.now.runs.size() > 1) {
     const double drift = options.interleaved ? 0 : noise.drift;
-    return {
-        runs.p, std::max(options.min_effect, drift),
-        std::abs(row.effect) < drift
-            ? fmt::format("recordings of one program differ by up to {}; --base-program tells", percent(drift))
-            : "the runs of one side differ by as much"};
+    return {runs.p, std::max(options.min_effect, drift),
+            std::abs(row.effect) < drift
+                ? fmt::format("recordings of one program differ by up to {}; time both with --base-program",
+                              percent(drift))
+                : "the runs of one side differ by as much"};
   }
   const std::vector<double>&old = row.base.runs.back().samples, &now = row.now.runs.back().samples;
   Evidence evidence{mann_whitney(old, now).p, std::max(options.min_effect, noise.floor), ""};

@@ -29,13 +29,7 @@ Ended run(const std::string& arguments, const std::string& streams = "2>&1") {
 class GoogleBenchmark : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream(folder_ / "base.yaml")
-        << "sampling: {min_samples: 6, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
-           "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
-    const Ended tuned =
-        run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
+    const Ended tuned = testing::tune_rms_norm(folder_);
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
 

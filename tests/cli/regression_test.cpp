@@ -26,13 +26,7 @@ Ended run(const std::string& arguments) { return testing::run_shell("{} " + argu
 class Regression : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream(folder_ / "base.yaml")
-        << "sampling: {min_samples: 6, max_rel_ci: 10}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
-           "    problems: [{tokens: 2, hidden: [8, 33]}]\n    variants: [host_naive, host_threaded]\n";
-    const Ended tuned =
-        run("tune " + (folder_ / "base.yaml").string() + " --device host --out " + folder_.string());
+    const Ended tuned = testing::tune_rms_norm(folder_);
     EXPECT_EQ(tuned.code, 0) << tuned.text;
   }
   static inline const fs::path folder_ =
