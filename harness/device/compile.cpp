@@ -211,7 +211,7 @@ bool load_cached(const fs::path& path, Cubin& cubin) {
       nlohmann::json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
   if (!head.is_object() || !head.contains("hash")) return false;
   cubin.code = text.substr(end + 1);
-  if (hash_of(cubin.code) != head["hash"]) return false;
+  if (head["hash"] != nlohmann::json(hash_of(cubin.code))) return false;
   cubin.entry = head["entry"];
   cubin.registers = head["registers"];
   cubin.static_shared_bytes = head["shared"];

@@ -159,7 +159,7 @@ TEST_F(GoogleBenchmark, ExportHasTheSamplesAndTheCountersOfTheCsv) {
   for (const json& winner : wisdom["winners"]) {
     const auto found = std::ranges::find_if(rows, [&](const auto& row) {
       return row.second.at("time_us") != "" && row.second.at("cache") == "cold" &&
-             row.second.at("variant") == winner["variant"] &&
+             winner["variant"] == json(row.second.at("variant")) &&
              row.second.at("problem").find("hidden=" + winner["dims"]["hidden"].dump() + ",") !=
                  std::string::npos &&
              std::abs(std::stod(row.second.at("time_us")) / number(winner, "time_us") - 1) < 1e-4;
