@@ -4,8 +4,8 @@
 # Records the last PROFILE_STEPS (default 16) steps, kernel by kernel inside the CUDA graphs; the steps before are the
 # warm-up (--steps, default 32, is the sum). Leaves REPORT.nsys-rep for the timeline, REPORT.sqlite, which
 # scripts/nsys_ops.py reads again, and REPORT.csv, the row of a run that nsys slowed down.
-# NSYS names nsys; else it is taken from the PATH, the CUDA Toolkit or the newest below /opt/nvidia. Debian 12 has it as
-# nsight-systems (non-free), the CUDA repository as nsight-systems-YEAR.N.
+# NSYS names nsys; else it is taken from the PATH, the CUDA Toolkit or the newest below /opt/nvidia, at last the one that
+# Nsight Compute brings. Debian 12 has it as nsight-systems (non-free), the CUDA repository as nsight-systems-YEAR.N.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 1 ] || { echo "usage: $0 REPORT [arguments of warptune decode]" >&2; exit 2; }
@@ -14,7 +14,10 @@ find_nsys() {
   if [ -n "${NSYS:-}" ]; then
     echo "$NSYS"
   elif ! command -v nsys; then
-    find /usr/local/cuda/bin /opt/nvidia/nsight-systems* -path '*bin/nsys' 2> /dev/null | sort -V | tail -n 1
+    {
+      find /opt/nvidia/nsight-compute* -path '*/target-linux-x64/nsys' | sort -V
+      find /usr/local/cuda/bin /opt/nvidia/nsight-systems* -path '*bin/nsys' | sort -V
+    } 2> /dev/null | tail -n 1
   fi
 }
 nsys=$(find_nsys)
@@ -25,8 +28,15 @@ nsys=$(find_nsys)
 
 report=$1
 shift
-"$nsys" profile --trace=cuda,nvtx --cuda-graph-trace=node --capture-range=cudaProfilerApi --capture-range-end=stop \
+"$nsys" profile --trace=cuda,nvtx --sample=none --cpuctxsw=none --cuda-graph-trace=node --capture-range=cudaProfilerApi --capture-range-end=stop \
   --force-overwrite=true --output "$report" \
   "${WARPTUNE:-$root/build/warptune}" decode --profile-steps "${PROFILE_STEPS:-16}" --csv "$report.csv" "$@"
+# An nsys without its host programs, as that of Nsight Compute, leaves a raw recording.
+if [ ! -e "$report.nsys-rep" ] && [ -e "$report.qdstrm" ]; then
+  importer=$(find "$(dirname "$nsys")/.." -name QdstrmImporter | head -n 1)
+  [ -n "$importer" ] || { echo "nsys_decode: no QdstrmImporter beside $nsys for $report.qdstrm" >&2; exit 2; }
+  host=$(dirname "$importer")
+  LD_LIBRARY_PATH=$host${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$importer" -i "$report.qdstrm" -o "$report.nsys-rep"
+fi
 "$nsys" export --type sqlite --quiet=true --force-overwrite=true --output "$report.sqlite" "$report.nsys-rep"
 "$root/scripts/nsys_ops.py" "$report.sqlite"

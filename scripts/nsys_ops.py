@@ -6,8 +6,11 @@
     scripts/nsys_ops.py report.sqlite --by kernel --csv kernels.csv
 
 A kernel belongs to the op that its name begins with: attention_decode_combine is of attention_decode. Kernels of
-libraries are a line each. Columns: op or kernel, count, total_us, average_us, share_pct (of the sum of all kernels) and,
-where the NVTX ranges "step N" of decode were recorded, us_per_step.
+libraries are a line each. Under programmatic dependent launch kernels overlap: the next one is resident, prefetches
+weights and waits for the last one. So a kernel's exclusive time counts, from the end of the kernel before it, or from its
+own start if that is later, to its own end. Columns: op or kernel, count, kernel_us (from start to end), exclusive_us,
+average_us and share_pct (of the exclusive time) and, where the NVTX ranges "step N" of decode were recorded,
+us_per_step.
 """
 
 import argparse
@@ -20,8 +23,11 @@ OPS = sorted((path.parent.name for path in pathlib.Path(__file__).resolve().pare
              key=len, reverse=True)  # the longest prefix first
 
 KERNELS = """
-    SELECT StringIds.value, COUNT(*), SUM(kernel.end - kernel.start)
-    FROM CUPTI_ACTIVITY_KIND_KERNEL AS kernel JOIN StringIds ON StringIds.id = kernel.shortName
+    SELECT StringIds.value AS name, COUNT(*), SUM(end - start), SUM(MAX(0, end - MAX(start, before)))
+    FROM (SELECT shortName, start, end, COALESCE(MAX(end) OVER (
+            ORDER BY end, start ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+          FROM CUPTI_ACTIVITY_KIND_KERNEL) AS kernel
+    JOIN StringIds ON StringIds.id = kernel.shortName
     GROUP BY StringIds.value"""
 SPAN = "SELECT MAX(end) - MIN(start) FROM CUPTI_ACTIVITY_KIND_KERNEL"
 # A registered string is in StringIds, another one in the event itself. 59 is a push and its pop.
@@ -40,7 +46,7 @@ def op_of(kernel):
 
 
 def read(path):
-    """The kernels as (name, count, ns), ns from the first start to the last end, and the number of steps."""
+    """The kernels as (name, count, ns, exclusive ns), ns from the first start to the last end, and the number of steps."""
     if not path.is_file():
         stop(f"'{path}' is not a file")
     with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
@@ -55,19 +61,18 @@ def read(path):
 
 
 def grouped(kernels, by, steps):
-    """One line per op or kernel, the longest total first."""
+    """One line per op or kernel, the longest exclusive time first."""
     totals = {}
-    for name, count, ns in kernels:
-        entry = totals.setdefault(op_of(name) if by == "op" else name, [0, 0])
-        entry[0] += count
-        entry[1] += ns
-    everything = sum(ns for _, ns in totals.values())
+    for name, *numbers in kernels:
+        entry = totals.setdefault(op_of(name) if by == "op" else name, [0, 0, 0])
+        entry[:] = map(sum, zip(entry, numbers))
+    everything = sum(exclusive for _, _, exclusive in totals.values())
     lines = []
-    for name, (count, ns) in sorted(totals.items(), key=lambda item: -item[1][1]):
-        line = {by: name, "count": count, "total_us": f"{ns / 1e3:.2f}", "average_us": f"{ns / 1e3 / count:.2f}",
-                "share_pct": f"{100 * ns / everything:.1f}"}
+    for name, (count, ns, exclusive) in sorted(totals.items(), key=lambda item: -item[1][2]):
+        line = {by: name, "count": count, "kernel_us": f"{ns / 1e3:.2f}", "exclusive_us": f"{exclusive / 1e3:.2f}",
+                "average_us": f"{exclusive / 1e3 / count:.2f}", "share_pct": f"{100 * exclusive / everything:.1f}"}
         if steps:
-            line["us_per_step"] = f"{ns / 1e3 / steps:.2f}"
+            line["us_per_step"] = f"{exclusive / 1e3 / steps:.2f}"
         lines.append(line)
     return lines
 
@@ -90,7 +95,7 @@ def main():
     if not kernels:
         stop(f"'{given.database}' holds no kernels")
     lines = grouped(kernels, given.by, steps)
-    busy = sum(ns for _, _, ns in kernels)
+    busy = sum(exclusive for *_, exclusive in kernels)
     per = f"{steps} steps, per step " if steps else ""
     print(f"{per}{span / 1e3 / (steps or 1):.2f} us from the first kernel to the last, "
           f"{busy / 1e3 / (steps or 1):.2f} us in kernels")

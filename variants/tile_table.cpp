@@ -27,101 +27,163 @@ std::vector<Tile> tile_rows() {
                                " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
                     among = "among the fastest in results/h200";
   return {
-      // Prompts
-      {"attention_prefill", "flash_wgmma",
-       "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + score_bias + "
-       "dropout == 0",
-       wgmma, among, kH200},
-      {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64 && head_dim <= 128", wgmma,
-       "FlashAttention-3's 128 x 128 of head_dim 128"},
-      {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64",
-       "consumers=2 tile_n<=80 stages=1 pingpong=1 l2_swizzle<=32",
-       "FlashAttention-3's 128 x 80 of head_dim 256"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
-       "tile_m=128 tile_n=64 warps=4 stages=2 q_in_regs=0" + flash,
-       "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
-       "tile_m=128 tile_n=32 warps=4 stages=2 q_in_regs=0" + flash,
-       "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-       "tile_m=128 tile_n=64 warps=8 stages=1 q_in_regs=0" + flash,
-       "FlashAttention-2's 128 x 64 of head_dim 256 on the A100, 8 warps"},
-      {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-       "tile_m=128 tile_n<=32 warps=8 stages=2 q_in_regs=0" + flash,
-       "FlashAttention-2's 128 rows and 8 warps of head_dim 256 on the A100, half the keys"},
-      {"attention_prefill", "flash_mma", "q_len > 64",
-       "tile_m=64 tile_n<=64 warps=4 stages<=2 q_in_regs<=1" + flash,
-       "FlashAttention-2's 64 x 64 of head_dim 256 on the H100, 4 warps: the fewest registers"},
-      // Few queries over a long cache
-      {"attention_prefill", "flash_mma", "q_len <= 64",
-       kPack + " tile_m<=" + kRows +
-           "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
-           "raster_order=0 splits<=8*sms/(warps*" +
-           kBlocks + ") shared_layout=0",
-       "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
-      // Decoding
-      {"attention_decode", "fixed_split", "deterministic == 1",
-       "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
-           " pdl=0 combine=kernel combine_block=128",
-       "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
-      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
-       "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
-       among, kH200},
-      {"attention_decode", "mma_pipelined", "has_bulk_copy && batch * kv_heads >= sms",
-       "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
-           " l2_prefetch<=1 combine=last_block pdl=1",
-       among, kH200},
-      {"attention_decode", "mma_direct", "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
-       "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
-       "warps_per_sm=8 tile_kv=32 combine<=cluster "
-       "pdl=1",
-       among, kH200},
-      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && context <= 1024",
-       "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 tile_kv=16 stages=2 l2_prefetch=0 "
-       "combine<=cluster "
-       "pdl=1",
-       among, kH200},
-      {"attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads",
-       "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 tile_kv=16 stages<=3 l2_prefetch<=1 "
-       "combine<=ll pdl=1",
-       among, kH200},
-      {"attention_decode", "mma_pipelined", "has_bulk_copy",
-       "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
-           " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
-       among, kH200},
-      {"attention_decode", "mma_direct", "q_heads > kv_heads",
-       "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 tile_kv=16 "
-       "combine<=ll pdl=0",
-       "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per multiprocessor"},
-      {"attention_decode", "mma", "q_heads >= 4 * kv_heads",
-       "warps=4 splits<=2*sms/(batch*kv_heads) tile_kv<=32 stages=2 pdl=0 combine=kernel combine_block=128",
-       "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
-       "multiprocessor"},
-      {"attention_decode", "vectorized",
-       "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && has_fp8_conversion "
-       "== 0))",
-       "block=256 " + kLanes + " unroll<=4 pdl=0",
-       "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
-      {"attention_decode", "split_kv", "has_bulk_copy == 0",
-       "unroll<=4 stages=3 pdl=0 " + split_kv + " combine<=last_block",
-       "FlashInfer's 128 threads and 16 bytes per lane, two tiles in flight; splits for 8 blocks per "
-       "multiprocessor"},
-      {"attention_decode", "split_kv", "has_bulk_copy",
-       "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
-       "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
-      // Few tokens: streams of weights. More tokens are the library's.
-      {"linear", "gemv_bulk_copy", "has_bulk_copy && tokens <= 4",
-       "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 warps<=16 pdl<=1", among, kH200},
-      {"linear", "gemv_vectorized", "tokens <= 4",
-       "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
-       "most often the fastest of the variants without bulk copies in results/h200"},
+    // Prompts
+    {"attention_prefill",
+     "flash_wgmma",
+     "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + score_bias + "
+     "dropout == 0",
+     wgmma,
+     among,
+     kH200},
+        {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64 && head_dim <= 128", wgmma,
+         "FlashAttention-3's 128 x 128 of head_dim 128"},
+        {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64",
+         "consumers=2 tile_n<=80 stages=1 pingpong=1 l2_swizzle<=32",
+         "FlashAttention-3's 128 x 80 of head_dim 256"},
+        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
+         "tile_m=128 tile_n=64 warps=4 stages=2 q_in_regs=0" + flash,
+         "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"},
+        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
+         "tile_m=128 tile_n=32 warps=4 stages=2 q_in_regs=0" + flash,
+         "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"},
+        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
+         "tile_m=128 tile_n=64 warps=8 stages=1 q_in_regs=0" + flash,
+         "FlashAttention-2's 128 x 64 of head_dim 256 on the A100, 8 warps"},
+        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
+         "tile_m=128 tile_n<=32 warps=8 stages=2 q_in_regs=0" + flash,
+         "FlashAttention-2's 128 rows and 8 warps of head_dim 256 on the A100, half the keys"},
+        {"attention_prefill", "flash_mma", "q_len > 64",
+         "tile_m=64 tile_n<=64 warps=4 stages<=2 q_in_regs<=1" + flash,
+         "FlashAttention-2's 64 x 64 of head_dim 256 on the H100, 4 warps: the fewest registers"},
+        // Few queries over a long cache
+        {"attention_prefill", "flash_mma", "q_len <= 64",
+         kPack + " tile_m<=" + kRows +
+             "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
+             "raster_order=0 splits<=8*sms/(warps*" +
+             kBlocks + ") shared_layout=0",
+         "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
+        // Decoding
+        {"attention_decode", "fixed_split", "deterministic == 1",
+         "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
+             " pdl=0 combine=kernel combine_block=128",
+         "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
+        {"attention_decode",
+         "pipelined",
+         "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
+         "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
+         among,
+         kH200},
+        {"attention_decode",
+         "mma_pipelined",
+         "has_bulk_copy && batch * kv_heads >= sms",
+         "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+             " l2_prefetch<=1 combine=last_block pdl=1",
+         among,
+         kH200},
+        {"attention_decode",
+         "mma_direct",
+         "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
+         "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
+         "warps_per_sm=8 tile_kv=32 combine<=cluster "
+         "pdl=1",
+         among,
+         kH200},
+        {"attention_decode",
+         "pipelined",
+         "has_bulk_copy && q_heads == kv_heads && context <= 1024",
+         "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 tile_kv=16 stages=2 l2_prefetch=0 "
+         "combine<=cluster "
+         "pdl=1",
+         among,
+         kH200},
+        {"attention_decode",
+         "pipelined",
+         "has_bulk_copy && q_heads == kv_heads",
+         "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 tile_kv=16 stages<=3 l2_prefetch<=1 "
+         "combine<=ll pdl=1",
+         among,
+         kH200},
+        {"attention_decode",
+         "mma_pipelined",
+         "has_bulk_copy",
+         "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+             " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
+         among,
+         kH200},
+        {"attention_decode", "mma_direct", "q_heads > kv_heads",
+         "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 tile_kv=16 "
+         "combine<=ll pdl=0",
+         "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per "
+         "multiprocessor"},
+        {"attention_decode", "mma", "q_heads >= 4 * kv_heads",
+         "warps=4 splits<=2*sms/(batch*kv_heads) tile_kv<=32 stages=2 pdl=0 combine=kernel combine_block=128",
+         "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
+         "multiprocessor"},
+        {"attention_decode", "vectorized",
+         "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && "
+         "has_fp8_conversion "
+         "== 0))",
+         "block=256 " + kLanes + " unroll<=4 pdl=0",
+         "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
+        {"attention_decode", "split_kv", "has_bulk_copy == 0",
+         "unroll<=4 stages=3 pdl=0 " + split_kv + " combine<=last_block",
+         "FlashInfer's 128 threads and 16 bytes per lane, two tiles in flight; splits for 8 blocks per "
+         "multiprocessor"},
+        {"attention_decode", "split_kv", "has_bulk_copy",
+         "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
+         "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
+        // Few tokens: streams of weights
+        {"linear",
+         "gemv_bulk_copy",
+         "has_bulk_copy && tokens <= 4",
+         "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 warps<=16 pdl<=1",
+         among,
+         kH200},
+        {"linear", "gemv_vectorized", "tokens <= 4",
+         "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
+         "most often the fastest of the variants without bulk copies in results/h200"},
+#if WARPTUNE_HAS_CUBLASLT
+        {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
+#endif
+        {"linear", "mma", "tokens > 4",
+         "tile_m<=128 tile_n<=tokens<=64?64:128 tile_k<=tokens<=64?64:32 warps_m<=2 warps_n=4 stages<=5 "
+         "pdl<=1",
+         "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
+         "tokens"},
+        // Rows of hidden states and logits
+        {"rms_norm", "vectorized", "", "block<=tokens<=64?hidden/8:256 rows=1 vec<=4 cache_hint=none pdl<=1",
+         among},
+        {"add_rms_norm", "vectorized", "",
+         "block<=tokens>16&&tokens<=256?hidden/4:256 rows=1 vec<=tokens<=16?8:4 cache_hint=none pdl<=1",
+         among},
+        {"swiglu", "vectorized", "",
+         "block=tokens<=16?128:512 unroll<=tokens<=16?1:2 vec<=tokens<=16?2:4 cache_hint=none pdl<=1", among},
+        {"rope_append", "vectorized", "",
+         "block=64 vec=4 heads_per_thread<=tokens<=16?1:(tokens<=256?2:4) cache_hint<=1 pdl<=1", among},
+        {"embedding", "vectorized", "",
+         "block=128 unroll<=tokens<=256?1:2 vec<=tokens<=256?4:8 cache_hint=none", among},
+        {"argmax", "vectorized", "", "block=128 blocks_per_row<=4*sms/batch unroll=4 pdl<=1",
+         "four blocks per multiprocessor; 128 threads and 4 loads are " + among},
+        {"top_k", "vectorized", "",
+         "block=256 blocks_per_row<=min(32,max(vocab*dtype_bytes/8192,4*sms/batch)) pdl<=1",
+         "four blocks per multiprocessor, 8 to 32 KB of logits per block; " + among},
+        {"softmax", "vectorized", "", "block<=kv_len/2 rows<=kv_len<=256?4:1 vec<=4 cache_hint=none",
+         "a vector or two per thread, several short rows per block"},
+        {"logits_dot_v", "split_kv", "",
+         "block=256 keys_per_split=128 threads_per_value<=4 unroll=2 heads_per_block=1 pdl=0", among},
+        {"padding_offset", "scan", "", "block=128 blocks=1", among},
+        {"remove_padding", "vectorized", "", "block=256 unroll=1 vec<=4 cache_hint=none", among},
+        {"restore_padding", "vectorized", "", "block=256 unroll=1 vec<=4 cache_hint=none", among},
+        {"causal_mask", "vectorized", "", "block=256 unroll=1 vec<=8 cache_hint=none", "16 bytes per thread"},
+        {"advance", "naive", "", "block=32 pdl<=1", among},
   };
 }
 
 std::vector<Problem> tile_examples(const OpTable& ops) {
   std::vector<Problem> examples;
   const auto add = [&](const char* op, const Assignment& dims) {
-    examples.push_back(ops.find(op).op.problem(dims, DType::bf16));
+    const Op& declared = ops.find(op).op;
+    examples.push_back(declared.problem(dims, declared.dtypes.back()));
   };
   const auto prefill = [&](std::int64_t head_dim, std::int64_t q_len, std::int64_t kv_len,
                            std::int64_t kv_heads, const Assignment& features = {}) {
@@ -144,6 +206,30 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     for (const auto& [in, out] :
          {std::pair{4096, 12288}, {4096, 4096}, {11008, 4096}, {14336, 4096}, {4096, 128256}, {2048, 5632}})
       add("linear", Assignment{{"tokens", tokens}, {"in", in}, {"out", out}});
+  for (const std::int64_t tokens : {8, 64, 512})
+    add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}});
+  for (const std::int64_t tokens : {1, 64, 2048}) {
+    const Assignment rows{{"tokens", tokens}, {"hidden", 4096}};
+    add("rms_norm", rows);
+    add("add_rms_norm", rows);
+    add("embedding", Assignment{{"tokens", tokens}, {"vocab", 32000}, {"hidden", 4096}});
+    add("swiglu", Assignment{{"tokens", tokens}, {"intermediate", 11008}});
+    add("rope_append", Assignment{{"tokens", tokens}, {"q_heads", 32}, {"kv_heads", 8}, {"head_dim", 128}});
+  }
+  for (const std::int64_t batch : {1, 64}) {
+    add("argmax", Assignment{{"batch", batch}, {"vocab", 128256}});
+    add("top_k", Assignment{{"batch", batch}, {"vocab", 128256}, {"k", 50}});
+    add("padding_offset", Assignment{{"batch", batch}, {"max_q_len", 64}});
+    const Assignment padded{{"batch", batch}, {"max_q_len", 64}, {"hidden", 4096}};
+    add("remove_padding", padded);
+    add("restore_padding", padded);
+    add("causal_mask", Assignment{{"batch", batch}, {"max_q_len", 64}, {"max_k_len", 256}});
+    add("advance", Assignment{{"batch", batch}});
+  }
+  for (const std::int64_t kv_len : {64, 4096})
+    add("softmax", Assignment{{"batch", 1}, {"q_heads", 32}, {"q_len", 64}, {"kv_len", kv_len}});
+  add("logits_dot_v",
+      Assignment{{"batch", 1}, {"q_heads", 32}, {"kv_heads", 8}, {"head_dim", 128}, {"context", 4096}});
   for (const std::int64_t head_dim : {64, 80, 96, 128, 256}) {
     prefill(head_dim, 2048, 2048, 32);
     prefill(head_dim, 8, 8192, 8);

@@ -1,6 +1,6 @@
 #pragma once
-// Configurations to begin with on devices without wisdom: tiles of attention, and of `linear` for few tokens,
-// that are known to be good.
+// Configurations to begin with on devices without wisdom, for every op: tiles that others chose for its
+// kernels, or that won often on another device.
 #include <vector>
 
 #include "harness/core/op_table.h"

@@ -92,6 +92,8 @@ void add_compare(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--all-rows", given->options.all_rows,
                     "Also print rows that do not decide: screened, abandoned, other cache states");
+  command->add_flag("--interleaved", given->options.interleaved,
+                    "The runs of BASE and NEW were made in turn: recordings do not drift apart");
   auto* wisdom =
       command->add_option("--confirm", given->wisdom,
                           "Time rows that seem slower again before they count: the winners, a wisdom.json");

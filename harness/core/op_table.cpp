@@ -141,7 +141,7 @@ std::vector<DefaultTile> OpTable::default_tiles(const Problem& problem, const De
     if (tile.op != problem.op || (!variant.empty() && tile.variant != variant)) continue;
     const Variant& v = find(tile.op).variant(tile.variant);
     if (!v.runs(problem, facts.backend) ||
-        Expression(tile.when, known.names, "tile").evaluate(known.values) == 0)
+        (!tile.when.empty() && Expression(tile.when, known.names, "tile").evaluate(known.values) == 0))
       continue;
     if (auto config = TileSearch(tile, v, problem, facts).first()) fitting.push_back({&tile, &v, *config});
   }

@@ -32,7 +32,10 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
     std::vector<DefaultTile> tiles;
   };
   std::vector<Example> examples;
-  for (const Problem& problem : problems) examples.push_back({problem, ops.default_tiles(problem, facts)});
+  for (const Problem& problem : problems) {
+    examples.push_back({problem, ops.default_tiles(problem, facts)});
+    std::erase_if(examples.back().tiles, [](const DefaultTile& t) { return !has_machine_code(*t.variant); });
+  }
 
   CompilePool pool(compile_with(compiler, facts), jobs > 0 ? jobs : default_compile_jobs(), examples.size());
   for (const Example& e : examples)

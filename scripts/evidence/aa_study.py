@@ -4,7 +4,8 @@
     scripts/evidence/aa_study.py --out results/h200/evidence --keep out/aa
 
 `rerun`: the winners are run --runs times, each time in a process of its own. In pair i the base is three consecutive
-runs, the new file the next three, and the five after them are what --confirm would time (counted cyclically). `quick`:
+runs, the new file the next three, and the five after them are what --confirm would time (counted cyclically). With
+--interleaved the runs of base and new file alternate, and those of the confirmation, as with --base-program. `quick`:
 configs/quick.yaml is tuned --sweeps times, and each sweep is compared with the next.
 Then one row in twenty at a time, a fourth of all per pair, is made 3 % slower (rows above 5 us) and 10 % slower (above
 2 us) in the new runs and in those of the confirmation; not with a --min-effect above 2 %. Bars: at most one alarm (exit
@@ -58,8 +59,9 @@ def write(path, runs, keep=None, slow=(), factor=1.0):
     return path
 
 
-def alarms(compare, folder, base, now, again, slow=(), factor=1.0):
+def alarms(compare, folder, runs, slow=(), factor=1.0):
     """The comparison, and the keys of the rows that are SLOWER in the end."""
+    base, now, base_again, again = runs
     paths = [folder / name for name in ("base.csv", "new.csv", "again.csv")]
     first = compare(write(paths[0], base), write(paths[1], now, slow=slow, factor=factor))
     slower = {key(row) for row in first["rows"] if row["verdict"] == ALARM}
@@ -68,19 +70,19 @@ def alarms(compare, folder, base, now, again, slow=(), factor=1.0):
                     if row["effect"] is not None and row["effect"] >= first["min_effect"]}
         slower = set()
         if suspects:
-            second = compare(write(paths[0], base, keep=suspects),
+            second = compare(write(paths[0], base_again, keep=suspects),
                              write(paths[2], again, keep=suspects, slow=slow, factor=factor))
             slower = {key(row) for row in second["rows"] if row["verdict"] == ALARM}
     return first, slower
 
 
-def judge(compare, slowed, pair, kind, base, now, again):
-    """A line of the CSV."""
+def judge(compare, slowed, pair, kind, *runs):
+    """A line of the CSV. `runs`: of the base, the new file, and the confirmation's base and new rows."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        plain, slower = alarms(compare, folder, base, now, again)
+        plain, slower = alarms(compare, folder, runs)
         effects = [row["effect"] for row in plain["rows"] if row["effect"] is not None]
-        line = {"kind": kind, "base": base[0].name, "rows": plain["matched"],
+        line = {"kind": kind, "base": runs[0][0].name, "rows": plain["matched"],
                 **{verdict.lower(): plain["counts"][verdict] for verdict in ("SLOWER", "FASTER", "AMBIGUOUS")},
                 "alarms": len(slower), "worst_effect_pct": 100 * max(effects, key=abs, default=0.0)}
         for above, factor in CLASSES:
@@ -91,7 +93,7 @@ def judge(compare, slowed, pair, kind, base, now, again):
                 slow = set(rows[(SLOWED * pair + start) % STRIDE::STRIDE])
                 injected += len(slow)
                 if slow:
-                    caught += len(slow & alarms(compare, folder, base, now, again, slow, factor)[1])
+                    caught += len(slow & alarms(compare, folder, runs, slow, factor)[1])
             percent = round(100 * (factor - 1))
             line[f"injected_{percent}"], line[f"caught_{percent}"] = injected, caught
         return line
@@ -114,8 +116,16 @@ def measured(given):
     return reruns, sweeps
 
 
-def cyclic(runs, start, count):
-    return [runs[(start + i) % len(runs)] for i in range(count)]
+def cyclic(runs, start, count, step=1):
+    return [runs[(start + step * i) % len(runs)] for i in range(count)]
+
+
+def windows(runs, start, interleaved):
+    """The runs of a pair: base, new file, base and new rows of the confirmation."""
+    if interleaved:
+        return [cyclic(runs, start + first, count, 2) for first, count in ((0, 3), (1, 3), (6, 5), (7, 5))]
+    base = cyclic(runs, start, 3)
+    return [base, cyclic(runs, start + 3, 3), base, cyclic(runs, start + 6, 5)]
 
 
 def main():
@@ -124,6 +134,7 @@ def main():
     parser.add_argument("--sweeps", type=int, default=20, help="of configs/quick.yaml (%(default)s)")
     parser.add_argument("--problem", default="", help="winners to run, a regular expression (all)")
     parser.add_argument("--min-effect", default="2%", help="of compare (%(default)s)")
+    parser.add_argument("--interleaved", action="store_true", help="the runs of the two files alternate")
     parser.add_argument("--keep", type=pathlib.Path, default=evidence.ROOT / "out" / "aa", help="folder of the runs")
     parser.add_argument("--name", default="aa_study", help="of the CSV (%(default)s)")
     given = parser.parse_args()
@@ -131,11 +142,11 @@ def main():
     slowed = given.min_effect == "2%"
 
     def compare(base, now):
-        return evidence.compare(given.program, base, now, "--min-effect", given.min_effect)
+        return evidence.compare(given.program, base, now, "--min-effect", given.min_effect,
+                                *["--interleaved"] * given.interleaved)
 
-    jobs = [("rerun", cyclic(reruns, i, 3), cyclic(reruns, i + 3, 3), cyclic(reruns, i + 6, 5))
-            for i in range(len(reruns))]
-    jobs += [("quick", [sweeps[i]], cyclic(sweeps, i + 1, 1), []) for i in range(len(sweeps))]
+    jobs = [("rerun", *windows(reruns, i, given.interleaved)) for i in range(len(reruns))]
+    jobs += [("quick", [sweeps[i]], cyclic(sweeps, i + 1, 1), [], []) for i in range(len(sweeps))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         lines = list(pool.map(lambda job: judge(compare, slowed, *job), ((i, *job) for i, job in enumerate(jobs))))
     evidence.write_csv(given.out / f"{given.name}.csv", lines)

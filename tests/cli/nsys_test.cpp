@@ -6,8 +6,8 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-/// Two steps: linear twice per step, with a combine kernel in one, attention_decode once, and a library's
-/// kernel.
+/// Two steps: linear twice per step, attention_decode once, and a library's kernel. In the second step
+/// linear_mma starts before linear_gemv_split_k ends, and waits for it.
 constexpr const char* kRecording = R"(
 CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
@@ -18,7 +18,7 @@ INSERT INTO StringIds VALUES (1, 'linear_gemv_split_k'), (2, 'linear_mma'), (3, 
   (4, 'nvjet_hsh_64x8'), (5, 'void linear_mma<4>(LinearArgs)'), (6, 'graph tiny batch=1 context=64');
 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES
   (1000, 3000, 0, 7, 5, 1, 1), (3000, 7000, 0, 7, 5, 2, 2), (7000, 8000, 0, 7, 5, 3, 3), (8000, 8500, 0, 7, 5, 4, 4),
-  (9000, 11000, 0, 8, 5, 1, 1), (11000, 15000, 0, 8, 5, 2, 2), (15000, 16000, 0, 8, 5, 3, 3), (16000, 16500, 0, 8, 5, 4, 4);
+  (9000, 11000, 0, 8, 5, 1, 1), (10000, 15000, 0, 8, 5, 2, 2), (15000, 16000, 0, 8, 5, 3, 3), (16000, 16500, 0, 8, 5, 4, 4);
 INSERT INTO NVTX_EVENTS VALUES (0, NULL, 75, NULL, NULL, 'warptune', 1, NULL, 1),
   (900, 9000, 59, 1, 0, 'steady window', 1, NULL, 1), (910, 950, 59, 1, 0, 'step 17', 1, NULL, 1),
   (920, 930, 59, 2, 0, NULL, 1, 6, 1), (960, 990, 59, 1, 0, 'step 18', 1, NULL, 1);
@@ -53,12 +53,13 @@ TEST_F(Nsys, AddsUpTheKernelsOfEachOp) {
   using Row = std::map<std::string, std::string>;
   EXPECT_EQ(rows[0], (Row{{"op", "linear"},
                           {"count", "4"},
-                          {"total_us", "12.00"},
+                          {"kernel_us", "13.00"},
+                          {"exclusive_us", "12.00"},
                           {"average_us", "3.00"},
                           {"share_pct", "80.0"},
                           {"us_per_step", "6.00"}}));
   EXPECT_EQ(rows[1].at("op"), "attention_decode");
-  EXPECT_EQ(rows[1].at("total_us"), "2.00");
+  EXPECT_EQ(rows[1].at("exclusive_us"), "2.00");
   EXPECT_EQ(rows[2].at("op"), "nvjet_hsh_64x8") << "a kernel of a library";
 
   ASSERT_EQ(shell(script("nsys_ops.py ") + database() + " --by kernel --csv " + csv.string()).code, 0);
@@ -86,12 +87,13 @@ TEST_F(Nsys, BadInputIsOneSentence) {
 }
 
 TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
-  const fs::path nsys = folder_ / "nsys", report = folder_ / "report";
+  const fs::path nsys = folder_ / "target" / "nsys", report = folder_ / "report";
+  fs::create_directory(nsys.parent_path());
   // `profile` runs the program that follows its options, `export` writes the recording.
   std::ofstream(nsys) << "#!/bin/bash\necho \"$*\" >> " << (folder_ / "asked").string()
                       << "\n[ $1 = export ] && exec cp " << database() << " \"$7\"\n"
                       << "while [ $1 != --output ]; do shift; done\n"
-                         "touch \"$2.nsys-rep\"\nshift 2\nexec \"$@\"\n";
+                         "touch \"$2${RAW:-.nsys-rep}\"\nshift 2\nexec \"$@\"\n";
   fs::permissions(nsys, fs::perms::owner_all);
   const std::string decode =
       " --device host --model " TEST_DATA "/golden/gqa --prompt-len 3 --out " + folder_.string();
@@ -106,6 +108,19 @@ TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
   EXPECT_EQ(read_csv(report.string() + ".csv").size(), 1u);
   EXPECT_FALSE(fs::exists(folder_ / "host" / "decode.csv"))
       << "a run under a profiler is no row of the results";
+
+  // Without its host programs nsys leaves a raw recording, which QdstrmImporter reads.
+  fs::remove(report.string() + ".nsys-rep");
+  const std::string raw = "RAW=.qdstrm NSYS=" + nsys.string() + " PROFILE_STEPS=2 WARPTUNE={} " +
+                          script("nsys_decode.sh ") + report.string() + decode + " --steps 4";
+  const auto without = shell(raw);
+  EXPECT_EQ(without.code, 2) << without.text;
+  EXPECT_NE(without.text.find("no QdstrmImporter beside"), std::string::npos) << without.text;
+  fs::create_directory(folder_ / "importer");
+  const fs::path importer = folder_ / "importer" / "QdstrmImporter";
+  std::ofstream(importer) << "#!/bin/bash\nmv \"$2\" \"$4\"\n";
+  fs::permissions(importer, fs::perms::owner_all);
+  EXPECT_EQ(shell(raw).code, 0);
 
   const auto short_run = shell("NSYS=" + nsys.string() + " WARPTUNE={} " + script("nsys_decode.sh ") +
                                report.string() + decode + " --steps 16");

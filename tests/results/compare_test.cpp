@@ -136,36 +136,6 @@ Change change_of(const TimedConfig& base, const TimedConfig& now, const CompareO
   return compared({base}, {now}, options).rows.at(0).change;
 }
 
-TEST(Student, AgreesWithPublishedQuantiles) {
-  // Abramowitz and Stegun, table 26.10: two-sided 0.05 and 0.001.
-  EXPECT_NEAR(student_p(12.706, 1), 0.05, 1e-4);
-  EXPECT_NEAR(student_p(4.303, 2), 0.05, 1e-4);
-  EXPECT_NEAR(student_p(-2.571, 5), 0.05, 1e-4);
-  EXPECT_NEAR(student_p(8.610, 4), 0.001, 1e-6);
-  EXPECT_NEAR(student_p(5.408, 7), 0.001, 1e-6);
-  EXPECT_EQ(student_p(0, 3), 1);
-}
-
-TEST(RunTest, KeepsTheFasterHalf) {
-  EXPECT_EQ(faster_half(std::vector{5.0, 3.0, 4.0}), (std::vector{3.0, 4.0}));
-  EXPECT_EQ(faster_half(std::vector{5.0}), std::vector{5.0});
-  EXPECT_EQ(faster_half(std::vector{9.0, 1.0, 7.0, 3.0, 5.0}), (std::vector{1.0, 3.0, 5.0}));
-}
-
-TEST(RunTest, OneSlowRunIsNoChange) {
-  const std::vector<double> base = {100, 100.1, 99.9}, disturbed = {100, 112, 100.1};
-  const RunTest test = compare_runs(base, disturbed, 0.001);
-  EXPECT_NEAR(test.effect, 0.001, 1e-6);
-  EXPECT_GT(test.p, 0.1);
-}
-
-TEST(RunTest, ThePriorSpreadTempersRunsThatAgreeByChance) {
-  const std::vector<double> base = {100, 100, 100}, now = {101, 101, 101};
-  EXPECT_GT(compare_runs(base, now, 0.01).p, 0.05);
-  EXPECT_LT(compare_runs(base, now, 0.001).p, 0.001);
-  EXPECT_EQ(compare_runs(std::vector{100.0}, now, 0.001).p, 1) << "one run has no spread";
-}
-
 TEST(Compare, ProducesEachVerdict) {
   std::vector<TimedConfig> base, now;
   const auto both = [&](const char* name, TimedConfig a, TimedConfig b) {
@@ -329,12 +299,20 @@ TEST(Compare, ShortRowsDriftBetweenRecordings) {
       << "long rows do not drift";
 }
 
+TEST(Compare, RowsOfTheHostDriftBetweenRecordings) {
+  TimedConfig base = three_runs("x", 100), now = three_runs("x", 130), slow = three_runs("x", 140);
+  for (TimedConfig* config : {&base, &now, &slow}) config->on_host = true;
+  EXPECT_EQ(change_of(base, now), Change::ambiguous);
+  EXPECT_EQ(change_of(base, now, {.interleaved = true}), Change::slower) << "both were recorded in turn";
+  EXPECT_EQ(change_of(base, slow), Change::slower) << "more than drift";
+}
+
 /// The alarms of 40 equal configurations and one that changed by so much that its p, alone, is between alpha
 /// / 41 and alpha / 2.
 TEST(Compare, TheTestCoversTheWholeFamily) {
   const TimedConfig base = entry("x", {around(100), around(100.05), around(100)}),
                     now = entry("x", {around(102.2), around(102.9), around(104)});
-  const double p = compare_runs(base.times_us(), now.times_us(), run_noise(100, false).spread).p;
+  const double p = compare_runs(base.times_us(), now.times_us(), run_noise(100, false)).p;
   ASSERT_LT(p, 0.05 / 2);
   ASSERT_GT(p, 0.05 / 41);
   EXPECT_EQ(change_of(base, now), Change::slower) << "alone";
