@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <set>
 #include <string>
@@ -14,16 +13,13 @@
 #include "harness/core/error.h"
 #include "harness/core/facts.h"
 #include "harness/tune/schedule.h"
+#include "tests/files.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+using testing::text_of;
 
 std::vector<fs::path> files_of(const fs::path& folder, const std::string& extension) {
   std::vector<fs::path> files;

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "harness/results/csv.h"
 #include "harness/results/wisdom.h"
+#include "tests/files.h"
 #include "tests/program.h"
 
 namespace warptune {
@@ -19,12 +19,7 @@ using testing::Ended;
 using testing::fresh_folder;
 using testing::host_sweep;
 using testing::run_shell;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
+using testing::text_of;
 
 void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 

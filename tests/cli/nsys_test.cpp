@@ -1,10 +1,12 @@
 // scripts/nsys_decode.sh and scripts/nsys_ops.py, with a fake nsys and a small database in nsys's schema
 // (docs.nvidia.com/nsight-systems, "SQLite Export Schema Reference").
+#include "tests/files.h"
 #include "tests/program.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 /// Two steps: linear twice per step, attention_decode once, and a library's kernel. In the second step
 /// linear_mma starts before linear_gemv_split_k ends, and waits for it.
@@ -101,8 +103,7 @@ TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
                            script("nsys_decode.sh ") + report.string() + decode + " --steps 4");
   ASSERT_EQ(ended.code, 0) << ended.text;
   EXPECT_NE(ended.text.find("\nlinear "), std::string::npos) << ended.text;
-  std::ifstream in(folder_ / "asked");
-  const std::string asked(std::istreambuf_iterator<char>(in), {});
+  const std::string asked = text_of(folder_ / "asked");
   for (const char* part : {"--capture-range=cudaProfilerApi", "--cuda-graph-trace=node", "--profile-steps 2"})
     EXPECT_NE(asked.find(part), std::string::npos) << asked;
   EXPECT_EQ(read_csv(report.string() + ".csv").size(), 1u);

@@ -12,11 +12,13 @@
 
 #include "harness/results/csv.h"
 #include "harness/results/samples_file.h"
+#include "tests/files.h"
 #include "tests/program.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 using testing::Ended;
 
@@ -156,8 +158,7 @@ TEST_F(Counters, AnyConfigurationHasARowPerKernel) {
           "printf '\"0\",\"void rms_norm_naive<1>(Args)\",\"2,500\"\\n\"1\",\"library\",\"500\"\\n'\n",
       "rms_norm/naive --problem tokens=3,hidden=64 --config block=128 --device cuda:0 --csv " + csv.string());
   EXPECT_EQ(result.code, 0) << result.text;
-  std::ifstream in(folder_ / "asked");
-  const std::string asked(std::istreambuf_iterator<char>(in), {});
+  const std::string asked = text_of(folder_ / "asked");
   EXPECT_NE(asked.find("profile rms_norm/naive --problem tokens=3,hidden=64 --dtype bf16 --config block=128"),
             std::string::npos)
       << asked;

@@ -5,20 +5,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "harness/results/wisdom.h"
+#include "tests/files.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+using testing::text_of;
 
 /// Runs the program in `folder` and returns its exit code; its output is in folder/said.
 int run(const fs::path& folder, const std::string& arguments) {

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <regex>
 #include <set>
@@ -12,14 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/files.h"
+
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+using testing::text_of;
 
 /// The first groups of all matches of a pattern.
 std::vector<std::string> all_of(const std::string& text, const std::regex& pattern) {

@@ -13,12 +13,14 @@
 #include "harness/report/summary.h"
 #include "harness/results/csv.h"
 #include "harness/results/sweep_row.h"
+#include "tests/files.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::text_of;
 using Values = std::map<std::string, std::string>;
 
 void append(CsvFile& csv, const std::vector<std::string>& columns, const Values& values) {
@@ -219,12 +221,6 @@ TEST(Report, ThePageIsCompleteAndNeedsNoNetwork) {
   const auto data = nlohmann::json::parse(html.substr(open, html.find("</script>", open) - open));
   EXPECT_EQ(data["rows"]["table"].size(), 21u);
   EXPECT_EQ(data["winners"].size(), 2u);
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 /// The browser's name; empty if there is none.

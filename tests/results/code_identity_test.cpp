@@ -5,24 +5,20 @@
 #include <fstream>
 #include <functional>
 #include <regex>
-#include <sstream>
 
 #include "harness/core/error.h"
 #include "harness/device/machine_code.h"
 #include "harness/results/source_hash.h"
+#include "tests/files.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 constexpr const char* kKernel = "rms_norm/naive.cu";
 
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 /// A copy of kernels/ that a test edits, and the winner of its unedited sources.

@@ -4,28 +4,23 @@
 
 #include <cmath>
 #include <fstream>
-#include <sstream>
 
 #include "harness/core/error.h"
 #include "harness/results/row_store.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
+#include "tests/files.h"
 #include "tests/sweep_rows.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 fs::path fresh_file(const std::string& name) {
   const fs::path path = fs::path(::testing::TempDir()) / name;
   fs::remove(path);
   return path;
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 TEST(Csv, QuotesFieldsThatNeedIt) {
@@ -171,9 +166,7 @@ TEST(SweepRow, GoldenText) {
 }
 
 TEST(SweepColumns, TheDocumentMatchesTheTableOfColumns) {
-  std::ostringstream text;
-  text << std::ifstream(std::string(SOURCE_ROOT) + "/docs/csv-schema.md").rdbuf();
-  EXPECT_NE(text.str().find(columns_markdown()), std::string::npos)
+  EXPECT_NE(text_of(SOURCE_ROOT "/docs/csv-schema.md").find(columns_markdown()), std::string::npos)
       << "docs/csv-schema.md must contain this table:\n"
       << columns_markdown();
 }

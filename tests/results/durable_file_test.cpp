@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "harness/results/csv.h"
 #include "harness/results/journal.h"
 #include "harness/results/wisdom.h"
+#include "tests/files.h"
 
 namespace {
 
@@ -32,6 +32,7 @@ extern "C" int fsync(int file) {
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 bool was_synced(const fs::path& path) {
   struct stat facts {};
@@ -53,9 +54,7 @@ class DurableFile : public ::testing::Test {
 TEST_F(DurableFile, AReplacedFileAndItsNameAreOnTheDisk) {
   replace_file(folder_ / "a", "before");
   replace_file(folder_ / "a", "after");
-  std::ostringstream text;
-  text << std::ifstream(folder_ / "a").rdbuf();
-  EXPECT_EQ(text.str(), "after");
+  EXPECT_EQ(text_of(folder_ / "a"), "after");
   EXPECT_TRUE(was_synced(folder_ / "a"));
   EXPECT_TRUE(was_synced(folder_));
   EXPECT_EQ(files(), 1u);
@@ -110,12 +109,6 @@ TEST_F(DurableFile, AJournalIsDurable) {
   synced.clear();
   journal.add("run", {});
   EXPECT_TRUE(was_synced(folder_ / "a.journal"));
-}
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
 }
 
 TEST_F(DurableFile, ALinkIsWrittenThrough) {

@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
-#include <sstream>
 
+#include "tests/files.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 const Compiler kCompiler(KernelSources(), {});
 
@@ -72,9 +73,7 @@ std::string table_of(const fs::path& tree) {
   const std::string command = "cmake -DROOT=" + (tree / "variants").string() + " -DOUTPUT=" + out.string() +
                               " -P " SOURCE_ROOT "/cmake/write_source_hashes.cmake";
   EXPECT_EQ(std::system(command.c_str()), 0);
-  std::ostringstream text;
-  text << std::ifstream(out).rdbuf();
-  return text.str();
+  return text_of(out);
 }
 
 TEST(SourceHash, CoversTheCodeOfAVariant) {

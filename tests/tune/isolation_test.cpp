@@ -12,6 +12,7 @@
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
 #include "harness/tune/worker_process.h"
+#include "tests/files.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -22,6 +23,7 @@ using testing::first_rows;
 using testing::fresh_folder;
 using testing::host_sweep;
 using testing::run_shell;
+using testing::text_of;
 
 struct Fault {
   const char* kind;
@@ -185,9 +187,7 @@ TEST(IsolationCache, ACorruptedCubinIsCompiledAgain) {
 std::string kernels_with(const fs::path& folder, const std::string& line) {
   fs::copy(std::string(SOURCE_ROOT) + "/kernels", folder / "kernels", fs::copy_options::recursive);
   const fs::path file = folder / "kernels" / "rms_norm" / "naive.cu";
-  std::ostringstream text;
-  text << std::ifstream(file).rdbuf();
-  std::string source = text.str();
+  std::string source = text_of(file);
   source.insert(source.find("  float sum = 0;"), "  " + line + "\n");
   std::ofstream(file) << source;
   return (folder / "kernels").string();

@@ -8,22 +8,17 @@
 
 #include <csignal>
 #include <fstream>
-#include <sstream>
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "tests/files.h"
 #include "tests/program.h"
 
 namespace warptune {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+using testing::text_of;
 
 class LoggedClocks : public ClockControl {
  public:

@@ -5,17 +5,18 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "harness/core/error.h"
 #include "harness/device/device.h"
 #include "harness/tune/counters.h"
 #include "harness/tune/winners_sweep.h"
+#include "tests/files.h"
 #include "variants/table.h"
 
 namespace warptune {
 namespace {
 namespace fs = std::filesystem;
+using testing::text_of;
 
 ProfileTarget host_target() {
   const OpEntry& entry = find_op("rms_norm");
@@ -82,8 +83,7 @@ TEST(Profile, GpuReportHasOneKernel) {
   command.front() = ncu->string();
   const fs::path log = folder / "log";
   const int status = std::system((shell_text(command) + " > " + log.string() + " 2>&1").c_str());
-  std::ifstream said(log);
-  const std::string text(std::istreambuf_iterator<char>(said), {});
+  const std::string text = text_of(log);
   if (text.find("ERR_NVGPUCTRPERM") != std::string::npos ||
       text.find("LibraryNotLoaded") != std::string::npos)
     GTEST_SKIP() << "ncu may not read counters here: " << text;
@@ -94,8 +94,7 @@ TEST(Profile, GpuReportHasOneKernel) {
                          " > " + csv.string())
                             .c_str()),
             0);
-  std::ifstream in(csv);
-  const std::string report(std::istreambuf_iterator<char>(in), {});
+  const std::string report = text_of(csv);
   const auto kernels = parse_ncu_csv(report, {});
   ASSERT_EQ(kernels.size(), 1u) << report.substr(0, 2000);
   EXPECT_TRUE(kernels[0].kernel.starts_with("rms_norm_")) << kernels[0].kernel;
