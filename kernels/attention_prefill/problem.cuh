@@ -82,13 +82,16 @@ struct KvRows {
   static constexpr int kX = 16 / static_cast<int>(sizeof(T));
   /// K as [D/x, S, x]: a row is kDim / kX vectors of 16 bytes, each next to those of the neighboring keys.
   static constexpr bool kDsx = kIsKey && Shape::kDsx;
-  /// Whether kRows neighboring rows, from a multiple of kRows on, are row_stride() apart: they share a page.
+  /// Whether row_stride() is an argument; otherwise it is kStride.
+  static constexpr bool kHasStrides = Shape::kStridedKv;
+  static constexpr long long kStride = kDsx ? kX : Shape::kPacked ? Shape::kKvHeads * kDim : kDim;
+  /// Whether kRows neighboring rows, from a multiple of kRows on, share a page.
   template <int kRows>
-  static constexpr bool kStrided = Shape::kPageSize % kRows == 0;
+  static constexpr bool kSharePage = Shape::kPageSize % kRows == 0;
 
   const T* base;
   const int* pages;
-  long long stride;  // row_stride() of a layout with strides
+  long long stride;  // row_stride() of layouts with strides
   int capacity;      // rows of a sequence, or of a page
 
   __device__ __forceinline__ KvRows(const AttentionPrefillArgs& args, long long b, int head)
@@ -111,10 +114,7 @@ struct KvRows {
     }
   }
   /// Elements from a row to the next.
-  __device__ __forceinline__ long long row_stride() const {
-    if constexpr (Shape::kStridedKv) return stride;
-    return kDsx ? kX : Shape::kPacked ? Shape::kKvHeads * kDim : kDim;
-  }
+  __device__ __forceinline__ long long row_stride() const { return kHasStrides ? stride : kStride; }
   /// Element 0 of the row of `key`, which must be below kv_len: other keys have no page.
   __device__ __forceinline__ const T* at(int key) const {
     if constexpr (Shape::kPageSize > 0) {
@@ -123,7 +123,8 @@ struct KvRows {
         return base + page * (Shape::kKvHeads * Shape::kPageSize * kDim) + key % Shape::kPageSize * kX;
       return base + (page * (Shape::kKvHeads * Shape::kPageSize) + key % Shape::kPageSize) * kDim;
     } else {
-      return base + key * row_stride();
+      if constexpr (kHasStrides) return base + key * stride;
+      return base + key * kStride;
     }
   }
   /// Elements from element 0 of a row to element i.

@@ -83,13 +83,14 @@ struct SwizzledTile {
   template <int kLoadRows, int kThreads, class RowAt>
   static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
     load_vectors<kLoadRows, kThreads, false>(
-        tile, [&](int row, int vector) { return row_at(row) + vector * kVec; }, valid);
+        tile, [=](int row, int vector) { return row_at(row) + vector * kVec; }, valid);
   }
   /// Loads the K (or V) rows of keys [first, first + kLoadRows); `first` is a multiple of kLoadRows below
   /// kv_len. Rows from kv_len on are zero-filled.
   template <int kLoadRows, int kThreads, class Rows>
   static __device__ __forceinline__ void load_keys(T* tile, const Rows& rows, int first, int kv_len) {
     constexpr int kStep = kThreads / kVectors;  // from row to row of a thread
+    constexpr bool kSharePage = Rows::template kSharePage<kLoadRows>;
     const int valid = kv_len - first;
     if constexpr (Rows::kDsx) {
       load_vectors<kLoadRows, kThreads, true>(
@@ -98,10 +99,7 @@ struct SwizzledTile {
             return rows.at(min(first + row, kv_len - 1)) + rows.offset(vector * kVec);
           },
           valid);
-    } else if constexpr (!Rows::template kStrided<kLoadRows>) {
-      load<kLoadRows, kThreads>(
-          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
-    } else if constexpr (kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
+    } else if constexpr (kSharePage && kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
       const int row = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
       const long long row_stride = rows.row_stride();
       const T* const from = rows.at(first) + (row * static_cast<int>(row_stride) + vector * kVec);
@@ -110,10 +108,13 @@ struct SwizzledTile {
       for (int i = 0; i < kLoadRows; i += kStep)
         cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * row_stride,
                     valid >= kLoadRows || row + i < valid);
-    } else {
+    } else if constexpr (kSharePage && !Rows::kHasStrides) {
       const T* const from = rows.at(first);
       load<kLoadRows, kThreads>(
-          tile, [=](int row) { return from + row * rows.row_stride(); }, valid);
+          tile, [=](int row) { return from + row * Rows::kStride; }, valid);
+    } else {
+      load<kLoadRows, kThreads>(
+          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
     }
   }
 };
