@@ -10,9 +10,9 @@
 // Layouts of K. Cache: [batch, kv_heads, capacity, head_dim]. Packed: [keys, kv_heads, head_dim], sequence b
 // from row seqstart_k[b] on. Paged: [pages, kv_heads, page_size, head_dim], where key j of sequence b is row
 // j % page_size of page block_table[b][j / page_size]. V has the same layout with head_dim_v. Layouts bshd
-// and qkv have strides (StridedAttentionPrefillArgs): any layout whose rows are contiguous. With the layout
-// [D/x, S, x], x elements of 16 bytes, [capacity, head_dim] of a cache (or [page_size, head_dim] of a page)
-// is [head_dim / x, capacity, x] in K; V is as before.
+// and qkv have strides (StridedAttentionPrefillArgs), which serve any layout of contiguous rows. In K with
+// the layout [D/x, S, x], x elements of 16 bytes, the rows of a head of a cache are [head_dim / x, capacity,
+// x], and those of a page [head_dim / x, page_size, x]; V has rows as before.
 //
 // Dropout. The weight of (sequence b, head h, query i, key j) becomes 0 where word 2 * (i / 8 % 2) + j % 2 of
 // philox4x32_10(counter, seed) is below drop_below, and is multiplied by keep_scale otherwise. The counter is
@@ -43,7 +43,7 @@ struct AttentionPrefillArgs {
   void* out;              // [tokens, q_heads, head_dim_v], dtype
   void* workspace;        // of the size that the variant declares, zeroed before the first launch
   int batch;
-  int capacity;  // cache: keys that a sequence has room for; packed: rows of K and V
+  int capacity;  // cache, bshd: keys that a sequence has room for; packed, qkv: rows of K and V
   float scale;   // softmax scale
 
   int tokens;          // rows of q
@@ -52,7 +52,7 @@ struct AttentionPrefillArgs {
   int window;          // keys that a query sees at most, where there is a window
   int diagonal;        // causal, offset: the position of query 0; may be negative
 
-  const int* seqstart_k;      // packed: [batch]: first row of K and V of each sequence
+  const int* seqstart_k;      // packed, qkv: [batch]: first row of K and V of each sequence
   const int* block_table;     // paged: [batch, max_pages]
   int max_pages;              // paged: entries of the block table per sequence
   const void* score_bias;     // additive: dtype, of the BiasShape
