@@ -191,6 +191,7 @@ void check_covering_configs(const OpEntry& entry, const std::vector<Dims>& probl
 std::string shape_name(const ::testing::TestParamInfo<Dims>& shape) {
   std::string name;
   for (const auto& [dim, value] : shape.param) name += (name.empty() ? "" : "_") + dim + "_" + value;
+  std::ranges::replace(name, '-', 'm');  // the sign of a number: names of tests are letters, digits and '_'
   return name;
 }
 

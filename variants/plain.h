@@ -2,15 +2,17 @@
 // Problems without optional features, which libraries and simple kernels support.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "harness/core/op.h"
 
 namespace warptune {
 
-/// A constraint that holds where all optional dims of the op have their defaults.
-inline std::string plain_problem(const Op& op) {
+/// A constraint that holds where all optional dims of the op but `any` have their defaults.
+inline std::string plain_problem(const Op& op, const std::vector<std::string>& any = {}) {
   std::string constraint;
   for (const Dim& dim : op.dims)
-    if (dim.optional)
+    if (dim.optional && std::ranges::find(any, dim.name) == any.end())
       constraint += fmt::format("{}{} == {}", constraint.empty() ? "" : " && ", dim.name, *dim.fallback);
   return constraint;
 }

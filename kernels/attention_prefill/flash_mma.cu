@@ -108,8 +108,8 @@ template <class Shape, int kTileN, int kSplits>
 __device__ __forceinline__ KvWalk kv_walk(const AttentionPrefillArgs& args, const Sequence& sequence,
                                           int first_query, int last_query) {
   KvWalk walk;
-  const int max_key_end = max(0, key_end<Shape>(sequence, last_query));
-  const int min_key_end = max(0, key_end<Shape>(sequence, first_query));
+  const int max_key_end = max(0, key_end<Shape>(args, sequence, last_query));
+  const int min_key_end = max(0, key_end<Shape>(args, sequence, first_query));
   int begin = key_begin<Shape>(args, sequence, first_query) / kTileN;
   walk.end = ceil_div(max_key_end, kTileN);
   if constexpr (kSplits > 1) {
@@ -199,8 +199,8 @@ struct FlashMma {
 
   /// cp.async loads of the K and V tiles of a step of the walk; all tiles but the first are full.
   struct KvLoader {
-    const KvRows<T, Shape, kHeadDim>& keys;
-    const KvRows<T, Shape, kHeadDimV>& values;
+    const KeyRows<T, Shape>& keys;
+    const ValueRows<T, Shape>& values;
     const KvWalk& walk;
     const int kv_len;
     T *const k_tiles, *const v_tiles;
@@ -380,7 +380,7 @@ struct FlashMma {
 
 template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages, bool kQInRegs,
           bool kRasterAlongHeads, int kSplits, int kPackedHeads, int kSharedLayout>
-__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(AttentionPrefillArgs args) {
+__global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(typename Shape::Args args) {
   constexpr auto kLayout = static_cast<SharedLayout>(kSharedLayout);
   using Flash = FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
                          kPackedHeads, kLayout>;
@@ -397,9 +397,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(At
   if constexpr (Shape::kLse) Flash::pad_lse_rows(args, tile.sequence, head, first_row);
   if (first_row >= tile.all_rows) return;
   const int rows = min(kTileM, tile.all_rows - first_row);
-  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const HeadBias<T, Shape> bias(args, tile.sequence, head);
+  const KeyRows<T, Shape> keys(args, blockIdx.y, head);
+  const ValueRows<T, Shape> values(args, blockIdx.y, head);
+  const HeadBias<T, Shape> bias(args, tile.sequence, blockIdx.y, head);
   const Dropout<Shape> dropout(args, blockIdx.y, head);
   const auto walk = kv_walk<Shape, kTileN, kSplits>(args, tile.sequence, first_row / kPackedHeads,
                                                     (first_row + rows - 1) / kPackedHeads);

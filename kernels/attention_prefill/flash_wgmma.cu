@@ -379,7 +379,7 @@ struct FlashWgmma {
 /// The workspace is the counter of DynamicTileScheduler.
 template <class T, class Shape, int kConsumers, int kTileN, int kStages, bool kPingPong, int kL2Swizzle>
 __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
-    attention_prefill_flash_wgmma(AttentionPrefillArgs args, const __grid_constant__ TensorMap q_map,
+    attention_prefill_flash_wgmma(typename Shape::Args args, const __grid_constant__ TensorMap q_map,
                                   const __grid_constant__ TensorMap k_map,
                                   const __grid_constant__ TensorMap v_map) {
   extern __shared__ __align__(1024) unsigned char memory[];

@@ -189,8 +189,8 @@ struct MemEfficient {
   static __device__ __forceinline__ KeyRange key_range(const AttentionPrefillArgs& args,
                                                        const Sequence& sequence, int first_row, int rows) {
     KeyRange range;
-    range.end = max(0, key_end<Shape>(sequence, first_row + rows - 1));
-    range.min_end = max(0, key_end<Shape>(sequence, first_row));
+    range.end = max(0, key_end<Shape>(args, sequence, first_row + rows - 1));
+    range.min_end = max(0, key_end<Shape>(args, sequence, first_row));
     range.max_begin = key_begin<Shape>(args, sequence, first_row + rows - 1);
     range.begin = key_begin<Shape>(args, sequence, first_row) / kTileN * kTileN;
     return range;
@@ -216,18 +216,18 @@ struct MemEfficient {
   };
 
   /// Issue the cp.async loads of a K or a V tile.
-  static __device__ __forceinline__ void load_k(T* tile, const KvRows<T, Shape, kHeadDim>& keys,
-                                                int first_key, int kv_len) {
+  static __device__ __forceinline__ void load_k(T* tile, const KeyRows<T, Shape>& keys, int first_key,
+                                                int kv_len) {
     Tile::template load_keys<kTileN, kThreads>(tile, keys, first_key, kv_len);
   }
-  static __device__ __forceinline__ void load_v(T* tile, const KvRows<T, Shape, kHeadDimV>& values,
-                                                int first_key, int kv_len) {
+  static __device__ __forceinline__ void load_v(T* tile, const ValueRows<T, Shape>& values, int first_key,
+                                                int kv_len) {
     ValueTile::template load_keys<kTileN, kThreads>(tile, values, first_key, kv_len);
   }
 
   /// Loads the Q tile and the first K tile, if there is one, as one cp.async group.
   static __device__ __forceinline__ void load_prologue(const AttentionPrefillArgs& args, T* q_tile, T* k_tile,
-                                                       const KvRows<T, Shape, kHeadDim>& keys,
+                                                       const KeyRows<T, Shape>& keys,
                                                        const Sequence& sequence, int head, int first_row,
                                                        int rows, const KeyRange& range) {
     const T* q =
@@ -394,7 +394,7 @@ struct MemEfficient {
 template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory,
           int kMinBlocksPerSm>
 __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
-    attention_prefill_mem_efficient(AttentionPrefillArgs args) {
+    attention_prefill_mem_efficient(typename Shape::Args args) {
   using Steps = MemEfficient<T, Shape, kTileM, kTileN, kWarpsM, kWarpsN, kOutInMemory>;
   constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = Steps::kThreads;
   extern __shared__ __align__(128) unsigned char shared[];
@@ -409,9 +409,9 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   if constexpr (Shape::kLse) pad_lse<Shape, kThreads>(args, sequence, b, head, first_row, kTileM);
   if (first_row >= sequence.q_len) return;
   const int rows = min(kTileM, sequence.q_len - first_row);
-  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, b, head);
-  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, b, head);
-  const HeadBias<T, Shape> bias(args, sequence, head);
+  const KeyRows<T, Shape> keys(args, b, head);
+  const ValueRows<T, Shape> values(args, b, head);
+  const HeadBias<T, Shape> bias(args, sequence, b, head);
   const Dropout<Shape> dropout(args, b, head);
   const auto range = Steps::key_range(args, sequence, first_row, rows);
   Steps::load_prologue(args, tiles.q, tiles.k, keys, sequence, head, first_row, rows, range);

@@ -9,18 +9,36 @@
 
 namespace warptune {
 
-/// Dims of a problem that kernels are compiled for. `causal` and `score_bias` are values of CausalMask and
-/// ScoreBias; `window` and `dropout` say whether there is any.
+template <bool kStrided>
+struct SelectArgs {
+  using Type = AttentionPrefillArgs;
+};
+template <>
+struct SelectArgs<true> {
+  using Type = StridedAttentionPrefillArgs;
+};
+
+/// Dims of a problem that kernels are compiled for. `causal`, `score_bias`, `kv_layout` and `bias_shape` are
+/// values of CausalMask, ScoreBias, KvLayout and BiasShape; `window` and `dropout` say whether there is any;
+/// `dsx`: K has the layout [D/x, S, x].
 template <int q_heads, int kv_heads, int head_dim, int head_dim_v, int causal, bool window, int score_bias,
-          bool dropout, bool packed, int page_size, bool lse>
+          bool dropout, int kv_layout, int page_size, bool lse, bool dsx, int bias_shape>
 struct ProblemShape {
   static constexpr int kQHeads = q_heads, kKvHeads = kv_heads, kHeadDim = head_dim, kHeadDimV = head_dim_v,
                        kPageSize = page_size;
   static constexpr bool kCausal = causal != static_cast<int>(CausalMask::none),
-                        kTopLeft = causal == static_cast<int>(CausalMask::top_left), kWindow = window;
+                        kTopLeft = causal == static_cast<int>(CausalMask::top_left),
+                        kOffset = causal == static_cast<int>(CausalMask::offset), kWindow = window;
   static constexpr bool kAdditive = score_bias == static_cast<int>(ScoreBias::additive),
                         kAlibi = score_bias == static_cast<int>(ScoreBias::alibi),
-                        kBias = kAdditive || kAlibi, kDropout = dropout, kPacked = packed, kLse = lse;
+                        kBias = kAdditive || kAlibi, kDropout = dropout, kLse = lse;
+  static constexpr auto kLayout = static_cast<KvLayout>(kv_layout);
+  /// Sequences start at rows seqstart_k of packed rows.
+  static constexpr bool kPacked = kLayout == KvLayout::packed || kLayout == KvLayout::qkv;
+  static constexpr bool kStridedKv = kLayout == KvLayout::bshd || kLayout == KvLayout::qkv, kDsx = dsx;
+  static constexpr bool kStridedBias = bias_shape != static_cast<int>(BiasShape::heads);
+  /// What a kernel takes. Functions take AttentionPrefillArgs; those that need strides cast.
+  using Args = typename SelectArgs<kStridedKv || kStridedBias>::Type;
 };
 
 struct Sequence {
@@ -34,20 +52,21 @@ __device__ __forceinline__ Sequence load_sequence(const AttentionPrefillArgs& ar
   return {first_token, args.cu_seqlens[b + 1] - first_token, args.kv_lens[b]};
 }
 
-/// The position of query i among the keys.
+/// The position of query i among the keys; `diagonal` as in args.h.
 template <class Shape>
-__device__ __forceinline__ int position_of(const Sequence& s, int i) {
+__device__ __forceinline__ int position_of(const Sequence& s, int i, int diagonal) {
+  if constexpr (Shape::kOffset) return i + diagonal;
   return Shape::kTopLeft ? i : i + s.kv_len - s.q_len;
 }
 
 /// Query i sees keys [key_begin(), key_end()). The end is at most kv_len; it may be negative (no key).
 template <class Shape>
-__device__ __forceinline__ int key_end(const Sequence& s, int i) {
-  return Shape::kCausal ? min(s.kv_len, position_of<Shape>(s, i) + 1) : s.kv_len;
+__device__ __forceinline__ int key_end(const AttentionPrefillArgs& args, const Sequence& s, int i) {
+  return Shape::kCausal ? min(s.kv_len, position_of<Shape>(s, i, args.diagonal) + 1) : s.kv_len;
 }
 template <class Shape>
 __device__ __forceinline__ int key_begin(const AttentionPrefillArgs& args, const Sequence& s, int i) {
-  return Shape::kWindow ? max(0, key_end<Shape>(s, i) - args.window) : 0;
+  return Shape::kWindow ? max(0, key_end<Shape>(args, s, i) - args.window) : 0;
 }
 
 /// The query tile of the nth block. Causal: the last tile sees the most keys and comes first.
@@ -56,22 +75,36 @@ __device__ __forceinline__ int longest_first(int nth, int tiles) {
   return Shape::kCausal ? tiles - 1 - nth : nth;
 }
 
-/// Addresses of the K (or V) rows, of kDim elements, that a query head of sequence b sees.
-template <class T, class Shape, int kDim>
+/// Addresses of the K rows (or V rows), of kDim elements, that a query head of sequence b sees.
+template <class T, class Shape, bool kIsKey>
 struct KvRows {
-  static constexpr long long kStride = Shape::kPacked ? Shape::kKvHeads * kDim : kDim;
-  /// Whether kRows neighboring rows, from a multiple of kRows on, are kStride apart: they share a page.
+  static constexpr int kDim = kIsKey ? Shape::kHeadDim : Shape::kHeadDimV;
+  static constexpr int kX = 16 / static_cast<int>(sizeof(T));
+  /// K as [D/x, S, x]: a row is kDim / kX vectors of 16 bytes, each next to those of the neighboring keys.
+  static constexpr bool kDsx = kIsKey && Shape::kDsx;
+  /// Whether row_stride() is an argument; otherwise it is kStride.
+  static constexpr bool kHasStrides = Shape::kStridedKv;
+  static constexpr long long kStride = kDsx ? kX : Shape::kPacked ? Shape::kKvHeads * kDim : kDim;
+  /// Whether kRows neighboring rows, from a multiple of kRows on, share a page.
   template <int kRows>
-  static constexpr bool kStrided = Shape::kPageSize % kRows == 0;
+  static constexpr bool kSharePage = Shape::kPageSize % kRows == 0;
 
   const T* base;
   const int* pages;
+  long long stride;  // row_stride() of layouts with strides
+  int capacity;      // rows of a sequence, or of a page
 
-  __device__ __forceinline__ KvRows(const AttentionPrefillArgs& args, const void* cache, long long b,
-                                    int head)
-      : base(static_cast<const T*>(cache)), pages(nullptr) {
+  __device__ __forceinline__ KvRows(const AttentionPrefillArgs& args, long long b, int head)
+      : base(static_cast<const T*>(kIsKey ? args.k_cache : args.v_cache)),
+        pages(nullptr),
+        capacity(Shape::kPageSize > 0 ? Shape::kPageSize : args.capacity) {
     const int kv_head = head / (Shape::kQHeads / Shape::kKvHeads);
-    if constexpr (Shape::kPageSize > 0) {
+    if constexpr (Shape::kStridedKv) {
+      const auto& strided = static_cast<const StridedAttentionPrefillArgs&>(args);
+      const KvStrides& strides = kIsKey ? strided.k_strides : strided.v_strides;
+      stride = strides.row;
+      base += (Shape::kPacked ? args.seqstart_k[b] * stride : b * strides.batch) + kv_head * strides.head;
+    } else if constexpr (Shape::kPageSize > 0) {
       pages = args.block_table + b * args.max_pages;
       base += static_cast<long long>(kv_head) * Shape::kPageSize * kDim;
     } else if constexpr (Shape::kPacked) {
@@ -80,16 +113,30 @@ struct KvRows {
       base += (b * Shape::kKvHeads + kv_head) * args.capacity * kDim;
     }
   }
-  /// `key` must be below kv_len: other keys have no page.
+  /// Elements from a row to the next.
+  __device__ __forceinline__ long long row_stride() const { return kHasStrides ? stride : kStride; }
+  /// Element 0 of the row of `key`, which must be below kv_len: other keys have no page.
   __device__ __forceinline__ const T* at(int key) const {
     if constexpr (Shape::kPageSize > 0) {
       const long long page = pages[key / Shape::kPageSize];
+      if constexpr (kDsx)
+        return base + page * (Shape::kKvHeads * Shape::kPageSize * kDim) + key % Shape::kPageSize * kX;
       return base + (page * (Shape::kKvHeads * Shape::kPageSize) + key % Shape::kPageSize) * kDim;
     } else {
+      if constexpr (kHasStrides) return base + key * stride;
       return base + key * kStride;
     }
   }
+  /// Elements from element 0 of a row to element i.
+  __device__ __forceinline__ long long offset(int i) const {
+    if constexpr (kDsx) return static_cast<long long>(i / kX) * capacity * kX + i % kX;
+    return i;
+  }
 };
+template <class T, class Shape>
+using KeyRows = KvRows<T, Shape, true>;
+template <class T, class Shape>
+using ValueRows = KvRows<T, Shape, false>;
 
 /// The score bias of one head, in base-2 units (times log2(e)), as all scores are: exp2 replaces exp.
 template <class T, class Shape>
@@ -97,16 +144,23 @@ struct HeadBias {
   const T* rows = nullptr;
   long long stride = 0;
   float slope = 0;
+  int diagonal = 0;
   Sequence sequence = {};
 
   HeadBias() = default;
-  __device__ __forceinline__ HeadBias(const AttentionPrefillArgs& args, const Sequence& s, int head)
+  __device__ __forceinline__ HeadBias(const AttentionPrefillArgs& args, const Sequence& s, long long b,
+                                      int head)
       : sequence(s) {
-    if constexpr (Shape::kAdditive) {
+    if constexpr (Shape::kAdditive && Shape::kStridedBias) {
+      const BiasStrides& strides = static_cast<const StridedAttentionPrefillArgs&>(args).bias_strides;
+      stride = strides.row;
+      rows = static_cast<const T*>(args.score_bias) + b * strides.batch + head * strides.head;
+    } else if constexpr (Shape::kAdditive) {
       stride = args.kv_len;
       rows = static_cast<const T*>(args.score_bias) + head * args.q_len * stride;
     } else if constexpr (Shape::kAlibi) {
       slope = args.alibi_slopes[head] * kLog2e;
+      diagonal = args.diagonal;
     }
   }
   /// 0 beyond the queries and the keys.
@@ -114,7 +168,7 @@ struct HeadBias {
     if constexpr (Shape::kAdditive)
       return i < sequence.q_len && key < sequence.kv_len ? to_float(rows[i * stride + key]) * kLog2e : 0.0f;
     if constexpr (Shape::kAlibi)
-      return -slope * static_cast<float>(abs(position_of<Shape>(sequence, i) - key));
+      return -slope * static_cast<float>(abs(position_of<Shape>(sequence, i, diagonal) - key));
     return 0.0f;
   }
   /// Additive bias of an m16n8 accumulator fragment row pair, as raw 16-bit pairs: to[2n] is query i and

@@ -39,7 +39,7 @@ __device__ __forceinline__ void apply_mask(float (&s)[kMt][kNt][4], const Attent
   for (int mt = 0; mt < kMt; ++mt)
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int query = (row + mt * 16 + r * 8) / kPackedHeads, end = key_end<Shape>(sequence, query);
+      const int query = (row + mt * 16 + r * 8) / kPackedHeads, end = key_end<Shape>(args, sequence, query);
       const int begin = key_begin<Shape>(args, sequence, query);
 #pragma unroll
       for (int nt = 0; nt < kNt; ++nt)

@@ -63,41 +63,58 @@ struct SwizzledTile {
     int row, vector;
   };
 
-  /// Loads kLoadRows rows with cp.async, the ith from `row_at(i)`; rows from `valid` on are zero-filled and
-  /// not read. Called by all threads.
-  template <int kLoadRows, int kThreads, class RowAt>
-  static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
+  /// Loads kLoadRows rows with cp.async, vector v of the ith from `vector_at(i, v)`; rows from `valid` on are
+  /// zero-filled and not read. Neighboring threads load neighboring vectors of a row, or with kAlongRows the
+  /// same vector of neighboring rows. Called by all threads.
+  template <int kLoadRows, int kThreads, bool kAlongRows, class VectorAt>
+  static __device__ __forceinline__ void load_vectors(T* tile, VectorAt vector_at, int valid) {
     constexpr int kTileVectors = kLoadRows * kVectors, kSteps = ceil_div(kTileVectors, kThreads);
     constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses would spill
 #pragma unroll kUnroll
     for (int i = 0; i < kSteps; ++i) {
       const int index = threadIdx.x + i * kThreads;
       if (kTileVectors % kThreads != 0 && index >= kTileVectors) break;
-      const int row = index / kVectors, vector = index % kVectors;
-      cp_async_16(at(tile, row, vector), row_at(row) + vector * kVec, row < valid);
+      const int row = kAlongRows ? index % kLoadRows : index / kVectors;
+      const int vector = kAlongRows ? index / kLoadRows : index % kVectors;
+      cp_async_16(at(tile, row, vector), vector_at(row, vector), row < valid);
     }
+  }
+  /// The same of contiguous rows, the ith from `row_at(i)`.
+  template <int kLoadRows, int kThreads, class RowAt>
+  static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
+    load_vectors<kLoadRows, kThreads, false>(
+        tile, [=](int row, int vector) { return row_at(row) + vector * kVec; }, valid);
   }
   /// Loads the K (or V) rows of keys [first, first + kLoadRows); `first` is a multiple of kLoadRows below
   /// kv_len. Rows from kv_len on are zero-filled.
   template <int kLoadRows, int kThreads, class Rows>
   static __device__ __forceinline__ void load_keys(T* tile, const Rows& rows, int first, int kv_len) {
     constexpr int kStep = kThreads / kVectors;  // from row to row of a thread
+    constexpr bool kSharePage = Rows::template kSharePage<kLoadRows>;
     const int valid = kv_len - first;
-    if constexpr (!Rows::template kStrided<kLoadRows>) {
-      load<kLoadRows, kThreads>(
-          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
-    } else if constexpr (kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
+    if constexpr (Rows::kDsx) {
+      load_vectors<kLoadRows, kThreads, true>(
+          tile,
+          [=](int row, int vector) {
+            return rows.at(min(first + row, kv_len - 1)) + rows.offset(vector * kVec);
+          },
+          valid);
+    } else if constexpr (kSharePage && kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
       const int row = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
-      const T* const from = rows.at(first) + (row * static_cast<int>(Rows::kStride) + vector * kVec);
+      const long long row_stride = rows.row_stride();
+      const T* const from = rows.at(first) + (row * static_cast<int>(row_stride) + vector * kVec);
       T* const to = at(tile, row, vector);  // rows kStep apart have the same swizzle
 #pragma unroll
       for (int i = 0; i < kLoadRows; i += kStep)
-        cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * Rows::kStride,
+        cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * row_stride,
                     valid >= kLoadRows || row + i < valid);
-    } else {
+    } else if constexpr (kSharePage && !Rows::kHasStrides) {
       const T* const from = rows.at(first);
       load<kLoadRows, kThreads>(
           tile, [=](int row) { return from + row * Rows::kStride; }, valid);
+    } else {
+      load<kLoadRows, kThreads>(
+          tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
     }
   }
 };

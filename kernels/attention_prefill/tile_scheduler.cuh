@@ -34,8 +34,8 @@ __device__ __forceinline__ WorkTile decode_work_tile(const AttentionPrefillArgs&
   work.rows = min(kTileM, work.sequence.q_len - work.first_row);
   work.first_tile = work.tiles = work.masked = 0;
   if (work.rows <= 0) return work;
-  const int max_key_end = max(0, key_end<Shape>(work.sequence, work.first_row + work.rows - 1));
-  const int min_key_end = max(0, key_end<Shape>(work.sequence, work.first_row));
+  const int max_key_end = max(0, key_end<Shape>(args, work.sequence, work.first_row + work.rows - 1));
+  const int min_key_end = max(0, key_end<Shape>(args, work.sequence, work.first_row));
   work.first_tile = key_begin<Shape>(args, work.sequence, work.first_row) / kTileN;
   work.tiles = max(0, ceil_div(max_key_end, kTileN) - work.first_tile);
   work.masked = Shape::kWindow ? work.tiles : work.tiles - min_key_end / kTileN;

@@ -18,14 +18,15 @@ namespace warptune {
 template <int kDim>
 inline constexpr int kSharedStride = kDim % 4 == 0 ? kDim + 4 : kDim | 1;
 
-/// Loads kCount rows into shared memory as fp32, the ith from `row_at(i)`; rows from `valid` on become zeros.
-template <class T, int kDim, int kCount, int kBlock, class RowAt>
-__device__ __forceinline__ void load_rows(float* to, RowAt row_at, int valid) {
+/// Loads kCount rows into shared memory as fp32, element d of the ith from `at(i, d)`; rows from `valid` on
+/// become zeros.
+template <class T, int kDim, int kCount, int kBlock, class At>
+__device__ __forceinline__ void load_rows(float* to, At at, int valid) {
   constexpr int kLoad = kDim % kVec16<T> == 0 ? kVec16<T> : 1, kVectors = kDim / kLoad;
   for (int vector = threadIdx.x; vector < kCount * kVectors; vector += kBlock) {
     const int row = vector / kVectors, d = vector % kVectors * kLoad;
     Vec<float, kLoad> x = {};
-    if (row < valid) x = to_float(load_vec<kLoad>(row_at(row) + d));
+    if (row < valid) x = to_float(load_vec<kLoad>(at(row, d)));
 #pragma unroll
     for (int i = 0; i < kLoad; ++i) to[row * kSharedStride<kDim> + d + i] = x[i];
   }
@@ -73,7 +74,7 @@ struct TiledAttention {
                                                      const Dropout<Shape>& dropout, float scale_log2,
                                                      int first_row, int first_key, int tx, int ty) {
     const int row = ty + i * kThreadsM, query = first_row + row;
-    const int begin = key_begin<Shape>(args, s, query), end = key_end<Shape>(s, query);
+    const int begin = key_begin<Shape>(args, s, query), end = key_end<Shape>(args, s, query);
     float tile_max = row_max[i];
 #pragma unroll
     for (int j = 0; j < kKeys; ++j) {
@@ -144,7 +145,7 @@ struct TiledAttention {
 };
 
 template <class T, class Shape, int kTileM, int kTileN, int kBlock>
-__global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPrefillArgs args) {
+__global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(typename Shape::Args args) {
   using Attention = TiledAttention<T, Shape, kTileM, kTileN, kBlock>;
   constexpr int kThreadsN = Attention::kThreadsN, kRows = Attention::kRows;
   constexpr int kStride = Attention::kStride, kStrideV = Attention::kStrideV;
@@ -162,14 +163,14 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
   if constexpr (Shape::kLse) pad_lse<Shape, kBlock>(args, s, blockIdx.y, head, first_row, kTileM);
   if (first_row >= s.q_len) return;
   const int rows = min(kTileM, s.q_len - first_row);
-  const KvRows<T, Shape, kHeadDim> keys(args, args.k_cache, blockIdx.y, head);
-  const KvRows<T, Shape, kHeadDimV> values(args, args.v_cache, blockIdx.y, head);
-  const HeadBias<T, Shape> bias(args, s, head);
+  const KeyRows<T, Shape> keys(args, blockIdx.y, head);
+  const ValueRows<T, Shape> values(args, blockIdx.y, head);
+  const HeadBias<T, Shape> bias(args, s, blockIdx.y, head);
   const Dropout<Shape> dropout(args, blockIdx.y, head);
-  const int max_key_end = max(0, key_end<Shape>(s, first_row + rows - 1));
+  const int max_key_end = max(0, key_end<Shape>(args, s, first_row + rows - 1));
   const T* q = static_cast<const T*>(args.q) + (s.first_token + first_row) * args.q_stride + head * kHeadDim;
   load_rows<T, kHeadDim, kTileM, kBlock>(
-      q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
+      q_tile, [&](int row, int d) { return q + row * args.q_stride + d; }, rows);
 
   const int tx = threadIdx.x % kThreadsN, ty = threadIdx.x / kThreadsN;
   typename Attention::Output out = {};
@@ -183,7 +184,8 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
   for (int first_key = begin; first_key < max_key_end; first_key += kTileN) {
     __syncthreads();  // all threads are done with V of the last tile
     load_rows<T, kHeadDim, kTileN, kBlock>(
-        kv_tile, [&](int row) { return keys.at(first_key + row); }, s.kv_len - first_key);
+        kv_tile, [&](int row, int d) { return keys.at(first_key + row) + keys.offset(d); },
+        s.kv_len - first_key);
     __syncthreads();
     typename Attention::Scores score = {};
     Attention::multiply_qk(score, q_tile, kv_tile, tx, ty);
@@ -193,7 +195,7 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(AttentionPr
                              first_row, first_key, tx, ty);
     __syncthreads();  // P is complete, and all threads are done with K
     load_rows<T, kHeadDimV, kTileN, kBlock>(
-        kv_tile, [&](int row) { return values.at(first_key + row); }, s.kv_len - first_key);
+        kv_tile, [&](int row, int d) { return values.at(first_key + row) + d; }, s.kv_len - first_key);
     __syncthreads();
     Attention::multiply_pv(out, p_tile, kv_tile, tx, ty);
   }

@@ -51,14 +51,17 @@ struct SharedStorage {
   }
 };
 
-/// TMA loads of K (or V) tiles of a head: coordinates in a tensor map of the cache, of packed rows or of
-/// pages.
+/// TMA loads of K (or V) tiles of a head: coordinates in a tensor map of the cache, of rows that hold all
+/// heads (packed, bshd, qkv) or of pages.
 template <class Shape, int kTileN>
 struct KvTmaLoader {
   /// Rows of a TMA box: the largest power of two that divides the tile and the page. The tensor maps are in
   /// variants/attention_prefill/wgmma.cpp.
   static constexpr int kBoxRows = Shape::kPageSize > 0 ? min_of(Shape::kPageSize, kTileN & -kTileN) : kTileN;
   static constexpr int kMatrixN = kTileN * 128;  // bytes of 64 elements of a tile's rows
+  /// The tensor map is [rows of all sequences, heads, elements], else [heads of all sequences, rows,
+  /// elements].
+  static constexpr bool kHeadsOfRow = Shape::kPacked || Shape::kStridedKv;
 
   int first = 0, kv_len, head;
   const int* pages = nullptr;
@@ -70,6 +73,8 @@ struct KvTmaLoader {
       pages = args.block_table + static_cast<long long>(b) * args.max_pages;
     else if constexpr (Shape::kPacked)
       first = args.seqstart_k[b];
+    else if constexpr (kHeadsOfRow)
+      first = b * args.capacity;
     else
       head += b * Shape::kKvHeads;
   }
@@ -93,8 +98,8 @@ struct KvTmaLoader {
       mbarrier_arrive_expect_tx(full_barrier, kMatrices * kMatrixN);
 #pragma unroll
       for (int matrix = 0; matrix < kMatrices; ++matrix)
-        tma_load_3d(to + matrix * kMatrixN, map, matrix * 64, Shape::kPacked ? head : row,
-                    Shape::kPacked ? row : head, full_barrier);
+        tma_load_3d(to + matrix * kMatrixN, map, matrix * 64, kHeadsOfRow ? head : row,
+                    kHeadsOfRow ? row : head, full_barrier);
     }
   }
 };

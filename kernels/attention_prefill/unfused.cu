@@ -3,7 +3,7 @@
 //   block, one element per thread, from kTile x kTile tiles of both inputs in shared memory. The softmax
 //   takes one row per block, in place.
 // Wins: nowhere; it is the plainest correct version. Its fourth kernel is the softmax of the variant
-//   `cublaslt`, between two GEMMs of the library.
+//   `cublaslt`, between two GEMMs of the library; padding.cu has the copies around them.
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
@@ -13,7 +13,7 @@ namespace warptune {
 
 /// Stage 1: scores = q . k^T, neither scaled nor masked.
 template <class T, class Shape, int kQLen, int kKvLen, int kTile>
-__global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(AttentionPrefillArgs args) {
+__global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(typename Shape::Args args) {
   __shared__ float q_tile[kTile][kTile + 1], k_tile[kTile][kTile + 1];  // [row][element]
   pdl_wait();
   const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
@@ -23,11 +23,12 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(Attenti
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y, key = first_key + y;
   const T* q =
       static_cast<const T*>(args.q) + (s.first_token + query) * args.q_stride + head * Shape::kHeadDim;
-  const T* k = KvRows<T, Shape, Shape::kHeadDim>(args, args.k_cache, b, head).at(min(key, s.kv_len - 1));
+  const KeyRows<T, Shape> keys(args, b, head);
+  const T* k = keys.at(min(key, s.kv_len - 1));
   float sum = 0;
   for (int d = 0; d < Shape::kHeadDim; d += kTile) {
     q_tile[y][x] = query < s.q_len && d + x < Shape::kHeadDim ? to_float(q[d + x]) : 0.0f;
-    k_tile[y][x] = key < s.kv_len && d + x < Shape::kHeadDim ? to_float(k[d + x]) : 0.0f;
+    k_tile[y][x] = key < s.kv_len && d + x < Shape::kHeadDim ? to_float(k[keys.offset(d + x)]) : 0.0f;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kTile; ++i) sum += q_tile[y][i] * k_tile[x][i];
@@ -41,14 +42,14 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(Attenti
 /// Stage 2: scale, bias, mask, softmax and dropout of one row in place. Keys that the query does not see get
 /// weight 0.
 template <class T, class Shape, int kQLen, int kKvLen, int kBlock>
-__global__ void __launch_bounds__(kBlock) attention_prefill_softmax(AttentionPrefillArgs args) {
+__global__ void __launch_bounds__(kBlock) attention_prefill_softmax(typename Shape::Args args) {
   pdl_wait();
   const int query = blockIdx.x, head = blockIdx.y, b = blockIdx.z;
   const Sequence s = load_sequence(args, b);
   if constexpr (Shape::kLse) pad_lse<Shape, kBlock>(args, s, b, head, query, 1);
   if (query >= s.q_len) return;
-  const int end = key_end<Shape>(s, query), begin = key_begin<Shape>(args, s, query);
-  const HeadBias<T, Shape> bias(args, s, head);
+  const int end = key_end<Shape>(args, s, query), begin = key_begin<Shape>(args, s, query);
+  const HeadBias<T, Shape> bias(args, s, b, head);
   const Dropout<Shape> dropout(args, b, head);
   float* row = static_cast<float*>(args.workspace) +
                ((static_cast<long long>(b) * Shape::kQHeads + head) * kQLen + query) * kKvLen;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kBlock) attention_prefill_softmax(AttentionPre
 
 /// Stage 3: out = weights . v.
 template <class T, class Shape, int kQLen, int kKvLen, int kTile>
-__global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(AttentionPrefillArgs args) {
+__global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(typename Shape::Args args) {
   __shared__ float p_tile[kTile][kTile + 1], v_tile[kTile][kTile + 1];  // [query][key], [key][element]
   pdl_wait();
   const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(Attenti
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y;
   const float* p = static_cast<const float*>(args.workspace) +
                    (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
-  const KvRows<T, Shape, Shape::kHeadDimV> v(args, args.v_cache, b, head);
+  const ValueRows<T, Shape> v(args, b, head);
   float sum = 0;
   for (int k = 0; k < s.kv_len; k += kTile) {
     p_tile[y][x] = query < s.q_len && k + x < s.kv_len ? p[k + x] : 0.0f;
@@ -104,15 +105,24 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(Attenti
 }
 
 /// Between two GEMMs of cuBLASLt: one row of fp32 scores per block, rows [batch, q_heads, q_len] of kStride
-/// elements, becomes weights of type T in place. kCausal is a value of CausalMask.
-template <class T, int kQLen, int kKvLen, int kCausal, int kStride, int kBlock>
+/// elements, becomes weights of type T in place. kCausal is a value of CausalMask. kUneven: sequences are
+/// padded to kQLen queries and kKvLen keys; the weights of padding are 0, whatever its scores are.
+template <class T, int kQHeads, int kQLen, int kKvLen, int kCausal, bool kUneven, int kStride, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_prefill_cublaslt_softmax(AttentionPrefillArgs args) {
   pdl_wait();
   constexpr auto kMask = static_cast<CausalMask>(kCausal);
-  const int query = blockIdx.x, position = kMask == CausalMask::top_left ? query : query + kKvLen - kQLen;
+  const int query = blockIdx.x;
+  int q_len = kQLen, kv_len = kKvLen;
+  if constexpr (kUneven) {
+    const Sequence s = load_sequence(args, blockIdx.y / kQHeads);
+    q_len = s.q_len, kv_len = query < s.q_len ? s.kv_len : 0;
+  }
+  int position = query + kv_len - q_len;
+  if constexpr (kMask == CausalMask::top_left) position = query;
+  if constexpr (kMask == CausalMask::offset) position = query + args.diagonal;
   float* const row =
       static_cast<float*>(args.workspace) + (static_cast<long long>(blockIdx.y) * kQLen + query) * kStride;
-  softmax_row_in_place<T, kBlock>(row, kMask != CausalMask::none ? min(kKvLen, position + 1) : kKvLen, kKvLen,
+  softmax_row_in_place<T, kBlock>(row, kMask != CausalMask::none ? min(kv_len, position + 1) : kv_len, kKvLen,
                                   args.scale);
 }
 

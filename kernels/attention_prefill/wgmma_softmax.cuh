@@ -50,10 +50,10 @@ struct WgmmaSoftmax {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       rows.max[r] = -WARPTUNE_INFINITY, rows.sum[r] = 0;
-      end[r] = key_end<Shape>(work.sequence, work.first_row + row + 8 * r) - first_key;
+      end[r] = key_end<Shape>(args, work.sequence, work.first_row + row + 8 * r) - first_key;
     }
     query = work.first_row + row, key = first_key;
-    bias = HeadBias<T, Shape>(args, work.sequence, work.head);
+    bias = HeadBias<T, Shape>(args, work.sequence, work.batch, work.head);
     dropout = Dropout<Shape>(args, work.batch, work.head);
     if constexpr (Shape::kAdditive) bias.template load<false>(bias_pairs, query, key);
   }

@@ -33,11 +33,24 @@ std::vector<Dims> single_features() {
                                       {{"head_dim_v", "128"}},
                                       {{"q_stride", "512"}},
                                       {{"lse", "yes"}},
-                                      {{"lse", "yes"}, {"causal", "no"}}};
+                                      {{"lse", "yes"}, {"causal", "no"}},
+                                      {{"causal", "offset"}},
+                                      {{"causal", "offset"}, {"diagonal", "50"}},
+                                      {{"causal", "offset"}, {"diagonal", "-21"}, {"lse", "yes"}},
+                                      {{"causal", "offset"}, {"diagonal", "17"}, {"window", "23"}},
+                                      {{"causal", "offset"}, {"diagonal", "9"}, {"score_bias", "alibi"}},
+                                      {{"k_layout", "dsx"}},
+                                      {{"k_layout", "dsx"}, {"page_size", "16"}},
+                                      {{"k_layout", "dsx"}, {"page_size", "64"}},
+                                      {{"kv_layout", "bshd"}},
+                                      {{"kv_layout", "bshd"}, {"head_dim_v", "32"}},
+                                      {{"score_bias", "additive"}, {"bias_shape", "batch_heads"}},
+                                      {{"score_bias", "additive"}, {"bias_shape", "batch"}}};
   for (Dims feature : features) {
     feature.emplace_back("uneven", "yes");
     all.push_back(shape(6, 45, 83, 4, 2, 64, feature));
   }
+  all.push_back(shape(6, 45, 45, 4, 2, 64, {{"kv_layout", "qkv"}, {"uneven", "yes"}}));
   for (const char* causal : {"yes", "top_left"})
     all.push_back(shape(1, 77, 35, 2, 1, 64, {{"causal", causal}, {"lse", "yes"}, {"window", "9"}}));
   return all;
@@ -50,14 +63,30 @@ std::vector<Dims> combined_features() {
       {{"score_bias", "additive"}, {"dropout", "20"}, {"page_size", "16"}, {"window", "40"}, {"lse", "yes"}},
       {{"score_bias", "alibi"}, {"dropout", "20"}, {"kv_layout", "packed"}, {"causal", "no"}},
       {{"score_bias", "additive"}, {"kv_layout", "packed"}, {"causal", "top_left"}, {"head_dim_v", "128"}},
-      {{"page_size", "32"}, {"head_dim_v", "32"}, {"window", "23"}}};
+      {{"page_size", "32"}, {"head_dim_v", "32"}, {"window", "23"}},
+      {{"kv_layout", "bshd"}, {"score_bias", "additive"}, {"bias_shape", "batch"}, {"dropout", "20"}},
+      {{"causal", "offset"}, {"diagonal", "-9"}, {"head_dim_v", "32"}, {"dropout", "20"}, {"lse", "yes"}}};
   for (const Dims& feature : features)
     for (const int head_dim : {64, 128}) {
       all.push_back(shape(6, 145, 283, 4, 2, head_dim, feature));
       all.back().emplace_back("uneven", "yes");
     }
+  all.push_back(shape(6, 145, 145, 4, 2, 128,
+                      {{"kv_layout", "qkv"}, {"uneven", "yes"}, {"window", "40"}, {"lse", "yes"}}));
   for (const Dims& feature : {Dims{{"score_bias", "additive"}, {"page_size", "64"}}, Dims{{"dropout", "20"}}})
     all.push_back(shape(2, 70, 150, 2, 1, 256, feature));
+  return all;
+}
+
+/// K as [D/x, S, x], which cp.async reads but TMA does not.
+std::vector<Dims> dsx_features() {
+  std::vector<Dims> all;
+  for (const Dims& feature : {Dims{{"k_layout", "dsx"}, {"score_bias", "alibi"}, {"head_dim_v", "32"}},
+                              Dims{{"k_layout", "dsx"}, {"page_size", "32"}, {"dropout", "20"}}})
+    for (const int head_dim : {64, 80}) {
+      all.push_back(shape(6, 145, 283, 4, 2, head_dim, feature));
+      all.back().emplace_back("uneven", "yes");
+    }
   return all;
 }
 
@@ -69,7 +98,8 @@ std::vector<Dims> long_caches() {
           shape(1, 9, 4000, 4, 1, 64, {{"window", "700"}, {"dropout", "20"}, {"head_dim_v", "128"}}),
           shape(3, 7, 2500, 2, 1, 128,
                 {{"score_bias", "alibi"}, {"kv_layout", "packed"}, {"causal", "top_left"}}),
-          shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}})};
+          shape(1, 16, 4096, 2, 2, 128, {{"score_bias", "additive"}, {"causal", "no"}}),
+          shape(2, 9, 3000, 8, 2, 128, {{"kv_layout", "bshd"}, {"causal", "offset"}, {"diagonal", "2000"}})};
 }
 
 /// More query tiles than SMs: a persistent block gets several work tiles of different lengths.
@@ -102,24 +132,33 @@ std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest)
   const auto feature = [&](int odds, const std::string& dim, const std::string& value) {
     if (r.one_in(odds)) fixed.emplace_back(dim, value);
   };
-  const int causal = r.below(3);
-  fixed.emplace_back("causal", std::vector{"no", "yes", "top_left"}[static_cast<std::size_t>(causal)]);
-  feature(3, "score_bias", r.of({"additive", "alibi"}));
-  feature(4, "head_dim_v", std::to_string(r.of({64, 128, 32, 48, 256, 17})));
+  const int causal = r.below(4);
+  fixed.emplace_back("causal",
+                     std::vector{"no", "yes", "top_left", "offset"}[static_cast<std::size_t>(causal)]);
+  const int bias = r.below(6);
+  if (bias < 3) fixed.emplace_back("score_bias", bias < 2 ? "additive" : "alibi");
+  if (bias < 2) feature(2, "bias_shape", r.of({"batch_heads", "batch"}));
   feature(3, "lse", "yes");
-  feature(5, "q_stride", std::to_string((q_heads + 2 * kv_heads) * head_dim));
-  if (r.one_in(3))
-    feature(1, "page_size", std::to_string(r.of({16, 32, 64, 128, 256})));
-  else
-    feature(3, "kv_layout", "packed");
+  const bool qkv = r.one_in(8);
+  if (qkv) {
+    feature(1, "kv_layout", "qkv");
+  } else {
+    feature(4, "head_dim_v", std::to_string(r.of({64, 128, 32, 48, 256, 17})));
+    feature(5, "q_stride", std::to_string((q_heads + 2 * kv_heads) * head_dim));
+    const bool paged = r.one_in(3), rows = !paged && r.one_in(3);
+    if (paged) feature(1, "page_size", std::to_string(r.of({16, 32, 64, 128, 256})));
+    if (rows) feature(1, "kv_layout", r.of({"packed", "bshd"}));
+    if (!rows && head_dim % 8 == 0) feature(4, "k_layout", "dsx");
+  }
   const bool window = causal > 0 && r.one_in(3), dropout = r.one_in(4);
   std::vector<Problem> problems;
   for (int i = 0; i < count; ++i) {
     const int q_len = 1 + (r.one_in(3) ? r.below(8) : r.below(longest)),
-              kv_len = 1 + r.below(r.one_in(4) ? 3 * longest : longest);
+              kv_len = qkv ? q_len : 1 + r.below(r.one_in(4) ? 3 * longest : longest);
     Dims dims = shape(1 + r.below(6), q_len, kv_len, q_heads, kv_heads, head_dim, fixed);
     if (r.one_in(2)) dims.emplace_back("uneven", "yes");
     if (window) dims.emplace_back("window", std::to_string(1 + r.below(kv_len)));
+    if (causal == 3) dims.emplace_back("diagonal", std::to_string(r.below(kv_len + q_len) - q_len));
     if (dropout) dims.emplace_back("dropout", std::to_string(1 + r.below(60)));
     problems.push_back(find_op("attention_prefill").op.problem(dims, dtype));
   }
@@ -147,6 +186,9 @@ INSTANTIATE_TEST_SUITE_P(Combined, GpuAttentionPrefillFeature, ::testing::Values
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Combined, AttentionPrefillFeaturesCompile, ::testing::ValuesIn(combined_features()),
                          shape_name);
+INSTANTIATE_TEST_SUITE_P(Dsx, GpuAttentionPrefillFeature, ::testing::ValuesIn(dsx_features()), shape_name);
+INSTANTIATE_TEST_SUITE_P(Dsx, AttentionPrefillFeaturesCompile, ::testing::ValuesIn(dsx_features()),
+                         shape_name);
 INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::ValuesIn(long_caches()),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::ValuesIn(many_tiles()),
@@ -165,7 +207,9 @@ TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
           if (dtype == DType::fp32 && !variant.dtypes.empty()) continue;
           if (variant.name == "flash_wgmma" && std::string(arch) == "sm_80") continue;
           const Problem problem = entry.op.problem(dims, dtype);
-          EXPECT_FALSE(Space(variant, problem, known_device(arch)).configs().empty())
+          // TMA reads rows, which K as [D/x, S, x] does not have.
+          const bool expected = variant.name != "flash_wgmma" || problem["k_layout"] == 0;
+          EXPECT_EQ(!Space(variant, problem, known_device(arch)).configs().empty(), expected)
               << problem.key() << " " << name << " " << arch;
         }
 }
@@ -226,6 +270,41 @@ TEST(GpuAttentionPrefillBugs, ABiasMayHideEverything) {
   check_cuda_variants(hiding_bias(), kHiding, kFloats, 5);
 }
 
+/// Rows of K and V beyond the keys of a sequence may hold anything: a weight of 0 times infinity is NaN.
+OpEntry infinite_beyond_keys() {
+  const auto beyond = [](const Problem& p, std::int64_t i) {
+    const std::int64_t capacity = p["kv_len"] + 8, row = i / p["head_dim"],
+                       b = row / (p["kv_heads"] * capacity),
+                       keys = b == 0 ? p["kv_len"] : p["kv_len"] - p["q_len"] + 1;  // uneven
+    return row % capacity < keys ? 0.25f * static_cast<float>(i * 7 % 11) : INFINITY;
+  };
+  return with_input(with_input(find_op("attention_prefill"), "k_cache", beyond), "v_cache", beyond);
+}
+std::vector<Dims> two_lengths() {
+  return {shape(2, 37, 77, 4, 2, 64, {{"uneven", "yes"}}),
+          shape(2, 37, 77, 4, 2, 64, {{"uneven", "yes"}, {"causal", "no"}})};
+}
+TEST(AttentionPrefillBugs, HostReadsNoRowBeyondTheKeys) {
+  for (const Dims& dims : two_lengths()) check_host_variants(infinite_beyond_keys(), dims, kFloats);
+}
+TEST(GpuAttentionPrefillBugs, RowsBeyondTheKeysMayBeInfinite) {
+  for (const Dims& dims : two_lengths()) check_cuda_variants(infinite_beyond_keys(), dims, kFloats, 4);
+}
+
+/// Padded GEMMs serve uneven lengths, and the offset mask, whose softmax is ours.
+TEST(AttentionPrefillSpaces, CublasltPadsUnevenLengths) {
+  const OpEntry& entry = find_op("attention_prefill");
+  const Variant* const cublaslt = entry.find_variant("cublaslt");
+  if (!cublaslt) GTEST_SKIP() << "this program was built without cuBLASLt";
+  const auto configs = [&](const Dims& more) {
+    const Problem p = entry.op.problem(shape(6, 45, 83, 4, 2, 64, more), DType::bf16);
+    return Space(*cublaslt, p, known_device("sm_90a")).configs().size();
+  };
+  EXPECT_EQ(configs({{"uneven", "yes"}}), configs({}));
+  EXPECT_EQ(configs({{"causal", "offset"}, {"diagonal", "-3"}}), configs({}));
+  EXPECT_EQ(configs({{"kv_layout", "packed"}}), 0);
+}
+
 std::string error_of(const Dims& more) {
   try {
     find_op("attention_prefill").op.problem(shape(1, 8, 8, 4, 2, 64, more), DType::bf16);
@@ -237,7 +316,23 @@ std::string error_of(const Dims& more) {
 
 TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
   EXPECT_EQ(error_of({{"window", "4"}, {"causal", "no"}}),
-            "attention_prefill: window (4) needs causal=yes or causal=top_left");
+            "attention_prefill: window (4) needs causal=yes, causal=top_left or causal=offset");
+  EXPECT_EQ(error_of({{"diagonal", "-4"}}), "attention_prefill: diagonal (-4) needs causal=offset");
+  EXPECT_EQ(error_of({{"causal", "offset"}, {"diagonal", "1073741825"}}),
+            "attention_prefill: diagonal (1073741825) must be at most 2^30");
+  EXPECT_EQ(error_of({{"k_layout", "dsx"}, {"kv_layout", "packed"}}),
+            "attention_prefill: k_layout=dsx needs kv_layout=cache");
+  EXPECT_EQ(error_of({{"k_layout", "dsx"}, {"head_dim", "20"}}),
+            "attention_prefill: head_dim (20) must be a multiple of 8, the elements of 16 bytes, for "
+            "k_layout=dsx");
+  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"kv_len", "9"}}),
+            "attention_prefill: kv_len (9) must be q_len (8) with kv_layout=qkv, whose keys are those of its "
+            "queries");
+  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"head_dim_v", "32"}}),
+            "attention_prefill: head_dim_v (32) must be head_dim (64) with kv_layout=qkv");
+  EXPECT_EQ(error_of({{"kv_layout", "qkv"}, {"q_stride", "512"}}),
+            "attention_prefill: q_stride must be 0 with kv_layout=qkv, which has one row length");
+  EXPECT_EQ(error_of({{"bias_shape", "batch"}}), "attention_prefill: bias_shape needs score_bias=additive");
   EXPECT_EQ(error_of({{"q_heads", "5"}}),
             "attention_prefill: q_heads (5) must be a multiple of kv_heads (2)");
   EXPECT_EQ(error_of({{"batch", "65536"}}),
@@ -251,7 +346,7 @@ TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
   EXPECT_EQ(error_of({{"page_size", "512"}}),
             "attention_prefill: page_size (512) must be 0 or a power of two from 16 to 256");
   EXPECT_EQ(error_of({{"page_size", "16"}, {"kv_layout", "packed"}}),
-            "attention_prefill: K and V are either packed or paged, not both");
+            "attention_prefill: page_size (16) needs kv_layout=cache");
   EXPECT_EQ(error_of({{"q_stride", "128"}}),
             "attention_prefill: q_stride (128) is below the 256 elements of a row");
   EXPECT_EQ(
@@ -266,6 +361,29 @@ TEST(AttentionPrefillOp, KeysOfProblemsWithoutFeaturesStay) {
       op.problem(shape(1, 8, 8, 4, 2, 64), DType::bf16).key(),
       "attention_prefill[batch=1,q_len=8,kv_len=8,q_heads=4,kv_heads=2,head_dim=64,causal=yes,uneven=no,"
       "dtype=bf16]");
+  EXPECT_EQ(
+      op.problem(shape(1, 8, 8, 4, 2, 64, {{"causal", "offset"}, {"diagonal", "-5"}}), DType::bf16).key(),
+      "attention_prefill[batch=1,q_len=8,kv_len=8,q_heads=4,kv_heads=2,head_dim=64,causal=offset,uneven=no,"
+      "diagonal=-5,dtype=bf16]");
+}
+
+/// K and V of the projection lie behind q in each row.
+TEST(AttentionPrefillOp, QkvIsOneTensor) {
+  const Op& op = find_op("attention_prefill").op;
+  const Problem p = op.problem(shape(2, 8, 8, 4, 2, 64, {{"kv_layout", "qkv"}}), DType::bf16);
+  const auto specs = op.tensors(p, 0);
+  EXPECT_EQ(specs.at(0).shape, (std::vector<std::int64_t>{16, 8 * 64}));
+  EXPECT_EQ(specs.at(1).name, "cu_seqlens");
+  std::vector<char> memory(2 * 8 * 64);
+  std::vector<void*> addresses(specs.size(), memory.data());
+  const Args bound = op.bind(p, addresses, nullptr);
+  const auto& args = *static_cast<const StridedAttentionPrefillArgs*>(bound.data());
+  EXPECT_EQ(args.q, memory.data());
+  EXPECT_EQ(args.k_cache, memory.data() + 2 * 4 * 64);
+  EXPECT_EQ(args.v_cache, memory.data() + 2 * 6 * 64);
+  EXPECT_EQ(args.q_stride, 8 * 64);
+  EXPECT_EQ(args.k_strides.row, 8 * 64);
+  EXPECT_EQ(args.v_strides.head, 64);
 }
 
 TEST(AttentionPrefillOp, CostFollowsTheFeatures) {
@@ -278,6 +396,12 @@ TEST(AttentionPrefillOp, CostFollowsTheFeatures) {
   EXPECT_EQ(cost(shape(1, 4, 4, 1, 1, 1, {{"head_dim_v", "3"}})).flops, 2.0 * 4 * 10);
   const double plain = cost(shape(2, 4, 4, 3, 1, 8)).bytes;
   EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"score_bias", "additive"}})).bytes, plain + 2 * 3 * 10);
+  EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"score_bias", "additive"}, {"bias_shape", "batch_heads"}})).bytes,
+            plain + 2 * 2 * 3 * 10);
+  EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"score_bias", "additive"}, {"bias_shape", "batch"}})).bytes,
+            plain + 2 * 2 * 10);
+  EXPECT_EQ(cost(shape(1, 4, 9, 1, 1, 1, {{"causal", "offset"}, {"diagonal", "-2"}})).flops,
+            4.0 * (0 + 0 + 1 + 2));
   EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"lse", "yes"}})).bytes, plain + 4 * 2 * 3 * 32);
 }
 

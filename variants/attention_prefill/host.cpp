@@ -12,34 +12,67 @@ namespace {
 
 using namespace prefill;
 
+/// Elements of a 16-byte vector.
+template <class T>
+constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T));
+
 /// What a plan fixes.
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim, head_dim_v, window, dropout, page_size;
-  CausalMask causal;
+  std::int64_t q_heads, kv_heads, head_dim, head_dim_v, dropout, page_size;
+  Mask mask;
   ScoreBias score_bias;
-  bool packed;
+  BiasShape bias_shape;
+  bool packed, has_kv_strides, dsx;
 };
 
-/// The K (or V) row of a key, rows of `d` elements.
-template <class T>
-const T* row_of(const AttentionPrefillArgs& a, const Shape& s, const void* cache, std::int64_t b,
-                std::int64_t head, std::int64_t key, std::int64_t d) {
-  const T* from = static_cast<const T*>(cache);
-  if (s.packed) return from + ((a.seqstart_k[b] + key) * s.kv_heads + head) * d;
-  if (s.page_size == 0) return from + ((b * s.kv_heads + head) * a.capacity + key) * d;
-  const std::int64_t page = a.block_table[b * a.max_pages + key / s.page_size];
-  return from + ((page * s.kv_heads + head) * s.page_size + key % s.page_size) * d;
+/// Rows of K and V that follow each other: of a sequence, or of a page.
+std::int64_t rows_of(const AttentionPrefillArgs& a, const Shape& s) {
+  return s.page_size > 0 ? s.page_size : a.capacity;
 }
 
-/// The score bias of a key for query i of a head.
+/// Strides of K (or V); of a paged cache, with pages as sequences.
+KvStrides kv_strides(const AttentionPrefillArgs& a, const Shape& s, bool is_key) {
+  if (s.has_kv_strides) {
+    const auto& strided = static_cast<const StridedAttentionPrefillArgs&>(a);
+    return is_key ? strided.k_strides : strided.v_strides;
+  }
+  const std::int64_t d = is_key ? s.head_dim : s.head_dim_v, rows = rows_of(a, s);
+  if (s.packed) return {.batch = 0, .head = d, .row = s.kv_heads * d};
+  return {.batch = s.kv_heads * rows * d, .head = rows * d, .row = d};
+}
+
+/// Element 0 of the K (or V) row of a key. With `dsx` the rows of K are a vector apart.
 template <class T>
-float bias_of(const AttentionPrefillArgs& a, const Shape& s, std::int64_t head, std::int64_t i,
+const T* row_of(const AttentionPrefillArgs& a, const Shape& s, bool is_key, std::int64_t b, std::int64_t head,
+                std::int64_t key) {
+  const KvStrides strides = kv_strides(a, s, is_key);
+  const std::int64_t row = is_key && s.dsx ? kVector<T> : strides.row;
+  const T* from = static_cast<const T*>(is_key ? a.k_cache : a.v_cache) + head * strides.head;
+  if (s.packed) return from + (a.seqstart_k[b] + key) * row;
+  if (s.page_size == 0) return from + b * strides.batch + key * row;
+  return from + a.block_table[b * a.max_pages + key / s.page_size] * strides.batch + key % s.page_size * row;
+}
+
+/// Gathers a K row of the layout [D/x, S, x].
+template <class T>
+void gather_row(const AttentionPrefillArgs& a, const Shape& s, const T* row, std::vector<T>& to) {
+  const std::int64_t vector_stride = rows_of(a, s) * kVector<T>;
+  for (std::int64_t d = 0; d < s.head_dim; ++d)
+    to[static_cast<std::size_t>(d)] = row[d / kVector<T> * vector_stride + d % kVector<T>];
+}
+
+/// The score bias of a key for query i of head h of sequence b.
+template <class T>
+float bias_of(const AttentionPrefillArgs& a, const Shape& s, std::int64_t b, std::int64_t h, std::int64_t i,
               std::int64_t position, std::int64_t key) {
   if (s.score_bias == ScoreBias::alibi)
-    return -a.alibi_slopes[head] * static_cast<float>(std::abs(position - key));
-  if (s.score_bias == ScoreBias::additive)
-    return static_cast<float>(static_cast<const T*>(a.score_bias)[(head * a.q_len + i) * a.kv_len + key]);
-  return 0;
+    return -a.alibi_slopes[h] * static_cast<float>(std::abs(position - key));
+  if (s.score_bias != ScoreBias::additive) return 0;
+  BiasStrides strides{.batch = 0, .head = static_cast<std::int64_t>(a.q_len) * a.kv_len, .row = a.kv_len};
+  if (s.bias_shape != BiasShape::heads)
+    strides = static_cast<const StridedAttentionPrefillArgs&>(a).bias_strides;
+  return static_cast<float>(
+      static_cast<const T*>(a.score_bias)[b * strides.batch + h * strides.head + i * strides.row + key]);
 }
 
 /// One query of one head; online softmax over K/V tiles of `tile` keys.
@@ -50,22 +83,24 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
   std::int64_t b = 0;
   while (a.cu_seqlens[b + 1] <= row) ++b;
   const std::int64_t q_len = a.cu_seqlens[b + 1] - a.cu_seqlens[b], kv_len = a.kv_lens[b];
-  const std::int64_t i = row - a.cu_seqlens[b], at = position(s.causal, q_len, kv_len, i);
-  const KeyRange keys = visible_keys(s.causal, s.window, q_len, kv_len, i);
+  const std::int64_t i = row - a.cu_seqlens[b], at = s.mask.position(q_len, kv_len, i);
+  const KeyRange keys = s.mask.visible_keys(q_len, kv_len, i);
   const T* q = static_cast<const T*>(a.q) + row * a.q_stride + head * s.head_dim;
 
   std::vector<float> sums(static_cast<std::size_t>(s.head_dim_v), 0.0f),
       scores(static_cast<std::size_t>(tile));
+  std::vector<T> gathered(s.dsx ? static_cast<std::size_t>(s.head_dim) : 0);
   float row_max = -INFINITY, row_sum = 0;
   for (std::int64_t first = keys.first; first < keys.last; first += tile) {
     const std::int64_t count = std::min(tile, keys.last - first);
     float tile_max = row_max;
     for (std::int64_t n = 0; n < count; ++n) {
-      const T* k = row_of<T>(a, s, a.k_cache, b, kv_head, first + n, s.head_dim);
+      const T* k = row_of<T>(a, s, true, b, kv_head, first + n);
+      if (s.dsx) gather_row(a, s, k, gathered), k = gathered.data();
       float score = 0;
       for (std::int64_t d = 0; d < s.head_dim; ++d)
         score += static_cast<float>(q[d]) * static_cast<float>(k[d]);
-      score = score * a.scale + bias_of<T>(a, s, head, i, at, first + n);
+      score = score * a.scale + bias_of<T>(a, s, b, head, i, at, first + n);
       scores[static_cast<std::size_t>(n)] = score;
       tile_max = std::max(tile_max, score);
     }
@@ -82,7 +117,7 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
                         b * s.q_heads + head, i, first + n)
                       ? 0
                       : a.keep_scale;
-      const T* v = row_of<T>(a, s, a.v_cache, b, kv_head, first + n, s.head_dim_v);
+      const T* v = row_of<T>(a, s, false, b, kv_head, first + n);
       for (std::int64_t d = 0; d < s.head_dim_v; ++d)
         sums[static_cast<std::size_t>(d)] += weight * static_cast<float>(v[d]);
     }
@@ -109,12 +144,14 @@ HostFunction run(const Problem& p, int threads, std::int64_t tile) {
                     .kv_heads = p["kv_heads"],
                     .head_dim = p["head_dim"],
                     .head_dim_v = value_dim(p),
-                    .window = p["window"],
                     .dropout = p["dropout"],
                     .page_size = p["page_size"],
-                    .causal = causal_mask(p),
+                    .mask = mask_of(p),
                     .score_bias = score_bias(p),
-                    .packed = packed(p)};
+                    .bias_shape = bias_shape(p),
+                    .packed = packed(p),
+                    .has_kv_strides = has_kv_strides(p),
+                    .dsx = dsx(p)};
   return [=, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const AttentionPrefillArgs*>(raw);
     const std::int64_t step =

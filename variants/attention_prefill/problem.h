@@ -1,5 +1,6 @@
 #pragma once
-// What the host side of attention_prefill shares: choices of a problem, the mask as key ranges, dropout.
+// What the host side of attention_prefill shares: choices of a problem, strides, the mask as key ranges,
+// dropout.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -13,14 +14,29 @@
 
 namespace warptune::prefill {
 
-inline CausalMask causal_mask(const Problem& p) { return static_cast<CausalMask>(p["causal"]); }
+inline KvLayout kv_layout(const Problem& p) { return static_cast<KvLayout>(p["kv_layout"]); }
+inline BiasShape bias_shape(const Problem& p) { return static_cast<BiasShape>(p["bias_shape"]); }
 inline ScoreBias score_bias(const Problem& p) { return static_cast<ScoreBias>(p["score_bias"]); }
 
 /// Elements of a row of V and of the output.
 inline std::int64_t value_dim(const Problem& p) {
   return p["head_dim_v"] == 0 ? p["head_dim"] : p["head_dim_v"];
 }
-inline bool packed(const Problem& p) { return p["kv_layout"] == 1; }
+/// Whether sequences start at rows seqstart_k of packed rows.
+inline bool packed(const Problem& p) {
+  return kv_layout(p) == KvLayout::packed || kv_layout(p) == KvLayout::qkv;
+}
+/// Whether kernels take StridedAttentionPrefillArgs, for K and V or for anything.
+inline bool has_kv_strides(const Problem& p) {
+  return kv_layout(p) == KvLayout::bshd || kv_layout(p) == KvLayout::qkv;
+}
+inline bool has_strides(const Problem& p) { return has_kv_strides(p) || bias_shape(p) != BiasShape::heads; }
+/// Whether K has the layout [D/x, S, x].
+inline bool dsx(const Problem& p) { return p["k_layout"] == 1; }
+/// Elements of a 16-byte vector.
+inline std::int64_t vector_elements(const Problem& p) {
+  return 16 / static_cast<std::int64_t>(size_of(p.dtype));
+}
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
 
@@ -33,7 +49,7 @@ inline const std::string kLongerDim = "max(head_dim, head_dim_v)";
 /// The kernels' ProblemShape (kernels/attention_prefill/problem.cuh).
 inline const std::string kShape =
     "warptune::ProblemShape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {has_window} == 1, "
-    "{score_bias}, {has_dropout} == 1, {kv_layout} == 1, {page_size}, {lse} == 1>";
+    "{score_bias}, {has_dropout} == 1, {kv_layout}, {page_size}, {lse} == 1, {k_layout} == 1, {bias_shape}>";
 
 /// Placeholders of kShape that are no dims.
 inline Assignment shape_constants(const Problem& p, const Config&) {
@@ -49,17 +65,25 @@ struct KeyRange {
   std::int64_t first = 0, last = 0;
 };
 
-/// The position of query i among the keys.
-constexpr std::int64_t position(CausalMask causal, std::int64_t q_len, std::int64_t kv_len, std::int64_t i) {
-  return causal == CausalMask::top_left ? i : i + kv_len - q_len;
-}
+/// The mask of args.h.
+struct Mask {
+  CausalMask causal;
+  std::int64_t diagonal, window;  // window 0: none
 
-/// The keys that query i of a sequence sees; `window` 0: no window.
-constexpr KeyRange visible_keys(CausalMask causal, std::int64_t window, std::int64_t q_len,
-                                std::int64_t kv_len, std::int64_t i) {
-  if (causal == CausalMask::none) return {0, kv_len};
-  const std::int64_t last = std::clamp<std::int64_t>(position(causal, q_len, kv_len, i) + 1, 0, kv_len);
-  return {window > 0 ? std::max<std::int64_t>(0, last - window) : 0, last};
+  /// The position of query i among the keys.
+  std::int64_t position(std::int64_t q_len, std::int64_t kv_len, std::int64_t i) const {
+    if (causal == CausalMask::offset) return i + diagonal;
+    return causal == CausalMask::top_left ? i : i + kv_len - q_len;
+  }
+  /// The keys that query i of a sequence sees.
+  KeyRange visible_keys(std::int64_t q_len, std::int64_t kv_len, std::int64_t i) const {
+    if (causal == CausalMask::none) return {0, kv_len};
+    const std::int64_t last = std::clamp<std::int64_t>(position(q_len, kv_len, i) + 1, 0, kv_len);
+    return {window > 0 ? std::max<std::int64_t>(0, last - window) : 0, last};
+  }
+};
+inline Mask mask_of(const Problem& p) {
+  return {static_cast<CausalMask>(p["causal"]), p["diagonal"], p["window"]};
 }
 
 /// A weight is dropped where its Philox word is below this.

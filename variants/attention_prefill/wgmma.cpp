@@ -32,23 +32,29 @@ TensorMapSpec query_map(const Problem& p, const Config& c, const AttentionPrefil
           .strides = {head, 2 * args.q_stride},
           .box = {64, 1, tile_m(c)}};
 }
-/// K or V with rows of `dim` elements: TMA boxes of 64 elements by tile_n rows. Paged: by as many rows as
-/// divide tile_n and the page (KvTmaLoader of tma_pipeline.cuh); the pool of pages may be larger than what
-/// the batch owns.
-TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args,
-                        const void* cache, std::int64_t dim) {
-  const std::int64_t row = 2 * dim, tile_n = c["tile_n"], page_size = p["page_size"];
-  TensorMapSpec map{.base = cache, .dtype = p.dtype};
-  if (packed(p)) {
-    map.dims = {dim, p["kv_heads"], args.capacity};
-    map.strides = {row, row * p["kv_heads"]};
+/// K (or V): TMA boxes of 64 elements by tile_n rows. Rows that hold all heads are rows of one tensor, so
+/// sequences of layout bshd must follow each other. Paged: by as many rows as divide tile_n and the page
+/// (KvTmaLoader of tma_pipeline.cuh); the pool of pages may be larger than what the batch owns.
+TensorMapSpec cache_map(const Problem& p, const Config& c, const AttentionPrefillArgs& args, bool is_key) {
+  const std::int64_t dim = is_key ? p["head_dim"] : value_dim(p), kv_heads = p["kv_heads"],
+                     tile_n = c["tile_n"], page_size = p["page_size"], row = 2 * dim;
+  TensorMapSpec map{.base = is_key ? args.k_cache : args.v_cache, .dtype = p.dtype};
+  if (has_kv_strides(p)) {
+    const auto& strided = static_cast<const StridedAttentionPrefillArgs&>(args);
+    const KvStrides& strides = is_key ? strided.k_strides : strided.v_strides;
+    map.dims = {dim, kv_heads, args.capacity * (packed(p) ? std::int64_t{1} : args.batch)};
+    map.strides = {2 * strides.head, 2 * strides.row};
+    map.box = {64, 1, tile_n};
+  } else if (packed(p)) {
+    map.dims = {dim, kv_heads, args.capacity};
+    map.strides = {row, row * kv_heads};
     map.box = {64, 1, tile_n};
   } else if (page_size > 0) {
     map.dims = {dim, page_size, std::int64_t{1} << 30};
     map.strides = {row, row * page_size};
     map.box = {64, std::gcd(page_size, tile_n), 1};
   } else {
-    map.dims = {dim, args.capacity, args.batch * p["kv_heads"]};
+    map.dims = {dim, args.capacity, args.batch * kv_heads};
     map.strides = {row, row * args.capacity};
     map.box = {64, tile_n, 1};
   }
@@ -71,7 +77,7 @@ std::vector<Variant> attention_prefill_wgmma() {
                      {"stages", {1, 2, 3, 4}, "stages of the K and V pipelines"},
                      {"pingpong", {0, 1}, "ping-pong scheduling of the consumer warpgroups"},
                      {"l2_swizzle", {8, 32, 128}, "L2 swizzle: heads whose tiles are scheduled together"}},
-      .constraints = {"has_wgmma", "head_dim % 16 == 0", "head_dim <= 256",
+      .constraints = {"has_wgmma", "k_layout == 0", "head_dim % 16 == 0", "head_dim <= 256",
                       kValueDim + " % 16 == 0 && " + kValueDim + " <= 256", "pingpong == 0 || consumers > 1",
                       "consumers > 1 || q_len <= 128", "stages > 1 || head_dim > 128",
                       registers("tile_n") + " <= " + limit,
@@ -95,8 +101,7 @@ std::vector<Variant> attention_prefill_wgmma() {
                   {},
                   [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
                     const auto& args = *static_cast<const AttentionPrefillArgs*>(raw);
-                    return {query_map(p, c, args), cache_map(p, c, args, args.k_cache, p["head_dim"]),
-                            cache_map(p, c, args, args.v_cache, value_dim(p))};
+                    return {query_map(p, c, args), cache_map(p, c, args, true), cache_map(p, c, args, false)};
                   }}},
       .constants = shape_constants,
       .workspace_bytes = [](const Problem&, const Config&) { return std::int64_t{sizeof(int)}; },

@@ -20,16 +20,15 @@ inline WorkDistribution work_tiles(const Problem& p, const Tiling& t) {
   constexpr std::int64_t kOverheadKeys = 192;  // prologue and epilogue of a tile cost as much as these keys
   const std::int64_t q_len = p["q_len"], heads = p["batch"] * p["q_heads"] / t.packed_heads,
                      tiles = ceil_div(q_len * t.packed_heads, t.tile_m);
-  const auto visible = [&](std::int64_t i) {
-    return visible_keys(causal_mask(p), p["window"], q_len, p["kv_len"], i);
-  };
+  const Mask mask = mask_of(p);
+  const auto visible = [&](std::int64_t i) { return mask.visible_keys(q_len, p["kv_len"], i); };
   WorkDistribution work;
   for (std::int64_t i = 0; i < q_len; ++i)
     work.unpadded_length += static_cast<double>(visible(i).last - visible(i).first);
   work.unpadded_length *= static_cast<double>(p["batch"] * p["q_heads"]);
   std::vector<double> lengths;  // of the tiles of a head, in scheduling order
   for (std::int64_t nth = 0; nth < tiles; ++nth) {
-    const std::int64_t row = (causal_mask(p) == CausalMask::none ? nth : tiles - 1 - nth) * t.tile_m;
+    const std::int64_t row = (mask.causal == CausalMask::none ? nth : tiles - 1 - nth) * t.tile_m;
     const KeyRange first = visible(row / t.packed_heads),
                    last = visible(std::min((row + t.tile_m - 1) / t.packed_heads, q_len - 1));
     const std::int64_t kv_tiles =
