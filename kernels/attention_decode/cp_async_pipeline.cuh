@@ -34,11 +34,10 @@ struct LaneStage {
   __device__ __forceinline__ void load_scale(int i, const float* from) { cp_async_4(scales + i * 32, from); }
 };
 
-/// The pipeline of a lane. Dynamic shared memory per warp: kStages * (512 * kVectors + 128 * kScales) bytes.
+/// The pipeline of a lane. Dynamic shared memory per warp: kStages * kStageBytes.
 template <class C, int kKeyVectors, int kValueVectors, int kScales, int kStages>
 struct LanePipeline {
-  static constexpr int kVectors = kKeyVectors + kValueVectors;
-  static constexpr int kStageBytes = 512 * kVectors + 128 * kScales;  // of a warp
+  static constexpr int kStageBytes = 512 * (kKeyVectors + kValueVectors) + 128 * kScales;  // of a warp
   using Stage = LaneStage<C, kKeyVectors>;
   using Tile = LaneTile<C, kVec16<C>, kKeyVectors, kValueVectors, kScales>;
 
@@ -54,7 +53,7 @@ struct LanePipeline {
     const int at = next + ahead < kStages ? next + ahead : next + ahead - kStages, lane = threadIdx.x % 32;
     unsigned char* vectors = buffer + at * kStageBytes;
     return {reinterpret_cast<Vec<C, kVec16<C>>*>(vectors),
-            reinterpret_cast<float*>(vectors + 512 * kVectors - lane * 12)};
+            reinterpret_cast<float*>(vectors + 512 * (kKeyVectors + kValueVectors) - lane * 12)};
   }
   /// Waits until at most kStages - 1 tiles are outstanding and returns the next tile.
   __device__ __forceinline__ Tile consume() {

@@ -23,19 +23,17 @@ struct CudaCoreAttention {
   static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim;
   static constexpr int kRowVectors = kHeadDim / kX;                          // 16-byte vectors of a row
   static constexpr int kKeyX = kKeyLoadBytes / static_cast<int>(sizeof(C));  // elements of a load of K
-  static constexpr int kRowLoads = kHeadDim / kKeyX;                         // loads of a row of K
-  static constexpr int kKeyVectors = ceil_div(kRowLoads, kThreadsPerKey);
+  static constexpr int kKeyVectors = ceil_div(kHeadDim / kKeyX, kThreadsPerKey);
   static constexpr int kKeyGroups = 32 / kThreadsPerKey;
   static constexpr int kTileKv = kKeyGroups * kUnroll;  // keys of a warp's tile
   static constexpr bool kSharedWeights = kThreadsPerValue != kThreadsPerKey;
   static constexpr int kValueVectors = ceil_div(kRowVectors, kThreadsPerValue);
   static constexpr int kValueGroups = 32 / kThreadsPerValue;
   static constexpr int kValueRows = kTileKv / kValueGroups;  // rows of V per value group and tile
-  static constexpr int kTileKeyVectors = kUnroll * kKeyVectors,
-                       kTileValueVectors = kValueRows * kValueVectors;
+  static constexpr int kTileKeyVectors = kUnroll * kKeyVectors;
   static constexpr int kScales = P::kRowScales ? kUnroll + kValueRows : 0;
-  using Tile = LaneTile<C, kKeyX, kTileKeyVectors, kTileValueVectors, kScales>;
-  using Pipeline = LanePipeline<C, kTileKeyVectors, kTileValueVectors, kScales, kStages>;
+  using Tile = LaneTile<C, kKeyX, kTileKeyVectors, kValueRows * kValueVectors, kScales>;
+  using Pipeline = LanePipeline<C, kTileKeyVectors, kValueRows * kValueVectors, kScales, kStages>;
   static_assert(kKeyLoadBytes == 16 || (kKeyLoadBytes == 4 && kStages == 1));
   static_assert(kHeadDim % kX == 0 && 32 % kThreadsPerKey == 0);
   static_assert(32 % kThreadsPerValue == 0 && kTileKv % kValueGroups == 0);
@@ -63,7 +61,7 @@ struct CudaCoreAttention {
   }
   __device__ __forceinline__ int key_vector(int j) const { return key_lane + j * kThreadsPerKey; }
   __device__ __forceinline__ bool has_key_vector(int j) const {
-    return kRowLoads % kThreadsPerKey == 0 || key_vector(j) < kRowLoads;
+    return kHeadDim / kKeyX % kThreadsPerKey == 0 || key_vector(j) < kHeadDim / kKeyX;
   }
   __device__ __forceinline__ int value_vector(int j) const { return value_lane + j * kThreadsPerValue; }
   __device__ __forceinline__ bool has_value_vector(int j) const {

@@ -29,7 +29,9 @@ struct DecodeProblem {
   static constexpr int kQHeads = kQHeads_, kKvHeads = kKvHeads_, kGroup = kQHeads / kKvHeads,
                        kHeadDim = kHeadDim_;
   static constexpr bool kDsx = kDsx_, kAppend = kAppend_, kLse = kLse_;
-  static constexpr bool kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_;  // RoPE of the append
+  // RoPE of the append. Enumerators take no place in the constant bank, whose size is part of the machine
+  // code.
+  enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_ };
   using Args = typename TypeAt<kDynamicNtk, AttentionDecodeArgs, DynamicNtkDecodeArgs>::Type;
   static constexpr bool kQuantized = kKvDtype != 0;
   static constexpr bool kRowScales = kRowScales_;  // quantized caches: a scale per row, not per head
