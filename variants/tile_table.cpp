@@ -23,8 +23,10 @@ const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0"
 std::vector<Tile> tile_rows() {
   const std::string wgmma = "consumers=2 tile_n<=128 stages<=2 pingpong=1 l2_swizzle<=32",
                     flash = " raster_order=causal>0&&q_len>tile_m splits=1 pack_gqa=0 shared_layout=0",
-                    split_kv = "block=128 " + kLanes + " " + kHeadsPerBlock +
-                               " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128",
+                    split_kv =
+                        "block=128 " + kLanes + " " + kHeadsPerBlock +
+                        " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128 key_load_bytes=16 "
+                        "append_store=element",
                     among = "among the fastest in results/h200";
   return {
     // Prompts

@@ -25,6 +25,7 @@
 #include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
+#include "harness/llama/model_problems.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
@@ -75,6 +76,7 @@ KvFormat kv_format_of(const DecodeOptions& o) {
   KvFormat format = o.kv;
   if (o.kv_dtype == "int8") format.quantized = DType::int8;
   if (o.kv_dtype == "fp8") format.quantized = DType::fp8;
+  if (o.k_layout == "dsx") format.k_layout = KLayout::dsx;
   return format;
 }
 
@@ -236,6 +238,7 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
+  ModelProblems(ops(), config, dtype, kv_format_of(o)).rope_append(1, 1);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);

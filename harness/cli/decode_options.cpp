@@ -50,6 +50,9 @@ void add_kv_cache(CLI::App& c, DecodeOptions& o) {
   c.add_option("--kv-dtype", o.kv_dtype,
                "dtype of the KV cache: same (as the model, default), int8 or fp8 with a scale per row")
       ->check(CLI::IsMember({"same", "int8", "fp8"}));
+  c.add_option("--k-layout", o.k_layout,
+               "layout of K of a head: sd, a row per key (default), or dsx, [D/x, S, x] with x of 16 bytes")
+      ->check(CLI::IsMember({"sd", "dsx"}));
   c.add_option("--page-size", o.kv.page_size,
                "keys per page of a paged KV cache: 16, 32, 64, 128 or 256 (default: contiguous)")
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));

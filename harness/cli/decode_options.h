@@ -13,7 +13,7 @@ struct DecodeOptions {
   std::string model_folder, preset_name, device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on",
                                          fuse_append = "auto", sampling = "greedy", golden, csv,
                                          out = "results", stale_wisdom = "refuse", kv_dtype = "same",
-                                         dump_layers, compare_layers;
+                                         k_layout = "sd", dump_layers, compare_layers;
   std::vector<int> prompt_lens;
   std::string text_file;                  // of prompts
   std::vector<std::string> texts, stops;  // prompts, stop strings

@@ -147,22 +147,27 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
   std::vector<Output> outputs;
   if (append) add_appended(outputs, layer, "rope_append", cache, kv, rows);
   outputs.push_back(output(layer, "attention_decode", activations_.rows_a, config_.q_width()));
-  add(std::move(entry),
-      AttentionDecodeArgs{.q = append ? activations_.wide.data() : activations_.inner.data(),
-                          .k_cache = kv.k,
-                          .v_cache = kv.v,
-                          .lengths = rows.lengths,
-                          .bias = append ? w.qkv_bias.data() : nullptr,
-                          .inv_freq = inv_freq_,
-                          .out = activations_.rows_a.data(),
-                          .workspace = workspace,
-                          .batch = batch,
-                          .capacity = kv.capacity,
-                          .scale = attention_scale(config_),
-                          .k_scale = kv.k_scale,
-                          .v_scale = kv.v_scale,
-                          .block_table = kv.block_table},
-      std::move(outputs));
+  const AttentionDecodeArgs args{.q = append ? activations_.wide.data() : activations_.inner.data(),
+                                 .k_cache = kv.k,
+                                 .v_cache = kv.v,
+                                 .lengths = rows.lengths,
+                                 .bias = append ? w.qkv_bias.data() : nullptr,
+                                 .inv_freq = inv_freq_,
+                                 .out = activations_.rows_a.data(),
+                                 .workspace = workspace,
+                                 .batch = batch,
+                                 .capacity = kv.capacity,
+                                 .scale = attention_scale(config_),
+                                 .k_scale = kv.k_scale,
+                                 .v_scale = kv.v_scale,
+                                 .block_table = kv.block_table};
+  if (append && config_.rope.kind == RopeKind::dynamic_ntk)
+    add(std::move(entry),
+        DynamicNtkDecodeArgs{args, config_.rope.theta, static_cast<float>(config_.rope.factor),
+                             config_.rope.original_max_position},
+        std::move(outputs));
+  else
+    add(std::move(entry), args, std::move(outputs));
 }
 
 void Assembly::attention_prefill(int layer, const KvCache& cache, const KvCache::View& from,

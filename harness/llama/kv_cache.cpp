@@ -145,9 +145,10 @@ void KvCache::read(const View& view, KvSide side, std::span<const int> sequence,
       ++end;
     const std::size_t count = end - first;
     for (std::int64_t head = 0; head < heads; ++head) {
-      const std::int64_t row = (block * heads + head) * block_keys + slot;
+      const std::int64_t head_row = (block * heads + head) * block_keys, row = head_row + slot;
       keys.resize(count * static_cast<std::size_t>(row_bytes_));
-      device_.download(keys.data(), rows + row * row_bytes_, keys.size());
+      read_rows(rows + head_row * row_bytes_, side, block_keys, slot, static_cast<std::int64_t>(count),
+                keys.data());
       factors.resize(count);
       if (scales) device_.download(factors.data(), scales + row, count * sizeof(float));
       for (std::size_t i = 0; i < count; ++i) {
@@ -162,6 +163,21 @@ void KvCache::read(const View& view, KvSide side, std::span<const int> sequence,
           store(DType::fp32, out, d, load(stored_, from, d) * factors[i]);
       }
     }
+  }
+}
+
+void KvCache::read_rows(const std::byte* head, KvSide side, std::int64_t keys, std::int64_t first,
+                        std::int64_t count, std::byte* to) const {
+  if (side == KvSide::values || format_.k_layout == KLayout::sd) {
+    device_.download(to, head + first * row_bytes_, static_cast<std::size_t>(count * row_bytes_));
+    return;
+  }
+  constexpr std::int64_t kVector = 16;  // bytes of x elements
+  std::vector<std::byte> vectors(static_cast<std::size_t>(count * kVector));
+  for (std::int64_t at = 0; at < row_bytes_; at += kVector) {
+    device_.download(vectors.data(), head + at * keys + first * kVector, vectors.size());
+    for (std::int64_t i = 0; i < count; ++i)
+      std::copy_n(vectors.data() + i * kVector, kVector, to + i * row_bytes_ + at);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The KV cache of all layers: [batch, kv_heads, capacity, head_dim] each, or pages of [kv_heads, page_size,
-// head_dim]. A quantized cache also has a scale per row.
+// head_dim]; keys may have the layout [.., head_dim/x, capacity or page_size, x] with x of 16 bytes. A
+// quantized cache also has a scale per row.
 #include <optional>
 #include <span>
 #include <vector>
@@ -75,6 +76,10 @@ class KvCache {
   };
   int pages() const { return format_.page_size == 0 ? 0 : capacity_ / format_.page_size; }
   void upload_table();
+  /// Copies the rows of keys [first, first + count) of one KV head to host memory, one behind the other.
+  /// `head`: its `keys` rows in a sequence or page.
+  void read_rows(const std::byte* head, KvSide side, std::int64_t keys, std::int64_t first,
+                 std::int64_t count, std::byte* to) const;
 
   Device& device_;
   KvFormat format_;

@@ -100,9 +100,8 @@ std::vector<Call> Model::tail() const {
 }
 
 bool Model::fuses(std::int64_t context) const {
-  const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
-  if (!problems.can_fuse_append()) return false;
   if (options_.fuse_append) return *options_.fuse_append;
+  const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const Problem apart[] = {problems.rope_append(options_.batch, options_.batch),
                            problems.attention_decode(options_.batch, context, false)};
   return book_.prefers(problems.attention_decode(options_.batch, context, true), apart);

@@ -26,6 +26,8 @@ const char* label(RopeKind kind) {
   return "none";
 }
 
+const char* label(KLayout layout) { return layout == KLayout::dsx ? "dsx" : "sd"; }
+
 /// The label of dim kv_dtype.
 std::string kv_label(const KvFormat& kv) {
   return kv.quantized ? std::string(name_of(*kv.quantized)) : "same";
@@ -106,24 +108,26 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) cons
                               {"style", "half_split"},
                               {"scaling", label(config_.rope.kind)},
                               {"bias", yes_no(config_.attention_bias)},
-                              {"k_layout", "sd"},
+                              {"k_layout", label(kv_.k_layout)},
                               {"kv_dtype", kv_label(kv_)},
                               {"page_size", str(kv_.page_size)}});
 }
 Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append) const {
+  const bool theta_grows = config_.rope.kind == RopeKind::dynamic_ntk;
   return make("attention_decode", {{"batch", str(batch)},
                                    {"q_heads", str(config_.q_heads)},
                                    {"kv_heads", str(config_.kv_heads)},
                                    {"head_dim", str(config_.head_dim)},
                                    {"context", str(context)},
                                    {"uneven", "no"},
-                                   {"k_layout", "sd"},
+                                   {"k_layout", label(kv_.k_layout)},
                                    {"append", yes_no(append)},
                                    {"bias", yes_no(append && config_.attention_bias)},
                                    {"kv_dtype", kv_label(kv_)},
                                    {"kv_scale", kv_.quantized ? "token" : "head"},
                                    {"page_size", str(kv_.page_size)},
-                                   {"window", window_of(kv_, context)}});
+                                   {"window", window_of(kv_, context)},
+                                   {"scaling", append && theta_grows ? "dynamic_ntk" : "none"}});
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -136,7 +140,8 @@ Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len,
                                     {"causal", "yes"},
                                     {"uneven", yes_no(uneven)},
                                     {"window", window_of(kv_, kv_len)},
-                                    {"page_size", str(kv_.page_size)}});
+                                    {"page_size", str(kv_.page_size)},
+                                    {"k_layout", label(kv_.k_layout)}});
 }
 Problem ModelProblems::swiglu(std::int64_t tokens) const {
   return make("swiglu", {{"tokens", str(tokens)}, {"intermediate", str(config_.intermediate)}});
@@ -243,7 +248,7 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
   add_layer(problems, of, batch, batch);
   for (const std::int64_t context : distinct_buckets(contexts)) {
     problems.add(of.attention_decode(batch, context, false));
-    if (of.can_fuse_append()) problems.add(of.attention_decode(batch, context, true));
+    problems.add(of.attention_decode(batch, context, true));
   }
   add_tail(problems, of, batch);
   return problems.take();

@@ -32,8 +32,9 @@ class ModelProblems {
   Problem down(std::int64_t tokens) const;
   Problem lm_head(std::int64_t tokens) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
-  /// `append`: bias, RoPE and the append to the cache are fused in. A window that is not smaller than the
-  /// context is omitted.
+  /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
+  /// the kernel, the others the table of frequencies. A window that is not smaller than the context is
+  /// omitted.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
   /// On an unquantized cache.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
@@ -42,8 +43,6 @@ class ModelProblems {
   Problem top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty = false,
                 bool min_p = false) const;
   Problem advance(std::int64_t batch) const;
-  /// Whether attention_decode can fuse bias and RoPE: not if theta grows with the length.
-  bool can_fuse_append() const { return config_.rope.kind != RopeKind::dynamic_ntk; }
 
  private:
   Problem make(const char* op, const std::vector<std::pair<std::string, std::string>>& dims) const;

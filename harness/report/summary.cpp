@@ -181,7 +181,7 @@ Step step_of(const OpTable& ops, const CsvRow& row, const WinnerLookup& lookup) 
                  fused = part("attention with RoPE", of.attention_decode(batch, context, true), layers);
   step.parts = {part("embedding", of.embedding(batch), 1), part("first norm", of.rms_norm(batch), 1),
                 part("qkv projection", of.qkv(batch), layers)};
-  if (of.can_fuse_append() && !(fused.us > rope.us + attention.us) && !std::isnan(fused.us))
+  if (!(fused.us > rope.us + attention.us) && !std::isnan(fused.us))
     step.parts.push_back(fused);
   else
     step.parts.insert(step.parts.end(), {rope, attention});

@@ -50,6 +50,12 @@ KvFormat kv_format_of(const YamlReader& yaml, const YAML::Node& node) {
       yaml.fail(kind, fmt::format("'kv_dtype' is '{}'; it must be same, int8 or fp8", brief(text)));
     if (text != "same") format.quantized = text == "int8" ? DType::int8 : DType::fp8;
   }
+  if (const YAML::Node layout = node["k_layout"]) {
+    const std::string text = yaml.text(layout, "'k_layout'");
+    if (text != "sd" && text != "dsx")
+      yaml.fail(layout, fmt::format("'k_layout' is '{}'; it must be sd or dsx", brief(text)));
+    if (text == "dsx") format.k_layout = KLayout::dsx;
+  }
   const auto one = [&](const char* key) {
     const auto values = counts(yaml, node, key, {0});
     if (values.size() != 1) yaml.fail(node[key], fmt::format("'{}' of a model is one number", key));

@@ -1,8 +1,9 @@
 #pragma once
 // Fused RoPE and KV cache append: a block computes its new rows of q, k and v from the fused qkv row (bias
-// added, q and k rotated, half-split RoPE; k and v rounded or quantized as the cache stores them).
+// added, q and k rotated; k and v rounded or quantized as the cache stores them) in shared memory.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/rope.cuh"
 
 namespace warptune {
 
@@ -35,26 +36,29 @@ __device__ __forceinline__ void quantize_row(const KvCache<P>& cache, int which,
 /// Computes the new rows of query heads first_head to first_head + kHeads - 1 and of their KV head. The
 /// caller must synchronize the block before it reads `rows`.
 template <class P, int kHeads, int kBlock>
-__device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
+__device__ __forceinline__ void make_new_rows(const typename P::Args& args, const KvCache<P>& cache, int b,
                                               int first_head, int position,
                                               NewRows<kHeads, P::kHeadDim>& rows) {
   using T = typename P::T;
   constexpr int kHalf = P::kHeadDim / 2, kRows = P::kQHeads + 2 * P::kKvHeads;
+  // Pair i has the elements i * kStep and i * kStep + kDistance.
+  constexpr int kStep = P::kInterleaved ? 2 : 1, kDistance = P::kInterleaved ? 1 : kHalf;
   const int kv_head = first_head / P::kGroup;
   const T* qkv = static_cast<const T*>(args.q) + static_cast<long long>(b) * kRows * P::kHeadDim;
   const T* bias = static_cast<const T*>(args.bias);
   for (int item = threadIdx.x; item < (kHeads + 2) * kHalf; item += kBlock) {
     const int row = item / kHalf, i = item % kHalf, which = row - kHeads;  // 0: k, 1: v, negative: q
     const int from =
-        (which < 0 ? first_head + row : P::kQHeads + which * P::kKvHeads + kv_head) * P::kHeadDim + i;
-    float low = to_float(qkv[from]), high = to_float(qkv[from + kHalf]);
+        (which < 0 ? first_head + row : P::kQHeads + which * P::kKvHeads + kv_head) * P::kHeadDim + i * kStep;
+    float low = to_float(qkv[from]), high = to_float(qkv[from + kDistance]);
     if (bias) {
       low += to_float(bias[from]);
-      high += to_float(bias[from + kHalf]);
+      high += to_float(bias[from + kDistance]);
     }
     if (which < 1) {
-      float sine, cosine;
-      sincosf(__fmul_rn(static_cast<float>(position), args.inv_freq[i]), &sine, &cosine);
+      float inv_freq = args.inv_freq[i], sine, cosine;
+      if constexpr (P::kDynamicNtk) inv_freq = ntk_inv_freq(args, position + 1, i, P::kHeadDim, inv_freq);
+      sincosf(__fmul_rn(static_cast<float>(position), inv_freq), &sine, &cosine);
       const float x = low;
       low = x * cosine - high * sine;
       high = high * cosine + x * sine;
@@ -64,8 +68,8 @@ __device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, c
       high = to_float(from_float<T>(high));
     }
     float* to = which < 0 ? rows.q[row] : rows.kv[which];
-    to[i] = low;
-    to[i + kHalf] = high;
+    to[i * kStep] = low;
+    to[i * kStep + kDistance] = high;
   }
   if constexpr (P::kQuantized) {
     __syncthreads();
@@ -74,13 +78,23 @@ __device__ __forceinline__ void make_new_rows(const AttentionDecodeArgs& args, c
 }
 
 /// Writes the new k and v to the cache at `position`. One block per KV head calls it.
-template <int kBlock, class P, int kHeads>
+template <int kBlock, AppendStore kStore = AppendStore::element, class P, int kHeads>
 __device__ __forceinline__ void write_new_row(const KvCache<P>& cache, int position,
                                               const NewRows<kHeads, P::kHeadDim>& rows) {
+  using C = typename P::C;
   const long long row = cache.row(position);
-  for (int i = threadIdx.x; i < P::kHeadDim; i += kBlock) {
-    *cache.k_at(row, i) = from_float<typename P::C>(rows.kv[0][i]);
-    *cache.v_at(row, i) = from_float<typename P::C>(rows.kv[1][i]);
+  if constexpr (kStore == AppendStore::vector) {
+    constexpr int kX = kVec16<C>, kVectors = P::kHeadDim / kX;
+    for (int item = threadIdx.x; item < 2 * kVectors; item += kBlock) {
+      const int which = item / kVectors, i = item % kVectors * kX;
+      const auto x = from_float<C>(load_vec<kX>(rows.kv[which] + i));
+      store_vec<kX>(which == 0 ? cache.k_at(row, i) : cache.v_at(row, i), x);
+    }
+  } else {
+    for (int i = threadIdx.x; i < P::kHeadDim; i += kBlock) {
+      *cache.k_at(row, i) = from_float<C>(rows.kv[0][i]);
+      *cache.v_at(row, i) = from_float<C>(rows.kv[1][i]);
+    }
   }
   if (P::kRowScales && threadIdx.x == 0) {
     cache.k_scales[row] = rows.scales[0];

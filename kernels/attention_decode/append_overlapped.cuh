@@ -1,11 +1,12 @@
 #pragma once
 // Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias and frequencies are
 // loaded first, the angles are computed before or while the fused qkv row arrives. The new key is then placed
-// behind the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021 (half-split pairs).
+// behind the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/rope.cuh"
 
 namespace warptune {
 
@@ -15,6 +16,7 @@ template <class P, int kHeads, int kBlock, class Q>
 struct OverlappedAppend {
   using T = typename P::T;
   using C = typename P::C;
+  using Args = typename P::Args;
   static constexpr int kHeadDim = P::kHeadDim, kHalf = kHeadDim / 2;
   static constexpr int kVec = 4, kPerRow = kHalf / kVec;                   // threads per row
   static constexpr int kTrips = ceil_div((kHeads + 2) * kPerRow, kBlock);  // iterations of the block
@@ -33,7 +35,7 @@ struct OverlappedAppend {
     Vec<T, kVec> bias[kTrips][2] = {};  // lower and upper half of a row
 
     /// For the query heads from first_head on; `needs_kv`: as in append().
-    __device__ __forceinline__ Constants(const AttentionDecodeArgs& args, int first_head, bool needs_kv) {
+    __device__ __forceinline__ Constants(const Args& args, int first_head, bool needs_kv) {
       if constexpr (!P::kAppend) return;
       if (angle() < kHalf) frequency = __ldg(args.inv_freq + angle());
       if (args.bias) load(static_cast<const T*>(args.bias), first_head, needs_kv, bias);
@@ -42,9 +44,13 @@ struct OverlappedAppend {
 
   /// Computes the angles of a position. A kernel whose keys arrive long before its queries calls it before
   /// pdl_wait(); otherwise append() calls it while the fused row arrives. All threads call.
-  __device__ __forceinline__ void compute_angles(int position, const Constants& constants) {
-    if (angle() < kHalf)
-      rotation[angle()] = cos_sin_fast(__fmul_rn(static_cast<float>(position), constants.frequency));
+  __device__ __forceinline__ void compute_angles(const Args& args, int position, const Constants& constants) {
+    if (angle() < kHalf) {
+      float frequency = constants.frequency;
+      if constexpr (P::kDynamicNtk)
+        frequency = ntk_inv_freq(args, position + 1, angle(), kHeadDim, frequency);
+      rotation[angle()] = cos_sin_fast(__fmul_rn(static_cast<float>(position), frequency));
+    }
     named_barrier_sync<kBlock>();
   }
 
@@ -52,12 +58,12 @@ struct OverlappedAppend {
   /// attends to the new key, which it finds in `k` and `v`; `writes`: it also stores the key in the cache.
   /// kHasAngles: compute_angles() was called. All threads call.
   template <bool kHasAngles>
-  __device__ __forceinline__ void append(const AttentionDecodeArgs& args, const KvCache<P>& cache, int b,
-                                         int first_head, int position, const Constants& constants,
-                                         bool needs_kv, bool writes) {
+  __device__ __forceinline__ void append(const Args& args, const KvCache<P>& cache, int b, int first_head,
+                                         int position, const Constants& constants, bool needs_kv,
+                                         bool writes) {
     Vec<T, kVec> x[kTrips][2] = {};  // lower and upper half of a row
     load(query_row<P>(args, b, 0), first_head, needs_kv, x);
-    if constexpr (!kHasAngles) compute_angles(position, constants);
+    if constexpr (!kHasAngles) compute_angles(args, position, constants);
     const long long to = writes ? cache.row(position) : 0;
     if (kHeads == 0 && !needs_kv) return;
 
@@ -83,11 +89,20 @@ struct OverlappedAppend {
     named_barrier_sync<kBlock>();
   }
 
-  /// Adds the bias to a lane's vectors of a query row and rotates them. Vector i begins at column(i); vector
-  /// i + kCount / 2 is half a row away. After append().
+  /// Adds the bias to a lane's vectors of a query row and rotates them. Vector i begins at column(i), which
+  /// is even; vector i + kCount / 2 is half a row away. After append().
   template <int kCount, int kWidth, class Column>
   __device__ __forceinline__ void rotate_fragment(Vec<float, kWidth> (&x)[kCount],
                                                   const Vec<T, kWidth> (&bias)[kCount], Column column) const {
+    if constexpr (P::kInterleaved) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) x[i][j] += to_float(bias[i][j]);
+        rotate_neighbors(x[i], column(i));
+      }
+      return;
+    }
 #pragma unroll
     for (int i = 0; i < kCount / 2; ++i) {
       const int at = column(i);
@@ -138,9 +153,30 @@ struct OverlappedAppend {
         x[trip][half] = load_vec<kVec>(fused + head * kHeadDim + column_of(trip) + half * kHalf);
     }
   }
+  /// Rotates the pairs of neighbors (x[0], x[1]), .. of a vector whose first column is `at`.
+  template <int kWidth>
+  __device__ __forceinline__ void rotate_neighbors(Vec<float, kWidth>& x, int at) const {
+    static_assert(kWidth % 2 == 0);
+#pragma unroll
+    for (int j = 0; j < kWidth; j += 2) {
+      const float2 turn = rotation[(at + j) / 2];
+      const float first = x[j];
+      x[j] = first * turn.x - x[j + 1] * turn.y;
+      x[j + 1] = first * turn.y + x[j + 1] * turn.x;
+    }
+  }
   /// Adds the bias and rotates; v is not rotated.
   __device__ __forceinline__ void rotate(const Vec<T, kVec> (&x)[2], const Vec<T, kVec> (&bias)[2], int which,
                                          int i, Vec<float, kVec> (&y)[2]) const {
+    if constexpr (P::kInterleaved) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int j = 0; j < kVec; ++j) y[half][j] = to_float(x[half][j]) + to_float(bias[half][j]);
+        if (which < 1) rotate_neighbors(y[half], i + half * kHalf);
+      }
+      return;
+    }
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
       const float2 turn = which < 1 ? rotation[i + j] : float2{1.0f, 0.0f};

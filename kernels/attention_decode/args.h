@@ -1,8 +1,8 @@
 #pragma once
 // out[b,h] = softmax(q[b,h] . K[b,h/group] * scale + bias) . V[b,h/group] over the first lengths[b] keys, or
 // over the last `window` of these: one query token per sequence. With `append`, RoPE and the KV cache append
-// are fused in: q, k and v come as one fused qkv row, the bias is added, q and k are rotated (half-split
-// RoPE) at position lengths[b] - 1, and k and v are written there.
+// are fused in: q, k and v come as one fused qkv row, the bias is added, q and k are rotated as rope_append
+// does (kernels/rope_append/args.h) at position lengths[b] - 1, and k and v are written there.
 //
 // A cache is contiguous, [batch, kv_heads, capacity, head_dim], or paged, [pages, kv_heads, page_size,
 // head_dim]; block_table[b] lists the pages of sequence b in key order. K has the layout [S, D] (rows of
@@ -22,6 +22,9 @@ enum class Combine {
   cluster,     // distributed shared memory of a thread block cluster (sm_90)
   ll,          // flag-in-data packets, as NCCL's LL protocol
 };
+/// How a block that made new rows of k and v in shared memory stores them in the cache: an element per
+/// thread, or 16 bytes per thread.
+enum class AppendStore { element, vector };
 /// What is applied to the output: nothing, (x + shift) * smooth, or the same quantized to int8.
 enum class Epilogue { none, smooth, quantize };
 
@@ -51,6 +54,15 @@ struct AttentionDecodeArgs {
   const void* shift = nullptr;   // [q_heads, head_dim], dtype
   const void* smooth = nullptr;  // [q_heads, head_dim], dtype
   float out_scale = 0;
+};
+
+/// The arguments with RoPE whose theta grows with lengths[b] (append with scaling=dynamic_ntk). inv_freq
+/// belongs to `theta`. The first member has 8 bytes, so that all compilers place it behind the padding of the
+/// base.
+struct DynamicNtkDecodeArgs : AttentionDecodeArgs {
+  double theta;
+  float factor;
+  int max_position;
 };
 
 }  // namespace warptune

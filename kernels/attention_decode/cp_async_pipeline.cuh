@@ -8,32 +8,38 @@
 
 namespace warptune {
 
-/// A lane's part of a tile in registers: 16-byte vectors and the scales of rows.
-template <class C, int kVectors, int kScales>
+/// A lane's part of a tile in registers: vectors of keys (of kKeyX elements) and of values (16 bytes), and
+/// the scales of rows.
+template <class C, int kKeyX, int kKeyVectors, int kValueVectors, int kScales>
 struct LaneTile {
-  Vec<C, kVec16<C>> vectors[kVectors];
+  Vec<C, kKeyX> keys[kKeyVectors];
+  Vec<C, kVec16<C>> values[kValueVectors];
   float scales[max_of(1, kScales)];
 
-  __device__ __forceinline__ void load_vector(int i, const C* from) {
-    vectors[i] = load_vec_nc<kVec16<C>>(from);
+  __device__ __forceinline__ void load_key(int i, const C* from) { keys[i] = load_vec_nc<kKeyX>(from); }
+  __device__ __forceinline__ void load_value(int i, const C* from) {
+    values[i] = load_vec_nc<kVec16<C>>(from);
   }
   __device__ __forceinline__ void load_scale(int i, const float* from) { scales[i] = *from; }
 };
 
-/// A lane's part of one stage in shared memory.
-template <class C>
+/// A lane's part of one stage in shared memory: 16-byte vectors of keys, then of values.
+template <class C, int kKeyVectors>
 struct LaneStage {
   Vec<C, kVec16<C>>* vectors;  // stride 32: those of the next lane are adjacent
   float* scales;
 
-  __device__ __forceinline__ void load_vector(int i, const C* from) { cp_async_16(vectors + i * 32, from); }
+  __device__ __forceinline__ void load_key(int i, const C* from) { cp_async_16(vectors + i * 32, from); }
+  __device__ __forceinline__ void load_value(int i, const C* from) { load_key(kKeyVectors + i, from); }
   __device__ __forceinline__ void load_scale(int i, const float* from) { cp_async_4(scales + i * 32, from); }
 };
 
-/// The pipeline of a lane. Dynamic shared memory per warp: kStages * (512 * kVectors + 128 * kScales) bytes.
-template <class C, int kVectors, int kScales, int kStages>
+/// The pipeline of a lane. Dynamic shared memory per warp: kStages * kStageBytes.
+template <class C, int kKeyVectors, int kValueVectors, int kScales, int kStages>
 struct LanePipeline {
-  static constexpr int kStageBytes = 512 * kVectors + 128 * kScales;  // of a warp
+  static constexpr int kStageBytes = 512 * (kKeyVectors + kValueVectors) + 128 * kScales;  // of a warp
+  using Stage = LaneStage<C, kKeyVectors>;
+  using Tile = LaneTile<C, kVec16<C>, kKeyVectors, kValueVectors, kScales>;
 
   unsigned char* buffer;  // of this lane
   int next = 0;           // stage that is consumed next
@@ -43,19 +49,21 @@ struct LanePipeline {
     buffer = shared + threadIdx.x / 32 * (kStages * kStageBytes) + threadIdx.x % 32 * 16;
   }
   /// The stage that is `ahead` tiles behind the next one.
-  __device__ __forceinline__ LaneStage<C> stage(int ahead) const {
+  __device__ __forceinline__ Stage stage(int ahead) const {
     const int at = next + ahead < kStages ? next + ahead : next + ahead - kStages, lane = threadIdx.x % 32;
     unsigned char* vectors = buffer + at * kStageBytes;
     return {reinterpret_cast<Vec<C, kVec16<C>>*>(vectors),
-            reinterpret_cast<float*>(vectors + 512 * kVectors - lane * 12)};
+            reinterpret_cast<float*>(vectors + 512 * (kKeyVectors + kValueVectors) - lane * 12)};
   }
   /// Waits until at most kStages - 1 tiles are outstanding and returns the next tile.
-  __device__ __forceinline__ LaneTile<C, kVectors, kScales> consume() {
+  __device__ __forceinline__ Tile consume() {
     cp_async_wait<kStages - 1>();
-    const LaneStage<C> from = stage(0);
-    LaneTile<C, kVectors, kScales> tile;
+    const Stage from = stage(0);
+    Tile tile;
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) tile.vectors[i] = from.vectors[i * 32];
+    for (int i = 0; i < kKeyVectors; ++i) tile.keys[i] = from.vectors[i * 32];
+#pragma unroll
+    for (int i = 0; i < kValueVectors; ++i) tile.values[i] = from.vectors[(kKeyVectors + i) * 32];
 #pragma unroll
     for (int i = 0; i < kScales; ++i) tile.scales[i] = from.scales[i * 32];
     next = next + 1 < kStages ? next + 1 : 0;

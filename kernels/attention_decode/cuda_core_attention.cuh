@@ -1,8 +1,10 @@
 #pragma once
-// Attention on CUDA cores by groups of lanes: kThreadsPerKey lanes compute one score with 16-byte loads and q
-// in fp32 registers, so that the main loop has shuffles but no barrier. A warp processes a tile of kTileKv
-// keys at a time: kUnroll keys per key_group are loaded before the first is used, or kStages - 1 tiles in a
-// cp.async pipeline (cp_async_pipeline.cuh). kHeads query heads share every byte that is loaded.
+// Attention on CUDA cores by groups of lanes: kThreadsPerKey lanes compute one score with loads of
+// kKeyLoadBytes and q in fp32 registers, so that the main loop has shuffles but no barrier. With 4-byte loads
+// four lanes read a 16-byte vector of a key together, as in the masked MHA of FasterTransformer. A warp
+// processes a tile of kTileKv keys at a time: kUnroll keys per key_group are loaded before the first is used,
+// or kStages - 1 tiles in a cp.async pipeline (cp_async_pipeline.cuh). kHeads query heads share every byte
+// that is loaded.
 //
 // P.V: with kThreadsPerValue == kThreadsPerKey the key_group that scored a key adds its value, from registers
 // and with an online softmax of its own. Otherwise the warp has one maximum, the weights of a tile pass
@@ -14,28 +16,30 @@
 
 namespace warptune {
 
-template <class P, int kHeads, int kThreadsPerKey, int kThreadsPerValue, int kUnroll, int kStages = 1>
+template <class P, int kHeads, int kThreadsPerKey, int kThreadsPerValue, int kUnroll, int kStages = 1,
+          int kKeyLoadBytes = 16>
 struct CudaCoreAttention {
   using C = typename P::C;
   static constexpr int kX = kVec16<C>, kHeadDim = P::kHeadDim;
-  static constexpr int kRowVectors = kHeadDim / kX;  // 16-byte vectors of a row
-  static constexpr int kKeyVectors = ceil_div(kRowVectors, kThreadsPerKey);
+  static constexpr int kRowVectors = kHeadDim / kX;                          // 16-byte vectors of a row
+  static constexpr int kKeyX = kKeyLoadBytes / static_cast<int>(sizeof(C));  // elements of a load of K
+  static constexpr int kKeyVectors = ceil_div(kHeadDim / kKeyX, kThreadsPerKey);
   static constexpr int kKeyGroups = 32 / kThreadsPerKey;
   static constexpr int kTileKv = kKeyGroups * kUnroll;  // keys of a warp's tile
   static constexpr bool kSharedWeights = kThreadsPerValue != kThreadsPerKey;
   static constexpr int kValueVectors = ceil_div(kRowVectors, kThreadsPerValue);
   static constexpr int kValueGroups = 32 / kThreadsPerValue;
   static constexpr int kValueRows = kTileKv / kValueGroups;  // rows of V per value group and tile
-  static constexpr int kTileKeyVectors = kUnroll * kKeyVectors,
-                       kTileVectors = kTileKeyVectors + kValueRows * kValueVectors;
+  static constexpr int kTileKeyVectors = kUnroll * kKeyVectors;
   static constexpr int kScales = P::kRowScales ? kUnroll + kValueRows : 0;
-  using Tile = LaneTile<C, kTileVectors, kScales>;
-  using Pipeline = LanePipeline<C, kTileVectors, kScales, kStages>;
+  using Tile = LaneTile<C, kKeyX, kTileKeyVectors, kValueRows * kValueVectors, kScales>;
+  using Pipeline = LanePipeline<C, kTileKeyVectors, kValueRows * kValueVectors, kScales, kStages>;
+  static_assert(kKeyLoadBytes == 16 || (kKeyLoadBytes == 4 && kStages == 1));
   static_assert(kHeadDim % kX == 0 && 32 % kThreadsPerKey == 0);
   static_assert(32 % kThreadsPerValue == 0 && kTileKv % kValueGroups == 0);
   static_assert(!kSharedWeights || kTileKv <= kHeadDim);  // weights and partial rows of a warp share memory
 
-  float q[kHeads][kKeyVectors * kX];  // times scale * log2e, and the scale of a quantized head
+  float q[kHeads][kKeyVectors * kKeyX];  // times scale * log2e, and the scale of a quantized head
   float out[kHeads][kValueVectors * kX];
   SoftmaxState state[kHeads];
   int key_group, key_lane;      // the group of this lane for keys, and its index in the group
@@ -50,14 +54,14 @@ struct CudaCoreAttention {
     for (int h = 0; h < kHeads; ++h) {
       state[h] = SoftmaxState::none();
 #pragma unroll
-      for (int i = 0; i < kKeyVectors * kX; ++i) q[h][i] = 0.0f;
+      for (int i = 0; i < kKeyVectors * kKeyX; ++i) q[h][i] = 0.0f;
 #pragma unroll
       for (int i = 0; i < kValueVectors * kX; ++i) out[h][i] = 0.0f;
     }
   }
   __device__ __forceinline__ int key_vector(int j) const { return key_lane + j * kThreadsPerKey; }
   __device__ __forceinline__ bool has_key_vector(int j) const {
-    return kRowVectors % kThreadsPerKey == 0 || key_vector(j) < kRowVectors;
+    return kHeadDim / kKeyX % kThreadsPerKey == 0 || key_vector(j) < kHeadDim / kKeyX;
   }
   __device__ __forceinline__ int value_vector(int j) const { return value_lane + j * kThreadsPerValue; }
   __device__ __forceinline__ bool has_value_vector(int j) const {
@@ -72,9 +76,9 @@ struct CudaCoreAttention {
 #pragma unroll
       for (int j = 0; j < kKeyVectors; ++j)
         if (has_key_vector(j)) {
-          const auto x = to_float(load_vec<kX>(rows + h * kHeadDim + key_vector(j) * kX));
+          const auto x = to_float(load_vec<kKeyX>(rows + h * kHeadDim + key_vector(j) * kKeyX));
 #pragma unroll
-          for (int i = 0; i < kX; ++i) q[h][j * kX + i] = x[i] * scale;
+          for (int i = 0; i < kKeyX; ++i) q[h][j * kKeyX + i] = x[i] * scale;
         }
   }
 
@@ -82,8 +86,8 @@ struct CudaCoreAttention {
   /// append, every block computes the new rows after it has issued its first pipeline loads (kStages > 1). In
   /// the split of the last key, warp 0 adds the new key after the main loop, and the block of the group's
   /// first head writes it to the cache.
-  template <int kWarps>
-  __device__ __forceinline__ void attend_sequence(const AttentionDecodeArgs& args, int b, int first_head,
+  template <int kWarps, AppendStore kAppendStore = AppendStore::element>
+  __device__ __forceinline__ void attend_sequence(const typename P::Args& args, int b, int first_head,
                                                   int first, int end, int length, float* rows) {
     const KvCache<P> cache(args, b, first_head / P::kGroup);
     const ScoreBiasTerm<P, kHeads> bias(args, b, first_head, length);
@@ -100,7 +104,8 @@ struct CudaCoreAttention {
       __shared__ __align__(64) NewRows<kHeads, kHeadDim> new_rows;
       make_new_rows<P, kHeads, kWarps * 32>(args, cache, b, first_head, length - 1, new_rows);
       __syncthreads();
-      if (has_new_key && first_head % P::kGroup == 0) write_new_row<kWarps * 32>(cache, length - 1, new_rows);
+      if (has_new_key && first_head % P::kGroup == 0)
+        write_new_row<kWarps * 32, kAppendStore>(cache, length - 1, new_rows);
       load_q(&new_rows.q[0][0], scale);
       attend<kWarps>(cache, bias, pipeline, first, end, rows);
       if (has_new_key && threadIdx.x < 32) attend_row(new_rows, bias, length - 1);
@@ -149,7 +154,7 @@ struct CudaCoreAttention {
       for (int j = 0; j < kKeyVectors; ++j)
         if (has_key_vector(j))
 #pragma unroll
-          for (int i = 0; i < kX; ++i) score += q[h][j * kX + i] * k[key_vector(j) * kX + i];
+          for (int i = 0; i < kKeyX; ++i) score += q[h][j * kKeyX + i] * k[key_vector(j) * kKeyX + i];
       score = bias(warp_reduce<Sum, kThreadsPerKey>(score) * k_scale, h, key);
       const float factor = state[h].raise(score), weight = state[h].weight(score);  // uniform in the warp
       if (key_group == 0) state[h].sum += weight;
@@ -196,11 +201,11 @@ struct CudaCoreAttention {
 #pragma unroll
       for (int j = 0; j < kKeyVectors; ++j)
         if (has_key_vector(j)) {
-          const auto x = to_float(kv.vectors[u * kKeyVectors + j]);
+          const auto x = to_float(kv.keys[u * kKeyVectors + j]);
 #pragma unroll
           for (int h = 0; h < kHeads; ++h)
 #pragma unroll
-            for (int i = 0; i < kX; ++i) score[h][u] += q[h][j * kX + i] * x[i];
+            for (int i = 0; i < kKeyX; ++i) score[h][u] += q[h][j * kKeyX + i] * x[i];
         }
 #pragma unroll
       for (int h = 0; h < kHeads; ++h) {
@@ -250,7 +255,7 @@ struct CudaCoreAttention {
 #pragma unroll
       for (int j = 0; j < kValueVectors; ++j)
         if (has_value_vector(j)) {
-          const auto x = to_float(kv.vectors[kTileKeyVectors + r * kValueVectors + j]);
+          const auto x = to_float(kv.values[r * kValueVectors + j]);
 #pragma unroll
           for (int h = 0; h < kHeads; ++h)
 #pragma unroll
@@ -267,7 +272,7 @@ struct CudaCoreAttention {
       if constexpr (P::kRowScales) to.load_scale(u, cache.k_scales + row);
 #pragma unroll
       for (int j = 0; j < kKeyVectors; ++j)
-        if (has_key_vector(j)) to.load_vector(u * kKeyVectors + j, cache.k_at(row, key_vector(j) * kX));
+        if (has_key_vector(j)) to.load_key(u * kKeyVectors + j, cache.k_at(row, key_vector(j) * kKeyX));
     }
 #pragma unroll
     for (int r = 0; r < kValueRows; ++r) {
@@ -275,15 +280,14 @@ struct CudaCoreAttention {
       if constexpr (P::kRowScales) to.load_scale(kUnroll + r, cache.v_scales + row);
 #pragma unroll
       for (int j = 0; j < kValueVectors; ++j)
-        if (has_value_vector(j))
-          to.load_vector(kTileKeyVectors + r * kValueVectors + j, cache.v_at(row, value_vector(j) * kX));
+        if (has_value_vector(j)) to.load_value(r * kValueVectors + j, cache.v_at(row, value_vector(j) * kX));
     }
   }
   /// Issues the load of a tile, if it exists, to the stage `ahead` tiles behind the next one, which is free.
   __device__ __forceinline__ void issue_load(const KvCache<P>& cache, const Pipeline& pipeline, int ahead,
                                              int tile, int end) const {
     if (tile < end) {
-      LaneStage<C> stage = pipeline.stage(ahead);
+      auto stage = pipeline.stage(ahead);
       load(cache, tile, end, stage);
     }
     cp_async_commit();

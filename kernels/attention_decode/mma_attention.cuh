@@ -287,7 +287,7 @@ using MmaAppend = OverlappedAppend<P, P::kGroup, kBlock, typename MmaAttention<P
 /// Loads the query rows; with append, `append` computes them first. `has_new_key`: this block attends to the
 /// new key. kHasAngles: append.compute_angles() was called. All threads of the block call, after pdl_wait().
 template <bool kHasAngles, class P, int kBlock>
-__device__ __forceinline__ void load_queries(MmaAttention<P>& attention, const AttentionDecodeArgs& args,
+__device__ __forceinline__ void load_queries(MmaAttention<P>& attention, const typename P::Args& args,
                                              const KvCache<P>& cache, int batch, int first_head, int length,
                                              const typename MmaAppend<P, kBlock>::Constants& constants,
                                              bool has_new_key, MmaAppend<P, kBlock>& append) {

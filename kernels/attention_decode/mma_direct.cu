@@ -78,7 +78,7 @@ struct RegisterTile : FragmentLayout<P, kTileKv> {
 
 template <class P, int kWarps, int kWarpsPerSm, int kTileKv, int kSplits, int kCombine>
 __global__ void __launch_bounds__(kWarps * 32, kWarpsPerSm / kWarps)
-    attention_decode_mma_direct(AttentionDecodeArgs args) {
+    attention_decode_mma_direct(typename P::Args args) {
   using Append = MmaAppend<P, kWarps * 32>;
   using Block = BlockCombine<P, kWarps, P::kGroup, kSplits, static_cast<Combine>(kCombine)>;
   extern __shared__ __align__(16) unsigned char shared[];

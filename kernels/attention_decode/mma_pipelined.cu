@@ -49,7 +49,7 @@ __device__ __forceinline__ unsigned consume_tiles(const AttentionDecodeArgs& arg
 
 template <class P, int kWarps, int kTileKv, int kStages, int kLoadsInFlight, int kL2Prefetch, int kSplits,
           int kCombine>
-__global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelined(AttentionDecodeArgs args) {
+__global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelined(typename P::Args args) {
   constexpr int kThreads = kWarps * 32;  // of the consumer warps
   using Pipeline = KvPipeline<P, kTileKv, kWarps, kStages, kLoadsInFlight, kL2Prefetch, kSplits>;
   using Append = MmaAppend<P, kThreads>;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelin
   int length = work < 0 ? 0 : args.lengths[Pipeline::batch(work)];
   [[maybe_unused]]
   typename Append::Constants constants(args, work < 0 ? 0 : first_head(), work >= 0 && has_new_key());
-  if (P::kAppend && work >= 0) append.compute_angles(length - 1, constants);
+  if (P::kAppend && work >= 0) append.compute_angles(args, length - 1, constants);
   pdl_wait();
   while (work >= 0) {
     const int batch = Pipeline::batch(work);
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelin
     length = next.length;
     if (P::kAppend && work >= 0) {
       constants = typename Append::Constants(args, first_head(), has_new_key());
-      append.compute_angles(length - 1, constants);
+      append.compute_angles(args, length - 1, constants);
     }
   }
 }

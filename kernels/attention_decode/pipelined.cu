@@ -188,7 +188,7 @@ struct WarpAttention {
 
 template <class P, int kHeads, int kWarps, int kTileKv, int kStages, int kL2Prefetch, int kSplits,
           int kCombine>
-__global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(AttentionDecodeArgs args) {
+__global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(typename P::Args args) {
   using T = typename P::T;
   using Pipeline = WarpPipeline<P, kTileKv, kWarps, kStages, kL2Prefetch, kSplits>;
   using Append = OverlappedAppend<P, 0, kWarps * 32, float>;
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(Attent
   Pipeline pipeline(args, batch, kv_head, split, shared);
   pipeline.issue_early_loads();
   if (pipeline.launches_next_at_start()) pdl_launch_dependents();
-  if constexpr (P::kAppend) append.compute_angles(pipeline.tiles.length - 1, constants);
+  if constexpr (P::kAppend) append.compute_angles(args, pipeline.tiles.length - 1, constants);
   pdl_wait();
   const int length = pipeline.tiles.length;
   const Output<P> output(args, batch, q_head);

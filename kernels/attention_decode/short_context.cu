@@ -130,7 +130,7 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
 };
 
 template <class P, int kBlock, int kThreadsPerKey, int kHeads>
-__global__ void __launch_bounds__(kBlock) attention_decode_short_context(AttentionDecodeArgs args) {
+__global__ void __launch_bounds__(kBlock) attention_decode_short_context(typename P::Args args) {
   constexpr int kHeadDim = P::kHeadDim;
   static_assert(P::kGroup % kHeads == 0);
   extern __shared__ __align__(16) unsigned char shared[];

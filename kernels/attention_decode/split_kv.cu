@@ -3,12 +3,14 @@
 //   fixed_split, into splits of kSplitKeys keys. A block computes kHeads query heads of one KV head, which
 //   share every byte that is loaded; tiles are assigned round-robin to its warps.
 // Roles: groups of kThreadsPerKey lanes compute scores, groups of kThreadsPerValue lanes P.V
-//   (cuda_core_attention.cuh). Each lane loads its own vectors: to registers, or with cp.async.
+//   (cuda_core_attention.cuh). Each lane loads its own vectors, 16 bytes or (of K) 4: to registers, or 16
+//   bytes with cp.async.
 // Sync: no block barrier in the main loop; __syncwarp() where kThreadsPerValue != kThreadsPerKey.
 // Shared memory: a cp.async pipeline per lane (kStages > 1); partial rows and states of the warps.
 // Combine: a second kernel (combine.cu), the last block, or distributed shared memory of a cluster; a split
 //   that has all keys writes the output itself.
-// Append: each block rotates its q in shared memory; the new key is added after the main loop.
+// Append: each block rotates its q in shared memory; the new key is added after the main loop. Its
+//   rows are stored by element, or in 16-byte vectors (append.cuh).
 // PDL: no load before pdl_wait().
 // For: head_dim that is not a multiple of 64, more than 16 heads per KV head, [D/x,S,x] caches; fixed_split
 //   is deterministic.
@@ -42,8 +44,8 @@ __device__ __forceinline__ void combine_cluster(const float* mine, int split, co
 }
 
 template <class P, int kBlock, int kSplits, int kSplitKeys, int kThreadsPerKey, int kThreadsPerValue,
-          int kUnroll, int kStages, int kHeads, int kCombineIndex>
-__global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDecodeArgs args) {
+          int kUnroll, int kStages, int kHeads, int kCombineIndex, int kKeyLoadBytes, int kAppendStore>
+__global__ void __launch_bounds__(kBlock) attention_decode_split_kv(typename P::Args args) {
   constexpr int kWarps = kBlock / 32, kHeadDim = P::kHeadDim, kRow = kHeads * kHeadDim;
   constexpr Combine kCombine = static_cast<Combine>(kCombineIndex);
   constexpr bool kCluster = kCombine == Combine::cluster;
@@ -59,9 +61,10 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(AttentionDec
   if (length == 0 && split == 0) out.template put_empty<kHeads, kBlock>();
   if (length == 0 || (split >= range.active && !(kCluster && range.active > 1))) return;
 
-  CudaCoreAttention<P, kHeads, kThreadsPerKey, kThreadsPerValue, kUnroll, kStages> attention;
+  CudaCoreAttention<P, kHeads, kThreadsPerKey, kThreadsPerValue, kUnroll, kStages, kKeyLoadBytes> attention;
   if (!kCluster || split < range.active)
-    attention.template attend_sequence<kWarps>(args, b, first_head, range.first, range.end, length, rows);
+    attention.template attend_sequence<kWarps, static_cast<AppendStore>(kAppendStore)>(
+        args, b, first_head, range.first, range.end, length, rows);
   attention.store(rows, states);
   __syncthreads();
 

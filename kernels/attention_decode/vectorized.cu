@@ -12,7 +12,7 @@
 namespace warptune {
 
 template <class P, int kBlock, int kThreadsPerKey, int kThreadsPerValue, int kUnroll>
-__global__ void __launch_bounds__(kBlock) attention_decode_vectorized(AttentionDecodeArgs args) {
+__global__ void __launch_bounds__(kBlock) attention_decode_vectorized(typename P::Args args) {
   constexpr int kWarps = kBlock / 32;
   __shared__ __align__(16) float rows[kWarps * P::kHeadDim];
   __shared__ SoftmaxState states[kWarps];

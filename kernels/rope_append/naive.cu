@@ -3,8 +3,8 @@
 //   their pair without rotation. With a quantized cache every thread computes the whole row for its largest
 //   magnitude.
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/rope.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
-#include "kernels/rope_append/rope.cuh"
 
 namespace warptune {
 

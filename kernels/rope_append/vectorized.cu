@@ -7,9 +7,9 @@
 //   no multiple of kMaxVec take narrower vectors. kStreaming: loads without an L1 line, streaming stores.
 // Sync: none; the threads of a row of a quantized cache reduce its largest magnitude by shuffles.
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/rope.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/rope_append/kv_cache.cuh"
-#include "kernels/rope_append/rope.cuh"
 #include "kernels/rope_append/vec_width.h"
 
 namespace warptune {

@@ -93,6 +93,26 @@ TEST_F(DecodeCommand, RecordsTheKvCacheOfARun) {
   EXPECT_EQ(run(check + " --window 8"), 1) << "the golden has no window\n" << output_;
 }
 
+TEST_F(DecodeCommand, BothLayoutsOfKGiveTheSameTokens) {
+  const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
+  const auto tokens = [&](const std::string& options) {
+    EXPECT_EQ(run(check + options), 0) << options << "\n" << output_;
+    EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("check"), "pass");
+    std::string lines;
+    for (std::size_t at = output_.find("sequence 0:"); at != std::string::npos;
+         at = output_.find("\nsequence ", at + 1))
+      lines += output_.substr(at, output_.find('\n', at + 1) - at);
+    EXPECT_FALSE(lines.empty());
+    return lines;
+  };
+  const std::string rows = tokens("");
+  for (const std::string options :
+       {" --k-layout dsx", " --k-layout dsx --fuse-append on", " --k-layout dsx --page-size 16"})
+    EXPECT_EQ(tokens(options), rows) << options;
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default+page=16+k_layout=dsx");
+  EXPECT_EQ(tokens(" --k-layout dsx --kv-dtype int8"), tokens(" --k-layout sd --kv-dtype int8"));
+}
+
 TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
   const std::string sweep = (folder_ / "golden.yaml").string();
   std::ofstream(sweep)
@@ -148,6 +168,10 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
   fs::copy(golden("mha"), folder_ / "cut");
   fs::resize_file(folder_ / "cut" / "model.safetensors", 400'000);
   std::ofstream(folder_ / "gap.txt") << "5 6\n\n7\n";
+  fs::create_directories(folder_ / "heads_of_6");
+  std::ofstream(folder_ / "heads_of_6" / "config.json")
+      << R"({"hidden_size": 24, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 4,)"
+      << R"( "vocab_size": 32})";
   const std::string mha = "--model " + golden("mha"),
                     check = mha + " --check " + golden("mha") + "/golden.safetensors";
   const std::pair<std::string, const char*> cases[] = {
@@ -175,6 +199,9 @@ TEST_F(DecodeCommand, BadInputIsOneSentenceAndExitsWithTwo) {
       {mha + " --prompt-ids /nowhere", "cannot be read"},
       {mha + " --steps -1", "--steps"},
       {mha + " --kv-dtype int4", "--kv-dtype: int4 not in {same,int8,fp8}"},
+      {mha + " --k-layout xd", "--k-layout: xd not in {sd,dsx}"},
+      {"--k-layout dsx --model " + (folder_ / "heads_of_6").string(),
+       "k_layout=dsx needs heads of whole 16 bytes, not 6 x fp32"},
       {mha + " --page-size 48", "--page-size: 48 not in {16,32,64,128,256}"},
       {mha + " --page-size 8", "--page-size: 8 not in"},
       {mha + " --page-size x", "--page-size"},

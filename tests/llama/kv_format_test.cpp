@@ -1,5 +1,5 @@
-// Paged, quantized and windowed caches: complete models against transformers, fp64 and runs with a plain
-// cache.
+// Paged, quantized and windowed caches and the layouts of K: complete models against transformers, fp64 and
+// runs with a plain cache.
 #include "harness/llama/kv_format.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,10 @@ using testing::golden_run_name, testing::GoldenRun, testing::kGoldens, testing::
 
 namespace fs = std::filesystem;
 
-const KvFormat kInt8{.quantized = DType::int8}, kFp8{.quantized = DType::fp8};
+const KvFormat kInt8{.quantized = DType::int8}, kFp8{.quantized = DType::fp8}, kDsx{.k_layout = KLayout::dsx},
+    kPagedDsx{.page_size = 16, .k_layout = KLayout::dsx},
+    kInt8Dsx{.quantized = DType::int8, .k_layout = KLayout::dsx},
+    kInt8PagedDsx{.quantized = DType::int8, .page_size = 32, .k_layout = KLayout::dsx};
 
 /// A checkpoint with its golden on a device.
 struct Checkpoint {
@@ -89,6 +92,13 @@ TEST(KvFormat, QuantizedRunsAgreeWithTransformersWithinTheirNoise) {
   expect_golden("gqa", "host", DType::fp32, {.quantized = DType::int8, .page_size = 32});
 }
 
+TEST(KvFormat, BlockedKeysAgreeWithTransformers) {
+  for (const char* name : kGoldens)
+    for (const KvFormat& kv : {kDsx, kPagedDsx, kInt8Dsx, kInt8PagedDsx})
+      expect_golden(name, "host", DType::fp32, kv);
+  for (const KvFormat& kv : {kDsx, kPagedDsx}) expect_golden("gqa", "host", DType::bf16, kv);
+}
+
 TEST(KvFormat, TheReferenceAgreesWithTransformers) {
   for (const char* name : kGoldens) {
     const Checkpoint checkpoint(name);
@@ -127,7 +137,8 @@ TEST_P(GpuKvFormat, RunsAgreeWithTransformersWithinTheirNoise) {
   const auto [name, dtype] = GetParam();
   for (const KvFormat& kv :
        {KvFormat{.page_size = 16}, kInt8, kFp8, KvFormat{.quantized = DType::int8, .page_size = 64},
-        KvFormat{.quantized = DType::fp8, .page_size = 16, .window = 80}})
+        KvFormat{.quantized = DType::fp8, .page_size = 16, .window = 80}, kDsx, kPagedDsx, kInt8Dsx,
+        kInt8PagedDsx})
     expect_golden(name, "cuda:0", dtype, kv);
 }
 INSTANTIATE_TEST_SUITE_P(Goldens, GpuKvFormat,
@@ -191,6 +202,16 @@ TEST(KvFormat, QuantizedPagesChangeNoBit) {
   }
 }
 
+TEST(KvFormat, BlockedKeysChangeNoBit) {
+  const auto prompts = random_prompts(3, std::vector{1, 15, 62}, tiny().vocab, 5);
+  const auto of = [&](const KvFormat& kv) { return logits_of(kv, tiny(), prompts, 20, 96); };
+  const auto plain = of({});
+  for (const KvFormat& kv : {kDsx, kPagedDsx}) EXPECT_EQ(of(kv), plain) << kv.suffix();
+  EXPECT_EQ(of({.window = 40, .k_layout = KLayout::dsx}), of({.window = 40}));
+  const auto int8 = of(kInt8);
+  for (const KvFormat& kv : {kInt8Dsx, kInt8PagedDsx}) EXPECT_EQ(of(kv), int8) << kv.suffix();
+}
+
 // With 131072 columns the activations of a token are so large that 300 tokens need two chunks.
 TEST(KvFormat, PromptsAttendToUnroundedKeysEvenIfSplit) {
   ModelConfig wide = tiny();
@@ -218,6 +239,10 @@ TEST(KvFormat, SuffixListsNonDefaultSettings) {
   EXPECT_EQ(KvFormat{}.suffix(), "");
   EXPECT_EQ((KvFormat{.quantized = DType::int8, .page_size = 16, .window = 1024}).suffix(),
             "+kv=int8+page=16+window=1024");
+  EXPECT_EQ(kPagedDsx.suffix(), "+page=16+k_layout=dsx");
+  for (const char* plan_set : {"tuned+kv=int8", "tuned+page=16", "tuned+window=8", "tuned+k_layout=dsx"})
+    EXPECT_FALSE(has_plain_kv(plan_set)) << plan_set;
+  EXPECT_TRUE(has_plain_kv("tuned+2near"));
 }
 
 TEST(PageAllocator, AllocatesEveryPageOnceInRandomOrder) {

@@ -102,6 +102,8 @@ TEST_F(Layers, OtherPlansStayWithinTheTolerance) {
   EXPECT_EQ(decode(run + "--fuse-append on --compare-layers " + dump()), 0) << output_;
   EXPECT_TRUE(says("tensors are in one of the runs only") && says("layer.0.rope_append.q")) << output_;
   EXPECT_EQ(decode(run + "--page-size 16 --compare-layers " + dump()), 0) << output_;
+  EXPECT_EQ(decode(run + "--k-layout dsx --compare-layers " + dump()), 0) << output_;
+  EXPECT_EQ(decode(run + "--k-layout dsx --page-size 16 --compare-layers " + dump()), 0) << output_;
   EXPECT_EQ(decode(run + "--dtype bf16 --compare-layers " + dump()), 0) << output_;
   EXPECT_TRUE(says("tolerance 4.2e-02") && !says("difference 0.0e+00")) << output_;
 }

@@ -108,6 +108,26 @@ TEST(Model, DecodeMatchesAPrefillOfTheSameTokens) {
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(logits[i], want[i], 2e-4) << i;
 }
 
+// Both prompts grow beyond 16 tokens, from where on theta grows with every token.
+TEST(Model, FusedAndSeparateAppendsGiveTheSameWhereThetaGrows) {
+  ModelConfig growing = tiny();
+  growing.rope = {.kind = RopeKind::dynamic_ntk, .factor = 4, .original_max_position = 16};
+  const auto prompts = random_prompts(2, std::vector{5, 20}, tiny().vocab, 7);
+  const auto logits = [&](const ModelConfig& config, bool fused) {
+    Rig rig({.batch = 2, .capacity = 64, .max_steps = 16, .fuse_append = fused}, config);
+    run(rig.model, prompts, 16);
+    return rig.model.logits();
+  };
+  const auto apart = logits(growing, false), fused = logits(growing, true), still = logits(tiny(), true);
+  double largest = 0, moved = 0;
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(fused[i]) - apart[i]));
+    moved = std::max(moved, std::abs(static_cast<double>(fused[i]) - still[i]));
+  }
+  EXPECT_LT(largest, 2e-4);
+  EXPECT_GT(moved, 1e-2) << "the growth matters";
+}
+
 TEST(Model, GraphsAndLaunchesGiveTheSame) {
   const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
   Rig graph({.batch = 2, .capacity = 64, .max_steps = 4, .graph = true});

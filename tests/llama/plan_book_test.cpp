@@ -274,6 +274,21 @@ TEST(ModelProblems, IncludeTheCacheFormat) {
   const ModelProblems window(ops(), preset("llama3-8b"), DType::bf16, {.window = 1024});
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 2048, false), "uneven=no,window=1024,dtype=bf16]"));
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 1024, false), "uneven=no,dtype=bf16]"));
+  const ModelProblems blocked(ops(), preset("llama3-8b"), DType::bf16, {.k_layout = KLayout::dsx});
+  for (const Problem& p : {blocked.rope_append(1, 1), blocked.attention_decode(1, 64, true),
+                           blocked.attention_prefill(1, 512, 512, false)})
+    EXPECT_EQ(p["k_layout"], 1) << p.key();
+}
+
+TEST(ModelProblems, TheFusedAppendGrowsTheta) {
+  ModelConfig growing = preset("llama2-7b");
+  growing.rope.kind = RopeKind::dynamic_ntk;
+  const ModelProblems of(ops(), growing, DType::bf16);
+  EXPECT_TRUE(of.attention_decode(1, 64, true).key().ends_with("scaling=dynamic_ntk,dtype=bf16]"));
+  EXPECT_TRUE(of.attention_decode(1, 64, false).key().ends_with("bias=no,dtype=bf16]"));
+  const ModelProblems llama3(ops(), preset("llama3.2-1b"), DType::bf16);
+  EXPECT_TRUE(llama3.attention_decode(1, 64, true).key().ends_with("bias=no,dtype=bf16]"))
+      << "only the table of frequencies is scaled";
 }
 
 TEST(ModelProblems, Buckets) {

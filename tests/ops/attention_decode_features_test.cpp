@@ -85,7 +85,8 @@ const std::pair<std::string, std::string> kInt8{"kv_dtype", "int8"}, kFp8{"kv_dt
     kToken{"kv_scale", "token"}, kDsx{"k_layout", "dsx"}, kAppend{"append", "yes"}, kBias{"bias", "yes"},
     kPages{"page_size", "16"}, kWindow{"window", "40"}, kAlibi{"score_bias", "alibi"},
     kAdditive{"score_bias", "additive"}, kLse{"lse", "yes"}, kSmooth{"epilogue", "smooth"},
-    kQuantize{"epilogue", "quantize"}, kDeterministic{"deterministic", "yes"};
+    kQuantize{"epilogue", "quantize"}, kDeterministic{"deterministic", "yes"},
+    kInterleaved{"style", "interleaved"}, kDynamicNtk{"scaling", "dynamic_ntk"};
 
 using Sets = std::vector<Dims>;
 const Sets kAlone = {{kInt8},         {kFp8},
@@ -106,6 +107,7 @@ const Sets kInteracting = {{kInt8, kDsx},
                            {kAppend, kPages, kInt8, kToken, kDsx},
                            {kAppend, kWindow, kAlibi},
                            {kAppend, kAdditive, kLse},
+                           {kAppend, kBias, kInt8, kToken, kInterleaved, kDynamicNtk},
                            {kWindow, kAdditive, kLse, kQuantize}};
 INSTANTIATE_TEST_SUITE_P(Alone, DecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuDecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
@@ -143,7 +145,8 @@ TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
   };
   Sets alone = kAlone;
   std::erase(alone, Dims{kDeterministic});
-  alone.insert(alone.end(), {{kDsx}, {kAppend}, {kAppend, kBias}});
+  alone.insert(alone.end(),
+               {{kDsx}, {kAppend}, {kAppend, kBias}, {kAppend, kInterleaved}, {kAppend, kDynamicNtk}});
   for (const Dims& features : alone)
     for (const char* name :
          {"naive", "vectorized", "split_kv", "fixed_split", "short_context", "mma_direct", "mma_pipelined"}) {
@@ -206,7 +209,9 @@ class Draw {
             {"score_bias", pick<std::string>({"none", "alibi", "additive"})},
             {"lse", pick<std::string>({"no", "yes"})},
             {"epilogue", pick<std::string>({"none", "smooth", "quantize"})},
-            {"deterministic", pick<std::string>({"no", "yes"})}};
+            {"deterministic", pick<std::string>({"no", "yes"})},
+            {"style", pick<std::string>({"half_split", "interleaved"})},
+            {"scaling", pick<std::string>({"none", "dynamic_ntk"})}};
   }
   /// Contexts within 32 keys of each other, so that the number of splits does not change.
   Dims sizes(int context) {

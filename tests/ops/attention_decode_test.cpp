@@ -12,7 +12,8 @@ namespace warptune::testing {
 namespace {
 
 const std::pair<std::string, std::string> kUneven{"uneven", "yes"}, kDsx{"k_layout", "dsx"},
-    kAppend{"append", "yes"}, kBias{"bias", "yes"};
+    kAppend{"append", "yes"}, kBias{"bias", "yes"}, kInterleaved{"style", "interleaved"},
+    kDynamicNtk{"scaling", "dynamic_ntk"};
 
 class AttentionDecode : public ::testing::TestWithParam<Dims> {};
 class AttentionDecodeCompiles : public ::testing::TestWithParam<Dims> {};
@@ -47,6 +48,16 @@ const auto kAppends = ::testing::Values(
     dims(1, 4, 2, 64, 1, {kAppend}), dims(2, 4, 2, 64, 17, {kAppend, kBias}),
     dims(5, 4, 1, 128, 300, {kAppend, kBias, kUneven}), dims(4, 8, 1, 80, 65, {kAppend, kUneven, kDsx}),
     dims(1, 7, 1, 96, 129, {kAppend, kBias, kDsx}), dims(1, 2, 2, 256, 1000, {kAppend}));
+// Rotations of the append. With dynamic_ntk, theta grows in the longest sequence, not in those of one key.
+const auto kRotations = ::testing::Values(
+    dims(2, 4, 2, 64, 17, {kAppend, kInterleaved}), dims(1, 2, 2, 64, 1, {kAppend, kInterleaved}),
+    dims(5, 4, 1, 128, 300, {kAppend, kBias, kUneven, kInterleaved}),
+    dims(4, 4, 2, 64, 150, {kAppend, kUneven, kDynamicNtk}),
+    dims(5, 8, 1, 80, 65, {kAppend, kUneven, kDsx, kDynamicNtk}),
+    dims(2, 2, 2, 256, 1000, {kAppend, kInterleaved, kDynamicNtk}),
+    dims(6, 8, 2, 128, 4000, {kAppend, kBias, kUneven, kInterleaved, kDynamicNtk}),
+    dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "linear"}}),
+    dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "llama3"}, kInterleaved}));
 // More work tiles than a GPU has SMs: persistent blocks fetch from the dynamic tile scheduler.
 const auto kManyWorkTiles =
     ::testing::Values(dims(90, 4, 2, 64, 130, {kUneven}), dims(150, 2, 1, 128, 70, {kUneven}),
@@ -64,11 +75,14 @@ WARPTUNE_SHAPES(UnevenLengths);
 WARPTUNE_SHAPES(ManyWorkTiles);
 WARPTUNE_SHAPES(Layouts);
 WARPTUNE_SHAPES(Appends);
+WARPTUNE_SHAPES(Rotations);
 WARPTUNE_SHAPES(OddHeads);
 #undef WARPTUNE_SHAPES
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                          ::testing::Values(dims(1, 32, 8, 128, 4096), dims(2, 14, 2, 80, 150, {kDsx}),
-                                           dims(2, 8, 1, 128, 300, {kAppend, kBias})),
+                                           dims(2, 8, 1, 128, 300, {kAppend, kBias}),
+                                           dims(2, 8, 1, 128, 300, {kAppend, kInterleaved, kDynamicNtk}),
+                                           dims(2, 4, 4, 128, 300, {kAppend, kInterleaved, kDynamicNtk})),
                          shape_name);
 
 /// Every score is near -300: with a maximum that begins at 0 all weights would underflow.
@@ -149,12 +163,59 @@ TEST_P(GpuAttentionDecodeValueThreads, MatchTheReference) {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeValueThreads, kSeparateValueThreads, shape_name);
 
+/// Variants that have the parameter, and only configurations with this value of it.
+OpEntry with_value(const std::string& parameter, int value) {
+  OpEntry entry = find_op("attention_decode");
+  std::erase_if(entry.variants, [&](const Variant& v) {
+    return std::ranges::find(v.parameters, parameter, &Parameter::name) == v.parameters.end();
+  });
+  for (Variant& v : entry.variants) v.constraints.push_back(parameter + " == " + std::to_string(value));
+  return entry;
+}
+// Both layouts of K, heads whose row is no multiple of the lanes of a key, 8-bit codes, uneven lengths,
+// groups of query heads and the appended key.
+const auto kKeyLoads = ::testing::Values(
+    dims(1, 4, 4, 128, 1000), dims(1, 4, 4, 128, 1000, {kDsx}), dims(9, 8, 2, 64, 301, {kUneven}),
+    dims(9, 8, 2, 64, 301, {kUneven, kDsx}), dims(2, 4, 2, 80, 150, {kDsx}), dims(2, 6, 2, 96, 150),
+    dims(6, 4, 2, 128, 200, {kAppend, kBias, kUneven, kDsx}),
+    dims(3, 4, 2, 128, 200, {kDsx, {"kv_dtype", "int8"}, {"kv_scale", "token"}}));
+class AttentionDecodeKeyLoads : public ::testing::TestWithParam<Dims> {};
+class GpuAttentionDecodeKeyLoads : public AttentionDecodeKeyLoads {};
+TEST_P(AttentionDecodeKeyLoads, OfFourBytesCompile) {
+  check_compiles(with_value("key_load_bytes", 4), GetParam(), kFloats, 2);
+}
+TEST_P(GpuAttentionDecodeKeyLoads, OfFourBytesMatchTheReference) {
+  check_cuda_variants(with_value("key_load_bytes", 4), GetParam(), kFloats);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeKeyLoads, kKeyLoads, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeKeyLoads, kKeyLoads, shape_name);
+
+const auto kAppendStores = ::testing::Values(
+    dims(6, 4, 2, 64, 40, {kAppend, kUneven}), dims(6, 4, 2, 64, 40, {kAppend, kUneven, kDsx}),
+    dims(2, 4, 4, 80, 150, {kAppend, kBias}),
+    dims(3, 4, 2, 128, 200, {kAppend, {"kv_dtype", "fp8"}, {"kv_scale", "token"}, {"page_size", "16"}}),
+    dims(3, 4, 2, 128, 200, {kAppend, kDsx, {"kv_dtype", "int8"}}));
+class AttentionDecodeAppendStores : public ::testing::TestWithParam<Dims> {};
+class GpuAttentionDecodeAppendStores : public AttentionDecodeAppendStores {};
+TEST_P(AttentionDecodeAppendStores, OfVectorsCompile) {
+  check_compiles(with_value("append_store", 1), GetParam(), kFloats, 2);
+}
+TEST_P(GpuAttentionDecodeAppendStores, OfVectorsWriteOneRow) {
+  const OpEntry entry = with_rest_kept(with_value("append_store", 1), {"k_cache", "v_cache"});
+  check_cuda_variants(entry, GetParam(), kFloats);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeAppendStores, kAppendStores, shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionDecodeAppendStores, kAppendStores, shape_name);
+
 TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   const Op& op = find_op("attention_decode").op;
   EXPECT_THROW(op.problem(dims(1, 3, 2, 64, 1), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 63, 1), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 12, 1, {kDsx}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kBias}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kInterleaved}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kDynamicNtk}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 2, 1, {kAppend, kDynamicNtk}), DType::bf16), InputError);
 }
 
 TEST(AttentionDecodeOp, UnevenLengthsIncludeAllKindsForEverySeed) {

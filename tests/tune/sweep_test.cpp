@@ -144,6 +144,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},
+      {"model_k_layout", "4: 'k_layout' is 'rows'; it must be sd or dsx"},
       {"model_page_size",
        "2: rope_append: page_size is 24; it must be 0 (contiguous), 16, 32, 64, 128 or 256"},
   };
@@ -272,6 +273,20 @@ TEST(Sweep, ModelsMaySetTheirCacheFormat) {
   EXPECT_TRUE(has("rope_append", "kv_dtype=fp8,page_size=16"));
   EXPECT_TRUE(has("rope_append", "start=0")) << "into the cache that prompts attend to";
   EXPECT_TRUE(has("attention_prefill", "uneven=no,window=512"));
+}
+
+TEST(Sweep, ModelsMaySetTheLayoutOfK) {
+  const Sweep sweep = load(
+      "models: [{model: llama2-7b, dtypes: bf16, context: 2048, prompt_len: 512, k_layout: dsx, "
+      "ops: [rope_append, attention_decode, attention_prefill]}]\n");
+  ASSERT_FALSE(sweep.items.empty());
+  for (const SweepItem& item : sweep.items) EXPECT_EQ(item.problem["k_layout"], 1) << item.problem.key();
+  const Sweep quantized = load(
+      "models: [{model: llama2-7b, dtypes: bf16, prompt_len: 512, kv_dtype: int8, k_layout: dsx, "
+      "ops: [rope_append, attention_prefill]}]\n");
+  for (const SweepItem& item : quantized.items)
+    EXPECT_EQ(item.problem["k_layout"], item.problem.op == "rope_append" && item.problem["kv_dtype"] != 0)
+        << "prompts attend to rows of K: " << item.problem.key();
 }
 
 TEST(Sweep, AModelMayBeAFolderNextToTheFile) {

@@ -26,7 +26,7 @@ inline std::vector<Variant> attention_decode_cudnn() { return {}; }
 inline const std::string kDecodeProblem =
     "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
     "{kv_scale}, "
-    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}>";
+    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2>";
 inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
 
 /// How splits are combined: the parameter of a variant that offers these ways. The values are those of

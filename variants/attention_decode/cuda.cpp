@@ -17,7 +17,11 @@ std::int64_t split_count(const Problem& p, const Config& c) {
   return ceil_div(p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]), c["keys_per_split"]);
 }
 Assignment split_constants(const Problem& p, const Config& c) {
-  return {{"split_count", split_count(p, c)}, {"split_keys", c.get("keys_per_split", 0)}};
+  return {{"split_count", split_count(p, c)},
+          {"split_keys", c.get("keys_per_split", 0)},
+          // Parameters of split_kv; fixed_split has these values.
+          {"key_load_bytes", 16},
+          {"append_store", static_cast<std::int64_t>(AppendStore::element)}};
 }
 
 /// Partial rows and softmax states of every split, and one counter per query head (kernels' combine.cuh).
@@ -159,7 +163,7 @@ std::vector<Stage> split_stages() {
   return {{"attention_decode/split_kv.cu",
            "attention_decode_split_kv<" + kDecodeProblem +
                ", {block}, {split_count}, {split_keys}, {threads_per_key}, {threads_per_value}, {unroll}, "
-               "{stages}, {heads_per_block}, {combine}>",
+               "{stages}, {heads_per_block}, {combine}, {key_load_bytes}, {append_store}>",
            [](const Problem& p, const Config& c) {
              return Launch{
                  .grid = {as_unsigned(split_count(p, c)), as_unsigned(p["q_heads"] / c["heads_per_block"]),
@@ -192,30 +196,39 @@ const Parameter kHeadsPerBlock{
     "heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads of a group that share a block"};
 
 Variant split_kv() {
-  Variant v{.name = "split_kv",
-            .idea = "split-KV (FlashDecoding) on CUDA cores, a block computes several heads of a group",
-            .parameters = {{"block", {64, 128, 256, 512, 1024}, "threads per block"},
-                           kSplits,
-                           kSplitThreadsPerKey,
-                           kThreadsPerValue,
-                           kSplitUnroll,
-                           kStages,
-                           kHeadsPerBlock,
-                           kPdl,
-                           combine_parameter({Combine::kernel, Combine::last_block, Combine::cluster}),
-                           kCombineBlock},
-            .constraints =
-                {
-                    "deterministic == 0",
-                    "splits <= 4 || splits * 32 <= context",  // at least 32 keys per split
-                    "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
-                    "combine == 0 || splits > 1",
-                    "combine != 2 || (has_clusters && splits <= 8 && block <= 256)",
-                },
-            .stages = split_stages(),
-            .constants = split_constants,
-            .workspace_bytes = split_workspace,
-            .work_distribution = split_work};
+  Variant v{
+      .name = "split_kv",
+      .idea = "split-KV (FlashDecoding) on CUDA cores, a block computes several heads of a group",
+      .parameters = {{"block", {64, 128, 256, 512, 1024}, "threads per block"},
+                     kSplits,
+                     kSplitThreadsPerKey,
+                     kThreadsPerValue,
+                     kSplitUnroll,
+                     kStages,
+                     kHeadsPerBlock,
+                     kPdl,
+                     combine_parameter({Combine::kernel, Combine::last_block, Combine::cluster}),
+                     kCombineBlock,
+                     {"key_load_bytes", {4, 16}, "bytes of K per load of a lane"},
+                     {"append_store",
+                      {0, 1},
+                      "append: the new rows are stored by element, or in 16-byte vectors",
+                      {"element", "vector"}}},
+      .constraints =
+          {
+              "deterministic == 0",
+              // Both measure a choice of the notes' kernel, in a few configurations.
+              "key_load_bytes == 16 || (stages == 1 && block == 128 && threads_per_key >= 4)",
+              "append_store == 0 || (append == 1 && key_load_bytes == 16 && stages == 1 && block == 128)",
+              "splits <= 4 || splits * 32 <= context",  // at least 32 keys per split
+              "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
+              "combine == 0 || splits > 1",
+              "combine != 2 || (has_clusters && splits <= 8 && block <= 256)",
+          },
+      .stages = split_stages(),
+      .constants = split_constants,
+      .workspace_bytes = split_workspace,
+      .work_distribution = split_work};
   v.resources = split_resources;
   std::ranges::copy(split_constraints("splits"), std::back_inserter(v.constraints));
   return v;

@@ -8,13 +8,15 @@
 #include "harness/core/parallel.h"
 #include "kernels/attention_decode/args.h"
 #include "variants/attention_decode/attention_decode.h"
+#include "variants/helpers/rope.h"
 
 namespace warptune {
 namespace {
 
 struct Shape {
   std::int64_t q_heads, kv_heads, head_dim, page, window;
-  bool dsx, append, own_scales;  // a scale per row of the cache, not per head
+  bool dsx, append, interleaved, dynamic_ntk;
+  bool own_scales;  // a scale per row of the cache, not per head
   DType dtype, cache, out;
   ScoreBias score_bias;
   Epilogue epilogue;
@@ -27,6 +29,8 @@ struct Shape {
         window(p["window"]),
         dsx(p["k_layout"] != 0),
         append(p["append"] != 0),
+        interleaved(is_interleaved(p)),
+        dynamic_ntk(is_dynamic_ntk(p)),
         own_scales(p["kv_scale"] != 0),
         dtype(p.dtype),
         cache(cache_dtype(p)),
@@ -119,6 +123,16 @@ class HeadCache {
   const int* pages_ = nullptr;
 };
 
+/// The inverse frequency of a pair for the token at `position`, the last of its sequence.
+float inv_freq_of(const AttentionDecodeArgs& a, const Shape& s, std::int64_t position, std::size_t pair) {
+  const auto length = static_cast<int>(position + 1);
+  if (!s.dynamic_ntk) return a.inv_freq[pair];
+  const auto& ntk = static_cast<const DynamicNtkDecodeArgs&>(a);
+  if (length <= ntk.max_position) return a.inv_freq[pair];
+  return rope_grown_inv_freq(ntk.theta, ntk.factor, ntk.max_position, length, static_cast<double>(s.head_dim),
+                             static_cast<double>(pair));
+}
+
 /// Row `row` of q (or of the fused qkv, then with bias, and rotated unless `position` is below 0).
 template <class T>
 std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t row,
@@ -134,10 +148,11 @@ std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::i
   if (position < 0) return x;
   const auto half = static_cast<std::size_t>(d / 2);
   for (std::size_t i = 0; i < half; ++i) {
-    const float angle = static_cast<float>(position) * a.inv_freq[i];
-    const float c = std::cos(angle), sn = std::sin(angle), low = x[i], high = x[i + half];
-    x[i] = low * c - high * sn;
-    x[i + half] = high * c + low * sn;
+    const float angle = static_cast<float>(position) * inv_freq_of(a, s, position, i);
+    const std::size_t first = s.interleaved ? 2 * i : i, second = s.interleaved ? 2 * i + 1 : i + half;
+    const float c = std::cos(angle), sn = std::sin(angle), low = x[first], high = x[second];
+    x[first] = low * c - high * sn;
+    x[second] = high * c + low * sn;
   }
   return x;
 }

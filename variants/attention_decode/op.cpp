@@ -1,6 +1,6 @@
 // What attention_decode is: one query token per sequence against its KV cache, grouped-query heads.
 // Source: Vaswani et al., "Attention Is All You Need", 2017; Ainslie et al., "GQA", 2023; rotation as in Su
-// et al., "RoFormer", 2021, half-split pairs; slopes as in Press et al., "ALiBi", 2022; pages as in Kwon et
+// et al., "RoFormer", 2021; slopes as in Press et al., "ALiBi", 2022; pages as in Kwon et
 // al., "PagedAttention", 2023; epilogues as in Xiao et al., "SmoothQuant", 2023.
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "harness/core/error.h"
 #include "kernels/attention_decode/args.h"
 #include "variants/attention_decode/dims.h"
+#include "variants/helpers/rope.h"
 
 namespace warptune {
 namespace {
@@ -142,7 +143,11 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
        .role = Role::output,
        .cache = CacheState::hot},
   };
-  if (append) specs.push_back({.name = "inv_freq", .shape = {d / 2}});
+  if (append) {
+    TensorSpec inv_freq{.name = "inv_freq", .shape = {d / 2}};
+    if (p["scaling"] != 0) inv_freq.floats = rope_inv_freq(static_cast<int>(d), rope_scaling(p, capacity));
+    specs.push_back(inv_freq);
+  }
   if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {heads + 2 * kv_heads, d}});
   add_feature_tensors(p, seed, parts, rows, specs);
   return specs;
@@ -154,26 +159,30 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
     const auto it = std::ranges::find(specs, name, &TensorSpec::name);
     return it == specs.end() ? nullptr : t[static_cast<std::size_t>(it - specs.begin())];
   };
-  return Args(AttentionDecodeArgs{.q = at("q"),
-                                  .k_cache = at("k_cache"),
-                                  .v_cache = at("v_cache"),
-                                  .lengths = static_cast<const int*>(at("lengths")),
-                                  .bias = at("bias"),
-                                  .inv_freq = static_cast<const float*>(at("inv_freq")),
-                                  .out = at("out"),
-                                  .workspace = workspace,
-                                  .batch = static_cast<int>(p["batch"]),
-                                  .capacity = static_cast<int>(cache_capacity(p)),
-                                  .scale = scale_of(p),
-                                  .k_scale = static_cast<float*>(at("k_scale")),
-                                  .v_scale = static_cast<float*>(at("v_scale")),
-                                  .block_table = static_cast<const int*>(at("block_table")),
-                                  .alibi_slopes = static_cast<const float*>(at("alibi_slopes")),
-                                  .score_bias = at("score_bias"),
-                                  .lse = static_cast<float*>(at("lse")),
-                                  .shift = at("shift"),
-                                  .smooth = at("smooth"),
-                                  .out_scale = kOutScale});
+  const AttentionDecodeArgs args{.q = at("q"),
+                                 .k_cache = at("k_cache"),
+                                 .v_cache = at("v_cache"),
+                                 .lengths = static_cast<const int*>(at("lengths")),
+                                 .bias = at("bias"),
+                                 .inv_freq = static_cast<const float*>(at("inv_freq")),
+                                 .out = at("out"),
+                                 .workspace = workspace,
+                                 .batch = static_cast<int>(p["batch"]),
+                                 .capacity = static_cast<int>(cache_capacity(p)),
+                                 .scale = scale_of(p),
+                                 .k_scale = static_cast<float*>(at("k_scale")),
+                                 .v_scale = static_cast<float*>(at("v_scale")),
+                                 .block_table = static_cast<const int*>(at("block_table")),
+                                 .alibi_slopes = static_cast<const float*>(at("alibi_slopes")),
+                                 .score_bias = at("score_bias"),
+                                 .lse = static_cast<float*>(at("lse")),
+                                 .shift = at("shift"),
+                                 .smooth = at("smooth"),
+                                 .out_scale = kOutScale};
+  if (!is_dynamic_ntk(p)) return Args(args);
+  const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
+  return Args(DynamicNtkDecodeArgs{args, scaling.theta, static_cast<float>(scaling.factor),
+                                   scaling.original_max_position});
 }
 
 void check(const Problem& p) {
@@ -186,6 +195,10 @@ void check(const Problem& p) {
     throw InputError(fmt::format("attention_decode: k_layout=dsx needs heads of whole 16 bytes, not {} x {}",
                                  p["head_dim"], name_of(cache_dtype(p))));
   if (p["bias"] != 0 && p["append"] == 0) throw InputError("attention_decode: bias=yes needs append=yes");
+  if (p["append"] == 0 && (p["style"] != 0 || p["scaling"] != 0))
+    throw InputError("attention_decode: style and scaling are those of the append: they need append=yes");
+  if (is_dynamic_ntk(p) && p["head_dim"] < 4)
+    throw InputError("attention_decode: scaling=dynamic_ntk needs heads of 4 elements or more");
   if (p["kv_scale"] != 0 && !quantized(p))
     throw InputError("attention_decode: kv_scale=token needs kv_dtype=int8 or kv_dtype=fp8");
   const std::int64_t page = p["page_size"];
@@ -258,6 +271,13 @@ Op attention_decode() {
             "bitwise reproducible across batch sizes and configurations",
             0,
             {"no", "yes"},
+            0,
+            true},
+           {"style", "append: which elements are a pair", 0, {"half_split", "interleaved"}, 0, true},
+           {"scaling",
+            "append: scaling of the angles",
+            0,
+            {"none", "linear", "dynamic_ntk", "llama3"},
             0,
             true}},
       .check = check,

@@ -149,7 +149,7 @@ Variant pipelined() {
                       combine_parameter({Combine::last_block, Combine::cluster, Combine::ll}),
                       pdl_parameter()},
        .constraints =
-           {plain_problem(attention_decode()), "has_bulk_copy", "k_layout == 0",
+           {plain_problem(attention_decode(), {"style", "scaling"}), "has_bulk_copy", "k_layout == 0",
             "warps * heads_per_block * head_dim <= 4096",
             "head_dim * dtype_bytes == 128 || head_dim * dtype_bytes == 256 || head_dim * dtype_bytes == 512",
             "heads_per_block > 1 || (q_heads / kv_heads) % 2 == 1",

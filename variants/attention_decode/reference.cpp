@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "variants/attention_decode/dims.h"
+#include "variants/helpers/rope.h"
 
 namespace warptune {
 namespace {
@@ -22,15 +23,23 @@ std::vector<double> new_row(const Problem& p, const Inputs& in, std::int64_t b, 
     if (p["bias"] != 0) x[static_cast<std::size_t>(i)] += in["bias"][row * d + i];
   }
   if (position < 0) return x;
-  const Values inv_freq = in["inv_freq"];
+  const Values table = in["inv_freq"];
+  const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
+  const auto length = static_cast<int>(position + 1);
+  const bool grown = is_dynamic_ntk(p) && length > scaling.original_max_position;
   const auto half = static_cast<std::size_t>(d / 2);
   for (std::size_t i = 0; i < half; ++i) {
-    const float angle =
-        static_cast<float>(position) * static_cast<float>(inv_freq[static_cast<std::int64_t>(i)]);
+    const float inv_freq =
+        grown ? rope_grown_inv_freq(scaling.theta, scaling.factor, scaling.original_max_position, length,
+                                    static_cast<double>(d), static_cast<double>(i))
+              : static_cast<float>(table[static_cast<std::int64_t>(i)]);
+    const float angle = static_cast<float>(position) * inv_freq;
     const double c = std::cos(static_cast<double>(angle)), s = std::sin(static_cast<double>(angle));
-    const double low = x[i], high = x[i + half];
-    x[i] = low * c - high * s;
-    x[i + half] = high * c + low * s;
+    const std::size_t first = is_interleaved(p) ? 2 * i : i,
+                      second = is_interleaved(p) ? 2 * i + 1 : i + half;
+    const double low = x[first], high = x[second];
+    x[first] = low * c - high * s;
+    x[second] = high * c + low * s;
   }
   return x;
 }

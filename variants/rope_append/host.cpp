@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "harness/core/parallel.h"
-#include "harness/core/rope.h"
 #include "kernels/rope_append/args.h"
+#include "variants/helpers/rope.h"
 #include "variants/rope_append/rope_append.h"
 
 namespace warptune {
@@ -96,8 +96,8 @@ HostFunction run(const Problem& p, int threads) {
                     .head_dim = p["head_dim"],
                     .rotary_dim = rotary_dim(p),
                     .page = p["page_size"],
-                    .interleaved = p["style"] == 1,
-                    .dynamic = p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk),
+                    .interleaved = is_interleaved(p),
+                    .dynamic = is_dynamic_ntk(p),
                     .split = p["k_layout"] == 1,
                     .cache = rope_cache_dtype(p)};
   return [=, dtype = p.dtype](const void* raw) {

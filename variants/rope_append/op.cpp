@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "harness/core/error.h"
-#include "harness/core/rope.h"
 #include "kernels/rope_append/args.h"
+#include "variants/helpers/rope.h"
 #include "variants/rope_append/rope_append.h"
 
 namespace warptune {
@@ -68,15 +68,7 @@ std::vector<std::int32_t> block_table_of(const Problem& p, std::uint64_t seed) {
   return table;
 }
 
-RopeScaling scaling_of(const Problem& p) {
-  RopeScaling s{.kind = static_cast<RopeKind>(p["scaling"])};
-  if (s.kind == RopeKind::linear) s.factor = 4;
-  if (s.kind == RopeKind::dynamic_ntk) s.factor = 2;
-  if (s.kind == RopeKind::llama3) s.theta = 500000, s.factor = 8;
-  s.original_max_position =
-      s.kind == RopeKind::llama3 ? 8192 : static_cast<int>(std::max<std::int64_t>(1, capacity_of(p) / 2));
-  return s;
-}
+RopeScaling scaling_of(const Problem& p) { return rope_scaling(p, capacity_of(p)); }
 
 void check(const Problem& p) {
   if (p["head_dim"] % 2 != 0)
@@ -84,10 +76,11 @@ void check(const Problem& p) {
   if (rotary_dim(p) % 2 != 0 || rotary_dim(p) > p["head_dim"])
     throw InputError(fmt::format("rope_append: rotary_dim is {}; it must be even and at most head_dim, {}",
                                  p["rotary_dim"], p["head_dim"]));
-  if (p["scaling"] == static_cast<int>(RopeKind::dynamic_ntk) && rotary_dim(p) < 4)
+  if (is_dynamic_ntk(p) && rotary_dim(p) < 4)
     throw InputError("rope_append with dynamic_ntk needs 4 elements that rotate, or more");
   if (p["k_layout"] == 1 && p["head_dim"] % elements_of_16_bytes(p) != 0)
-    throw InputError("rope_append with k_layout dsx needs rows of a multiple of 16 bytes");
+    throw InputError(fmt::format("rope_append: k_layout=dsx needs heads of whole 16 bytes, not {} x {}",
+                                 p["head_dim"], name_of(rope_cache_dtype(p))));
   const std::int64_t page = p["page_size"];
   if (page != 0 && (page < 16 || page > 256 || !std::has_single_bit(static_cast<std::uint64_t>(page))))
     throw InputError(
@@ -233,7 +226,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected&
     if (head < q_heads + kv_heads) {
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =
-            p["style"] == 1 ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, head_dim, rotary);
+            is_interleaved(p) ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, head_dim, rotary);
         double &x0 = x[static_cast<std::size_t>(first)], &x1 = x[static_cast<std::size_t>(second)];
         const double s = sine[static_cast<std::size_t>(i)], c = cosine[static_cast<std::size_t>(i)];
         const double turned = x0 * c - x1 * s;

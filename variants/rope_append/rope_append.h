@@ -1,5 +1,4 @@
 #pragma once
-#include <cmath>
 #include <utility>
 
 #include "harness/core/variant.h"
@@ -27,12 +26,4 @@ inline std::pair<std::int64_t, std::int64_t> half_split_pair(std::int64_t pair, 
 }
 /// The largest value of a quantized cache.
 inline float rope_largest_code(DType cache) { return cache == DType::int8 ? 127.0f : 448.0f; }
-
-/// Dynamic NTK: the inverse frequency of a pair in a sequence longer than max_position.
-inline float rope_grown_inv_freq(double theta, double factor, int max_position, int length, double head_dim,
-                                 double pair) {
-  const double growth = factor * length / max_position - (factor - 1);
-  const double grown = theta * std::pow(growth, head_dim / (head_dim - 2));
-  return static_cast<float>(std::pow(grown, -2 * pair / head_dim));
-}
 }  // namespace warptune

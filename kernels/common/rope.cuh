@@ -1,7 +1,7 @@
 #pragma once
-// RoPE: sine and cosine of the angle of a pair, and inverse frequencies under dynamic NTK scaling.
+// RoPE: sine and cosine of the angle of a pair, its elements, and inverse frequencies under dynamic NTK
+// scaling.
 #include "kernels/common/numeric.cuh"
-#include "kernels/rope_append/args.h"
 
 namespace warptune {
 
@@ -38,8 +38,10 @@ __device__ __forceinline__ int half_split_distance(int pair) {
 }
 
 /// Dynamic NTK: log2 of theta for a sequence of `length`; 0 where the sequence fits max_position and theta
-/// stays. fp64, since the last bit of a frequency matters at large positions.
-__device__ __forceinline__ double ntk_theta_log2(const RopeAppendArgs& args, int length, int rotary_dim) {
+/// stays. fp64, since the last bit of a frequency matters at large positions. `args` has theta, factor and
+/// max_position.
+template <class Args>
+__device__ __forceinline__ double ntk_theta_log2(const Args& args, int length, int rotary_dim) {
   if (length <= args.max_position) return 0;
   const double factor = args.factor;
   const double growth = factor * length / args.max_position - (factor - 1);
@@ -49,6 +51,14 @@ __device__ __forceinline__ double ntk_theta_log2(const RopeAppendArgs& args, int
 /// Dynamic NTK: the inverse frequency of a pair for that theta.
 __device__ __forceinline__ float ntk_inv_freq(double theta_log2, int pair, int rotary_dim) {
   return static_cast<float>(exp2(theta_log2 * (-2.0 * pair) / rotary_dim));
+}
+
+/// Dynamic NTK: the inverse frequency of a pair in a sequence of `length`; `inv_freq` where theta stays.
+template <class Args>
+__device__ __forceinline__ float ntk_inv_freq(const Args& args, int length, int pair, int rotary_dim,
+                                              float inv_freq) {
+  const double theta_log2 = ntk_theta_log2(args, length, rotary_dim);
+  return theta_log2 == 0 ? inv_freq : ntk_inv_freq(theta_log2, pair, rotary_dim);
 }
 
 }  // namespace warptune
