@@ -1,7 +1,7 @@
 #pragma once
 // A tile in shared memory: rows of kDim elements as 16-byte vectors, in an order in which ldmatrix reads
 // eight rows without bank conflicts, or, to measure what conflicts cost, with them. Global memory is loaded
-// with cp.async.
+// with cp.async, as wide as its rows are aligned; rows shorter than the tile are padded with zeros.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
@@ -63,28 +63,50 @@ struct SwizzledTile {
     int row, vector;
   };
 
-  /// Loads kLoadRows rows with cp.async, the ith from `row_at(i)`; rows from `valid` on are zero-filled and
-  /// not read. Called by all threads.
-  template <int kLoadRows, int kThreads, class RowAt>
+  /// Loads vector `vector` of a row of kRowDim elements from `from`: a part of it that is beyond the row, or
+  /// all of it where the row is not valid, becomes zeros. An access is as wide as rows are aligned; rows of 2
+  /// bytes, which cp.async does not copy, go through registers.
+  template <int kRowDim>
+  static __device__ __forceinline__ void load_vector(T* to, const T* from, int vector, bool is_valid) {
+    constexpr int kWidth = vec_width<T>(kRowDim), kBytes = kWidth * static_cast<int>(sizeof(T));
+    const int rest = kRowDim - vector * kVec;  // elements of the row from here on
+    if constexpr (kRowDim == kDim) {
+      cp_async_16(to, from, is_valid);
+    } else if constexpr (kBytes == 16) {
+      cp_async_16(to, from, is_valid && rest > 0);
+    } else if constexpr (kBytes >= 4) {
+#pragma unroll
+      for (int i = 0; i < kVec; i += kWidth) cp_async_narrow<kBytes>(to + i, from + i, is_valid && i < rest);
+    } else {
+      Vec<T, kVec> x;
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) x[i] = is_valid && i < rest ? from[i] : T{};
+      store_vec<kVec>(to, x);
+    }
+  }
+  /// Loads kLoadRows rows of kRowDim elements, the ith from `row_at(i)`; rows from `valid` on are zero-filled
+  /// and not read. Called by all threads.
+  template <int kLoadRows, int kThreads, int kRowDim, class RowAt>
   static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
     constexpr int kTileVectors = kLoadRows * kVectors, kSteps = ceil_div(kTileVectors, kThreads);
-    constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses would spill
+    // More addresses would spill; so would more elements on their way through registers.
+    constexpr int kUnroll = vec_width<T>(kRowDim) == 1 && sizeof(T) == 2 ? 2 : kSteps <= 16 ? kSteps : 8;
 #pragma unroll kUnroll
     for (int i = 0; i < kSteps; ++i) {
       const int index = threadIdx.x + i * kThreads;
       if (kTileVectors % kThreads != 0 && index >= kTileVectors) break;
       const int row = index / kVectors, vector = index % kVectors;
-      cp_async_16(at(tile, row, vector), row_at(row) + vector * kVec, row < valid);
+      load_vector<kRowDim>(at(tile, row, vector), row_at(row) + vector * kVec, vector, row < valid);
     }
   }
-  /// Loads the K (or V) rows of keys [first, first + kLoadRows); `first` is a multiple of kLoadRows below
-  /// kv_len. Rows from kv_len on are zero-filled.
-  template <int kLoadRows, int kThreads, class Rows>
+  /// Loads the K (or V) rows, of kRowDim elements, of keys [first, first + kLoadRows); `first` is a multiple
+  /// of kLoadRows below kv_len. Rows from kv_len on are zero-filled.
+  template <int kLoadRows, int kThreads, int kRowDim, class Rows>
   static __device__ __forceinline__ void load_keys(T* tile, const Rows& rows, int first, int kv_len) {
     constexpr int kStep = kThreads / kVectors;  // from row to row of a thread
     const int valid = kv_len - first;
     if constexpr (!Rows::template kStrided<kLoadRows>) {
-      load<kLoadRows, kThreads>(
+      load<kLoadRows, kThreads, kRowDim>(
           tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
     } else if constexpr (kThreads % kVectors == 0 && kStep % 8 == 0 && kLoadRows % kStep == 0) {
       const int row = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
@@ -92,11 +114,11 @@ struct SwizzledTile {
       T* const to = at(tile, row, vector);  // rows kStep apart have the same swizzle
 #pragma unroll
       for (int i = 0; i < kLoadRows; i += kStep)
-        cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * Rows::kStride,
-                    valid >= kLoadRows || row + i < valid);
+        load_vector<kRowDim>(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * Rows::kStride,
+                             vector, valid >= kLoadRows || row + i < valid);
     } else {
       const T* const from = rows.at(first);
-      load<kLoadRows, kThreads>(
+      load<kLoadRows, kThreads, kRowDim>(
           tile, [=](int row) { return from + row * Rows::kStride; }, valid);
     }
   }

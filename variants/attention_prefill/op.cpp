@@ -95,6 +95,8 @@ void check(const Problem& p) {
   require(page_size == 0 || (page_size >= 16 && page_size <= 256 && (page_size & (page_size - 1)) == 0),
           fmt::format("page_size ({}) must be 0 or a power of two from 16 to 256", page_size));
   require(page_size == 0 || !packed(p), "K and V are either packed or paged, not both");
+  require(p["precision"] == 0 || p.dtype == DType::fp32,
+          fmt::format("precision=tf32 needs dtype=fp32, not {}", name_of(p.dtype)));
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
   const std::int64_t vector = vec_width(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
@@ -321,7 +323,13 @@ Op attention_prefill() {
                 true},
                {"page_size", "keys per page of a paged cache; 0: contiguous", 0, {}, 0, true},
                {"q_stride", "elements from a row of q to the next; 0: q_heads * head_dim", 0, {}, 0, true},
-               {"lse", "whether the log-sum-exp of the scores is an output", 0, {"no", "yes"}, 0, true}},
+               {"lse", "whether the log-sum-exp of the scores is an output", 0, {"no", "yes"}, 0, true},
+               {"precision",
+                "of fp32 products; tf32: operands may be rounded to 10 bits of mantissa",
+                0,
+                {"ieee", "tf32"},
+                0,
+                true}},
       .check = check,
       .tensors = tensors,
       .bind = bind,
@@ -333,7 +341,9 @@ Op attention_prefill() {
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, 3); },
+      // TF32 has the mantissa of fp16.
+      .tolerance =
+          [](const Problem& p) { return default_tolerance(p["precision"] == 1 ? DType::fp16 : p.dtype, 3); },
   };
 }
 
