@@ -11,9 +11,9 @@ Speed recorded_speed(const OpEntry& entry, const Problem& problem, double time_u
                      const std::optional<DeviceFacts>& facts) {
   Speed speed{.time_us = time_us};
   try {
-    speed.cost = entry.op.cost(
-        entry.op.problem(problem.dims, problem.dtype));  // adds the default dims that a file omits
-    if (facts) speed.floor_us = floor_us(*facts, speed.cost, problem.dtype);
+    const Problem whole = entry.op.problem(problem.dims, problem.dtype);  // with the dims that a file omits
+    speed.cost = entry.op.cost(whole);
+    if (facts) speed.floor_us = floor_us(*facts, speed.cost, whole);
   } catch (const InputError&) {  // dims of another program
   }
   if (!winner) return speed;

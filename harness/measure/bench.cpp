@@ -63,7 +63,7 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
       Entrant& e = entrants[i];
       e.prepared = work.prepare(*finalists[i].variant, finalists[i].config);
       state[i].resources = e.prepared.plan->resources();
-      state[i].floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+      state[i].floor_us = floor_us(device.facts(), work.cost(), work.problem());
       device.reset_persisting_cache();
       e.launches = work.launches_per_sample(e.prepared);
       e.rotating = work.record(e.prepared, e.launches);
@@ -131,8 +131,11 @@ std::vector<FinalistTimes> Bench::time_interleaved(const std::vector<Finalist>& 
   return times;
 }
 
-double floor_us(const DeviceFacts& facts, const Cost& cost, DType dtype) {
-  const double rate = dtype == DType::fp32 ? facts.vector_tflop_per_s : facts.matrix_tflop_per_s;
+double floor_us(const DeviceFacts& facts, const Cost& cost, const Problem& problem) {
+  const auto* precision = problem.dims.find("precision");
+  double rate = problem.dtype == DType::fp32 ? facts.vector_tflop_per_s : facts.matrix_tflop_per_s;
+  if (precision && problem.dtype == DType::fp32 && rate > 0)
+    rate = std::max(rate, facts.matrix_tflop_per_s / (precision->label == "tf32" ? 2 : 6));
   const double memory = facts.read_gb_per_s > 0 ? cost.bytes / facts.read_gb_per_s * 1e-3 : 0;
   const double arithmetic = rate > 0 ? cost.flops / rate * 1e-6 : 0;
   return std::max(memory, arithmetic);

@@ -49,7 +49,7 @@ void check_peaks(Workbench& work, Measurement& m, Timing timing, const MeasurePe
   const auto impossible = [&] { return m.status == Status::ok && m.time_us < work.impossible_us(timing); };
   if (impossible() && raised < kMaxRaised) {
     raise_peaks(work.device(), measure);
-    m.floor_us = floor_us(work.device().facts(), work.cost(), work.problem().dtype);
+    m.floor_us = floor_us(work.device().facts(), work.cost(), work.problem());
     ++raised;
   }
   if (!impossible()) return;
@@ -67,7 +67,7 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
                          const Seconds& now) {
   Device& device = work.device();
   Measurement m;
-  m.floor_us = floor_us(device.facts(), work.cost(), work.problem().dtype);
+  m.floor_us = floor_us(device.facts(), work.cost(), work.problem());
   const ConfigRange range(work.problem(), variant, config);
   Prepared prepared;
   try {

@@ -166,8 +166,7 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
 void Screening::search(const ScheduledProblem& problem, Attempts& attempts) {
   const SweepItem& item = *problem.item;
   Builds& builds = builds_.at(&problem);
-  SearchSpace space{.floor_us =
-                        floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem.dtype)};
+  SearchSpace space{.floor_us = floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem)};
   std::vector<std::size_t> searched;  // candidates in the space
   for (std::size_t i = 0; i < problem.candidates.size(); ++i) {
     const auto resources = sweep_.search.resources ? resources_to_run(item, problem.candidates[i], i, builds)

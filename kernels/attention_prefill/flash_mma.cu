@@ -3,10 +3,12 @@
 //   head, pack_gqa), sequence and split. It walks the K/V tiles of kTileN keys from the last visible one
 //   down: the few tiles that need a mask come first, the rest runs without, except the last tiles of a
 //   window.
-// Warps: each owns 16 or 32 rows; mma m16n8k16. Scores, P and output stay in registers: the accumulator
+// Warps: each owns 16 or 32 rows; mma m16n8k16 (flash_mma_multiply.cuh). Scores, P and output stay in
+// registers: the accumulator
 //   layout of Q.K^T is the A operand layout of P.V. Q fragments come from registers (kQInRegs) or ldmatrix.
 // Shared memory: Q tile (later the output tile), XOR-swizzled, and kStages K and V tiles in kLayout
 //   (swizzled_tile.cuh): the XOR swizzle, or, to measure bank conflicts, plain rows or groups of elements.
+//   Any head_dim: rows are padded with zeros to a multiple of 16 (tile_dim.h), and only their columns stored.
 // Sync: cp.async groups. One stage: two __syncthreads per tile; V loads overlap Q.K^T, the next K overlaps
 //   softmax and P.V. More stages: one __syncthreads per tile, kStages - 1 tiles are in flight.
 // Split-KV: kSplits blocks (blockIdx.z) divide the K/V tiles of a query tile; the unnormalized fp32
@@ -14,88 +16,18 @@
 // Wins: on sm_90 for few queries over a long cache, with splits and pack_gqa, and some GQA prompts of 256 to
 //   511 queries at head_dim 64. Meant for sm_80, where nothing was measured.
 // Source: FlashAttention-2 (Dao, 2023), Flash-Decoding; lazy rescaling from FlashAttention-4.
+#include "kernels/attention_prefill/flash_mma_multiply.cuh"
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/split_kv.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
+#include "kernels/attention_prefill/tile_dim.h"
 #include "kernels/common/cp_async.cuh"
-#include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
-
-/// s = q . k^T for the 16 * kRowTiles queries of a warp and kTileN keys.
-template <class T, int kHeadDim, int kTileN, SharedLayout kLayout, int kRowTiles, bool kQInRegs,
-          int kQFragments>
-__device__ __forceinline__ void multiply_keys(float (&s)[kRowTiles][kTileN / 8][4],
-                                              const unsigned (&q_fragments)[kRowTiles][kQFragments][4],
-                                              unsigned q, unsigned k) {
-  const int lane = threadIdx.x % 32;
-  const typename SwizzledTile<T, kHeadDim>::LdmatrixAddress queries(q, lane % 16, lane / 16);
-  const typename SwizzledTile<T, kHeadDim, kLayout, kTileN>::LdmatrixAddress keys(k, lane / 16 * 8 + lane % 8,
-                                                                                  lane / 8 % 2);
-#pragma unroll
-  for (int mt = 0; mt < kRowTiles; ++mt)
-#pragma unroll
-    for (int nt = 0; nt < kTileN / 8; ++nt)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) s[mt][nt][i] = 0;
-#pragma unroll
-  for (int kk = 0; kk < kHeadDim / 16; ++kk) {
-    unsigned a[kRowTiles][4];
-#pragma unroll
-    for (int mt = 0; mt < kRowTiles; ++mt) {
-      if constexpr (kQInRegs) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[mt][i] = q_fragments[mt][kk][i];
-      } else {
-        ldmatrix_x4(a[mt], queries.at(kk * 2, mt * 16));
-      }
-    }
-#pragma unroll
-    for (int np = 0; np < kTileN / 16; ++np) {
-      unsigned b[4];  // keys 0-7: b[0], b[1]; keys 8-15: b[2], b[3]
-      ldmatrix_x4(b, keys.at(kk * 2, np * 16));
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt) {
-        mma_m16n8k16<T>(s[mt][2 * np], a[mt], b[0], b[1]);
-        mma_m16n8k16<T>(s[mt][2 * np + 1], a[mt], b[2], b[3]);
-      }
-    }
-  }
-}
-
-/// o += p . v, with p in the registers of the scores.
-template <class T, int kHeadDim, int kTileN, SharedLayout kLayout, int kRowTiles>
-__device__ __forceinline__ void multiply_values(float (&o)[kRowTiles][kHeadDim / 8][4],
-                                                const float (&p)[kRowTiles][kTileN / 8][4], unsigned v) {
-  using Tile = SwizzledTile<T, kHeadDim, kLayout, kTileN>;
-  const int lane = threadIdx.x % 32;
-  const typename Tile::LdmatrixAddress values(v, lane % 16, lane / 16);
-#pragma unroll
-  for (int kt = 0; kt < kTileN / 16; ++kt) {
-    unsigned a[kRowTiles][4];
-#pragma unroll
-    for (int mt = 0; mt < kRowTiles; ++mt) {
-      a[mt][0] = pack2<T>(p[mt][2 * kt][0], p[mt][2 * kt][1]);
-      a[mt][1] = pack2<T>(p[mt][2 * kt][2], p[mt][2 * kt][3]);
-      a[mt][2] = pack2<T>(p[mt][2 * kt + 1][0], p[mt][2 * kt + 1][1]);
-      a[mt][3] = pack2<T>(p[mt][2 * kt + 1][2], p[mt][2 * kt + 1][3]);
-    }
-#pragma unroll
-    for (int dp = 0; dp < kHeadDim / 16; ++dp) {
-      unsigned b[4];  // elements 0-7 of the 16: b[0], b[1]; elements 8-15: b[2], b[3]
-      ldmatrix_x4_trans(b, values.at(dp * 2, kt * 16));
-#pragma unroll
-      for (int mt = 0; mt < kRowTiles; ++mt) {
-        mma_m16n8k16<T>(o[mt][2 * dp], a[mt], b[0], b[1]);
-        mma_m16n8k16<T>(o[mt][2 * dp + 1], a[mt], b[2], b[3]);
-      }
-    }
-  }
-}
 
 /// The K/V tiles that a block visits: step i is tile end - 1 - i. Steps [0, masked) need the causal mask or
 /// the mask of the last tile, steps [window_masked, tiles) the window mask.
@@ -161,17 +93,17 @@ template <class T, class Shape, int kTileM, int kTileN, int kWarps, int kStages,
           bool kRasterAlongHeads, int kSplits, int kPackedHeads, SharedLayout kLayout>
 struct FlashMma {
   static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = kWarps * 32;
+  static constexpr int kDim = tile_dim(kHeadDim), kDimV = tile_dim(kHeadDimV);    // columns of tiles
   static constexpr int kRowTiles = kTileM / kWarps / 16, kKeyTiles = kTileN / 8;  // m16 and n8 of a warp
-  static constexpr int kWarpRows = kRowTiles * 16, kQFragments = kQInRegs ? kHeadDim / 16 : 1;
-  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
+  static constexpr int kWarpRows = kRowTiles * 16, kQFragments = kQInRegs ? kDim / 16 : 1;
   static_assert(kTileM % (kWarps * 16) == 0 && kTileN % 16 == 0);
-  using QueryRows = SwizzledTile<T, kHeadDim>;
-  using OutputRows = SwizzledTile<T, kHeadDimV>;
-  using KeyTile = SwizzledTile<T, kHeadDim, kLayout, kTileN>;
-  using ValueTile = SwizzledTile<T, kHeadDimV, kLayout, kTileN>;
+  using QueryRows = SwizzledTile<T, kDim>;
+  using OutputRows = SwizzledTile<T, kDimV>;
+  using KeyTile = SwizzledTile<T, kDim, kLayout, kTileN>;
+  using ValueTile = SwizzledTile<T, kDimV, kLayout, kTileN>;
 
   using Scores = float[kRowTiles][kKeyTiles][4];
-  using Output = float[kRowTiles][kHeadDimV / 8][4];
+  using Output = float[kRowTiles][kDimV / 8][4];
   using RowState = float[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8 of each m16
   using QFragments = unsigned[kRowTiles][kQFragments][4];
 
@@ -207,13 +139,13 @@ struct FlashMma {
 
     __device__ __forceinline__ void load_keys(int step, int stage, bool is_full) const {
       const int first_key = (walk.end - 1 - step) * kTileN;
-      KeyTile::template load_keys<kTileN, kThreads>(k_tiles + stage * kTileN * kHeadDim, keys, first_key,
-                                                    is_full ? first_key + kTileN : kv_len);
+      KeyTile::template load_keys<kTileN, kThreads, kHeadDim>(
+          k_tiles + stage * kTileN * kDim, keys, first_key, is_full ? first_key + kTileN : kv_len);
     }
     __device__ __forceinline__ void load_values(int step, int stage, bool is_full) const {
       const int first_key = (walk.end - 1 - step) * kTileN;
-      ValueTile::template load_keys<kTileN, kThreads>(v_tiles + stage * kTileN * kHeadDimV, values, first_key,
-                                                      is_full ? first_key + kTileN : kv_len);
+      ValueTile::template load_keys<kTileN, kThreads, kHeadDimV>(
+          v_tiles + stage * kTileN * kDimV, values, first_key, is_full ? first_key + kTileN : kv_len);
     }
 
     /// Begins a step of the walk: waits for its K tile (several stages: and its V tile) and issues the loads
@@ -252,7 +184,7 @@ struct FlashMma {
     constexpr int kPrologue = kStages == 1 ? 1 : kStages - 1;
     const T* q =
         static_cast<const T*>(args.q) + tile.sequence.first_token * args.q_stride + tile.head * kHeadDim;
-    QueryRows::template load<kTileM, kThreads>(
+    QueryRows::template load<kTileM, kThreads, kHeadDim>(
         q_tile,
         [&](int row) {
           row += tile.first_row;
@@ -300,7 +232,7 @@ struct FlashMma {
     if (is_masked) apply_mask<Shape, kPackedHeads>(s, args, tile.sequence, my_row, my_key);
     RowState rescale;
     softmax_tile(s, row_max, row_sum, rescale, scale);
-    rescale_output<(kRowTiles * kHeadDimV >= 4 * kTileN)>(o, rescale);
+    rescale_output<(kRowTiles * kDimV >= 4 * kTileN)>(o, rescale);
     if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
   }
 
@@ -320,15 +252,15 @@ struct FlashMma {
         const long long index = partials.row(blockIdx.z, tile.sequence.first_token + row / kPackedHeads,
                                              tile.head + row % kPackedHeads);
         if (lane % 4 == 0) partials.max_sum[index] = make_float2(row_max[mt][r], sum);
-        float* const to = partials.out + index * kHeadDimV + lane % 4 * 2;
+        float* const to = partials.out + index * kDimV + lane % 4 * 2;
 #pragma unroll
-        for (int dt = 0; dt < kHeadDimV / 8; ++dt)
+        for (int dt = 0; dt < kDimV / 8; ++dt)
           *reinterpret_cast<float2*>(to + dt * 8) = make_float2(o[mt][dt][2 * r], o[mt][dt][2 * r + 1]);
       }
   }
 
   /// Epilogue without splits: normalizes the output into this warp's rows of the output tile, from where it
-  /// is stored 16 bytes per lane.
+  /// is stored 16 bytes per lane, or as many as rows are aligned to.
   static __device__ __forceinline__ void store_output(const AttentionPrefillArgs& args, const QueryTile& tile,
                                                       const Output& o, const RowState& row_max,
                                                       const RowState& row_sum, T* out_rows, int my_row,
@@ -345,7 +277,7 @@ struct FlashMma {
                 log_sum_exp(row_max[mt][r], sum);
         const float scale = output_scale<Shape>(args, sum);
 #pragma unroll
-        for (int dt = 0; dt < kHeadDimV / 8; ++dt) {
+        for (int dt = 0; dt < kDimV / 8; ++dt) {
           T* to = OutputRows::at(out_rows, mt * 16 + r * 8 + lane / 4, dt) + lane % 4 * 2;
           *reinterpret_cast<unsigned*>(to) = pack2<T>(o[mt][dt][2 * r] * scale, o[mt][dt][2 * r + 1] * scale);
         }
@@ -353,12 +285,15 @@ struct FlashMma {
     __syncwarp();
     constexpr long long kOutStride = static_cast<long long>(Shape::kQHeads) * kHeadDimV;
     T* const out = static_cast<T*>(args.out) + tile.sequence.first_token * kOutStride + tile.head * kHeadDimV;
-    for (int i = lane; i < kWarpRows * OutputRows::kVectors; i += 32) {
-      const int row = i / OutputRows::kVectors, vector = i % OutputRows::kVectors;
+    // A row is kStores stores of kWidth elements.
+    constexpr int kWidth = vec_width<T>(kHeadDimV), kStores = kHeadDimV / kWidth, kPerVector = 8 / kWidth;
+    for (int i = lane; i < kWarpRows * kStores; i += 32) {
+      const int row = i / kStores, part = i % kStores;
       const int to = tile.first_row + warp * kWarpRows + row;
       if (to < tile.all_rows)
-        store_vec<8>(out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + vector * 8,
-                     load_vec<8>(OutputRows::at(out_rows, row, vector)));
+        store_vec<kWidth>(
+            out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + part * kWidth,
+            load_vec<kWidth>(OutputRows::at(out_rows, row, part / kPerVector) + part % kPerVector * kWidth));
     }
   }
 
@@ -367,7 +302,7 @@ struct FlashMma {
                                                   const Output& o, const RowState& row_max,
                                                   const RowState& row_sum, T* out_rows, int my_row, int warp,
                                                   int lane) {
-    if constexpr (kHeadDim == kHeadDimV || kSplits > 1)
+    if constexpr (kDim == kDimV || kSplits > 1)
       __syncwarp();
     else
       __syncthreads();
@@ -384,11 +319,11 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
   constexpr auto kLayout = static_cast<SharedLayout>(kSharedLayout);
   using Flash = FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
                          kPackedHeads, kLayout>;
-  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kWarpRows = Flash::kWarpRows;
+  constexpr int kDim = Flash::kDim, kDimV = Flash::kDimV, kWarpRows = Flash::kWarpRows;
   extern __shared__ __align__(128) unsigned char shared[];
   T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
-  T* const k_tiles = q_tile + kTileM * max_of(kHeadDim, kHeadDimV);
-  T* const v_tiles = k_tiles + kStages * kTileN * kHeadDim;
+  T* const k_tiles = q_tile + kTileM * max_of(kDim, kDimV);
+  T* const v_tiles = k_tiles + kStages * kTileN * kDim;
 
   // Load prologue
   pdl_wait();
@@ -406,7 +341,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
   const typename Flash::KvLoader loader{keys, values, walk, tile.sequence.kv_len, k_tiles, v_tiles};
   Flash::load_prologue(args, tile, rows, loader, q_tile);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const q_rows = q_tile + warp * kWarpRows * kHeadDim;  // of this warp
+  T* const q_rows = q_tile + warp * kWarpRows * kDim;  // of this warp
   typename Flash::QFragments q_fragments;
   if constexpr (kQInRegs) Flash::load_q_fragments(q_fragments, q_rows, lane);
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
@@ -423,14 +358,14 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
     const int stage = kStages == 1 ? 0 : step % kStages;
     typename Flash::Scores s;
     loader.wait_keys(step, !is_masked);
-    multiply_keys<T, kHeadDim, kTileN, kLayout, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
+    multiply_keys<T, kDim, kTileN, kLayout, Flash::kRowTiles, kQInRegs, Flash::kQFragments>(
         s, q_fragments, q_address, k_address + stage * kTileN * Flash::KeyTile::kRowBytes);
     loader.wait_values(step);
 
     const int my_key = (walk.end - 1 - step) * kTileN + lane % 4 * 2;
     Flash::softmax_step(args, tile, bias, dropout, s, o, row_max, row_sum, scale_log2, my_row, my_key,
                         is_masked);
-    multiply_values<T, kHeadDimV, kTileN, kLayout, Flash::kRowTiles>(
+    multiply_values<T, kDimV, kTileN, kLayout, Flash::kRowTiles>(
         o, s, v_address + stage * kTileN * Flash::ValueTile::kRowBytes);
   };
   int step = 0;
@@ -439,7 +374,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
   if constexpr (Shape::kWindow)
     for (; step < walk.tiles; ++step) mainloop_step(step, true);
 
-  Flash::epilogue(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kHeadDimV, my_row, warp, lane);
+  Flash::epilogue(args, tile, o, row_max, row_sum, q_tile + warp * kWarpRows * kDimV, my_row, warp, lane);
 }
 
 }  // namespace warptune

@@ -1,171 +1,61 @@
-// Memory-efficient attention (xFormers, PyTorch): warps share score rows; mma.sync tensor cores, or fp32.
+// Memory-efficient attention (xFormers, PyTorch): warps share score rows; mma.sync tensor cores, or fp32 on
+// CUDA cores.
 // Grid: one block per tile of kTileM queries of a head; it loops over tiles of kTileN keys.
 //   kMinBlocksPerSm limits registers for an occupancy.
 // Warps: kWarpsM x kWarpsN share a score tile. The warps of a row exchange its maximum, the weights P and
-//   finally its sum through shared memory. 16-bit dtypes use m16n8k16; fp32 uses CUDA cores in the same
-//   fragment layout (common/mma.cuh).
+//   finally its sum through shared memory. mem_efficient_multiply.cuh has the products: m16n8k16 of 16-bit
+//   dtypes; fp32 on CUDA cores in the same fragment layout, or m16n8k8 of TF32 or 3xTF32 operands (kMath).
 // Output: rescaled as row maxima rise; in registers, or in global memory as fp32 (workspace, kOutInMemory),
 //   which leaves registers for larger tiles, larger heads and more blocks per SM.
-// Shared memory, XOR-swizzled (swizzled_tile.cuh): Q, K, V and P tiles; then one float per row and warp
-//   column.
-// Sync: cp.async groups, three __syncthreads per tile: K arrived; row maxima written; P written and V
-//   arrived. V loads overlap Q.K^T, the next K overlaps softmax and P.V.
-// Wins: no recorded problem. Meant for fp32 prompts with head_dim % 16 == 0.
+// Shared memory, XOR-swizzled (swizzled_tile.cuh): Q tile, kStages K and V tiles, P tile; then one float per
+//   row and warp column. Any head_dim: rows are padded with zeros to a multiple of 16 (tile_dim.h), and only
+//   their columns stored.
+// Sync: cp.async groups, three __syncthreads per tile: K arrived; row maxima written; P written. One stage: V
+//   loads overlap Q.K^T, the next K overlaps softmax and P.V. More stages: K and V tiles arrive together, and
+//   kStages - 1 are in flight.
+// Wins: no recorded problem. Meant for fp32 prompts.
 // Source: Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory", 2021; xFormers; lazy rescaling
 //   from FlashAttention-4.
+#include "kernels/attention_prefill/mem_efficient_multiply.cuh"
 #include "kernels/attention_prefill/problem.cuh"
 #include "kernels/attention_prefill/score_fragment.cuh"
 #include "kernels/attention_prefill/swizzled_tile.cuh"
+#include "kernels/attention_prefill/tile_dim.h"
 #include "kernels/common/cp_async.cuh"
-#include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/softmax.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
-/// sum[mt][nt] += a . b^T for 16 * kMt rows of a and 8 * kNt rows of b, of kDepth elements, in swizzled
-/// tiles.
-template <class T, int kDepth, int kMt, int kNt>
-__device__ __forceinline__ void multiply_rows(float (&sum)[kMt][kNt][4], T* a, T* b) {
-  using Tile = SwizzledTile<T, kDepth>;
-  const int lane = threadIdx.x % 32;
-  if constexpr (sizeof(T) == 2) {
-    const typename Tile::LdmatrixAddress from_a(shared_address(a), lane % 16, lane / 16),
-        from_b(shared_address(b), lane / 16 * 8 + lane % 8, lane / 8 % 2);
-#pragma unroll
-    for (int kk = 0; kk < kDepth / 16; ++kk) {
-      unsigned x[kMt][4];
-#pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_a.at(kk * 2, mt * 16));
-#pragma unroll
-      for (int np = 0; np < kNt / 2; ++np) {
-        unsigned y[4];  // rows 0-7: y[0], y[1]; rows 8-15: y[2], y[3]
-        ldmatrix_x4(y, from_b.at(kk * 2, np * 16));
-#pragma unroll
-        for (int mt = 0; mt < kMt; ++mt) {
-          mma_m16n8k16<T>(sum[mt][2 * np], x[mt], y[0], y[1]);
-          mma_m16n8k16<T>(sum[mt][2 * np + 1], x[mt], y[2], y[3]);
-        }
-      }
-    }
-  } else {
-#pragma unroll 2
-    for (int vector = 0; vector < Tile::kVectors; ++vector) {
-      Vec<float, 4> x[kMt][2];
-#pragma unroll
-      for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-        for (int r = 0; r < 2; ++r) x[mt][r] = load_vec<4>(Tile::at(a, mt * 16 + r * 8 + lane / 4, vector));
-#pragma unroll
-      for (int nt = 0; nt < kNt; ++nt)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const Vec<float, 4> y = load_vec<4>(Tile::at(b, nt * 8 + lane % 4 * 2 + i, vector));
-#pragma unroll
-          for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-            for (int r = 0; r < 2; ++r)
-#pragma unroll
-              for (int e = 0; e < 4; ++e) sum[mt][nt][2 * r + i] += x[mt][r][e] * y[e];
-        }
-    }
-  }
-}
-
-/// sum[mt][nt] += p . v for 16 * kMt rows of kTileN weights, and kPairs times 16 columns of v from column
-/// pair `first` on. Unless kAll, columns beyond kDim are skipped.
-template <class T, int kTileN, int kDim, bool kAll, int kMt, int kPairs>
-__device__ __forceinline__ void multiply_columns(float (&sum)[kMt][2 * kPairs][4], T* p, T* v, int first) {
-  using Weights = SwizzledTile<T, kTileN>;
-  using Tile = SwizzledTile<T, kDim>;
-  const int lane = threadIdx.x % 32;
-  if constexpr (sizeof(T) == 2) {
-    const typename Weights::LdmatrixAddress from_p(shared_address(p), lane % 16, lane / 16);
-    const typename Tile::LdmatrixAddress from_v(shared_address(v), lane % 16, lane / 16);
-#pragma unroll
-    for (int kt = 0; kt < kTileN / 16; ++kt) {
-      unsigned x[kMt][4];
-#pragma unroll
-      for (int mt = 0; mt < kMt; ++mt) ldmatrix_x4(x[mt], from_p.at(kt * 2, mt * 16));
-#pragma unroll
-      for (int pair = 0; pair < kPairs; ++pair) {
-        if (!kAll && first + pair >= kDim / 16) break;
-        unsigned y[4];  // columns 0-7: y[0], y[1]; columns 8-15: y[2], y[3]
-        ldmatrix_x4_trans(y, from_v.at((first + pair) * 2, kt * 16));
-#pragma unroll
-        for (int mt = 0; mt < kMt; ++mt) {
-          mma_m16n8k16<T>(sum[mt][2 * pair], x[mt], y[0], y[1]);
-          mma_m16n8k16<T>(sum[mt][2 * pair + 1], x[mt], y[2], y[3]);
-        }
-      }
-    }
-  } else {
-#pragma unroll 1
-    for (int vector = 0; vector < Weights::kVectors; ++vector) {
-      Vec<float, 4> x[kMt][2];
-#pragma unroll
-      for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-        for (int r = 0; r < 2; ++r)
-          x[mt][r] = load_vec<4>(Weights::at(p, mt * 16 + r * 8 + lane / 4, vector));
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-#pragma unroll
-        for (int nt = 0; nt < 2 * kPairs; ++nt) {
-          if (!kAll && first + nt / 2 >= kDim / 16) break;
-          const int column = first * 16 + nt * 8 + lane % 4 * 2;
-          const auto y = load_vec<2>(Tile::at(v, vector * 4 + e, column / 4) + column % 4);
-#pragma unroll
-          for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sum[mt][nt][i] += x[mt][i / 2][e] * y[i % 2];
-        }
-    }
-  }
-}
-
-/// Calls f(mt, r, nt) for each pair of neighboring elements that a lane has in kMt x kNt fragments m16n8, of
-/// the first `rows` rows (counted from the lane's first) and the first `columns` fragments.
-template <int kMt, int kNt, class F>
-__device__ __forceinline__ void for_pairs(int rows, int columns, F f) {
-#pragma unroll
-  for (int mt = 0; mt < kMt; ++mt)
-#pragma unroll
-    for (int r = 0; r < 2; ++r)
-#pragma unroll
-      for (int nt = 0; nt < kNt; ++nt)
-        if (mt * 16 + r * 8 < rows && nt < columns) f(mt, r, nt);
-}
-
 /// Steps of the kernel.
-template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory>
+template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory,
+          int kStages, Fp32Math kMath>
 struct MemEfficient {
   static constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV,
                        kThreads = kWarpsM * kWarpsN * 32;
+  static constexpr int kDim = tile_dim(kHeadDim), kDimV = tile_dim(kHeadDimV);   // columns of tiles
   static constexpr int kMt = kTileM / kWarpsM / 16, kNt = kTileN / kWarpsN / 8;  // score fragments of a warp
-  static constexpr int kPairs = ceil_div(kHeadDimV / 16, kWarpsN);  // of output columns of a warp, 16 each
+  static constexpr int kPairs = ceil_div(kDimV / 16, kWarpsN);  // of output columns of a warp, 16 each
   static constexpr int kPairsInRegs = kOutInMemory ? min_of(kPairs, 2) : kPairs;
-  static constexpr bool kFull = kHeadDimV % (16 * kWarpsN) == 0 && kPairs % kPairsInRegs == 0;
-  static_assert(kHeadDim % 16 == 0 && kHeadDimV % 16 == 0);
+  static constexpr bool kFull = kDimV % (16 * kWarpsN) == 0 && kPairs % kPairsInRegs == 0;
   static_assert(kTileM % (16 * kWarpsM) == 0 && kTileN % (16 * kWarpsN) == 0);
-  using Tile = SwizzledTile<T, kHeadDim>;
-  using ValueTile = SwizzledTile<T, kHeadDimV>;
-  using Weights = SwizzledTile<T, kTileN>;
+  using Tile = SwizzledTile<T, kDim>;
+  using ValueTile = SwizzledTile<T, kDimV>;
 
   using Scores = float[kMt][kNt][4];
   using Output = float[kMt][2 * kPairsInRegs][4];
   using RowState = float[kMt][2];
 
   struct SharedTiles {
-    T *const q, *const k, *const v, *const weights;  // weights: [kTileM][kTileN]
+    T *const q, *const k, *const v, *const weights;  // k, v: of all stages; weights: [kTileM][kTileN]
     float* const row_exchange;                       // [kWarpsN][kTileM]
 
     __device__ __forceinline__ explicit SharedTiles(unsigned char* shared)
         : q(reinterpret_cast<T*>(shared)),
-          k(q + kTileM * kHeadDim),
-          v(k + kTileN * kHeadDim),
-          weights(v + kTileN * kHeadDimV),
+          k(q + kTileM * kDim),
+          v(k + kStages * kTileN * kDim),
+          weights(v + kStages * kTileN * kDimV),
           row_exchange(reinterpret_cast<float*>(weights + kTileM * kTileN)) {}
   };
 
@@ -174,7 +64,7 @@ struct MemEfficient {
   struct WarpTile {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int row = warp / kWarpsN * kMt * 16, key = warp % kWarpsN * kNt * 8;
-    const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kHeadDimV / 16 - first_pair);
+    const int first_pair = warp % kWarpsN * kPairs, pairs = min(kPairs, kDimV / 16 - first_pair);
     const int tile_row = row + lane / 4;  // the lane's first row in the tile
   };
 
@@ -211,31 +101,61 @@ struct MemEfficient {
     __device__ __forceinline__ float2* operator()(int mt, int r, int pair, int nt) const {
       const long long row = first_row + mt * 16 + r * 8;
       const int column = first_column + pair * 16 + nt * 8;
-      return reinterpret_cast<float2*>(out + (row * Shape::kQHeads + head) * kHeadDimV + column);
+      return reinterpret_cast<float2*>(out + (row * Shape::kQHeads + head) * kDimV + column);
     }
   };
 
-  /// Issue the cp.async loads of a K or a V tile.
-  static __device__ __forceinline__ void load_k(T* tile, const KeyRows<T, Shape>& keys, int first_key,
-                                                int kv_len) {
-    Tile::template load_keys<kTileN, kThreads>(tile, keys, first_key, kv_len);
-  }
-  static __device__ __forceinline__ void load_v(T* tile, const ValueRows<T, Shape>& values, int first_key,
-                                                int kv_len) {
-    ValueTile::template load_keys<kTileN, kThreads>(tile, values, first_key, kv_len);
-  }
+  /// cp.async loads of the K and V tiles from a key on, and the waits for them.
+  struct KvLoader {
+    const KeyRows<T, Shape>& keys;
+    const ValueRows<T, Shape>& values;
+    const KeyRange& range;
+    const int kv_len;
+    T *const k_tiles, *const v_tiles;
 
-  /// Loads the Q tile and the first K tile, if there is one, as one cp.async group.
-  static __device__ __forceinline__ void load_prologue(const AttentionPrefillArgs& args, T* q_tile, T* k_tile,
-                                                       const KeyRows<T, Shape>& keys,
-                                                       const Sequence& sequence, int head, int first_row,
-                                                       int rows, const KeyRange& range) {
+    /// The tiles of the stage of the keys from `first_key` on.
+    __device__ __forceinline__ T* k_tile(int first_key) const {
+      return kStages == 1 ? k_tiles : k_tiles + first_key / kTileN % kStages * (kTileN * kDim);
+    }
+    __device__ __forceinline__ T* v_tile(int first_key) const {
+      return kStages == 1 ? v_tiles : v_tiles + first_key / kTileN % kStages * (kTileN * kDimV);
+    }
+    __device__ __forceinline__ void load_k(int first_key) const {
+      Tile::template load_keys<kTileN, kThreads, kHeadDim>(k_tile(first_key), keys, first_key, kv_len);
+    }
+    __device__ __forceinline__ void load_v(int first_key) const {
+      ValueTile::template load_keys<kTileN, kThreads, kHeadDimV>(v_tile(first_key), values, first_key,
+                                                                 kv_len);
+    }
+    /// Loads a tile, if there is one, as a cp.async group. One stage: K only.
+    __device__ __forceinline__ void load_tile(int first_key) const {
+      if (first_key < range.end) {
+        load_k(first_key);
+        if constexpr (kStages > 1) load_v(first_key);
+      }
+      cp_async_commit();
+    }
+    /// Begins a tile: waits for its K (several stages: and its V), and issues the loads of V, or of the tile
+    /// kStages - 1 further on.
+    __device__ __forceinline__ void wait_k(int first_key) const {
+      cp_async_wait<max_of(0, kStages - 2)>();
+      __syncthreads();  // all warps are done with the last V
+      if constexpr (kStages == 1) {
+        load_v(first_key);
+        cp_async_commit();
+      } else {
+        load_tile(first_key + (kStages - 1) * kTileN);
+      }
+    }
+  };
+
+  /// Loads the Q tile as part of the cp.async group of the first K tile.
+  static __device__ __forceinline__ void load_q(const AttentionPrefillArgs& args, T* q_tile,
+                                                const Sequence& sequence, int head, int first_row, int rows) {
     const T* q =
         static_cast<const T*>(args.q) + (sequence.first_token + first_row) * args.q_stride + head * kHeadDim;
-    Tile::template load<kTileM, kThreads>(
+    Tile::template load<kTileM, kThreads, kHeadDim>(
         q_tile, [&](int row) { return q + row * args.q_stride; }, rows);
-    if (range.begin < range.end) load_k(k_tile, keys, range.begin, sequence.kv_len);
-    cp_async_commit();
   }
 
   /// The state of an online softmax before the first tile.
@@ -291,11 +211,9 @@ struct MemEfficient {
       for (int nt = 0; nt < kNt; ++nt) {
         const int column = at.key + nt * 8 + at.lane % 4 * 2;
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          T* to = Weights::at(weights, at.tile_row + mt * 16 + r * 8, column / Weights::kVec) +
-                  column % Weights::kVec;
-          store_vec<2>(to, from_float<T>(Vec<float, 2>{{s[mt][nt][2 * r], s[mt][nt][2 * r + 1]}}));
-        }
+        for (int r = 0; r < 2; ++r)
+          write_weight_pair<T, kMath, kTileN>(weights, at.tile_row + mt * 16 + r * 8, column,
+                                              s[mt][nt][2 * r], s[mt][nt][2 * r + 1]);
       }
   }
 
@@ -307,7 +225,7 @@ struct MemEfficient {
                                                      int rows, const WarpTile& at) {
     if constexpr (!kOutInMemory) {
       rescale_output<true>(o, rescale);
-      multiply_columns<T, kTileN, kHeadDimV, kFull, kMt, kPairsInRegs>(o, weights, v_tile, at.first_pair);
+      add_columns<T, kMath, kTileN, kDimV, kFull, kMt, kPairsInRegs>(o, weights, v_tile, at.first_pair);
     } else {
 #pragma unroll 1
       for (int pair = 0; pair < kPairs; pair += kPairsInRegs) {
@@ -318,8 +236,8 @@ struct MemEfficient {
             sum[mt][nt][2 * r] = x.x * rescale[mt][r];
             sum[mt][nt][2 * r + 1] = x.y * rescale[mt][r];
           });
-        multiply_columns<T, kTileN, kHeadDimV, kFull, kMt, kPairsInRegs>(sum, weights, v_tile,
-                                                                         at.first_pair + pair);
+        add_columns<T, kMath, kTileN, kDimV, kFull, kMt, kPairsInRegs>(sum, weights, v_tile,
+                                                                       at.first_pair + pair);
         for_pairs<kMt, 2 * kPairsInRegs>(rows, 2 * (at.pairs - pair), [&](int mt, int r, int nt) {
           *out_in_memory(mt, r, pair, nt) = make_float2(sum[mt][nt][2 * r], sum[mt][nt][2 * r + 1]);
         });
@@ -358,6 +276,18 @@ struct MemEfficient {
       }
   }
 
+  /// Stores two columns of the output, `rest` columns before the end of a row.
+  static __device__ __forceinline__ void store_columns(T* to, int rest, const Vec<T, 2>& x) {
+    if constexpr (kHeadDimV == kDimV) {
+      store_vec<2>(to, x);
+    } else if constexpr (kHeadDimV % 2 == 0) {
+      if (rest > 0) store_vec<2>(to, x);
+    } else {
+      if (rest > 0) to[0] = x[0];
+      if (rest > 1) to[1] = x[1];
+    }
+  }
+
   /// Normalizes the output, which is in registers or in memory, and stores it as T.
   static __device__ __forceinline__ void store_output(const AttentionPrefillArgs& args, const Output& o,
                                                       const RowState& out_scale,
@@ -371,7 +301,8 @@ struct MemEfficient {
         const long long row = sequence.first_token + my_row + mt * 16 + r * 8;
         T* const to = static_cast<T*>(args.out) + (row * Shape::kQHeads + head) * kHeadDimV +
                       (at.first_pair + pair) * 16 + nt * 8 + at.lane % 4 * 2;
-        store_vec<2>(to, from_float<T>(Vec<float, 2>{{x.x * out_scale[mt][r], x.y * out_scale[mt][r]}}));
+        store_columns(to, kHeadDimV - ((at.first_pair + pair) * 16 + nt * 8 + at.lane % 4 * 2),
+                      from_float<T>(Vec<float, 2>{{x.x * out_scale[mt][r], x.y * out_scale[mt][r]}}));
       });
   }
 
@@ -392,11 +323,12 @@ struct MemEfficient {
 };
 
 template <class T, class Shape, int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kOutInMemory,
-          int kMinBlocksPerSm>
+          int kMinBlocksPerSm, int kStages, int kFp32Math>
 __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
     attention_prefill_mem_efficient(typename Shape::Args args) {
-  using Steps = MemEfficient<T, Shape, kTileM, kTileN, kWarpsM, kWarpsN, kOutInMemory>;
-  constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV, kThreads = Steps::kThreads;
+  constexpr auto kMath = static_cast<Fp32Math>(kFp32Math);
+  using Steps = MemEfficient<T, Shape, kTileM, kTileN, kWarpsM, kWarpsN, kOutInMemory, kStages, kMath>;
+  constexpr int kDim = Steps::kDim;
   extern __shared__ __align__(128) unsigned char shared[];
   const typename Steps::SharedTiles tiles(shared);
 
@@ -406,7 +338,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   const int nth = blockIdx.x / Shape::kQHeads;
   const int first_row = longest_first<Shape>(nth, tiles_m) * kTileM;
   const Sequence sequence = load_sequence(args, b);
-  if constexpr (Shape::kLse) pad_lse<Shape, kThreads>(args, sequence, b, head, first_row, kTileM);
+  if constexpr (Shape::kLse) pad_lse<Shape, Steps::kThreads>(args, sequence, b, head, first_row, kTileM);
   if (first_row >= sequence.q_len) return;
   const int rows = min(kTileM, sequence.q_len - first_row);
   const KeyRows<T, Shape> keys(args, b, head);
@@ -414,7 +346,10 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   const HeadBias<T, Shape> bias(args, sequence, b, head);
   const Dropout<Shape> dropout(args, b, head);
   const auto range = Steps::key_range(args, sequence, first_row, rows);
-  Steps::load_prologue(args, tiles.q, tiles.k, keys, sequence, head, first_row, rows, range);
+  const typename Steps::KvLoader loader{keys, values, range, sequence.kv_len, tiles.k, tiles.v};
+  Steps::load_q(args, tiles.q, sequence, head, first_row, rows);
+#pragma unroll
+  for (int stage = 0; stage < max_of(1, kStages - 1); ++stage) loader.load_tile(range.begin + stage * kTileN);
 
   // Main loop
   const typename Steps::WarpTile at;
@@ -426,28 +361,27 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   Steps::clear(row_max, row_sum);
   const typename Steps::OutInMemory out_in_memory(args, sequence, head, my_row, at);
   for (int first_key = range.begin; first_key < range.end; first_key += kTileN) {
-    cp_async_wait<0>();  // K of this tile
-    __syncthreads();     // all warps are done with the last V
-    Steps::load_v(tiles.v, values, first_key, sequence.kv_len);
-    cp_async_commit();
+    loader.wait_k(first_key);
     typename Steps::Scores s = {};
-    multiply_rows<T, kHeadDim, Steps::kMt, Steps::kNt>(s, tiles.q + at.row * kHeadDim,
-                                                       tiles.k + at.key * kHeadDim);
+    multiply_rows<T, kMath, kDim, Steps::kMt, Steps::kNt>(s, tiles.q + at.row * kDim,
+                                                          loader.k_tile(first_key) + at.key * kDim);
     const int my_key = first_key + at.key + at.lane % 4 * 2;
     if constexpr (Shape::kBias) add_bias(s, bias, scale_log2, my_row, my_key);
     if (range.is_masked(first_key)) apply_mask<Shape, 1>(s, args, sequence, my_row, my_key);
     Steps::write_row_max(tiles.row_exchange, s, at);
     __syncthreads();  // all row maxima are written, and all warps are done with K
-    if (first_key + kTileN < range.end) Steps::load_k(tiles.k, keys, first_key + kTileN, sequence.kv_len);
-    cp_async_commit();
+    if constexpr (kStages == 1) {
+      if (first_key + kTileN < range.end) loader.load_k(first_key + kTileN);
+      cp_async_commit();
+    }
 
     typename Steps::RowState rescale;
     Steps::softmax_tile(s, row_max, row_sum, rescale, tiles.row_exchange, at.tile_row, scale);
     if constexpr (Shape::kDropout) apply_dropout(s, dropout, my_row, my_key);
     Steps::write_weights(tiles.weights, s, at);
-    cp_async_wait<1>();  // V of this tile
-    __syncthreads();     // and all weights are written
-    Steps::multiply_pv(o, tiles.weights + at.row * kTileN, tiles.v, rescale, out_in_memory,
+    if constexpr (kStages == 1) cp_async_wait<1>();  // V of this tile
+    __syncthreads();                                 // and all weights are written
+    Steps::multiply_pv(o, tiles.weights + at.row * kTileN, loader.v_tile(first_key), rescale, out_in_memory,
                        first_key > range.begin, rows - at.tile_row, at);
   }
 

@@ -1,10 +1,23 @@
 #pragma once
-// Operations on a warp's scores between Q.K^T and P.V: kMt x kNt accumulator fragments m16n8 in registers
-// (layout: common/mma.cuh). `row` and `key` are the coordinates of the lane's first score. A quad of four
-// lanes shares a row.
+// Operations on a warp's scores between Q.K^T and P.V, and its output: kMt x kNt accumulator fragments m16n8
+// in registers (layout: common/mma.cuh). `row` and `key` are the coordinates of the lane's first score. A
+// quad of four lanes shares a row.
 #include "kernels/attention_prefill/problem.cuh"
 
 namespace warptune {
+
+/// Calls f(mt, r, nt) for each pair of neighboring elements that a lane has in kMt x kNt fragments m16n8, of
+/// the first `rows` rows (counted from the lane's first) and the first `columns` fragments.
+template <int kMt, int kNt, class F>
+__device__ __forceinline__ void for_pairs(int rows, int columns, F f) {
+#pragma unroll
+  for (int mt = 0; mt < kMt; ++mt)
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+      for (int nt = 0; nt < kNt; ++nt)
+        if (mt * 16 + r * 8 < rows && nt < columns) f(mt, r, nt);
+}
 
 /// Maximum or sum of a row over the quad that shares it.
 __device__ __forceinline__ float quad_max(float x) {

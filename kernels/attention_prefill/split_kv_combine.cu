@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kBlock) attention_prefill_split_kv_combine(Att
     for (int split = 0; split < kSplits; ++split) {
       const long long row = partials.row(split, s.first_token + i, head);
       const float2 max_sum = partials.max_sum[row];
-      if (max_sum.y > 0) x += partials.out[row * Shape::kHeadDimV + d] * exp2_fast(max_sum.x - row_max);
+      if (max_sum.y > 0) x += partials.out[row * partials.kDim + d] * exp2_fast(max_sum.x - row_max);
     }
     out[d] = from_float<T>(x * scale);
   }

@@ -1,7 +1,7 @@
 #pragma once
 // A tile in shared memory: rows of kDim elements as 16-byte vectors, in an order in which ldmatrix reads
 // eight rows without bank conflicts, or, to measure what conflicts cost, with them. Global memory is loaded
-// with cp.async.
+// with cp.async, as wide as its rows are aligned; rows shorter than the tile are padded with zeros.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/vec.cuh"
 
@@ -63,37 +63,59 @@ struct SwizzledTile {
     int row, vector;
   };
 
-  /// Loads kLoadRows rows with cp.async, vector v of the ith from `vector_at(i, v)`; rows from `valid` on are
-  /// zero-filled and not read. Neighboring threads load neighboring vectors of a row, or with kAlongRows the
-  /// same vector of neighboring rows. Called by all threads.
-  template <int kLoadRows, int kThreads, bool kAlongRows, class VectorAt>
+  /// Loads vector `vector` of a row of kRowDim elements from `from`: a part of it that is beyond the row, or
+  /// all of it where the row is not valid, becomes zeros. An access is as wide as rows are aligned; rows of 2
+  /// bytes, which cp.async does not copy, go through registers.
+  template <int kRowDim>
+  static __device__ __forceinline__ void load_vector(T* to, const T* from, int vector, bool is_valid) {
+    constexpr int kWidth = vec_width<T>(kRowDim), kBytes = kWidth * static_cast<int>(sizeof(T));
+    const int rest = kRowDim - vector * kVec;  // elements of the row from here on
+    if constexpr (kRowDim == kDim) {
+      cp_async_16(to, from, is_valid);
+    } else if constexpr (kBytes == 16) {
+      cp_async_16(to, from, is_valid && rest > 0);
+    } else if constexpr (kBytes >= 4) {
+#pragma unroll
+      for (int i = 0; i < kVec; i += kWidth) cp_async_narrow<kBytes>(to + i, from + i, is_valid && i < rest);
+    } else {
+      Vec<T, kVec> x;
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) x[i] = is_valid && i < rest ? from[i] : T{};
+      store_vec<kVec>(to, x);
+    }
+  }
+  /// Loads kLoadRows rows of kRowDim elements, vector v of the ith from `vector_at(i, v)`; rows from `valid`
+  /// on are zero-filled and not read. Neighboring threads load neighboring vectors of a row, or with
+  /// kAlongRows the same vector of neighboring rows. Called by all threads.
+  template <int kLoadRows, int kThreads, int kRowDim, bool kAlongRows, class VectorAt>
   static __device__ __forceinline__ void load_vectors(T* tile, VectorAt vector_at, int valid) {
     constexpr int kTileVectors = kLoadRows * kVectors, kSteps = ceil_div(kTileVectors, kThreads);
-    constexpr int kUnroll = kSteps <= 16 ? kSteps : 8;  // more addresses would spill
+    // More addresses would spill; so would more elements on their way through registers.
+    constexpr int kUnroll = vec_width<T>(kRowDim) == 1 && sizeof(T) == 2 ? 2 : kSteps <= 16 ? kSteps : 8;
 #pragma unroll kUnroll
     for (int i = 0; i < kSteps; ++i) {
       const int index = threadIdx.x + i * kThreads;
       if (kTileVectors % kThreads != 0 && index >= kTileVectors) break;
       const int row = kAlongRows ? index % kLoadRows : index / kVectors;
       const int vector = kAlongRows ? index / kLoadRows : index % kVectors;
-      cp_async_16(at(tile, row, vector), vector_at(row, vector), row < valid);
+      load_vector<kRowDim>(at(tile, row, vector), vector_at(row, vector), vector, row < valid);
     }
   }
   /// The same of contiguous rows, the ith from `row_at(i)`.
-  template <int kLoadRows, int kThreads, class RowAt>
+  template <int kLoadRows, int kThreads, int kRowDim, class RowAt>
   static __device__ __forceinline__ void load(T* tile, RowAt row_at, int valid) {
-    load_vectors<kLoadRows, kThreads, false>(
+    load_vectors<kLoadRows, kThreads, kRowDim, false>(
         tile, [=](int row, int vector) { return row_at(row) + vector * kVec; }, valid);
   }
-  /// Loads the K (or V) rows of keys [first, first + kLoadRows); `first` is a multiple of kLoadRows below
-  /// kv_len. Rows from kv_len on are zero-filled.
-  template <int kLoadRows, int kThreads, class Rows>
+  /// Loads the K (or V) rows, of kRowDim elements, of keys [first, first + kLoadRows); `first` is a multiple
+  /// of kLoadRows below kv_len. Rows from kv_len on are zero-filled.
+  template <int kLoadRows, int kThreads, int kRowDim, class Rows>
   static __device__ __forceinline__ void load_keys(T* tile, const Rows& rows, int first, int kv_len) {
     constexpr int kStep = kThreads / kVectors;  // from row to row of a thread
     constexpr bool kSharePage = Rows::template kSharePage<kLoadRows>;
     const int valid = kv_len - first;
     if constexpr (Rows::kDsx) {
-      load_vectors<kLoadRows, kThreads, true>(
+      load_vectors<kLoadRows, kThreads, kRowDim, true>(
           tile,
           [=](int row, int vector) {
             return rows.at(min(first + row, kv_len - 1)) + rows.offset(vector * kVec);
@@ -106,14 +128,14 @@ struct SwizzledTile {
       T* const to = at(tile, row, vector);  // rows kStep apart have the same swizzle
 #pragma unroll
       for (int i = 0; i < kLoadRows; i += kStep)
-        cp_async_16(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * row_stride,
-                    valid >= kLoadRows || row + i < valid);
+        load_vector<kRowDim>(to + i * (kStride / static_cast<int>(sizeof(T))), from + i * row_stride, vector,
+                             valid >= kLoadRows || row + i < valid);
     } else if constexpr (kSharePage && !Rows::kHasStrides) {
       const T* const from = rows.at(first);
-      load<kLoadRows, kThreads>(
+      load<kLoadRows, kThreads, kRowDim>(
           tile, [=](int row) { return from + row * Rows::kStride; }, valid);
     } else {
-      load<kLoadRows, kThreads>(
+      load<kLoadRows, kThreads, kRowDim>(
           tile, [=](int row) { return rows.at(min(first + row, kv_len - 1)); }, valid);
     }
   }

@@ -1,5 +1,5 @@
 #pragma once
-// cp.async (sm_80): asynchronous copies of 16 or 4 bytes from global to shared memory that bypass the
+// cp.async (sm_80): asynchronous copies of 16, 8 or 4 bytes from global to shared memory that bypass the
 // registers. Copies are committed in groups, and a thread waits for its own groups.
 
 namespace warptune {
@@ -20,6 +20,15 @@ __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bo
 /// Copies 4 bytes.
 __device__ __forceinline__ void cp_async_4(void* shared, const void* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(shared)), "l"(global)
+               : "memory");
+}
+
+/// Copies kBytes, 4 or 8. Where `valid` is false it writes zeros and reads nothing.
+template <int kBytes>
+__device__ __forceinline__ void cp_async_narrow(void* shared, const void* global, bool valid) {
+  const int bytes = valid ? kBytes : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
+               "n"(kBytes), "r"(bytes)
                : "memory");
 }
 

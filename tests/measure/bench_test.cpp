@@ -321,9 +321,33 @@ TEST(FloorUs, IsTheLargerOfMemoryAndArithmetic) {
   facts.read_gb_per_s = 1000;
   facts.matrix_tflop_per_s = 100;
   facts.vector_tflop_per_s = 10;
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 0}, DType::bf16), 1.0);
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, DType::bf16), 10.0);
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, DType::fp32), 100.0);
+  const Problem bf16{.dtype = DType::bf16}, fp32{.dtype = DType::fp32};
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 0}, bf16), 1.0);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, bf16), 10.0);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.bytes = 1e6, .flops = 1e9}, fp32), 100.0);
+}
+
+/// Else a fast kernel on tensor cores would count as impossibly fast.
+TEST(FloorUs, OfFp32WithAPrecisionIsThatOfTensorCores) {
+  DeviceFacts facts;
+  facts.matrix_tflop_per_s = 120;
+  facts.vector_tflop_per_s = 10;
+  const Op& op = find_op("attention_prefill").op;
+  const auto problem = [&](DType dtype, std::int64_t precision) {
+    return op.problem(Assignment{{"batch", 1},
+                                 {"q_len", 1},
+                                 {"kv_len", 1},
+                                 {"q_heads", 1},
+                                 {"kv_heads", 1},
+                                 {"head_dim", 64},
+                                 {"precision", precision}},
+                      dtype);
+  };
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::bf16, 0)), 10);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 1)), 20);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 0)), 60);
+  facts.vector_tflop_per_s = 30;
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 0)), 40);
 }
 
 TEST(GpuBench, MeasuresEveryRmsNormVariant) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
+#include <set>
 
 #include "harness/core/error.h"
 #include "harness/core/philox.h"
@@ -111,6 +112,27 @@ std::vector<Dims> many_tiles() {
           shape(1, 1000, 1000, 20, 20, 64, {{"lse", "yes"}})};
 }
 
+/// Rows of K, V and the output that are aligned to 16, 8, 4 and 2 bytes in 16-bit dtypes, and no multiple of
+/// 16 elements: tensor cores read them from padded tiles.
+std::vector<Dims> unaligned_heads() {
+  std::vector<Dims> all;
+  for (const int head_dim : {120, 100, 66, 33, 7})
+    all.push_back(shape(6, 45, 83, 4, 2, head_dim, {{"uneven", "yes"}, {"lse", "yes"}}));
+  all.push_back(shape(1, 130, 283, 4, 1, 72, {{"head_dim_v", "36"}, {"page_size", "16"}}));
+  all.push_back(shape(1, 70, 150, 2, 1, 40, {{"head_dim_v", "250"}, {"kv_layout", "packed"}}));
+  all.push_back(shape(2, 70, 150, 4, 2, 36, {{"head_dim_v", "104"}, {"q_stride", "292"}, {"dropout", "20"}}));
+  all.push_back(shape(1, 9, 4000, 8, 2, 100, {{"lse", "yes"}}));  // split-KV, pack_gqa
+  all.push_back(shape(2, 5, 3001, 6, 2, 24, {{"head_dim_v", "17"}, {"uneven", "yes"}}));  // likewise
+  return all;
+}
+
+/// fp32 whose products may be TF32.
+std::vector<Dims> tf32_shapes() {
+  return {shape(6, 45, 83, 4, 2, 64, {{"precision", "tf32"}, {"uneven", "yes"}, {"lse", "yes"}}),
+          shape(1, 200, 333, 2, 1, 128, {{"precision", "tf32"}, {"dropout", "20"}, {"page_size", "16"}}),
+          shape(1, 70, 150, 2, 1, 36, {{"precision", "tf32"}, {"head_dim_v", "256"}})};
+}
+
 struct Random {
   std::mt19937_64 bits;
   int below(int n) { return static_cast<int>(bits() % static_cast<std::uint64_t>(n)); }
@@ -126,7 +148,7 @@ struct Random {
 std::vector<Problem> random_problems(std::uint64_t seed, int count, int longest) {
   Random r{std::mt19937_64(seed)};
   const DType dtype = r.of({DType::fp32, DType::fp16, DType::bf16, DType::bf16});
-  const int head_dim = r.of({64, 128, 64, 128, 80, 96, 32, 16, 256, 33});
+  const int head_dim = r.of({64, 128, 64, 128, 80, 96, 32, 16, 256, 33, 120, 100, 34});
   const auto [q_heads, kv_heads] = r.of<std::pair<int, int>>({{2, 2}, {4, 1}, {4, 2}, {3, 1}, {1, 1}});
   Dims fixed;
   const auto feature = [&](int odds, const std::string& dim, const std::string& value) {
@@ -194,6 +216,38 @@ INSTANTIATE_TEST_SUITE_P(LongCaches, GpuAttentionPrefillFeature, ::testing::Valu
 INSTANTIATE_TEST_SUITE_P(ManyTiles, GpuAttentionPrefillFeature, ::testing::ValuesIn(many_tiles()),
                          shape_name);
 
+INSTANTIATE_TEST_SUITE_P(UnalignedHeads, AttentionPrefillFeature, ::testing::ValuesIn(unaligned_heads()),
+                         shape_name);
+INSTANTIATE_TEST_SUITE_P(UnalignedHeads, AttentionPrefillFeaturesCompile,
+                         ::testing::ValuesIn(unaligned_heads()), shape_name);
+INSTANTIATE_TEST_SUITE_P(UnalignedHeads, GpuAttentionPrefillFeature, ::testing::ValuesIn(unaligned_heads()),
+                         shape_name);
+
+class AttentionPrefillTf32 : public AttentionPrefillFeature {};
+class GpuAttentionPrefillTf32 : public AttentionPrefillFeature {};
+constexpr DType kFp32[] = {DType::fp32};
+
+TEST_P(AttentionPrefillTf32, HostVariantsMatchTheReference) {
+  check_host_variants("attention_prefill", GetParam(), kFp32);
+}
+TEST_P(AttentionPrefillTf32, CudaVariantsCompile) {
+  check_compiles("attention_prefill", GetParam(), kFp32, 2);
+}
+TEST_P(GpuAttentionPrefillTf32, CudaVariantsMatchTheReference) {
+  check_cuda_variants("attention_prefill", GetParam(), kFp32, 12);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionPrefillTf32, ::testing::ValuesIn(tf32_shapes()), shape_name);
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttentionPrefillTf32, ::testing::ValuesIn(tf32_shapes()), shape_name);
+
+/// All configurations of mem_efficient in fp32: CUDA cores and 3xTF32, each number of stages. Thousands of
+/// keys show whether the sums of tensor cores drift.
+TEST(GpuAttentionPrefillConfigs, AllOfMemEfficientInFp32MatchTheReference) {
+  OpEntry entry = find_op("attention_prefill");
+  std::erase_if(entry.variants, [](const Variant& v) { return v.name != "mem_efficient"; });
+  check_cuda_variants(entry, shape(1, 257, 641, 4, 1, 64), kFp32, 1000);
+  check_cuda_variants(entry, shape(1, 70, 8192, 2, 1, 128, {{"causal", "no"}}), kFp32, 1000);
+}
+
 /// Guards the kernel tests: they would pass if no configuration were legal.
 TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
   const OpEntry& entry = find_op("attention_prefill");
@@ -212,6 +266,32 @@ TEST(AttentionPrefillSpaces, EveryCudaVariantTakesEveryFeature) {
           EXPECT_EQ(!Space(variant, problem, known_device(arch)).configs().empty(), expected)
               << problem.key() << " " << name << " " << arch;
         }
+}
+
+TEST(AttentionPrefillSpaces, TensorCoresTakeEveryHeadDim) {
+  const OpEntry& entry = find_op("attention_prefill");
+  for (int head_dim = 1; head_dim <= 256; head_dim += head_dim < 20 ? 1 : 13)
+    for (const char* name : {"mem_efficient", "flash_mma"})
+      for (const char* arch : {"sm_80", "sm_90a"}) {
+        const Problem problem = entry.op.problem(shape(1, 2048, 2048, 32, 8, head_dim), DType::bf16);
+        EXPECT_FALSE(Space(entry.variant(name), problem, known_device(arch)).configs().empty())
+            << problem.key() << " " << name << " " << arch;
+      }
+}
+
+/// Rounded operands must not pass as fp32.
+TEST(AttentionPrefillSpaces, Tf32NeedsAProblemThatAllowsIt) {
+  const OpEntry& entry = find_op("attention_prefill");
+  const auto maths = [&](const Dims& more, DType dtype) {
+    std::set<std::int64_t> values;
+    const Problem problem = entry.op.problem(shape(1, 512, 512, 4, 4, 64, more), dtype);
+    for (const Config& c : Space(entry.variant("mem_efficient"), problem, known_device("sm_90a")).configs())
+      values.insert(c["math"]);
+    return values;
+  };
+  EXPECT_EQ(maths({}, DType::bf16), std::set<std::int64_t>{0});
+  EXPECT_EQ(maths({}, DType::fp32), (std::set<std::int64_t>{0, 2}));
+  EXPECT_EQ(maths({{"precision", "tf32"}}, DType::fp32), std::set<std::int64_t>{1});
 }
 
 TEST(AttentionPrefillSpaces, WgmmaTakesCombinedFeatures) {
@@ -341,6 +421,8 @@ TEST(AttentionPrefillOp, IllegalCombinationsAreOneSentence) {
             "attention_prefill: batch * q_len (8) and kv_len (1073741825) must be at most 2^30");
   EXPECT_EQ(error_of({{"dropout", "100"}}),
             "attention_prefill: dropout (100) is in percent and must be below 100");
+  EXPECT_EQ(error_of({{"precision", "tf32"}}),
+            "attention_prefill: precision=tf32 needs dtype=fp32, not bf16");
   EXPECT_EQ(error_of({{"page_size", "24"}}),
             "attention_prefill: page_size (24) must be 0 or a power of two from 16 to 256");
   EXPECT_EQ(error_of({{"page_size", "512"}}),

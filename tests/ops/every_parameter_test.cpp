@@ -12,6 +12,7 @@ struct Coverage {
   std::string op;
   std::vector<Dims> problems;
   DType dtype = DType::bf16;
+  std::vector<Dims> fp32_problems = {};  // for values that are legal in fp32 only
 };
 
 Dims heads(int batch, int q_heads, int kv_heads, int head_dim, int context, bool dsx = false) {
@@ -108,7 +109,21 @@ std::vector<Coverage> coverage() {
          {"kv_len", "8192"},
          {"q_heads", "2"},
          {"kv_heads", "1"},
-         {"head_dim", "256"}}}},
+         {"head_dim", "256"}}},
+       DType::bf16,
+       {{{"batch", "1"},
+         {"q_len", "100"},
+         {"kv_len", "300"},
+         {"q_heads", "4"},
+         {"kv_heads", "2"},
+         {"head_dim", "64"}},
+        {{"batch", "1"},
+         {"q_len", "100"},
+         {"kv_len", "300"},
+         {"q_heads", "4"},
+         {"kv_heads", "2"},
+         {"head_dim", "64"},
+         {"precision", "tf32"}}}},
       {"swiglu", {{{"tokens", "300"}, {"intermediate", "11008"}}}},
       {"softmax",
        {{{"batch", "2"}, {"q_heads", "2"}, {"q_len", "16"}, {"kv_len", "8192"}},
@@ -123,6 +138,18 @@ std::vector<Coverage> coverage() {
   };
 }
 
+/// The values of parameters that are legal on no problem of an op.
+std::vector<std::string> missing_values(const OpEntry& entry, const Coverage& c, const DeviceFacts& facts) {
+  std::vector<std::string> missing, missing_in_fp32;
+  covering_configs(entry, c.problems, c.dtype, facts, missing);
+  for (const auto& [variant, problem, config] :
+       covering_configs(entry, c.fp32_problems, DType::fp32, facts, missing_in_fp32))
+    for (const auto& value : config)
+      std::erase(missing,
+                 entry.op.name + "/" + variant->name + " " + value.name + "=" + std::to_string(value.value));
+  return missing;
+}
+
 TEST(EveryParameter, HasAProblemForEachValue) {
   const auto all = coverage();
   for (const OpEntry& entry : ops()) {
@@ -132,10 +159,8 @@ TEST(EveryParameter, HasAProblemForEachValue) {
       continue;
     }
     // Some values are legal on one architecture only.
-    std::vector<std::string> sm_80, sm_90a;
-    covering_configs(entry, it->problems, it->dtype, known_device("sm_80"), sm_80);
-    covering_configs(entry, it->problems, it->dtype, known_device("sm_90a"), sm_90a);
-    for (const std::string& text : sm_90a)
+    const auto sm_80 = missing_values(entry, *it, known_device("sm_80"));
+    for (const std::string& text : missing_values(entry, *it, known_device("sm_90a")))
       EXPECT_EQ(std::ranges::count(sm_80, text), 0)
           << text << ": coverage() has no problem where this value is legal";
   }
@@ -146,6 +171,7 @@ class EveryParameterOf : public ::testing::TestWithParam<Coverage> {};
 TEST_P(EveryParameterOf, MatchesTheReferenceWithEachOfItsValues) {
   const Coverage& c = GetParam();
   check_covering_configs(find_op(c.op), c.problems, c.dtype);
+  if (!c.fp32_problems.empty()) check_covering_configs(find_op(c.op), c.fp32_problems, DType::fp32);
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, EveryParameterOf, ::testing::ValuesIn(coverage()),
                          [](const auto& info) { return info.param.op; });

@@ -1,6 +1,7 @@
 // Variants of attention_prefill on the GPU, in rising difficulty. wgmma.cpp has the one for Hopper.
 #include <algorithm>
 
+#include "kernels/attention_prefill/tile_dim.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/problem.h"
 #include "variants/attention_prefill/work_tiles.h"
@@ -9,6 +10,11 @@ namespace warptune {
 namespace {
 
 using namespace prefill;
+
+/// In constraints: tile_dim() of the rows of K, of V, and the wider one.
+const std::string kTileDim = "(head_dim + (16 - head_dim % 16) % 16)",
+                  kTileDimV = "(" + kValueDim + " + (16 - " + kValueDim + " % 16) % 16)",
+                  kWiderTileDim = "max(" + kTileDim + ", " + kTileDimV + ")";
 
 unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
@@ -84,25 +90,28 @@ Variant tiled() {
   };
 }
 
-/// Shared memory of mem_efficient.cu: Q, K, V and P tiles, then a float per row and warp column.
+/// Shared memory of mem_efficient.cu: Q tile, stages of K and V tiles, P tile, then a float per row and warp
+/// column.
 std::int64_t mem_efficient_shared_bytes(const Problem& p, const Config& c) {
-  const auto m = c["tile_m"], n = c["tile_n"], d = p["head_dim"];
-  return static_cast<std::int64_t>(size_of(p.dtype)) * (m * d + n * (d + value_dim(p)) + m * n) +
+  const std::int64_t m = c["tile_m"], n = c["tile_n"], d = tile_dim(p["head_dim"]),
+                     v = tile_dim(value_dim(p));
+  return static_cast<std::int64_t>(size_of(p.dtype)) * (m * d + c["stages"] * n * (d + v) + m * n) +
          4 * c["warps_n"] * m;
 }
 
 std::vector<std::string> mem_efficient_constraints() {
   // For occupancy: the tiles of mem_efficient_shared_bytes().
-  const std::string tiles =
-      "dtype_bytes * (tile_m * head_dim + tile_n * (head_dim + " + kValueDim + ") + tile_m * tile_n)";
+  const std::string tiles = "dtype_bytes * (tile_m * " + kTileDim + " + stages * tile_n * (" + kTileDim +
+                            " + " + kTileDimV + ") + tile_m * tile_n)";
   return {
-      "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
+      kLongerDim + " <= 256",
       // The score tile of a warp: 16 or 32 queries, 16 to 64 keys, 1024 scores or more.
       "tile_m <= 32 * warps_m && tile_m >= 16 * warps_m", "tile_n <= 64 * warps_n && tile_n >= 16 * warps_n",
       "tile_m * tile_n >= 1024 * warps_m * warps_n || tile_m == 32",
-      // Registers: scores, the output (32 columns of it where it is in memory), loads.
-      "tile_m / warps_m * (tile_n / warps_n + (accumulator == 1 ? 32 : " + kValueDim +
-          " / warps_n)) / 32 + tile_n * " + kLongerDim +
+      // Registers: scores, the output (32 columns of it where it is in memory; in 3xTF32 also that of a
+      // tile), loads.
+      "tile_m / warps_m * (tile_n / warps_n + (accumulator == 1 ? 32 : " + kTileDimV +
+          " / warps_n) * (math == 2 ? 2 : 1)) / 32 + tile_n * " + kWiderTileDim +
           " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
           "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
           "min(200, 1984 / (min_blocks_per_sm * warps_m * warps_n))",
@@ -112,21 +121,31 @@ std::vector<std::string> mem_efficient_constraints() {
           tiles + ") > shared_per_block",
       "min_blocks_per_sm == 1 || min_blocks_per_sm * (" + tiles +
           " + 4 * warps_n * tile_m) <= shared_per_block",
-      "accumulator == 0 || " + kValueDim + " >= 128", "tile_m < 2 * q_len || tile_m == 32"};
+      "accumulator == 0 || " + kTileDimV + " >= 128", "tile_m < 2 * q_len || tile_m == 32",
+      // A pipeline needs shared memory and hides latency itself, instead of more blocks per SM.
+      "stages == 1 || (min_blocks_per_sm <= 2 && tile_n <= 64 && accumulator == 0 && kv_len > tile_n)",
+      // TF32 only where the problem allows it; 3xTF32 has the accuracy of fp32.
+      "math == 0 || dtype_bytes == 4", "(math == 1) == (precision == 1)",
+      "math == 0 || accumulator == 0 || " + kWiderTileDim + " > 128"};
 }
 
 Variant mem_efficient() {
   return {
       .name = "mem_efficient",
       .idea =
-          "memory-efficient attention (xFormers): warps share score rows, P in shared memory, fp32 or tensor "
-          "cores",
+          "memory-efficient attention (xFormers): warps share score rows, P in shared memory; fp32, TF32 or "
+          "16-bit mma",
       .parameters = {{"tile_m", {32, 64, 128}, "queries per block"},
                      {"tile_n", {32, 64, 128}, "keys per K/V tile"},
                      {"warps_m", {1, 2, 4}, "warps along the queries"},
                      {"warps_n", {2, 4}, "warps along the keys"},
                      {"accumulator", {0, 1}, "where the output is accumulated", {"registers", "memory"}},
-                     {"min_blocks_per_sm", {1, 2, 3, 4}, "occupancy that limits registers (launch bounds)"}},
+                     {"min_blocks_per_sm", {1, 2, 3, 4}, "occupancy that limits registers (launch bounds)"},
+                     {"stages", {1, 2, 3}, "stages of the K/V pipeline"},
+                     {"math",
+                      {0, 1, 2},
+                      "how fp32 is multiplied; 16-bit dtypes use their own mma",
+                      {"cuda_cores", "tf32", "tf32x3"}}},
       .constraints = mem_efficient_constraints(),
       .resources =
           [](const Problem& p, const Config& c) {
@@ -134,7 +153,8 @@ Variant mem_efficient() {
           },
       .stages = {{"attention_prefill/mem_efficient.cu",
                   "attention_prefill_mem_efficient<{dtype}, " + kShape +
-                      ", {tile_m}, {tile_n}, {warps_m}, {warps_n}, {accumulator} == 1, {min_blocks_per_sm}>",
+                      ", {tile_m}, {tile_n}, {warps_m}, {warps_n}, {accumulator} == 1, {min_blocks_per_sm}, "
+                      "{stages}, {math}>",
                   [](const Problem& p, const Config& c) {
                     return per_query_tile(p, c["tile_m"], 32 * c["warps_m"] * c["warps_n"],
                                           mem_efficient_shared_bytes(p, c));
@@ -142,7 +162,7 @@ Variant mem_efficient() {
       .constants = shape_constants,
       .workspace_bytes =
           [](const Problem& p, const Config& c) {
-            return c["accumulator"] * p["batch"] * p["q_len"] * p["q_heads"] * value_dim(p) * 4;
+            return c["accumulator"] * p["batch"] * p["q_len"] * p["q_heads"] * tile_dim(value_dim(p)) * 4;
           },
   };
 }
@@ -154,7 +174,7 @@ std::int64_t packed_heads(const Problem& p, const Config& c) {
 
 /// Shared memory of flash_mma.cu: Q (or output) tile, and the stages of K and V tiles, 2 bytes per element.
 std::int64_t flash_mma_shared_bytes(const Problem& p, const Config& c) {
-  const std::int64_t d = p["head_dim"], v = value_dim(p);
+  const std::int64_t d = tile_dim(p["head_dim"]), v = tile_dim(value_dim(p));
   return 2 * (c["tile_m"] * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v));
 }
 
@@ -162,14 +182,14 @@ std::vector<std::string> flash_mma_constraints() {
   const std::string packable = "(q_heads > kv_heads && q_len <= 64 && score_bias == 0 && dropout == 0)",
                     rows = "(pack_gqa == 1 ? q_len * q_heads / kv_heads : q_len)",
                     blocks = "batch * (pack_gqa == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)",
-                    registers = "tile_m / warps / 16 * (tile_n + " + kValueDim +
-                                " + q_in_regs * head_dim / 2) + tile_n * " + kLongerDim + " / 128 / warps";
+                    registers = "tile_m / warps / 16 * (tile_n + " + kTileDimV + " + q_in_regs * " +
+                                kTileDim + " / 2) + tile_n * " + kWiderTileDim + " / 128 / warps";
   return {
-      "head_dim % 16 == 0 && " + kValueDim + " % 16 == 0 && " + kLongerDim + " <= 256",
+      kLongerDim + " <= 256",
       "tile_m >= 16 * warps && tile_m <= 32 * warps",
       "warps >= 4 || tile_m <= 32",
       // Registers: of scores, output and Q fragments, and of loads; the right side is what the rest leaves.
-      registers + " <= (" + kLongerDim +
+      registers + " <= (" + kWiderTileDim +
           " % 64 == 0 && dropout + score_bias + page_size + pack_gqa == 0 ? 400 : 336) - (stages == 1 ? "
           "64 : 0) "
           "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
@@ -255,7 +275,7 @@ Variant flash_mma() {
       .workspace_bytes =
           [](const Problem& p, const Config& c) {
             const std::int64_t rows = p["batch"] * p["q_len"] * p["q_heads"];
-            return c["splits"] > 1 ? c["splits"] * rows * (value_dim(p) + 2) * 4 : 0;
+            return c["splits"] > 1 ? c["splits"] * rows * (tile_dim(value_dim(p)) + 2) * 4 : 0;
           },
       .work_distribution =
           [](const Problem& p, const Config& c) {

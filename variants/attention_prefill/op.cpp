@@ -52,6 +52,8 @@ void check(const Problem& p) {
   require(!is_qkv || p["q_stride"] == 0, "q_stride must be 0 with kv_layout=qkv, which has one row length");
   require(bias_shape(p) == BiasShape::heads || score_bias(p) == ScoreBias::additive,
           "bias_shape needs score_bias=additive");
+  require(p["precision"] == 0 || p.dtype == DType::fp32,
+          fmt::format("precision=tf32 needs dtype=fp32, not {}", name_of(p.dtype)));
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
   const std::int64_t vector = vec_width(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
@@ -150,6 +152,12 @@ Op attention_prefill() {
             0,
             {"heads", "batch_heads", "batch"},
             0,
+            true},
+           {"precision",
+            "of fp32 products; tf32: operands may be rounded to 10 bits of mantissa",
+            0,
+            {"ieee", "tf32"},
+            0,
             true}},
       .check = check,
       .tensors = tensors,
@@ -162,7 +170,9 @@ Op attention_prefill() {
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype, 3); },
+      // TF32 has the mantissa of fp16.
+      .tolerance =
+          [](const Problem& p) { return default_tolerance(p["precision"] == 1 ? DType::fp16 : p.dtype, 3); },
   };
 }
 
