@@ -190,10 +190,9 @@ std::vector<std::string> flash_mma_constraints() {
       "warps >= 4 || tile_m <= 32",
       // Registers: of scores, output and Q fragments, and of loads; the right side is what the rest leaves.
       registers + " <= (" + kWiderTileDim +
-          " % 64 == 0 && dropout + score_bias + page_size + pack_gqa == 0 ? 400 : 336) - (stages == 1 ? "
-          "64 : 0) "
-          "- (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - (score_bias > 0 ? 48 : 0) - "
-          "(page_size > 0 ? 16 : 0)",
+          " % 64 == 0 && dropout + score_bias + page_size + pack_gqa + k_layout == 0 ? 400 : 336) - "
+          "(stages == 1 ? 64 : 0) - (stages == 4 ? 16 : 0) - (dropout > 0 ? 32 : 0) - "
+          "(score_bias > 0 ? 48 : 0) - (page_size + k_layout > 0 ? 16 : 0)",
       // ptxas spills these long tiles on sm_80.
       "arch >= 90 || tile_n < 128 || " + registers + " < 336",
       // tile_m of 64 and 128 where there are as many rows, smaller ones for few rows.
