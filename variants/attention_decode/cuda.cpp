@@ -197,7 +197,8 @@ const Parameter kHeadsPerBlock{
 
 /// The configurations that also read K by 4 bytes, or append by vectors: enough to compare these choices.
 const std::string kComparedConfigs =
-    "stages == 1 && block == 128 && pdl == has_pdl && (combine == 1 || splits == 1) && splits % 3 != 0";
+    "stages == 1 && block == 128 && pdl == has_pdl && (combine == 1 || splits == 1) && splits % 3 != 0 && "
+    "(threads_per_value == threads_per_key || k_layout == 1)";
 
 Variant split_kv() {
   Variant v{.name = "split_kv",
