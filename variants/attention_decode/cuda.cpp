@@ -195,40 +195,43 @@ const Parameter kStages{
 const Parameter kHeadsPerBlock{
     "heads_per_block", {1, 2, 3, 4, 5, 6, 7, 8}, "query heads of a group that share a block"};
 
+/// The configurations that also read K by 4 bytes, or append by vectors: enough to compare these choices.
+const std::string kComparedConfigs =
+    "stages == 1 && block == 128 && pdl == has_pdl && (combine == 1 || splits == 1) && splits % 3 != 0 && "
+    "(threads_per_value == threads_per_key || k_layout == 1)";
+
 Variant split_kv() {
-  Variant v{
-      .name = "split_kv",
-      .idea = "split-KV (FlashDecoding) on CUDA cores, a block computes several heads of a group",
-      .parameters = {{"block", {64, 128, 256, 512, 1024}, "threads per block"},
-                     kSplits,
-                     kSplitThreadsPerKey,
-                     kThreadsPerValue,
-                     kSplitUnroll,
-                     kStages,
-                     kHeadsPerBlock,
-                     kPdl,
-                     combine_parameter({Combine::kernel, Combine::last_block, Combine::cluster}),
-                     kCombineBlock,
-                     {"key_load_bytes", {4, 16}, "bytes of K per load of a lane"},
-                     {"append_store",
-                      {0, 1},
-                      "append: the new rows are stored by element, or in 16-byte vectors",
-                      {"element", "vector"}}},
-      .constraints =
-          {
-              "deterministic == 0",
-              // Both measure a choice of the notes' kernel, in a few configurations.
-              "key_load_bytes == 16 || (stages == 1 && block == 128 && threads_per_key >= 4)",
-              "append_store == 0 || (append == 1 && key_load_bytes == 16 && stages == 1 && block == 128)",
-              "splits <= 4 || splits * 32 <= context",  // at least 32 keys per split
-              "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
-              "combine == 0 || splits > 1",
-              "combine != 2 || (has_clusters && splits <= 8 && block <= 256)",
-          },
-      .stages = split_stages(),
-      .constants = split_constants,
-      .workspace_bytes = split_workspace,
-      .work_distribution = split_work};
+  Variant v{.name = "split_kv",
+            .idea = "split-KV (FlashDecoding) on CUDA cores, a block computes several heads of a group",
+            .parameters = {{"block", {64, 128, 256, 512, 1024}, "threads per block"},
+                           kSplits,
+                           kSplitThreadsPerKey,
+                           kThreadsPerValue,
+                           kSplitUnroll,
+                           kStages,
+                           kHeadsPerBlock,
+                           kPdl,
+                           combine_parameter({Combine::kernel, Combine::last_block, Combine::cluster}),
+                           kCombineBlock,
+                           {"key_load_bytes", {4, 16}, "bytes of K per load of a lane"},
+                           {"append_store",
+                            {0, 1},
+                            "append: the new rows are stored by element, or in 16-byte vectors",
+                            {"element", "vector"}}},
+            .constraints =
+                {
+                    "deterministic == 0",
+                    "key_load_bytes == 16 || (threads_per_key >= 4 && " + kComparedConfigs + ")",
+                    "append_store == 0 || (append == 1 && key_load_bytes == 16 && " + kComparedConfigs + ")",
+                    "splits <= 4 || splits * 32 <= context",  // at least 32 keys per split
+                    "splits % 3 != 0 || (batch * q_heads / heads_per_block * splits) % sms == 0",
+                    "combine == 0 || splits > 1",
+                    "combine != 2 || (has_clusters && splits <= 8 && block <= 256)",
+                },
+            .stages = split_stages(),
+            .constants = split_constants,
+            .workspace_bytes = split_workspace,
+            .work_distribution = split_work};
   v.resources = split_resources;
   std::ranges::copy(split_constraints("splits"), std::back_inserter(v.constraints));
   return v;
