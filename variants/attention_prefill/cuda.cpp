@@ -112,8 +112,8 @@ std::vector<std::string> mem_efficient_constraints() {
       // tile), loads.
       "tile_m / warps_m * (tile_n / warps_n + (accumulator == 1 ? 32 : " + kTileDimV +
           " / warps_n) * (math == 2 ? 2 : 1)) / 32 + tile_n * " + kWiderTileDim +
-          " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 ? 32 : 0) + "
-          "(dropout > 0 || score_bias > 0 ? 16 : 0) < "
+          " * dtype_bytes / 256 / warps_m / warps_n + 56 + (dtype_bytes == 4 && math == 0 ? 32 : 0) + "
+          "(dropout > 0 || score_bias > 0 ? 16 : 0) + (head_dim % 16 + head_dim_v % 16 > 0 ? 24 : 0) < "
           "min(200, 1984 / (min_blocks_per_sm * warps_m * warps_n))",
       // 8 to 16 warps per SM, fewer where shared memory allows no further block.
       "min_blocks_per_sm * warps_m * warps_n <= 16",
