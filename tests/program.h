@@ -17,6 +17,14 @@
 
 namespace warptune::testing {
 
+/// Tests that limit or exhaust the memory of the program skip under a sanitizer, which maps terabytes and
+/// ends the program where an allocation fails.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 struct Ended {
   int code;
   std::string text;

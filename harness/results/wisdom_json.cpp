@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -56,18 +55,15 @@ const Json& list(const Json& json, const char* name) {
   return value;
 }
 
-constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::min();
-
-/// Dims or the values of parameters, none of them less than `least`.
-Assignment assignment(const Json& json, const char* name, std::int64_t least = kAny) {
+/// Dims or the values of parameters. Op::problem() checks dims: only it knows their bounds.
+Assignment assignment(const Json& json, const char* name) {
   const Json& object = field(json, name);
   if (!object.is_object()) refuse(name, object, "an object of names and whole numbers");
   Assignment values;
   for (const auto& [key, value] : object.items()) {
     const bool labeled = value.is_array() && value.size() == 2 && value[1].is_string();
     const Json& number = labeled ? value[0] : value;
-    if (!number.is_number_integer() || number.get<std::int64_t>() < least)
-      refuse(key.c_str(), value, least == kAny ? "a whole number" : "a whole number, at least 0");
+    if (!number.is_number_integer()) refuse(key.c_str(), value, "a whole number");
     values.set(key, number.get<std::int64_t>(), labeled ? value[1].get<std::string>() : "");
   }
   return values;
@@ -168,7 +164,7 @@ CacheMode cache_of(const Json& winner) {
 
 Winner winner_of(const Json& json) {
   return {.problem = {.op = text(json, "op"),
-                      .dims = assignment(json, "dims", 0),
+                      .dims = assignment(json, "dims"),
                       .dtype = parse_dtype(text(json, "dtype"))},
           .variant = text(json, "variant"),
           .config = assignment(json, "config"),

@@ -231,6 +231,7 @@ TEST(Faults, NestedJsonIsRefused) {
 }
 
 TEST(Faults, ARunThatCannotFitTheMemoryIsRefusedFirst) {
+  if (testing::kSanitized) GTEST_SKIP() << "needs a program without sanitizer";
   const fs::path folder = fresh_folder("faults_memory");
   const Ended ended = run_shell(
       "timeout 60 {} decode --device host --preset tinyllama-1.1b --batch 4096 --prompt-len "

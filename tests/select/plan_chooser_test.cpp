@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "harness/core/space.h"
 #include "tests/attention_times.h"
 
 namespace warptune {
@@ -227,10 +228,14 @@ TEST_F(Default, OfAnOverrideWithoutConfigurationIsATileToo) {
   EXPECT_EQ(notes_, "");
 }
 
+/// No row is for paged prompts in fp32, and no library takes them.
 TEST_F(Default, IsTheMiddleOfASpaceWithoutATile) {
-  const Problem norm =
-      find_op("rms_norm").op.problem(Assignment{{"tokens", 1}, {"hidden", 4096}}, DType::bf16);
-  EXPECT_EQ(on("sm_80", norm).variant->name, "vectorized");
+  Problem paged = prefill(128, 16);
+  paged.dtype = DType::fp32;
+  const PlanChoice choice = on("sm_80", paged);
+  EXPECT_EQ(choice.variant->name, "tiled");
+  const auto configs = Space(*choice.variant, paged, known_device("sm_80")).configs();
+  EXPECT_EQ(choice.config, configs.at(configs.size() / 2));
   EXPECT_EQ(on("sm_80", prefill(128), {.naive = true}).variant->name, "unfused");
   EXPECT_EQ(notes_, "");
 }

@@ -36,6 +36,8 @@ struct Fault {
 class Isolation : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(Isolation, CostsOneRow) {
+  if (testing::kSanitized && GetParam().kind == std::string("memory"))
+    GTEST_SKIP() << "needs a program without sanitizer";
   const fs::path folder = fresh_folder(std::string("isolation_") + GetParam().kind);
   const auto ended =
       run_shell(std::string("WARPTUNE_WORKER_FAULT='") + GetParam().kind + ":threads=2' {} tune " +
