@@ -1,5 +1,5 @@
 #pragma once
-// y[t,o] = sum_i x[t,i] * weight[o,i] (+ bias[o]), accumulated in fp32.
+// y[t,o] = sum_i x[t,i] * weight[o,i] (+ bias[o]), accumulated in fp32; and what may be fused with it.
 
 namespace warptune {
 
@@ -10,6 +10,22 @@ struct LinearArgs {
   void* y;             // [tokens, out], dtype
   void* workspace;     // of the size that the variant states, zeroed before the first launch
   int tokens;
+};
+
+// The values of dim `prologue`.
+inline constexpr int kPrologueNone = 0;
+inline constexpr int kPrologueRmsNorm = 1;  // x is replaced by rms_norm(x) * norm_weight
+
+// The values of dim `epilogue`.
+inline constexpr int kEpilogueNone = 0;
+inline constexpr int kEpilogueAdd = 1;     // y += residual
+inline constexpr int kEpilogueSwiglu = 2;  // weight: rows of gate, then of up; y = silu(gate) * up
+
+/// With a prologue or an epilogue. With kEpilogueSwiglu, weight is [2 * out, in].
+struct FusedLinearArgs : LinearArgs {
+  const void* norm_weight;  // [in], dtype; null without kPrologueRmsNorm
+  const void* residual;     // [tokens, out], dtype, may be y; null without kEpilogueAdd
+  float eps;                // of the norm
 };
 
 }  // namespace warptune

@@ -8,33 +8,37 @@
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
 //   loaded before pdl_wait(), so that the weights, which no kernel writes, stream while the kernels before
 //   still run; and shared memory holds more bytes in flight than registers can.
-// Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], full barriers [kWarps][kStages].
+// Fused: every block normalizes x for itself; with SwiGLU half of the kRows rows are gates, half their ups.
+// Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], norm weight [kIn] where x is
+//   normalized, full barriers [kWarps][kStages].
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"
-#include "kernels/common/vec.cuh"
-#include "kernels/linear/args.h"
+#include "kernels/linear/fused.cuh"
 
 namespace warptune {
 
-template <class T, int kOut, bool kBias>
-__device__ __forceinline__ void store_output(const LinearArgs& args, int token, int o, float y) {
-  if constexpr (kBias) y += to_float(static_cast<const T*>(args.bias)[o]);
-  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
-}
-
-/// Epilogue of a group of kRows output rows: lane r stores row r of the group.
-template <class T, int kOut, bool kBias, int kTokens, int kRows>
-__device__ __forceinline__ void store_rows(const LinearArgs& args, const float (&sum)[kTokens][kRows],
-                                           int group, int lane) {
+/// Epilogue of a group of kRows rows: a lane per output.
+template <class T, int kOut, int kBias, int kEpilogue, int kTokens, int kRows, class Args>
+__device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[kTokens][kRows], int group,
+                                           int lane) {
 #pragma unroll
-  for (int t = 0; t < kTokens; ++t)
+  for (int t = 0; t < kTokens; ++t) {
+    if constexpr (kEpilogue == kEpilogueSwiglu) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      float y = warp_reduce<Sum>(sum[t][r]);
-      const int o = group * kRows + r;
-      if (lane == r) store_output<T, kOut, kBias>(args, t, o, y);
+      for (int r = 0; r < kRows / 2; ++r) {
+        const float gate = warp_reduce<Sum>(sum[t][r]), up = warp_reduce<Sum>(sum[t][r + kRows / 2]);
+        if (lane == r)
+          store_output<T, kOut, kBias, kEpilogue>(args, t, group * (kRows / 2) + r, silu(gate) * up);
+      }
+    } else {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        float y = warp_reduce<Sum>(sum[t][r]);
+        const int o = group * kRows + r;
+        if (lane == r) store_output<T, kOut, kBias, kEpilogue>(args, t, o, y);
+      }
     }
+  }
 }
 
 /// Copies x to shared memory. All threads of the block call.
@@ -46,22 +50,28 @@ __device__ __forceinline__ void load_x(T* x, const T* from) {
   __syncthreads();
 }
 
-template <class T, int kTokens, int kIn, int kOut, bool kBias, int kWarps, int kRows, int kTileK, int kStages>
-__global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs args) {
-  constexpr int kVec = kVec16<T>;
-  constexpr int kTiles = ceil_div(kIn, kTileK);  // per row
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
+          int kRows, int kTileK, int kStages>
+__global__ void __launch_bounds__(kWarps * 32)
+    linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue> args) {
+  constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
+  constexpr int kVec = kVec16<T>, kOutputs = kEpilogue == kEpilogueSwiglu ? kRows / 2 : kRows;  // of a group
+  constexpr int kTiles = ceil_div(kIn, kTileK);                                                 // per row
   constexpr int kLastTileK = kIn - (kTiles - 1) * kTileK;
   extern __shared__ __align__(128) unsigned char shared[];
   T* stages = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * (kStages * kRows * kTileK);
   T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kTileK;  // [kTokens, kIn]
-  Mbarrier* full_barrier = reinterpret_cast<Mbarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
+  T* norm_weight = x + kTokens * kIn;                                       // [kIn]
+  Mbarrier* full_barrier =
+      reinterpret_cast<Mbarrier*>(norm_weight + (kNorm ? kIn : 0)) + (threadIdx.x / 32) * kStages;
 
   const int lane = threadIdx.x % 32;  // `warp`: its index in the grid
-  const int groups = kOut / kRows, warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const int groups = kOut / kOutputs, warps = gridDim.x * kWarps,
+            warp = blockIdx.x * kWarps + threadIdx.x / 32;
   const int first = static_cast<int>(static_cast<long long>(groups) * warp / warps);
   const int last = static_cast<int>(static_cast<long long>(groups) * (warp + 1) / warps);
   const int steps = (last - first) * kTiles;
-  const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kRows * kIn;
+  const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kOutputs * kIn;
 
   int load_group = 0, load_tile = 0, load_stage = 0;
   const auto load = [&] {  // lane 0: the next tile
@@ -71,7 +81,9 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
     for (int r = 0; r < kRows; ++r)
       bulk_copy_evict_first(
           stages + (load_stage * kRows + r) * kTileK,
-          weight + (static_cast<long long>(load_group) * kRows + r) * kIn + load_tile * kTileK,
+          weight +
+              weight_row<kOut, kEpilogue, kRows>(load_group * kOutputs, r) * static_cast<long long>(kIn) +
+              load_tile * kTileK,
           elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
     if (++load_tile == kTiles) {
       load_tile = 0;
@@ -86,9 +98,13 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
+  if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
   pdl_launch_dependents();
   pdl_wait();
-  load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
+  if constexpr (kNorm)
+    load_normalized_x<T, kTokens, kIn, kWarps * 32>(x, args.x, norm_weight, args.eps);
+  else
+    load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
 
   // Main loop.
   unsigned phase = 0;
@@ -123,7 +139,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_bulk_copy(LinearArgs 
         phase ^= 1;
       }
     }
-    store_rows<T, kOut, kBias>(args, sum, group, lane);
+    store_rows<T, kOut, kBias, kEpilogue>(args, sum, group, lane);
   }
 }
 

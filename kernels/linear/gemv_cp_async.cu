@@ -5,17 +5,20 @@
 //   continues across the ends of rows. Shared memory, not registers, holds the bytes in flight. The first
 //   kStages - 1 stages are loaded before pdl_wait(). x is read from global memory (L1, L2) for every row.
 // Sync: none. A thread reads back only what it has copied itself, after cp_async_wait().
-// Rows are whole multiples of 16 bytes.
+// Fused: every block normalizes x for itself and keeps it in shared memory; with SwiGLU a warp computes the
+//   gate of an output and then its up.
+// Rows are whole multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] and the norm weight
+//   [kIn] where x is normalized.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
-#include "kernels/common/reduce.cuh"
-#include "kernels/common/vec.cuh"
-#include "kernels/linear/args.h"
+#include "kernels/linear/fused.cuh"
 
 namespace warptune {
 
-template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kStages, int kUnroll>
-__global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs args) {
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
+          int kStages, int kUnroll>
+__global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf<kPrologue, kEpilogue> args) {
+  constexpr int kRows = kEpilogue == kEpilogueSwiglu ? 2 : 1;  // of weight, one after the other, per output
   constexpr int kVec = kVec16<T>, kVectors = kIn / kVec;
   constexpr int kSteps = ceil_div(kVectors, 32 * kUnroll);  // stages per row
   static_assert(kIn % kVec == 0);
@@ -26,12 +29,11 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs a
   const int stride = static_cast<int>(gridDim.x) * kWarps;
   const T* weight = static_cast<const T*>(args.weight);
   const T* x = static_cast<const T*>(args.x);
-  T* y = static_cast<T*>(args.y);
 
-  int load_row = first, load_step = 0, load_stage = 0;
+  int load_row = first, load_half = 0, load_step = 0, load_stage = 0;
   auto load = [&] {  // the next stage; an empty group after the last row
     if (load_row < kOut) {
-      const T* from = weight + static_cast<long long>(load_row) * kIn;
+      const T* from = weight + static_cast<long long>(load_row + load_half * kOut) * kIn;
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int vector = (load_step * kUnroll + u) * 32 + lane;
@@ -39,7 +41,10 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs a
       }
       if (++load_step == kSteps) {
         load_step = 0;
-        load_row += stride;
+        if (kRows == 1 || ++load_half == kRows) {
+          load_half = 0;
+          load_row += stride;
+        }
       }
     }
     cp_async_commit();
@@ -49,13 +54,22 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs a
   // Load prologue.
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) load();
-  pdl_launch_dependents();
-  pdl_wait();
+  if constexpr (kPrologue == kPrologueRmsNorm) {
+    T* const normalized = reinterpret_cast<T*>(stages + kWarps * kStages * kUnroll * 32);
+    T* const norm_weight = normalized + kTokens * kIn;
+    load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
+    pdl_launch_dependents();
+    pdl_wait();
+    load_normalized_x<T, kTokens, kIn, kWarps * 32>(normalized, x, norm_weight, args.eps);
+    x = normalized;
+  } else {
+    pdl_launch_dependents();
+    pdl_wait();
+  }
 
   // Main loop.
   int stage = 0;
-  for (int row = first; row < kOut; row += stride) {
-    float sum[kTokens];
+  const auto dot = [&](float(&sum)[kTokens]) {
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) sum[t] = 0;
     for (int step = 0; step < kSteps; ++step) {
@@ -76,15 +90,21 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgs a
       }
       stage = stage + 1 == kStages ? 0 : stage + 1;
     }
-    // Epilogue of a row.
 #pragma unroll
-    for (int t = 0; t < kTokens; ++t) {
-      float total = warp_reduce<Sum>(sum[t]);
-      if (lane == 0) {
-        if constexpr (kBias != 0) total += to_float(static_cast<const T*>(args.bias)[row]);
-        y[static_cast<long long>(t) * kOut + row] = from_float<T>(total);
-      }
+    for (int t = 0; t < kTokens; ++t) sum[t] = warp_reduce<Sum>(sum[t]);
+  };
+  for (int row = first; row < kOut; row += stride) {
+    float sum[kTokens];
+    dot(sum);
+    if constexpr (kEpilogue == kEpilogueSwiglu) {
+      float up[kTokens];
+      dot(up);
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t) sum[t] = silu(sum[t]) * up[t];
     }
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t)
+      if (lane == 0) store_output<T, kOut, kBias, kEpilogue>(args, t, row, sum[t]);
   }
   cp_async_wait<0>();
 }

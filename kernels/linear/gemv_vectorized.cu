@@ -4,14 +4,15 @@
 //   first ones are issued before pdl_wait().
 // Sync: the warps of a group add their partial sums in shared memory, one __syncthreads().
 #include "kernels/common/pdl.cuh"
-#include "kernels/linear/args.h"
+#include "kernels/linear/fused.cuh"
 #include "kernels/linear/gemv.cuh"
 
 namespace warptune {
 
-template <class T, int kTokens, int kIn, int kOut, int kBias, int kWarps, int kWarpsPerRow, int kRows,
-          int kUnroll>
-__global__ void __launch_bounds__(kWarps * 32) linear_gemv_vectorized(LinearArgs args) {
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kEpilogue, int kWarps, int kWarpsPerRow,
+          int kRows, int kUnroll>
+__global__ void __launch_bounds__(kWarps * 32)
+    linear_gemv_vectorized(LinearArgsOf<kPrologueNone, kEpilogue> args) {
   constexpr int kLanes = kWarpsPerRow * 32, kGroups = kWarps / kWarpsPerRow, kResults = kRows * kTokens;
   using Rows = GemvRows<T, kIn, kTokens, kRows, kUnroll, kLanes>;
   const int group = threadIdx.x / kLanes;
@@ -40,8 +41,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_vectorized(LinearArgs
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < kWarpsPerRow; ++w) sum += partial[group * kWarpsPerRow + w][i];
-      if constexpr (kBias != 0) sum += to_float(static_cast<const T*>(args.bias)[row]);
-      static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + row] = from_float<T>(sum);
+      store_output<T, kOut, kBias, kEpilogue>(args, token, row, sum);
     }
   }
 }

@@ -1,3 +1,4 @@
+#include "harness/core/error.h"
 #include "tests/support.h"
 
 namespace warptune::testing {
@@ -13,21 +14,48 @@ TEST_P(GpuLinear, CudaVariantsMatchTheReference) { check_cuda_variants("linear",
 Dims dims(const char* tokens, const char* in, const char* out, const char* bias = "no") {
   return {{"tokens", tokens}, {"in", in}, {"out", out}, {"bias", bias}};
 }
+Dims fused(const char* tokens, const char* in, const char* out, const char* prologue, const char* epilogue,
+           const char* bias = "no") {
+  Dims d = dims(tokens, in, out, bias);
+  d.emplace_back("prologue", prologue);
+  d.emplace_back("epilogue", epilogue);
+  return d;
+}
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
                          ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"),
-                                           dims("17", "104", "7", "yes"), dims("1", "1", "1")),
+                                           dims("17", "104", "7", "yes"), dims("1", "1", "1"),
+                                           fused("1", "512", "96", "rms_norm", "swiglu"),
+                                           fused("3", "257", "33", "none", "add", "yes"),
+                                           fused("2", "64", "40", "rms_norm", "add"),
+                                           fused("4", "128", "17", "rms_norm", "none", "yes"),
+                                           fused("9", "72", "8", "none", "swiglu")),
                          shape_name);
-INSTANTIATE_TEST_SUITE_P(Shapes, GpuLinear,
-                         ::testing::Values(dims("1", "4096", "512"), dims("1", "11008", "100", "yes"),
-                                           dims("1", "1", "1"), dims("1", "257", "33"),
-                                           dims("1", "2050", "19", "yes"), dims("1", "520", "1031"),
-                                           dims("2", "4096", "300"), dims("3", "100", "7", "yes"),
-                                           dims("5", "1000", "129"), dims("8", "512", "96", "yes"),
-                                           dims("8", "77", "13"), dims("17", "100", "67", "yes"),
-                                           dims("64", "1024", "192"), dims("129", "264", "131", "yes"),
-                                           dims("200", "333", "77"), dims("33", "8", "8")),
-                         shape_name);
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GpuLinear,
+    ::testing::Values(
+        dims("1", "4096", "512"), dims("1", "11008", "100", "yes"), dims("1", "1", "1"),
+        dims("1", "257", "33"), dims("1", "2050", "19", "yes"), dims("1", "520", "1031"),
+        dims("2", "4096", "300"), dims("3", "100", "7", "yes"), dims("5", "1000", "129"),
+        dims("8", "512", "96", "yes"), dims("8", "77", "13"), dims("17", "100", "67", "yes"),
+        dims("64", "1024", "192"), dims("129", "264", "131", "yes"), dims("200", "333", "77"),
+        dims("33", "8", "8"), fused("1", "4096", "512", "rms_norm", "swiglu"),
+        fused("1", "2048", "768", "rms_norm", "none"), fused("1", "5632", "2048", "none", "add"),
+        fused("1", "257", "33", "rms_norm", "add", "yes"), fused("2", "1024", "96", "rms_norm", "swiglu"),
+        fused("3", "520", "130", "none", "add", "yes"), fused("4", "512", "1031", "rms_norm", "add"),
+        fused("8", "4096", "256", "rms_norm", "swiglu"), fused("16", "2048", "96", "none", "add"),
+        fused("33", "256", "64", "rms_norm", "none", "yes"),
+        fused("64", "1024", "192", "rms_norm", "swiglu")),
+    shape_name);
+
+TEST(LinearDims, SwigluTakesNoBias) {
+  EXPECT_THROW(find_op("linear").op.problem(fused("1", "8", "8", "none", "swiglu", "yes"), DType::bf16),
+               InputError);
+}
+TEST(LinearDims, APlainProblemKeepsItsKey) {
+  const Problem p = find_op("linear").op.problem(fused("1", "8", "8", "none", "none"), DType::bf16);
+  EXPECT_EQ(p.key(), "linear[tokens=1,in=8,out=8,bias=no,dtype=bf16]");
+}
 
 }  // namespace
 }  // namespace warptune::testing

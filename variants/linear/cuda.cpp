@@ -14,12 +14,21 @@ std::int64_t split_k_partial_offset(const Problem& p, const Config& c) {
 
 const Parameter kPdl = pdl_parameter();
 
+// What a variant can fuse; the values are those of kernels/linear/args.h.
+const std::string kNoPrologue = "prologue == 0", kNoEpilogue = "epilogue == 0", kNoSwiglu = "epilogue != 2";
+
+/// Shared memory of a normalized x with the weight of the norm.
+std::int64_t normalized_x_bytes(const Problem& p) {
+  return p["prologue"] == 0 ? 0 : (p["tokens"] + 1) * p["in"] * static_cast<std::int64_t>(size_of(p.dtype));
+}
+
 Variant naive() {
   return {
       .name = "naive",
       .idea = "One thread per output reads elements one by one.",
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"}},
-      .stages = {{"linear/naive.cu", "linear_naive<{dtype}, {in}, {out}, {bias}, {block}>",
+      .stages = {{"linear/naive.cu",
+                  "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {block}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {blocks_for(p["tokens"] * p["out"], c["block"])},
                                   .block = {static_cast<unsigned>(c["block"])}};
@@ -36,7 +45,7 @@ Variant tiled() {
                      {"tile_k", {16, 32}, "elements of a row per step"},
                      {"micro_m", {4, 8}, "tokens per thread"},
                      {"micro_n", {4, 8}, "output rows per thread"}},
-      .constraints = {"tile_m / micro_m * (tile_n / micro_n) >= 64",
+      .constraints = {kNoPrologue, kNoEpilogue, "tile_m / micro_m * (tile_n / micro_n) >= 64",
                       "tile_m / micro_m * (tile_n / micro_n) <= 256", "tile_m < 2 * tokens || tile_m == 16",
                       "tokens > 1"},
       .stages = {{"linear/tiled.cu",
@@ -67,7 +76,8 @@ Variant mma() {
                      {"warps_n", {2, 4}, "warps along the output rows"},
                      {"stages", {3, 5}, "stages of the pipeline"},
                      kPdl},
-      .constraints = {"in % 8 == 0", "tokens > 1", "tile_m / warps_m >= 16", "tile_n / warps_n >= 16",
+      .constraints = {kNoPrologue, kNoEpilogue, "in % 8 == 0", "tokens > 1", "tile_m / warps_m >= 16",
+                      "tile_n / warps_n >= 16",
                       // At most half a tile is padding; many tokens take large tiles.
                       "tile_m < 2 * tokens || tile_m == 16", "2 * tile_m >= min(tokens, 64)",
                       "tile_m * tile_n <= warps_m * warps_n * 32 * 64",
@@ -99,13 +109,14 @@ Variant gemv_vectorized() {
                      {"rows", {1, 2, 4}, "output rows per group of warps"},
                      {"unroll", {1, 2, 4, 8, 16}, "loads in flight per row and thread"},
                      kPdl},
-      .constraints = {"tokens <= 8", "warps_per_row <= warps", "rows * unroll >= 4", "rows * unroll <= 16",
-                      "rows * tokens <= 16", "rows * warps / warps_per_row <= max(out, 8)",
+      .constraints = {kNoPrologue, kNoSwiglu, "tokens <= 8", "warps_per_row <= warps", "rows * unroll >= 4",
+                      "rows * unroll <= 16", "rows * tokens <= 16",
+                      "rows * warps / warps_per_row <= max(out, 8)",
                       "unroll * warps_per_row * 512 <= in * dtype_bytes || rows * unroll == 4",
                       kPdlConstraint},
       .stages = {{"linear/gemv_vectorized.cu",
-                  "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {warps_per_row}, "
-                  "{rows}, {unroll}>",
+                  "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {epilogue}, {warps}, "
+                  "{warps_per_row}, {rows}, {unroll}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {blocks_for(p["out"], c["warps"] / c["warps_per_row"] * c["rows"])},
                                   .block = {threads(c["warps"])},
@@ -123,7 +134,8 @@ Variant gemv_split_k() {
                      {"unroll", {2, 4, 8}, "loads in flight per row and thread"},
                      {"splits", {2, 4, 8, 16}, "blocks per row group"},
                      kPdl},
-      .constraints = {"tokens <= 8", "rows * unroll >= 4", "rows * unroll <= 16", "rows * tokens <= 16",
+      .constraints = {kNoPrologue, kNoEpilogue, "tokens <= 8", "rows * unroll >= 4", "rows * unroll <= 16",
+                      "rows * tokens <= 16",
                       "splits * unroll * 512 <= in * dtype_bytes || (splits == 2 && rows * unroll == 4)",
                       kPdlConstraint},
       .stages = {{"linear/gemv_split_k.cu",
@@ -162,22 +174,28 @@ Variant gemv_cp_async() {
            "unroll * 512 <= in * dtype_bytes || unroll == 1",
            // Bytes of the pipelines of an SM: enough to hide the latency, and no more than its shared memory.
            "grid_blocks / sms * warps * stages * unroll * 512 >= 32768",
-           "grid_blocks / sms * (warps * stages * unroll * 512 + 1024) <= shared_per_block", kPdlConstraint},
-      .stages = {{"linear/gemv_cp_async.cu",
-                  "linear_gemv_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {stages}, {unroll}>",
-                  [](const Problem&, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(c["grid_blocks"])},
-                                  .block = {threads(c["warps"])},
-                                  .shared_bytes = c["warps"] * c["stages"] * c["unroll"] * 512,
-                                  .pdl = c["pdl"] != 0};
-                  }}},
+           "grid_blocks / sms * (warps * stages * unroll * 512 + 1024 + prologue * (tokens + 1) * in * "
+           "dtype_bytes) <= shared_per_block",
+           kPdlConstraint},
+      .stages =
+          {{"linear/gemv_cp_async.cu",
+            "linear_gemv_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
+            "{stages}, {unroll}>",
+            [](const Problem& p, const Config& c) {
+              return Launch{
+                  .grid = {static_cast<unsigned>(c["grid_blocks"])},
+                  .block = {threads(c["warps"])},
+                  .shared_bytes = c["warps"] * c["stages"] * c["unroll"] * 512 + normalized_x_bytes(p),
+                  .pdl = c["pdl"] != 0};
+            }}},
   };
 }
 
 Variant gemv_bulk_copy() {
   const auto shared_bytes = [](const Problem& p, const Config& c) {
     const auto size = static_cast<std::int64_t>(size_of(p.dtype));
-    return size * (c["warps"] * c["stages"] * c["rows"] * c["tile_k"] + p["tokens"] * p["in"]) +
+    const std::int64_t x_rows = p["tokens"] + (p["prologue"] == 0 ? 0 : 1);  // the norm's weight is one more
+    return size * (c["warps"] * c["stages"] * c["rows"] * c["tile_k"] + x_rows * p["in"]) +
            8 * c["warps"] * c["stages"];
   };
   return {
@@ -192,21 +210,23 @@ Variant gemv_bulk_copy() {
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
                      kPdl},
       .constraints =
-          {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0", "out % rows == 0",
+          {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
+           "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
-           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + tokens * in) + 2048) <= "
-           "shared_per_block"},
-      .stages = {{"linear/gemv_bulk_copy.cu",
-                  "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, {tile_k}, "
-                  "{stages}>",
-                  [shared_bytes](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-                                  .block = {threads(c["warps"])},
-                                  .shared_bytes = shared_bytes(p, c),
-                                  .pdl = c["pdl"] != 0,
-                                  .per_sm = true};
-                  }}},
+           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + (tokens + prologue) * in) + "
+           "2048) <= shared_per_block"},
+      .stages =
+          {{"linear/gemv_bulk_copy.cu",
+            "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
+            "{rows}, {tile_k}, {stages}>",
+            [shared_bytes](const Problem& p, const Config& c) {
+              return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                            .block = {threads(c["warps"])},
+                            .shared_bytes = shared_bytes(p, c),
+                            .pdl = c["pdl"] != 0,
+                            .per_sm = true};
+            }}},
   };
 }
 

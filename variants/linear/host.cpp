@@ -1,5 +1,7 @@
 // Host variants of linear.
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #include "harness/core/parallel.h"
 #include "kernels/linear/args.h"
@@ -23,40 +25,79 @@ float dot(const T* x, const T* w, std::int64_t n) {
   return sum;
 }
 
+/// The product of a problem in dtype T, with what is fused.
 template <class T>
-void one_output(const LinearArgs& a, std::int64_t out, std::int64_t token, std::int64_t o, float sum) {
-  if (a.bias) sum += static_cast<float>(static_cast<const T*>(a.bias)[o]);
-  static_cast<T*>(a.y)[token * out + o] = static_cast<T>(sum);
-}
+class Product {
+ public:
+  Product(const Problem& p, const void* raw)
+      : args_(*static_cast<const LinearArgs*>(raw)), in_(p["in"]), out_(p["out"]), epilogue_(p["epilogue"]) {
+    const bool normalizes = p["prologue"] == kPrologueRmsNorm;
+    if (normalizes || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
+    if (normalizes) normalize();
+  }
+
+  /// x of a token, normalized where the problem has that prologue.
+  const T* x(std::int64_t token) const {
+    return (normalized_.empty() ? static_cast<const T*>(args_.x) : normalized_.data()) + token * in_;
+  }
+  /// Computes an output with `dot` and stores it.
+  template <class Dot>
+  void compute(std::int64_t token, std::int64_t o, Dot dot) const {
+    const T* const weight = static_cast<const T*>(args_.weight);
+    float y = dot(x(token), weight + o * in_, in_);
+    if (args_.bias) y += static_cast<float>(static_cast<const T*>(args_.bias)[o]);
+    if (epilogue_ == kEpilogueAdd)
+      y += static_cast<float>(static_cast<const T*>(fused_->residual)[token * out_ + o]);
+    if (epilogue_ == kEpilogueSwiglu)
+      y = y / (1 + std::exp(-y)) * dot(x(token), weight + (out_ + o) * in_, in_);
+    static_cast<T*>(args_.y)[token * out_ + o] = static_cast<T>(y);
+  }
+
+ private:
+  void normalize() {
+    normalized_.resize(static_cast<std::size_t>(args_.tokens * in_));
+    for (std::int64_t token = 0; token < args_.tokens; ++token) {
+      const T* const row = static_cast<const T*>(args_.x) + token * in_;
+      const float squares = dot(row, row, in_);
+      const float scale = 1 / std::sqrt(squares / static_cast<float>(in_) + fused_->eps);
+      for (std::int64_t i = 0; i < in_; ++i)
+        normalized_[static_cast<std::size_t>(token * in_ + i)] =
+            static_cast<T>(static_cast<float>(row[i]) * scale *
+                           static_cast<float>(static_cast<const T*>(fused_->norm_weight)[i]));
+    }
+  }
+
+  const LinearArgs& args_;
+  const FusedLinearArgs* fused_ = nullptr;  // null: a plain product
+  std::int64_t in_, out_, epilogue_;
+  std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
+};
 
 HostFunction naive(const Problem& p) {
-  return [in = p["in"], out = p["out"], dtype = p.dtype](const void* raw) {
-    const auto& a = *static_cast<const LinearArgs*>(raw);
-    with_float_dtype(dtype, [&]<class T>() {
-      for (std::int64_t token = 0; token < a.tokens; ++token)
-        for (std::int64_t o = 0; o < out; ++o) {
-          const T* x = static_cast<const T*>(a.x) + token * in;
-          const T* w = static_cast<const T*>(a.weight) + o * in;
-          float sum = 0;
-          for (std::int64_t i = 0; i < in; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
-          one_output<T>(a, out, token, o, sum);
-        }
+  return [p](const void* raw) {
+    with_float_dtype(p.dtype, [&]<class T>() {
+      const Product<T> product(p, raw);
+      const auto one_by_one = [](const T* x, const T* w, std::int64_t n) {
+        float sum = 0;
+        for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
+        return sum;
+      };
+      for (std::int64_t token = 0; token < p["tokens"]; ++token)
+        for (std::int64_t o = 0; o < p["out"]; ++o) product.compute(token, o, one_by_one);
     });
   };
 }
 
 /// A block of weight rows serves all tokens while it is in the cache.
 HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
-  return [=, in = p["in"], out = p["out"], dtype = p.dtype](const void* raw) {
-    const auto& a = *static_cast<const LinearArgs*>(raw);
-    with_float_dtype(dtype, [&]<class T>() {
+  return [=](const void* raw) {
+    with_float_dtype(p.dtype, [&]<class T>() {
+      const Product<T> product(p, raw);
+      const std::int64_t out = p["out"], tokens = p["tokens"];
       parallel_for(ceil_div(out, block), threads, [&](std::int64_t group) {
         const std::int64_t last = std::min(out, (group + 1) * block);
-        for (std::int64_t token = 0; token < a.tokens; ++token)
-          for (std::int64_t o = group * block; o < last; ++o)
-            one_output<T>(
-                a, out, token, o,
-                dot(static_cast<const T*>(a.x) + token * in, static_cast<const T*>(a.weight) + o * in, in));
+        for (std::int64_t token = 0; token < tokens; ++token)
+          for (std::int64_t o = group * block; o < last; ++o) product.compute(token, o, dot<T>);
       });
     });
   };

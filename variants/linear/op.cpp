@@ -1,7 +1,10 @@
 // The op linear: the projections of a transformer layer, and the logits.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
+#include "harness/core/error.h"
 #include "kernels/linear/args.h"
 #include "variants/linear/linear.h"
 
@@ -9,26 +12,78 @@ namespace warptune {
 namespace {
 
 constexpr std::int64_t kUnitOutputs = 64;  // a unit of verification: one token, this many output rows
+constexpr float kEps = 1e-5f;
+
+/// Rows of weight.
+std::int64_t weight_rows(const Problem& p) {
+  return p["epilogue"] == kEpilogueSwiglu ? 2 * p["out"] : p["out"];
+}
+
+/// The row of x that is multiplied: normalized where the problem has that prologue.
+std::vector<double> input_row(const Problem& p, const Inputs& inputs, std::int64_t token) {
+  const std::int64_t in = p["in"];
+  const Values x = inputs["x"];
+  std::vector<double> row(static_cast<std::size_t>(in));
+  for (std::int64_t i = 0; i < in; ++i) row[static_cast<std::size_t>(i)] = x[token * in + i];
+  if (p["prologue"] != kPrologueRmsNorm) return row;
+  double squares = 0;
+  for (const double value : row) squares += value * value;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(in) + kEps);
+  const Values weight = inputs["norm_weight"];
+  for (std::int64_t i = 0; i < in; ++i) row[static_cast<std::size_t>(i)] *= scale * weight[i];
+  return row;
+}
+
+double dot(std::span<const double> x, const Values& weight, std::int64_t row) {
+  const auto in = static_cast<std::int64_t>(x.size());
+  double sum = 0;
+  for (std::int64_t i = 0; i < in; ++i) sum += x[static_cast<std::size_t>(i)] * weight[row * in + i];
+  return sum;
+}
+
+double silu(double x) { return x / (1 + std::exp(-x)); }
 
 }  // namespace
 
 Op linear() {
   return {
       .name = "linear",
-      .summary = "y = x * weight^T (+ bias)",
+      .summary = "y = x * weight^T (+ bias), with RMSNorm before and a residual or SwiGLU after",
       .dims = {work_dim({"tokens", "rows of x"}),
                {"in", "row length of x and weight"},
                {"out", "rows of weight"},
-               {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}}},
+               {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}},
+               {.name = "prologue",
+                .doc = "what happens to x first: RMSNorm, with a weight of its own",
+                .fallback = 0,
+                .labels = {"none", "rms_norm"},
+                .optional = true},
+               {.name = "epilogue",
+                .doc = "what happens to the sums: a residual is added, or SwiGLU of two halves of weight",
+                .fallback = 0,
+                .labels = {"none", "add", "swiglu"},
+                .optional = true}},
+      .check =
+          [](const Problem& p) {
+            if (p["epilogue"] == kEpilogueSwiglu && p["bias"] != 0)
+              throw InputError("epilogue=swiglu takes no bias");
+          },
       .tensors =
           [](const Problem& p, std::uint64_t) {
             // Keeps y near 1: a power of two near 1/sqrt(in), so that the values use all of their mantissa.
             const float scale = std::exp2(std::round(-0.5f * std::log2(static_cast<float>(p["in"]))));
             std::vector<TensorSpec> specs{
                 {.name = "x", .dtype = p.dtype, .shape = {p["tokens"], p["in"]}, .cache = CacheState::hot},
-                {.name = "weight", .dtype = p.dtype, .shape = {p["out"], p["in"]}, .scale = scale},
+                {.name = "weight", .dtype = p.dtype, .shape = {weight_rows(p), p["in"]}, .scale = scale},
             };
             if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {p["out"]}});
+            if (p["prologue"] == kPrologueRmsNorm)
+              specs.push_back({.name = "norm_weight", .dtype = p.dtype, .shape = {p["in"]}});
+            if (p["epilogue"] == kEpilogueAdd)
+              specs.push_back({.name = "residual",
+                               .dtype = p.dtype,
+                               .shape = {p["tokens"], p["out"]},
+                               .cache = CacheState::hot});
             specs.push_back({.name = "y",
                              .dtype = p.dtype,
                              .shape = {p["tokens"], p["out"]},
@@ -38,43 +93,54 @@ Op linear() {
           },
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
-            const bool bias = p["bias"] != 0;
-            return Args(LinearArgs{.x = t[0],
-                                   .weight = t[1],
-                                   .bias = bias ? t[2] : nullptr,
-                                   .y = t[bias ? 3 : 2],
-                                   .workspace = workspace,
-                                   .tokens = static_cast<int>(p["tokens"])});
+            std::size_t next = 0;
+            FusedLinearArgs args{};
+            args.x = t[next++];
+            args.weight = t[next++];
+            if (p["bias"] != 0) args.bias = t[next++];
+            if (p["prologue"] == kPrologueRmsNorm) args.norm_weight = t[next++];
+            if (p["epilogue"] == kEpilogueAdd) args.residual = t[next++];
+            args.y = t[next];
+            args.workspace = workspace;
+            args.tokens = static_cast<int>(p["tokens"]);
+            args.eps = kEps;
+            const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
+            return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
           },
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
-                       out = static_cast<double>(p["out"]);
-            const double elements = tokens * in + out * in + tokens * out + (p["bias"] != 0 ? out : 0);
+                       out = static_cast<double>(p["out"]), rows = static_cast<double>(weight_rows(p));
+            const double elements = tokens * in + rows * in + tokens * out + (p["bias"] != 0 ? out : 0) +
+                                    (p["prologue"] == kPrologueRmsNorm ? in : 0) +
+                                    (p["epilogue"] == kEpilogueAdd ? tokens * out : 0);
             return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)),
-                        .flops = 2 * tokens * in * out};
+                        .flops = 2 * tokens * in * rows};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },
       .reference =
           [](const Problem& p, const Inputs& inputs, std::int64_t unit, Expected& expected) {
-            const std::int64_t in = p["in"], out = p["out"], groups = ceil_div(out, kUnitOutputs);
+            const std::int64_t out = p["out"], groups = ceil_div(out, kUnitOutputs);
             const std::int64_t token = unit / groups, first = unit % groups * kUnitOutputs;
             const std::int64_t n = std::min(kUnitOutputs, out - first);
-            const Values all_x = inputs["x"], weight = inputs["weight"];
-            std::vector<double> x(static_cast<std::size_t>(in)), y(static_cast<std::size_t>(n));
-            for (std::int64_t i = 0; i < in; ++i) x[static_cast<std::size_t>(i)] = all_x[token * in + i];
-            for (std::int64_t o = 0; o < n; ++o) {
-              double sum = p["bias"] != 0 ? inputs["bias"][first + o] : 0.0;
-              for (std::int64_t i = 0; i < in; ++i)
-                sum += x[static_cast<std::size_t>(i)] * weight[(first + o) * in + i];
-              y[static_cast<std::size_t>(o)] = sum;
+            const Values weight = inputs["weight"];
+            const std::vector<double> x = input_row(p, inputs, token);
+            std::vector<double> y(static_cast<std::size_t>(n));
+            for (std::int64_t i = 0; i < n; ++i) {
+              const std::int64_t o = first + i;
+              double sum = dot(x, weight, o);
+              if (p["bias"] != 0) sum += inputs["bias"][o];
+              if (p["epilogue"] == kEpilogueAdd) sum += inputs["residual"][token * out + o];
+              if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * dot(x, weight, out + o);
+              y[static_cast<std::size_t>(i)] = sum;
             }
             expected.put("y", token * out + first, std::move(y));
           },
       .tolerance =
           [](const Problem& p) {
-            // The rounding error of an fp32 sum grows with the square root of its length.
-            Tolerance t = default_tolerance(p.dtype);
+            // A normalized x may be rounded to dtype. The rounding error of an fp32 sum grows with the square
+            // root of its length.
+            Tolerance t = default_tolerance(p.dtype, p["prologue"] == kPrologueRmsNorm ? 2 : 1);
             const double grown = std::sqrt(static_cast<double>(p["in"])) * 0x1p-24;
             t.rel_l2 = std::max(t.rel_l2, grown);
             t.max_rel = std::max(t.max_rel, 4 * grown);

@@ -1,0 +1,82 @@
+#pragma once
+// What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them.
+#include "kernels/common/reduce.cuh"
+#include "kernels/common/vec.cuh"
+#include "kernels/linear/args.h"
+#include "kernels/swiglu/silu.cuh"
+
+namespace warptune {
+
+template <bool kFused>
+struct LinearArgsType {
+  using type = LinearArgs;
+};
+template <>
+struct LinearArgsType<true> {
+  using type = FusedLinearArgs;
+};
+/// The struct of a problem. That of a plain product is smaller.
+template <int kPrologue, int kEpilogue>
+using LinearArgsOf = typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone>::type;
+
+/// The row of weight behind row r of kRows rows that compute the outputs from `first` on: with SwiGLU half of
+/// the rows are gates, the other half ups.
+template <int kOut, int kEpilogue, int kRows>
+__device__ __forceinline__ int weight_row(int first, int r) {
+  if constexpr (kEpilogue == kEpilogueSwiglu)
+    return r < kRows / 2 ? first + r : kOut + first + r - kRows / 2;
+  else
+    return first + r;
+}
+
+/// Epilogue of one output: adds bias and residual, and stores.
+template <class T, int kOut, int kBias, int kEpilogue, class Args>
+__device__ __forceinline__ void store_output(const Args& args, int token, int o, float y) {
+  const long long i = static_cast<long long>(token) * kOut + o;
+  if constexpr (kBias != 0) y += to_float(static_cast<const T*>(args.bias)[o]);
+  if constexpr (kEpilogue == kEpilogueAdd) y += to_float(static_cast<const T*>(args.residual)[i]);
+  static_cast<T*>(args.y)[i] = from_float<T>(y);
+}
+
+/// Copies the norm's weight to shared memory. It depends on no kernel: call it before pdl_wait().
+template <class T, int kIn, int kThreads>
+__device__ __forceinline__ void load_norm_weight(T* shared, const void* norm_weight) {
+  constexpr int kVec = vec_width<T>(kIn);
+  for (int i = threadIdx.x; i < kIn / kVec; i += kThreads)
+    store_vec<kVec>(shared + i * kVec, load_vec<kVec>(static_cast<const T*>(norm_weight) + i * kVec));
+}
+
+/// Prologue: x [kTokens, kIn] from global to shared memory as rms_norm(x) * norm_weight, rounded to T. Each
+/// thread reads only the norm weights that it has copied itself with load_norm_weight(). All threads of the
+/// block call it, once; it ends with a barrier.
+template <class T, int kTokens, int kIn, int kThreads>
+__device__ __forceinline__ void load_normalized_x(T* shared, const void* x, const T* norm_weight, float eps) {
+  constexpr int kVec = vec_width<T>(kIn), kVectors = kIn / kVec;
+  float squares[kTokens];
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t) {
+    squares[t] = 0;
+    for (int i = threadIdx.x; i < kVectors; i += kThreads) {
+      const auto raw = load_vec<kVec>(static_cast<const T*>(x) + t * kIn + i * kVec);
+      store_vec<kVec>(shared + t * kIn + i * kVec, raw);
+      const auto v = to_float(raw);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) squares[t] = fmaf(v[j], v[j], squares[t]);
+    }
+  }
+  block_reduce_rows<Sum, kThreads, kTokens>(squares);
+#pragma unroll
+  for (int t = 0; t < kTokens; ++t) {
+    const float scale = rsqrtf(squares[t] / kIn + eps);
+    for (int i = threadIdx.x; i < kVectors; i += kThreads) {  // the vectors that this thread has copied
+      const auto w = to_float(load_vec<kVec>(norm_weight + i * kVec));
+      auto v = to_float(load_vec<kVec>(shared + t * kIn + i * kVec));
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) v[j] *= scale * w[j];
+      store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace warptune
