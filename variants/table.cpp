@@ -81,7 +81,7 @@ std::vector<OpEntry> entries() {
             {attention_decode_cuda(), attention_decode_pipelined(), attention_decode_vendor(),
              attention_decode_cudnn(), attention_decode_host()},
             {}, {kCudnn}),
-      entry(linear(), {linear_cuda(), linear_vendor(), linear_host()}, kLinearPreferences),
+      entry(linear(), {linear_cuda(), unfused(linear_vendor()), linear_host()}, kLinearPreferences),
       entry(argmax(), {argmax_cuda(), argmax_host()}),
       entry(top_k(), {top_k_cuda(), top_k_host()}),
       entry(rope_append(), {rope_append_cuda(), rope_append_host()}),

@@ -22,7 +22,7 @@ using LinearArgsOf = typename LinearArgsType<kPrologue != kPrologueNone || kEpil
 /// The row of weight behind row r of kRows rows that compute the outputs from `first` on: with SwiGLU half of
 /// the rows are gates, the other half ups.
 template <int kOut, int kEpilogue, int kRows>
-__device__ __forceinline__ int weight_row(int first, int r) {
+__device__ __forceinline__ long long weight_row(long long first, int r) {
   if constexpr (kEpilogue == kEpilogueSwiglu)
     return r < kRows / 2 ? first + r : kOut + first + r - kRows / 2;
   else

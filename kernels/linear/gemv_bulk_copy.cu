@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kWarps * 32)
       bulk_copy_evict_first(
           stages + (load_stage * kRows + r) * kTileK,
           weight +
-              weight_row<kOut, kEpilogue, kRows>(load_group * kOutputs, r) * static_cast<long long>(kIn) +
+              weight_row<kOut, kEpilogue, kRows>(static_cast<long long>(load_group) * kOutputs, r) * kIn +
               load_tile * kTileK,
           elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
     if (++load_tile == kTiles) {

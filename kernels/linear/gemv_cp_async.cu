@@ -69,42 +69,43 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
 
   // Main loop.
   int stage = 0;
-  const auto dot = [&](float(&sum)[kTokens]) {
+  for (int row = first; row < kOut; row += stride) {
+    [[maybe_unused]] float gate[kTokens];
 #pragma unroll
-    for (int t = 0; t < kTokens; ++t) sum[t] = 0;
-    for (int step = 0; step < kSteps; ++step) {
-      load();
-      cp_async_wait<kStages - 1>();
+    for (int r = 0; r < kRows; ++r) {
+      float sum[kTokens];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        const int vector = (step * kUnroll + u) * 32 + lane;
-        if (vector < kVectors) {
-          const auto f = to_float(*reinterpret_cast<const Vec<T, kVec>*>(own + (stage * kUnroll + u) * 32));
+      for (int t = 0; t < kTokens; ++t) sum[t] = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        load();
+        cp_async_wait<kStages - 1>();
 #pragma unroll
-          for (int t = 0; t < kTokens; ++t) {
-            const auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
+        for (int u = 0; u < kUnroll; ++u) {
+          const int vector = (step * kUnroll + u) * 32 + lane;
+          if (vector < kVectors) {
+            const auto f = to_float(*reinterpret_cast<const Vec<T, kVec>*>(own + (stage * kUnroll + u) * 32));
 #pragma unroll
-            for (int i = 0; i < kVec; ++i) sum[t] = fmaf(f[i], g[i], sum[t]);
+            for (int t = 0; t < kTokens; ++t) {
+              const auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
+#pragma unroll
+              for (int i = 0; i < kVec; ++i) sum[t] = fmaf(f[i], g[i], sum[t]);
+            }
           }
         }
+        stage = stage + 1 == kStages ? 0 : stage + 1;
       }
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+      // Epilogue of a row.
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t) {
+        float total = warp_reduce<Sum>(sum[t]);
+        if (r + 1 < kRows) {
+          gate[t] = total;
+        } else if (lane == 0) {
+          if constexpr (kEpilogue == kEpilogueSwiglu) total *= silu(gate[t]);
+          store_output<T, kOut, kBias, kEpilogue>(args, t, row, total);
+        }
+      }
     }
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t) sum[t] = warp_reduce<Sum>(sum[t]);
-  };
-  for (int row = first; row < kOut; row += stride) {
-    float sum[kTokens];
-    dot(sum);
-    if constexpr (kEpilogue == kEpilogueSwiglu) {
-      float up[kTokens];
-      dot(up);
-#pragma unroll
-      for (int t = 0; t < kTokens; ++t) sum[t] = silu(sum[t]) * up[t];
-    }
-#pragma unroll
-    for (int t = 0; t < kTokens; ++t)
-      if (lane == 0) store_output<T, kOut, kBias, kEpilogue>(args, t, row, sum[t]);
   }
   cp_async_wait<0>();
 }

@@ -236,4 +236,10 @@ std::vector<Variant> linear_cuda() {
   return {naive(), tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_cp_async(), gemv_bulk_copy()};
 }
 
+std::vector<Variant> unfused(std::vector<Variant> variants) {
+  for (Variant& variant : variants)
+    variant.constraints.insert(variant.constraints.end(), {kNoPrologue, kNoEpilogue});
+  return variants;
+}
+
 }  // namespace warptune

@@ -10,4 +10,6 @@ std::vector<Variant> linear_vendor();
 #else
 inline std::vector<Variant> linear_vendor() { return {}; }
 #endif
+/// The same variants for plain products only.
+std::vector<Variant> unfused(std::vector<Variant> variants);
 }  // namespace warptune

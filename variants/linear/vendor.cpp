@@ -54,8 +54,7 @@ Layout layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
 
 class Product {
  public:
-  Product(const Problem& p, std::int64_t wanted)
-      : bias_(p["bias"] != 0), add_(p["epilogue"] == kEpilogueAdd) {
+  Product(const Problem& p, std::int64_t wanted) : bias_(p["bias"] != 0) {
     cublasLtHandle_t library = nullptr;
     check(cublasLtCreate(&library), "cublasLtCreate");
     library_.reset(library);
@@ -100,12 +99,10 @@ class Product {
 
   void run(const LinearArgs& a, cudaStream_t stream) {
     if (bias_) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, a.bias);
-    const float one = 1, beta = add_ ? 1 : 0;
-    const void* residual = add_ ? static_cast<const FusedLinearArgs&>(a).residual : a.y;
-    check(
-        cublasLtMatmul(library_.get(), matmul_.get(), &one, a.weight, weight_.get(), a.x, x_.get(), &beta,
-                       residual, y_.get(), a.y, y_.get(), &algorithm_, a.workspace, kWorkspaceBytes, stream),
-        "cublasLtMatmul");
+    const float one = 1, zero = 0;
+    check(cublasLtMatmul(library_.get(), matmul_.get(), &one, a.weight, weight_.get(), a.x, x_.get(), &zero,
+                         a.y, y_.get(), a.y, y_.get(), &algorithm_, a.workspace, kWorkspaceBytes, stream),
+          "cublasLtMatmul");
   }
 
  private:
@@ -115,7 +112,7 @@ class Product {
           "cublasLtMatmulDescSetAttribute");
   }
 
-  bool bias_, add_;
+  bool bias_;
   Library library_;
   Matmul matmul_;
   Layout weight_, x_, y_;
@@ -129,7 +126,6 @@ std::vector<Variant> linear_vendor() {
       .name = "cublaslt",
       .idea = "cuBLASLt with fp32 compute; algorithms of its heuristic in their order.",
       .parameters = {{"algo", {0, 1, 2, 3, 4, 5, 6, 7}, "index among the heuristic's results"}},
-      .constraints = {"prologue == 0", "epilogue <= 1"},  // the residual is C, with beta = 1
       .vendor = [](const Problem& p, const Config& c) -> VendorFunction {
         return [product = std::make_shared<Product>(p, c["algo"])](const void* args, void* stream) {
           product->run(*static_cast<const LinearArgs*>(args), static_cast<cudaStream_t>(stream));
