@@ -118,9 +118,12 @@ double used_mib(const Device& device, std::size_t free_at_start) {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-std::optional<bool> fuse_of(const DecodeOptions& o) {
-  if (o.fuse_append == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
-  return o.fuse_append == "on";
+FusionChoice fuse_of(const DecodeOptions& o) {
+  const auto choice = [&](const std::string& word) -> std::optional<bool> {
+    if (word == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
+    return word == "on";
+  };
+  return {choice(o.fuse_append), choice(o.fuse_norm), choice(o.fuse_swiglu)};
 }
 
 void print_tokens(const std::vector<std::vector<int>>& transcript) {
@@ -188,7 +191,7 @@ ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, co
           .max_steps = lengths.steps,
           .sampling = parse_sampling(o.sampling),
           .eos = config.eos.empty() || forced ? -1 : config.eos[0],
-          .fuse_append = fuse_of(o),
+          .fuse = fuse_of(o),
           .kv = kv_format_of(o),
           .graph = o.graph == "on"};
 }
@@ -288,7 +291,7 @@ int run(const DecodeOptions& o) {
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
     PlanBook naive_book(ops(), *device, {.naive = true});
-    options.fuse_append = false;
+    options.fuse = kUnfused;
     Model naive(*device, config, weights, naive_book, options);
     const CheckScope scope = o.check_steps_only ? CheckScope::steps : CheckScope::prefill_and_steps;
     judge(check_against(model, naive, prompts, o.check_baseline, scope), "the naive plans");

@@ -78,10 +78,15 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
       ->excludes(require);
   c.add_option("--graph", o.graph, "on: steps are replays of CUDA graphs (default); off: single launches")
       ->check(CLI::IsMember({"on", "off"}));
-  c.add_option("--fuse-append", o.fuse_append,
-               "bias, RoPE and cache append inside the attention kernel: on, off, or auto (default): if the "
-               "wisdom has it and nothing faster")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
+  const auto fuse = [&](const char* option, std::string& value, const std::string& what) {
+    c.add_option(option, value,
+                 what + ": on, off, or auto (default): if the wisdom has it and nothing faster")
+        ->check(CLI::IsMember({"auto", "on", "off"}));
+  };
+  fuse("--fuse-append", o.fuse_append, "bias, RoPE and cache append inside the attention kernel");
+  fuse("--fuse-norm", o.fuse_norm,
+       "each RMSNorm inside the product that reads it, the residual add inside the one before");
+  fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the product of gate and up");
 }
 
 void add_output(CLI::App& c, DecodeOptions& o) {

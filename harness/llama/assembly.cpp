@@ -19,6 +19,11 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
   return device.allocate(static_cast<std::size_t>(tokens * width) * size_of(dtype));
 }
 
+/// Whether the kernels of a linear take FusedLinearArgs.
+bool is_fused(const Problem& linear) {
+  return linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
+}
+
 float attention_scale(const ModelConfig& config) {
   return 1.0f / std::sqrt(static_cast<float>(config.head_dim));
 }
@@ -33,27 +38,42 @@ Activations::Activations(Device& device, const ModelConfig& c, DType dtype, int 
       inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))) {}
 
 Assembly::Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
-                   const Activations& activations, int tokens)
+                   const Activations& activations, int tokens, const Fusion& fusion)
     : config_(config),
       weights_(weights),
       inv_freq_(inv_freq),
       book_(book),
       activations_(activations),
       tokens_(tokens),
+      fusion_(fusion),
       problems_(book.ops(), config, weights.dtype) {}
 
 void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
-                      void* y, Output output) {
+                      void* y, Output output, const void* norm_weight, const void* residual) {
   auto entry = book_.get(problem);
-  void* workspace = entry->workspace.data();
-  add(std::move(entry),
-      LinearArgs{.x = x,
-                 .weight = weight.data(),
-                 .bias = bias.data(),
-                 .y = y,
-                 .workspace = workspace,
-                 .tokens = tokens_},
-      {std::move(output)});
+  const LinearArgs args{.x = x,
+                        .weight = weight.data(),
+                        .bias = bias.data(),
+                        .y = y,
+                        .workspace = entry->workspace.data(),
+                        .tokens = tokens_};
+  if (is_fused(problem))
+    add(std::move(entry), FusedLinearArgs{args, norm_weight, residual, config_.rms_eps}, {std::move(output)});
+  else
+    add(std::move(entry), args, {std::move(output)});
+}
+
+void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
+                                  const void* x, const Buffer& weight, const Buffer& bias,
+                                  const Buffer& norm_weight) {
+  const Activations& a = activations_;
+  if (fusion_.norm) {
+    linear(problem, x, weight, bias, a.residual.data(),
+           output(layer, norm, a.residual, config_.hidden, "residual"), nullptr, a.residual.data());
+  } else {
+    linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden));
+    add_norm(layer, norm, a.rows_b.data(), norm_weight);
+  }
 }
 
 void Assembly::add_norm(int layer, const char* name, const void* x, const Buffer& weight) {
@@ -96,6 +116,7 @@ void Assembly::begin(const int* ids, int* bad_token) {
                     .tokens = tokens_},
       {Output::dense(-1, "embedding", "ids", DType::int32, tokens_, 1, ids),
        output(-1, "embedding", activations_.residual, config_.hidden)});
+  if (fusion_.norm) return;
   add(book_.get(problems_.rms_norm(tokens_)),
       RmsNormArgs{.x = activations_.residual.data(),
                   .weight = weights_.layers[0].input_norm.data(),
@@ -108,8 +129,9 @@ void Assembly::begin(const int* ids, int* bad_token) {
 void Assembly::qkv(int layer) {
   layer_ = layer;
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
-  linear(problems_.qkv(tokens_), activations_.rows_a.data(), w.qkv, {}, activations_.wide.data(),
-         output(layer, "linear_qkv", activations_.wide, config_.qkv_width()));
+  const Activations& a = activations_;
+  linear(problems_.qkv(tokens_, fusion_), normed_rows(), w.qkv, {}, a.wide.data(),
+         output(layer, "linear_qkv", a.wide, config_.qkv_width()), w.input_norm.data());
 }
 
 void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
@@ -139,7 +161,8 @@ void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View&
 }
 
 void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
-                                std::int64_t context, bool append) {
+                                std::int64_t context) {
+  const bool append = fusion_.append;
   auto entry = book_.get(of(cache).attention_decode(batch, context, append));
   const KvCache::View kv = cache.view(layer);
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
@@ -203,18 +226,22 @@ void Assembly::finish_layer(int layer) {
   const LayerWeights& w = weights_.layers[index];
   const bool last = index + 1 == weights_.layers.size();
   const Activations& a = activations_;
-  linear(problems_.o(tokens_), a.rows_a.data(), w.o, w.o_bias, a.rows_b.data(),
-         output(layer, "linear_o", a.rows_b, config_.hidden));
-  add_norm(layer, "add_rms_norm_attention", a.rows_b.data(), w.attention_norm);
-  linear(problems_.gate_up(tokens_), a.rows_a.data(), w.gate_up, {}, a.wide.data(),
-         output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate));
-  add(book_.get(problems_.swiglu(tokens_)),
-      SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
-      {output(layer, "swiglu", a.inner, config_.intermediate)});
-  linear(problems_.down(tokens_), a.inner.data(), w.down, {}, a.rows_b.data(),
-         output(layer, "linear_down", a.rows_b, config_.hidden));
-  add_norm(layer, "add_rms_norm_mlp", a.rows_b.data(),
-           last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
+  linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
+                     a.rows_a.data(), w.o, w.o_bias, w.attention_norm);
+  const Problem gate_up = problems_.gate_up(tokens_, fusion_);
+  if (fusion_.swiglu) {
+    linear(gate_up, normed_rows(), w.gate_up, {}, a.inner.data(),
+           output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data());
+  } else {
+    linear(gate_up, normed_rows(), w.gate_up, {}, a.wide.data(),
+           output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data());
+    add(book_.get(problems_.swiglu(tokens_)),
+        SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
+        {output(layer, "swiglu", a.inner, config_.intermediate)});
+  }
+  linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_),
+                     a.inner.data(), w.down, {},
+                     last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
   layer_ = -1;
 }
 
@@ -229,15 +256,16 @@ void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
 }
 
 Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                       int batch, void* logits) {
-  auto entry = book.get(ModelProblems(book.ops(), config, weights.dtype).lm_head(batch));
+                       int batch, void* logits, const Fusion& fusion) {
+  auto entry = book.get(ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion));
   const LinearArgs args{.x = rows,
                         .weight = weights.head(),
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
   return {std::move(entry),
-          Args(args),
+          fusion.norm ? Args(FusedLinearArgs{args, weights.final_norm.data(), nullptr, config.rms_eps})
+                      : Args(args),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
 }
 

@@ -29,18 +29,19 @@ struct RowPositions {
 
 class Assembly {
  public:
+  /// `fusion` is what it fuses: a prefill nothing.
   Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
-           const Activations& activations, int tokens);
+           const Activations& activations, int tokens, const Fusion& fusion = {});
 
-  /// Embeds token ids into the residual stream and applies the first norm.
+  /// Embeds token ids into the residual stream and applies the first norm, unless it is fused.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
   /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`. `name`: of the outputs.
   void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
                    const RowPositions& rows, const char* name = "rope_append");
-  /// One query per sequence; `append`: rope_append is fused in.
+  /// One query per sequence, with rope_append unless it was called before.
   void attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
-                        std::int64_t context, bool append);
+                        std::int64_t context);
   /// Attends to `from`, a layer of an unquantized `cache`.
   void attention_prefill(int layer, const KvCache& cache, const KvCache::View& from, const PromptChunk& chunk,
                          const int* cu_seqlens, const int* kv_lens);
@@ -51,9 +52,9 @@ class Assembly {
 
   std::vector<Call> take() { return std::move(calls_); }
 
-  /// The logits of `rows`.
+  /// The logits of `rows`, hidden states that are normalized or, with a fused norm, not.
   static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                      int batch, void* logits);
+                      int batch, void* logits, const Fusion& fusion = {});
 
  private:
   template <class T>
@@ -71,8 +72,16 @@ class Assembly {
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
+  /// `norm_weight` and `residual`: null where the problem has no such prologue or epilogue.
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
-              Output output);
+              Output output, const void* norm_weight = nullptr, const void* residual = nullptr);
+  /// A product that ends in the residual stream, and the norm that follows; `norm` names both.
+  void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
+                          const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight);
+  /// What a product reads whose norm may be fused.
+  const void* normed_rows() const {
+    return (fusion_.norm ? activations_.residual : activations_.rows_a).data();
+  }
   void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;
@@ -81,6 +90,7 @@ class Assembly {
   PlanBook& book_;
   const Activations& activations_;
   int tokens_;
+  Fusion fusion_;
   int layer_ = -1;  // of the calls that are added
   ModelProblems problems_;
   std::vector<Call> calls_;

@@ -57,12 +57,13 @@ void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
   if (watcher) watcher->end();
 }
 
-/// From the final hidden states in rows_a to the next tokens.
-std::vector<Call> Model::tail() const {
+/// From the final hidden states, in rows_a or with a fused norm in the residual stream, to the next tokens.
+std::vector<Call> Model::tail(const Fusion& fusion) const {
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype);
-  std::vector<Call> calls = {
-      Assembly::lm_head(config_, weights_, book_, activations_.rows_a.data(), batch, logits_.data())};
+  std::vector<Call> calls = {Assembly::lm_head(
+      config_, weights_, book_, (fusion.norm ? activations_.residual : activations_.rows_a).data(), batch,
+      logits_.data(), fusion)};
   if (options_.sampling.greedy) {
     auto entry = book_.get(problems.argmax(batch));
     const ArgmaxArgs args{.logits = logits_.data(),
@@ -99,12 +100,23 @@ std::vector<Call> Model::tail() const {
   return calls;
 }
 
-bool Model::fuses(std::int64_t context) const {
-  if (options_.fuse_append) return *options_.fuse_append;
+Fusion Model::fusion_for(std::int64_t context) const {
+  const FusionChoice& wanted = options_.fuse;
+  const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
-  const Problem apart[] = {problems.rope_append(options_.batch, options_.batch),
-                           problems.attention_decode(options_.batch, context, false)};
-  return book_.prefers(problems.attention_decode(options_.batch, context, true), apart);
+  const std::vector<Problem> apart = {problems.rope_append(batch, batch),
+                                      problems.attention_decode(batch, context, false)};
+  const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
+  Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
+              .norm = wanted.norm.value_or(false),
+              .swiglu = wanted.swiglu.value_or(false)};
+  for (Fusion more : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true}}) {
+    if (batch > kMaxFusedTokens) break;
+    more = {best.append, wanted.norm.value_or(more.norm), wanted.swiglu.value_or(more.swiglu)};
+    if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
+      best = more;
+  }
+  return best;
 }
 
 Model::Step& Model::step_for(std::int64_t length) {
@@ -112,18 +124,18 @@ Model::Step& Model::step_for(std::int64_t length) {
   Step& step = steps_[context];
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
-  const bool fused = fuses(context);
-  Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch);
+  const Fusion fusion = fusion_for(context);
+  Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};
   for (int layer = 0; layer < config_.layers; ++layer) {
     assembly.qkv(layer);
-    if (!fused) assembly.rope_append(layer, kv_, kv_.view(layer), batch, rows);
-    assembly.attention_decode(layer, kv_, batch, rows, context, fused);
+    if (!fusion.append) assembly.rope_append(layer, kv_, kv_.view(layer), batch, rows);
+    assembly.attention_decode(layer, kv_, batch, rows, context);
     assembly.finish_layer(layer);
   }
   step.calls = assembly.take();
-  std::ranges::move(tail(), std::back_inserter(step.calls));
+  std::ranges::move(tail(fusion), std::back_inserter(step.calls));
   step.range = NvtxName(NvtxKind::graph, "", [&] {
     return fmt::format("graph {} batch={} context={}", config_.name, batch, context);
   });
@@ -183,7 +195,7 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
   const Prefill prompt(device_, config_, weights_, kv_, inv_freq_.as<float>(), book_, prompts,
                        activations_.rows_a.data(), state_.bad_token.as<int>());
   std::vector<Call> calls(prompt.calls().begin(), prompt.calls().end());
-  std::ranges::move(tail(), std::back_inserter(calls));
+  std::ranges::move(tail({}), std::back_inserter(calls));
   device_.synchronize();
   if (device_.facts().backend == Backend::cuda) {  // the first launches load kernels and are not timed
     const NvtxRange range(NvtxKind::phase, "", [] { return "warm up prefill"; });

@@ -13,13 +13,20 @@
 
 namespace warptune {
 
+/// What a step fuses; empty: unless separate launches are faster by the wisdom.
+struct FusionChoice {
+  std::optional<bool> append = {}, norm = {}, swiglu = {};
+};
+/// Nothing is fused.
+inline constexpr FusionChoice kUnfused = {false, false, false};
+
 struct ModelOptions {
   int batch = 1;
   int capacity = 0;   // tokens per sequence in the KV cache
   int max_steps = 0;  // of decode, after the first token
   Sampling sampling = {};
-  int eos = -1;                          // below 0: sequences never finish
-  std::optional<bool> fuse_append = {};  // empty: unless separate launches are faster by the wisdom
+  int eos = -1;  // below 0: sequences never finish
+  FusionChoice fuse = {};
   KvFormat kv = {};
   bool graph = true;  // replay captured steps (unless watched), else launch one by one
 };
@@ -71,8 +78,8 @@ class Model {
     std::unique_ptr<CapturedGraph> graph;
     NvtxName range;
   };
-  std::vector<Call> tail() const;
-  bool fuses(std::int64_t context) const;
+  std::vector<Call> tail(const Fusion& fusion) const;
+  Fusion fusion_for(std::int64_t context) const;
   int longest() const;
   Step& step_for(std::int64_t length);
   void warm_up(std::span<const Call> calls);

@@ -12,6 +12,9 @@ std::string str(std::int64_t value) { return std::to_string(value); }
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
+const char* norm_before(const Fusion& fusion) { return fusion.norm ? "rms_norm" : "none"; }
+const char* residual_after(const Fusion& fusion) { return fusion.norm ? "add" : "none"; }
+
 const char* label(RopeKind kind) {
   switch (kind) {
     case RopeKind::linear:
@@ -50,10 +53,18 @@ class ProblemList {
 };
 
 void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch) {
-  for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.qkv(tokens),
-                                of.rope_append(tokens, batch), of.o(tokens), of.add_rms_norm(tokens),
-                                of.gate_up(tokens), of.swiglu(tokens), of.down(tokens)})
+  for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch)})
     problems.add(std::move(p));
+  for (Problem& p : of.layer_products(tokens, {})) problems.add(std::move(p));
+}
+
+/// What a decode step may take instead of the products of add_layer() and add_tail().
+void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
+  if (batch > kMaxFusedTokens) return;
+  for (const Fusion& fusion : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true}}) {
+    for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));
+    problems.add(of.lm_head(batch, fusion));
+  }
 }
 
 void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
@@ -80,24 +91,41 @@ Problem ModelProblems::rms_norm(std::int64_t tokens) const {
 Problem ModelProblems::add_rms_norm(std::int64_t tokens) const {
   return make("add_rms_norm", {{"tokens", str(tokens)}, {"hidden", str(config_.hidden)}});
 }
-Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias) const {
-  return make("linear",
-              {{"tokens", str(tokens)}, {"in", str(in)}, {"out", str(out)}, {"bias", yes_no(bias)}});
+Problem ModelProblems::linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias,
+                              const char* prologue, const char* epilogue) const {
+  return make("linear", {{"tokens", str(tokens)},
+                         {"in", str(in)},
+                         {"out", str(out)},
+                         {"bias", yes_no(bias)},
+                         {"prologue", prologue},
+                         {"epilogue", epilogue}});
 }
-Problem ModelProblems::qkv(std::int64_t tokens) const {
-  return linear(tokens, config_.hidden, config_.qkv_width());
+Problem ModelProblems::qkv(std::int64_t tokens, const Fusion& fusion) const {
+  return linear(tokens, config_.hidden, config_.qkv_width(), false, norm_before(fusion));
 }
-Problem ModelProblems::o(std::int64_t tokens) const {
-  return linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias);
+Problem ModelProblems::o(std::int64_t tokens, const Fusion& fusion) const {
+  return linear(tokens, config_.q_width(), config_.hidden, config_.attention_bias, "none",
+                residual_after(fusion));
 }
-Problem ModelProblems::gate_up(std::int64_t tokens) const {
-  return linear(tokens, config_.hidden, 2LL * config_.intermediate);
+Problem ModelProblems::gate_up(std::int64_t tokens, const Fusion& fusion) const {
+  if (fusion.swiglu)
+    return linear(tokens, config_.hidden, config_.intermediate, false, norm_before(fusion), "swiglu");
+  return linear(tokens, config_.hidden, 2LL * config_.intermediate, false, norm_before(fusion));
 }
-Problem ModelProblems::down(std::int64_t tokens) const {
-  return linear(tokens, config_.intermediate, config_.hidden);
+Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
+  return linear(tokens, config_.intermediate, config_.hidden, false, "none", residual_after(fusion));
 }
-Problem ModelProblems::lm_head(std::int64_t tokens) const {
-  return linear(tokens, config_.hidden, config_.vocab);
+Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
+  return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion));
+}
+std::vector<Problem> ModelProblems::layer_products(std::int64_t tokens, const Fusion& fusion) const {
+  std::vector<Problem> problems = {qkv(tokens, fusion), o(tokens, fusion)};
+  if (!fusion.norm) problems.push_back(add_rms_norm(tokens));
+  problems.push_back(gate_up(tokens, fusion));
+  if (!fusion.swiglu) problems.push_back(swiglu(tokens));
+  problems.push_back(down(tokens, fusion));
+  if (!fusion.norm) problems.push_back(add_rms_norm(tokens));
+  return problems;
 }
 Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {
   return make("rope_append", {{"tokens", str(tokens)},
@@ -246,6 +274,7 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
   const ModelProblems of(ops, config, dtype, kv);
   ProblemList problems;
   add_layer(problems, of, batch, batch);
+  add_fused(problems, of, batch);
   for (const std::int64_t context : distinct_buckets(contexts)) {
     problems.add(of.attention_decode(batch, context, false));
     problems.add(of.attention_decode(batch, context, true));

@@ -13,6 +13,15 @@
 
 namespace warptune {
 
+/// What a step fuses into other launches.
+struct Fusion {
+  bool append = false;  // rope_append into attention_decode
+  bool norm = false;    // each RMSNorm into the product that reads it, the residual into the one before
+  bool swiglu = false;  // swiglu into gate_up
+};
+/// Kernels with a fused norm or SwiGLU are for at most so many tokens.
+inline constexpr std::int64_t kMaxFusedTokens = 64;
+
 /// One problem per op, for `tokens` rows or `batch` sequences. `kv`: the format of the cache.
 class ModelProblems {
  public:
@@ -25,12 +34,15 @@ class ModelProblems {
   Problem gather(std::int64_t tokens, std::int64_t rows) const;
   Problem rms_norm(std::int64_t tokens) const;
   Problem add_rms_norm(std::int64_t tokens) const;
-  Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false) const;
-  Problem qkv(std::int64_t tokens) const;
-  Problem o(std::int64_t tokens) const;
-  Problem gate_up(std::int64_t tokens) const;
-  Problem down(std::int64_t tokens) const;
-  Problem lm_head(std::int64_t tokens) const;
+  Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
+                 const char* prologue = "none", const char* epilogue = "none") const;
+  Problem qkv(std::int64_t tokens, const Fusion& fusion = {}) const;
+  Problem o(std::int64_t tokens, const Fusion& fusion = {}) const;
+  Problem gate_up(std::int64_t tokens, const Fusion& fusion = {}) const;
+  Problem down(std::int64_t tokens, const Fusion& fusion = {}) const;
+  Problem lm_head(std::int64_t tokens, const Fusion& fusion = {}) const;
+  /// The norms, products and swiglu of a layer, in their order.
+  std::vector<Problem> layer_products(std::int64_t tokens, const Fusion& fusion) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
   /// the kernel, the others the table of frequencies. A window that is not smaller than the context is

@@ -37,8 +37,8 @@ class PlanBook {
   /// As PlanChooser::expected_us().
   std::optional<double> expected_us(const Problem& problem) const { return chooser_.expected_us(problem); }
   /// As PlanChooser::prefers().
-  bool prefers(const Problem& fused, std::span<const Problem> parts) const {
-    return chooser_.prefers(fused, parts);
+  bool prefers(std::span<const Problem> some, std::span<const Problem> others) const {
+    return chooser_.prefers(some, others);
   }
   /// The sources of the plans made so far, without quiet ones: "tuned" if all are winners of their own
   /// problems, "tuned+7near+3predicted+2default" if some are, "7near+2default" if none is, "default" if none

@@ -71,20 +71,21 @@ bool PlanChooser::choose(const Problem& problem, bool quiet,
   return std::ranges::any_of(policies_, [&](const auto& policy) { return policy->choose(problem, taker); });
 }
 
-bool PlanChooser::prefers(const Problem& fused, std::span<const Problem> parts) const {
+bool PlanChooser::prefers(std::span<const Problem> some, std::span<const Problem> others) const {
   using Time = std::optional<double> (TunedPlans::*)(const Problem&) const;
-  const auto sum = [&](Time time) {
+  const auto sum = [&](std::span<const Problem> problems, Time time) {
     std::optional<double> us = 0;
-    for (const Problem& part : parts) {
-      const auto of_part = (tuned_.*time)(part);
-      us = us && of_part ? std::optional(*us + *of_part) : std::nullopt;
+    for (const Problem& problem : problems) {
+      const auto of_one = (tuned_.*time)(problem);
+      us = us && of_one ? std::optional(*us + *of_one) : std::nullopt;
     }
     return us;
   };
-  const auto tuned = tuned_.tuned_us(fused), tuned_parts = sum(&TunedPlans::tuned_us);
-  if (tuned || tuned_parts) return tuned && (!tuned_parts || *tuned < *tuned_parts);
-  const auto expected = tuned_.expected_us(fused), expected_parts = sum(&TunedPlans::expected_us);
-  return expected && (!expected_parts || *expected < *expected_parts);
+  const auto tuned = sum(some, &TunedPlans::tuned_us), tuned_others = sum(others, &TunedPlans::tuned_us);
+  if (tuned || tuned_others) return tuned && (!tuned_others || *tuned < *tuned_others);
+  const auto expected = sum(some, &TunedPlans::expected_us),
+             expected_others = sum(others, &TunedPlans::expected_us);
+  return expected && (!expected_others || *expected < *expected_others);
 }
 
 void PlanChooser::refuse(std::size_t override_index, const std::string& why) {

@@ -27,9 +27,9 @@ class PlanChooser {
   bool choose(const Problem& problem, bool quiet, const std::function<bool(const PlanChoice&)>& take);
   /// The recorded or predicted time of the choice, if the wisdom has one.
   std::optional<double> expected_us(const Problem& problem) const { return tuned_.expected_us(problem); }
-  /// Whether a fused launch is expected to be faster than the launches of its parts. Measured times decide.
-  /// If only one side is measured, that side wins: a prediction may be too optimistic.
-  bool prefers(const Problem& fused, std::span<const Problem> parts) const;
+  /// Whether some launches are expected to be faster than others that do the same. Measured times decide. If
+  /// only one side is measured, that side wins: a prediction may be too optimistic.
+  bool prefers(std::span<const Problem> some, std::span<const Problem> others) const;
   /// Reports a remark on a problem; each remark once.
   void tell(const Problem& problem, const std::string& what);
   /// Records why an override is not taken.

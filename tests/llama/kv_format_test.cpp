@@ -42,7 +42,7 @@ struct Checkpoint {
                 {.batch = static_cast<int>(golden.prompts.size()),
                  .capacity = 80,
                  .max_steps = golden.steps(),
-                 .fuse_append = fused,
+                 .fuse = {.append = fused},
                  .kv = kv});
     return check_golden(model, against);
   }

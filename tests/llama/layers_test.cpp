@@ -64,7 +64,9 @@ TEST_F(Layers, TheSameRunAgrees) {
 }
 
 TEST_F(Layers, ADumpHasEveryOpOfEveryLayer) {
-  const std::string run = "--model " + golden("gqa") + " --prompt-len 5,9 --dtype bf16 --fuse-append off ";
+  const std::string run = "--model " + golden("gqa") +
+                          " --prompt-len 5,9 --dtype bf16 --fuse-append off --fuse-norm off "
+                          "--fuse-swiglu off ";
   ASSERT_EQ(decode(run + "--dump-layers " + dump()), 0) << output_;
   const SafetensorsFile prefill(dump_file(dump(), 0)), step(dump_file(dump(), 3));
   const auto shape = [](const SafetensorsFile& file, const std::string& name) {
@@ -101,6 +103,8 @@ TEST_F(Layers, OtherPlansStayWithinTheTolerance) {
   EXPECT_EQ(decode(run + "--compare-layers " + dump()), 0) << output_;
   EXPECT_EQ(decode(run + "--fuse-append on --compare-layers " + dump()), 0) << output_;
   EXPECT_TRUE(says("tensors are in one of the runs only") && says("layer.0.rope_append.q")) << output_;
+  EXPECT_EQ(decode(run + "--fuse-norm on --fuse-swiglu on --compare-layers " + dump()), 0) << output_;
+  EXPECT_TRUE(says("11 tensors are in one") && says("layer.0.add_rms_norm_attention.out")) << output_;
   EXPECT_EQ(decode(run + "--page-size 16 --compare-layers " + dump()), 0) << output_;
   EXPECT_EQ(decode(run + "--k-layout dsx --compare-layers " + dump()), 0) << output_;
   EXPECT_EQ(decode(run + "--k-layout dsx --page-size 16 --compare-layers " + dump()), 0) << output_;

@@ -33,7 +33,7 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
               {.batch = static_cast<int>(golden.prompts.size()),
                .capacity = 80,
                .max_steps = golden.steps(),
-               .fuse_append = fused,
+               .fuse = {fused, fused, fused},
                .graph = !naive});
   const Agreement agreement = check_golden(model, golden);
   EXPECT_TRUE(agreement.ok()) << agreement.summary();
@@ -114,7 +114,7 @@ TEST(Model, FusedAndSeparateAppendsGiveTheSameWhereThetaGrows) {
   growing.rope = {.kind = RopeKind::dynamic_ntk, .factor = 4, .original_max_position = 16};
   const auto prompts = random_prompts(2, std::vector{5, 20}, tiny().vocab, 7);
   const auto logits = [&](const ModelConfig& config, bool fused) {
-    Rig rig({.batch = 2, .capacity = 64, .max_steps = 16, .fuse_append = fused}, config);
+    Rig rig({.batch = 2, .capacity = 64, .max_steps = 16, .fuse = {.append = fused}}, config);
     run(rig.model, prompts, 16);
     return rig.model.logits();
   };
@@ -126,6 +126,21 @@ TEST(Model, FusedAndSeparateAppendsGiveTheSameWhereThetaGrows) {
   }
   EXPECT_LT(largest, 2e-4);
   EXPECT_GT(moved, 1e-2) << "the growth matters";
+}
+
+TEST(Model, FusedNormsAndSwigluGiveTheSame) {
+  const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
+  const auto of_step = [&](bool norm, bool swiglu) {
+    Rig rig({.batch = 2, .capacity = 64, .max_steps = 4, .fuse = {false, norm, swiglu}});
+    run(rig.model, prompts, 4);
+    return std::pair(rig.model.logits(), static_cast<int>(rig.model.step_calls(16).size()));
+  };
+  const auto [apart, launches] = of_step(false, false);
+  for (const auto& [norm, swiglu] : {std::pair(true, false), {false, true}, {true, true}}) {
+    const auto [fused, fewer] = of_step(norm, swiglu);
+    for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
+    EXPECT_EQ(launches - fewer, (norm ? 1 + 2 * tiny().layers : 0) + (swiglu ? tiny().layers : 0));
+  }
 }
 
 TEST(Model, GraphsAndLaunchesGiveTheSame) {

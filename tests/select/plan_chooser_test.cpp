@@ -112,7 +112,8 @@ TEST_F(Chosen, AMeasuredTimeBeforeAPrediction) {
     const Problem all = problem(16, fused);
     std::vector<Problem> of_parts;
     for (const auto& us : parts) of_parts.push_back(problem(12 + std::ssize(of_parts), us));
-    return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true}).prefers(all, of_parts);
+    return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true})
+        .prefers(std::array{all}, of_parts);
   };
   EXPECT_TRUE(prefers(10, {6, 6}));
   EXPECT_FALSE(prefers(13, {6, 6}));
