@@ -29,13 +29,22 @@ __device__ __forceinline__ long long weight_row(long long first, int r) {
     return first + r;
 }
 
+/// The residual of one output, 0 without that epilogue. Load it before the main loop: behind it, its latency
+/// would end every group of rows.
+template <class T, int kOut, int kEpilogue, class Args>
+__device__ __forceinline__ float load_residual(const Args& args, int token, int o) {
+  if constexpr (kEpilogue == kEpilogueAdd)
+    return to_float(static_cast<const T*>(args.residual)[static_cast<long long>(token) * kOut + o]);
+  else
+    return 0;
+}
+
 /// Epilogue of one output: adds bias and residual, and stores.
 template <class T, int kOut, int kBias, int kEpilogue, class Args>
-__device__ __forceinline__ void store_output(const Args& args, int token, int o, float y) {
-  const long long i = static_cast<long long>(token) * kOut + o;
+__device__ __forceinline__ void store_output(const Args& args, int token, int o, float y, float residual) {
   if constexpr (kBias != 0) y += to_float(static_cast<const T*>(args.bias)[o]);
-  if constexpr (kEpilogue == kEpilogueAdd) y += to_float(static_cast<const T*>(args.residual)[i]);
-  static_cast<T*>(args.y)[i] = from_float<T>(y);
+  if constexpr (kEpilogue == kEpilogueAdd) y += residual;
+  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
 }
 
 /// Copies the norm's weight to shared memory. It depends on no kernel: call it before pdl_wait().

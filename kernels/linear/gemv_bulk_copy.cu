@@ -17,10 +17,10 @@
 
 namespace warptune {
 
-/// Epilogue of a group of kRows rows: a lane per output.
+/// Epilogue of a group of kRows rows: a lane per output. `residual`: those of the lane's output.
 template <class T, int kOut, int kBias, int kEpilogue, int kTokens, int kRows, class Args>
-__device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[kTokens][kRows], int group,
-                                           int lane) {
+__device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[kTokens][kRows],
+                                           const float (&residual)[kTokens], int group, int lane) {
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) {
     if constexpr (kEpilogue == kEpilogueSwiglu) {
@@ -28,14 +28,14 @@ __device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[
       for (int r = 0; r < kRows / 2; ++r) {
         const float gate = warp_reduce<Sum>(sum[t][r]), up = warp_reduce<Sum>(sum[t][r + kRows / 2]);
         if (lane == r)
-          store_output<T, kOut, kBias, kEpilogue>(args, t, group * (kRows / 2) + r, silu(gate) * up);
+          store_output<T, kOut, kBias, kEpilogue>(args, t, group * (kRows / 2) + r, silu(gate) * up, 0);
       }
     } else {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         float y = warp_reduce<Sum>(sum[t][r]);
         const int o = group * kRows + r;
-        if (lane == r) store_output<T, kOut, kBias, kEpilogue>(args, t, o, y);
+        if (lane == r) store_output<T, kOut, kBias, kEpilogue>(args, t, o, y, residual[t]);
       }
     }
   }
@@ -111,6 +111,10 @@ __global__ void __launch_bounds__(kWarps * 32)
   int step = 0, stage = 0;
   for (int group = first; group < last; ++group) {
     float sum[kTokens][kRows] = {};
+    float residual[kTokens] = {};
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t)
+      if (lane < kRows) residual[t] = load_residual<T, kOut, kEpilogue>(args, t, group * kRows + lane);
     for (int tile = 0; tile < kTiles; ++tile, ++step) {
       mbarrier_wait(full_barrier + stage, phase);
       const T* weights = stages + stage * kRows * kTileK;
@@ -139,7 +143,7 @@ __global__ void __launch_bounds__(kWarps * 32)
         phase ^= 1;
       }
     }
-    store_rows<T, kOut, kBias, kEpilogue>(args, sum, group, lane);
+    store_rows<T, kOut, kBias, kEpilogue>(args, sum, residual, group, lane);
   }
 }
 

@@ -71,6 +71,9 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
   int stage = 0;
   for (int row = first; row < kOut; row += stride) {
     [[maybe_unused]] float gate[kTokens];
+    float residual[kTokens];
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) residual[t] = load_residual<T, kOut, kEpilogue>(args, t, row);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       float sum[kTokens];
@@ -102,7 +105,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
           gate[t] = total;
         } else if (lane == 0) {
           if constexpr (kEpilogue == kEpilogueSwiglu) total *= silu(gate[t]);
-          store_output<T, kOut, kBias, kEpilogue>(args, t, row, total);
+          store_output<T, kOut, kBias, kEpilogue>(args, t, row, total, residual[t]);
         }
       }
     }

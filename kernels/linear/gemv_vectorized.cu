@@ -21,6 +21,13 @@ __global__ void __launch_bounds__(kWarps * 32)
   rows.load_prologue();
   pdl_launch_dependents();
   pdl_wait();
+  constexpr int kStores = ceil_div(kResults, kLanes);  // outputs that a thread stores
+  float residual[kStores];
+#pragma unroll
+  for (int j = 0; j < kStores; ++j) {
+    const int i = threadIdx.x % kLanes + j * kLanes, row = row0 + i % kRows;
+    residual[j] = i < kResults && row < kOut ? load_residual<T, kOut, kEpilogue>(args, i / kRows, row) : 0;
+  }
   rows.main_loop(static_cast<const T*>(args.x));
 
   __shared__ float partial[kWarps][kResults];
@@ -35,13 +42,13 @@ __global__ void __launch_bounds__(kWarps * 32)
     __syncthreads();
   else
     __syncwarp();
-  for (int i = threadIdx.x % kLanes; i < kResults; i += kLanes) {
+  for (int i = threadIdx.x % kLanes, j = 0; i < kResults; i += kLanes, ++j) {
     const int row = row0 + i % kRows, token = i / kRows;
     if (row < kOut) {
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < kWarpsPerRow; ++w) sum += partial[group * kWarpsPerRow + w][i];
-      store_output<T, kOut, kBias, kEpilogue>(args, token, row, sum);
+      store_output<T, kOut, kBias, kEpilogue>(args, token, row, sum, residual[j]);
     }
   }
 }

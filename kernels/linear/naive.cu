@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kBlock) linear_naive(LinearArgsOf<kPrologue, k
   float y = scale * dot(weight);
   if constexpr (kEpilogue == kEpilogueSwiglu)
     y = silu(y) * scale * dot(weight + static_cast<long long>(kOut) * kIn);
-  store_output<T, kOut, kBias, kEpilogue>(args, static_cast<int>(token), static_cast<int>(o), y);
+  store_output<T, kOut, kBias, kEpilogue>(args, static_cast<int>(token), static_cast<int>(o), y,
+                                          load_residual<T, kOut, kEpilogue>(args, token, o));
 }
 
 }  // namespace warptune
