@@ -3,8 +3,6 @@
 //   computes kRows output rows at once, in tiles of kTileK elements.
 // Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
-//   While the kernels before still run, kL2Prefetch more tiles per warp come to the L2: memory is busy until
-//   x is there, though shared memory is full.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start.
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
@@ -53,7 +51,7 @@ __device__ __forceinline__ void load_x(T* x, const T* from) {
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kRows, int kTileK, int kStages, int kL2Prefetch>
+          int kRows, int kTileK, int kStages>
 __global__ void __launch_bounds__(kWarps * 32)
     linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
@@ -76,17 +74,17 @@ __global__ void __launch_bounds__(kWarps * 32)
   const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kOutputs * kIn;
 
   int load_group = 0, load_tile = 0, load_stage = 0;
-  const auto tile_row = [&](int group, int tile, int r) {
-    return weight + weight_row<kOut, kEpilogue, kRows>(static_cast<long long>(group) * kOutputs, r) * kIn +
-           tile * kTileK;
-  };
   const auto load = [&] {  // lane 0: the next tile
     const int elements = load_tile == kTiles - 1 ? kLastTileK : kTileK;
     mbarrier_arrive_expect_tx(full_barrier + load_stage, kRows * elements * static_cast<int>(sizeof(T)));
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      bulk_copy_evict_first(stages + (load_stage * kRows + r) * kTileK, tile_row(load_group, load_tile, r),
-                            elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
+      bulk_copy_evict_first(
+          stages + (load_stage * kRows + r) * kTileK,
+          weight +
+              weight_row<kOut, kEpilogue, kRows>(static_cast<long long>(load_group) * kOutputs, r) * kIn +
+              load_tile * kTileK,
+          elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
     if (++load_tile == kTiles) {
       load_tile = 0;
       ++load_group;
@@ -99,15 +97,6 @@ __global__ void __launch_bounds__(kWarps * 32)
     for (int s = 0; s < kStages; ++s) mbarrier_init(full_barrier + s);
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
-  }
-  if constexpr (kL2Prefetch > 0) {  // a lane per tile, behind the loads above
-    __syncwarp();
-    for (int step = kStages + lane; step < min_of(kStages + kL2Prefetch, steps); step += 32) {
-      const int tile = step % kTiles, elements = tile == kTiles - 1 ? kLastTileK : kTileK;
-#pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        bulk_prefetch_l2(tile_row(step / kTiles, tile, r), elements * static_cast<int>(sizeof(T)));
-    }
   }
   if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
   pdl_launch_dependents();

@@ -208,14 +208,9 @@ Variant gemv_bulk_copy() {
                      {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
-                     kPdl,
-                     {"l2_prefetch",
-                      {0, 2, 4, 8},
-                      "tiles per warp that are prefetched to the L2 before the dependency",
-                      {},
-                      ParameterRole::l2_prefetch}},
+                     kPdl},
       .constraints =
-          {"has_bulk_copy", "l2_prefetch == 0 || pdl == 1", "tokens <= 4", "in * dtype_bytes % 16 == 0",
+          {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
@@ -224,7 +219,7 @@ Variant gemv_bulk_copy() {
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
-            "{rows}, {tile_k}, {stages}, {l2_prefetch}>",
+            "{rows}, {tile_k}, {stages}>",
             [shared_bytes](const Problem& p, const Config& c) {
               return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
                             .block = {threads(c["warps"])},
