@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_x(T* x, const T* from) {
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kRows, int kTileK, int kStages>
+          int kRows, int kTileK, int kStages, int kPdl>
 __global__ void __launch_bounds__(kWarps * 32)
     linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
@@ -90,6 +90,7 @@ __global__ void __launch_bounds__(kWarps * 32)
       ++load_group;
     }
     if (++load_stage == kStages) load_stage = 0;
+    if (kPdl == kPdlAfterLoads && load_group == last - first) pdl_launch_dependents();
   };
 
   // Load prologue: weights before the dependency, x after it.
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
   if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
-  pdl_launch_dependents();
+  if constexpr (kPdl != kPdlAfterLoads) pdl_launch_dependents();
   pdl_wait();
   if constexpr (kNorm)
     load_normalized_x<T, kTokens, kIn, kWarps * 32>(x, args.x, norm_weight, args.eps);

@@ -208,7 +208,9 @@ Variant gemv_bulk_copy() {
                      {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
-                     kPdl},
+                     {"pdl",
+                      {0, 1, 2},
+                      "programmatic dependent launch: 1: dependents start at once, 2: after the last load"}},
       .constraints =
           {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
@@ -219,7 +221,7 @@ Variant gemv_bulk_copy() {
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
-            "{rows}, {tile_k}, {stages}>",
+            "{rows}, {tile_k}, {stages}, {pdl}>",
             [shared_bytes](const Problem& p, const Config& c) {
               return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
                             .block = {threads(c["warps"])},
