@@ -25,12 +25,6 @@ __device__ __forceinline__ void pdl_launch_dependents() {
 #endif
 }
 
-/// Values of a parameter `pdl`: a kernel lets its dependents start when it starts, or once a warp has issued
-/// its last load. The dependents then fill their pipelines while this kernel drains, and not before: memory
-/// would idle later, when they are full and wait for this kernel.
-inline constexpr int kPdlAtStart = 1;
-inline constexpr int kPdlAfterLoads = 2;
-
 // The first wave: the blocks that a programmatic dependent launch starts, one per SM, while the predecessor
 // ends.
 

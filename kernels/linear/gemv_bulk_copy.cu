@@ -3,8 +3,6 @@
 //   computes kRows output rows at once, in tiles of kTileK elements.
 // Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
-//   kL2Prefetch tiles per warp further come to the L2: bytes in flight that take no shared memory, so that
-//   blocks of the next kernel find room.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start.
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
@@ -53,7 +51,7 @@ __device__ __forceinline__ void load_x(T* x, const T* from) {
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kRows, int kTileK, int kStages, int kPdl, int kL2Prefetch>
+          int kRows, int kTileK, int kStages>
 __global__ void __launch_bounds__(kWarps * 32)
     linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
@@ -76,31 +74,22 @@ __global__ void __launch_bounds__(kWarps * 32)
   const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kOutputs * kIn;
 
   int load_group = 0, load_tile = 0, load_stage = 0;
-  const auto tile_row = [&](int group, int tile, int r) {
-    return weight + weight_row<kOut, kEpilogue, kRows>(static_cast<long long>(group) * kOutputs, r) * kIn +
-           tile * kTileK;
-  };
   const auto load = [&] {  // lane 0: the next tile
     const int elements = load_tile == kTiles - 1 ? kLastTileK : kTileK;
     mbarrier_arrive_expect_tx(full_barrier + load_stage, kRows * elements * static_cast<int>(sizeof(T)));
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      bulk_copy_evict_first(stages + (load_stage * kRows + r) * kTileK, tile_row(load_group, load_tile, r),
-                            elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
+      bulk_copy_evict_first(
+          stages + (load_stage * kRows + r) * kTileK,
+          weight +
+              weight_row<kOut, kEpilogue, kRows>(static_cast<long long>(load_group) * kOutputs, r) * kIn +
+              load_tile * kTileK,
+          elements * static_cast<int>(sizeof(T)), full_barrier + load_stage);
     if (++load_tile == kTiles) {
       load_tile = 0;
       ++load_group;
     }
     if (++load_stage == kStages) load_stage = 0;
-    if (kPdl == kPdlAfterLoads && load_group == last - first) pdl_launch_dependents();
-  };
-
-  const auto prefetch = [&](int step) {  // a tile to the L2
-    if (step >= steps) return;
-    const int tile = step % kTiles, elements = tile == kTiles - 1 ? kLastTileK : kTileK;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      bulk_prefetch_l2(tile_row(step / kTiles, tile, r), elements * static_cast<int>(sizeof(T)));
   };
 
   // Load prologue: weights before the dependency, x after it.
@@ -109,12 +98,8 @@ __global__ void __launch_bounds__(kWarps * 32)
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
-  if constexpr (kL2Prefetch > 0) {  // a lane per tile, behind the loads above
-    __syncwarp();
-    for (int step = kStages + lane; step < kStages + kL2Prefetch; step += 32) prefetch(step);
-  }
   if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
-  if constexpr (kPdl != kPdlAfterLoads) pdl_launch_dependents();
+  pdl_launch_dependents();
   pdl_wait();
   if constexpr (kNorm)
     load_normalized_x<T, kTokens, kIn, kWarps * 32>(x, args.x, norm_weight, args.eps);
@@ -153,9 +138,6 @@ __global__ void __launch_bounds__(kWarps * 32)
       fence_proxy_async();  // the stage is overwritten by the next bulk copy
       __syncwarp();
       if (lane == 0 && step + kStages < steps) load();
-      if constexpr (kL2Prefetch > 0) {
-        if (lane == 1) prefetch(step + kStages + kL2Prefetch);
-      }
       if (++stage == kStages) {
         stage = 0;
         phase ^= 1;

@@ -208,14 +208,7 @@ Variant gemv_bulk_copy() {
                      {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
-                     {"pdl",
-                      {0, 1, 2},
-                      "programmatic dependent launch: 1: dependents start at once, 2: after the last load"},
-                     {"l2_prefetch",
-                      {0, 4, 8, 16},
-                      "tiles per warp that are prefetched to the L2, behind the stages",
-                      {},
-                      ParameterRole::l2_prefetch}},
+                     kPdl},
       .constraints =
           {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
@@ -223,17 +216,17 @@ Variant gemv_bulk_copy() {
            "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
            "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + (tokens + prologue) * in) + "
            "2048) <= shared_per_block"},
-      .stages = {{"linear/gemv_bulk_copy.cu",
-                  "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
-                  "{warps}, "
-                  "{rows}, {tile_k}, {stages}, {pdl}, {l2_prefetch}>",
-                  [shared_bytes](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-                                  .block = {threads(c["warps"])},
-                                  .shared_bytes = shared_bytes(p, c),
-                                  .pdl = c["pdl"] != 0,
-                                  .per_sm = true};
-                  }}},
+      .stages =
+          {{"linear/gemv_bulk_copy.cu",
+            "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
+            "{rows}, {tile_k}, {stages}>",
+            [shared_bytes](const Problem& p, const Config& c) {
+              return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                            .block = {threads(c["warps"])},
+                            .shared_bytes = shared_bytes(p, c),
+                            .pdl = c["pdl"] != 0,
+                            .per_sm = true};
+            }}},
   };
 }
 
