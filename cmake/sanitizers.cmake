@@ -8,6 +8,9 @@ if(WARPTUNE_SANITIZE)
     add_compile_options(-Wno-maybe-uninitialized)  # warns of std::regex under sanitizers (GCC bug 105562)
   endif()
 endif()
+if(WARPTUNE_SANITIZE STREQUAL thread)
+  add_compile_options(-Wno-unknown-pragmas)  # there is no OpenMP
+endif()
 if(WARPTUNE_FUZZ)
   # The counters of edges guide the mutations. The standard library of GCC 12 calls what C++17 deprecates.
   add_compile_options(-fsanitize=fuzzer-no-link -Wno-deprecated-declarations)
