@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <utility>
 
 #include "tests/files.h"
 #include "variants/table.h"
@@ -76,38 +77,72 @@ std::string table_of(const fs::path& tree) {
   return text_of(out);
 }
 
-TEST(SourceHash, CoversTheCodeOfAVariant) {
-  const fs::path tree = fs::path(::testing::TempDir()) / "source_hash";
-  fs::remove_all(tree);
-  for (const char* folder : {"helpers", "vendor", "op_a", "op_b"})
-    fs::create_directories(tree / "variants" / folder);
-  const auto write = [&](const char* file, const char* text) {
-    std::ofstream(tree / "variants" / file) << text;
-  };
-  for (const char* file :
-       {"op_a/op.cpp", "op_b/op.cpp", "op_b/vendor.cpp", "helpers/rows.h", "vendor/gemm.h"})
-    write(file, "int one;  // a comment\n");
-  /// The hashes of an op: host, library.
-  const auto hashes = [&](const std::string& op) {
-    const std::string table = table_of(tree);
+/// A tree with the files of a few ops, and the hashes that the build generates from it.
+class VariantTree {
+ public:
+  explicit VariantTree(const std::string& name) : tree_(fs::path(::testing::TempDir()) / name) {
+    fs::remove_all(tree_);
+  }
+  void write(const fs::path& file, const std::string& text) const {
+    fs::create_directories((tree_ / "variants" / file).parent_path());
+    std::ofstream(tree_ / "variants" / file) << text;
+  }
+  std::string host(const std::string& op) const { return hashes(op).first; }
+  std::string library(const std::string& op) const { return hashes(op).second; }
+
+ private:
+  std::pair<std::string, std::string> hashes(const std::string& op) const {
+    const std::string table = table_of(tree_);
     std::smatch m;
     const std::regex row("\\{\"" + op + "\", \"(\\w+)\", \"(\\w+)\"");
     EXPECT_TRUE(std::regex_search(table, m, row)) << table;
-    return std::pair(m[1].str(), m[2].str());
-  };
-  const auto a = hashes("op_a"), b = hashes("op_b");
-  write("op_b/op.cpp", "int  one;\n  // another comment\n");
-  EXPECT_EQ(hashes("op_b"), b);
-  write("op_a/host.cpp", "int two;");
-  EXPECT_NE(hashes("op_a").first, a.first);
-  EXPECT_EQ(hashes("op_b"), b);
-  write("op_b/vendor.cpp", "int two;");
-  EXPECT_EQ(hashes("op_b").first, b.first);
-  EXPECT_NE(hashes("op_b").second, b.second);
-  write("vendor/gemm.h", "int two;");
-  EXPECT_NE(hashes("op_a").second, a.second);
-  write("helpers/rows.h", "int two;");
-  EXPECT_NE(hashes("op_b").first, b.first);
+    return {m[1].str(), m[2].str()};
+  }
+  fs::path tree_;
+};
+
+TEST(SourceHash, OfHostVariantsCoversTheFolderOfTheOp) {
+  const VariantTree tree("source_hash_host");
+  for (const char* file : {"op_a/op.cpp", "op_b/op.cpp", "op_b/vendor.cpp", "helpers/rows.h"})
+    tree.write(file, "int one;  // a comment\n");
+  const std::string a = tree.host("op_a"), b = tree.host("op_b");
+  tree.write("op_b/op.cpp", "int  one;\n  // another comment\n");
+  EXPECT_EQ(tree.host("op_b"), b);
+  tree.write("op_b/vendor.cpp", "int two;");
+  EXPECT_EQ(tree.host("op_b"), b);
+  tree.write("op_a/host.cpp", "int two;");
+  EXPECT_NE(tree.host("op_a"), a);
+  EXPECT_EQ(tree.host("op_b"), b);
+  tree.write("helpers/rows.h", "int two;");
+  EXPECT_NE(tree.host("op_b"), b);
+}
+
+TEST(SourceHash, OfALibraryFollowsWhatItsFilesInclude) {
+  const VariantTree tree("source_hash_library");
+  tree.write("op_a/op.cpp", "int one;");
+  tree.write("op_a/vendor.cpp",
+             "#include \"variants/op_a/op_a.h\"\n#include \"variants/vendor/batched.h\"\n");
+  tree.write("op_a/op_a.h", "Op op_a();\nint one;");
+  tree.write("vendor/batched.h", "#  include \"variants/plain.h\"\n");
+  for (const char* file : {"vendor/batched.cpp", "plain.h", "vendor/of_others.h"})
+    tree.write(file, "int one;");
+  std::string hash = tree.library("op_a");
+  const auto same = [&] { return tree.library("op_a") == hash; };
+  const auto changes = [&] { return std::exchange(hash, tree.library("op_a")) != hash; };
+
+  tree.write("op_a/op.cpp", "int two;");
+  tree.write("vendor/of_others.h", "int two;");
+  EXPECT_TRUE(same()) << "vendor.cpp includes neither";
+  tree.write("op_a/op_a.h", "Op op_a();\nstd::vector<Variant> op_a_cuda();\nint one;");
+  EXPECT_TRUE(same()) << "a declaration of other variants";
+  tree.write("op_a/op_a.h", "Op op_a();\nint two;");
+  EXPECT_TRUE(changes()) << "a header";
+  tree.write("vendor/batched.cpp", "int two;");
+  EXPECT_TRUE(changes()) << "the .cpp of a header";
+  tree.write("plain.h", "int two;");
+  EXPECT_TRUE(changes()) << "a header's header";
+  tree.write("op_a/cudnn.cpp", "int one;");
+  EXPECT_TRUE(changes()) << "a second library";
 }
 
 }  // namespace
