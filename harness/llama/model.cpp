@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/llama/step_options.h"
+#include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
 #include "kernels/top_k/args.h"
@@ -101,6 +103,7 @@ std::vector<Call> Model::tail() const {
 
 bool Model::fuses(std::int64_t context) const {
   if (options_.fuse_append) return *options_.fuse_append;
+  if (const auto tuned = book_.step_option(kFuseAppend)) return *tuned;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const Problem apart[] = {problems.rope_append(options_.batch, options_.batch),
                            problems.attention_decode(options_.batch, context, false)};
@@ -112,7 +115,9 @@ Model::Step& Model::step_for(std::int64_t length) {
   Step& step = steps_[context];
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
+  const StepScope scope(book_, step_problem(config_, weights_.dtype, batch, context, options_.kv));
   const bool fused = fuses(context);
+  set_option(step.options, kFuseAppend, fused);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};
@@ -141,6 +146,17 @@ CapturedGraph& Model::step_graph(std::int64_t length) {
     });
   }
   return *step.graph;
+}
+
+Model::TakenStep Model::take_step(std::int64_t length) {
+  const std::int64_t context = context_bucket(length);
+  try {
+    step_graph(length);
+  } catch (...) {
+    steps_.erase(context);  // what was assembled of it
+    throw;
+  }
+  return steps_.extract(context);
 }
 
 /// Loads the kernels before capture: launches the step with every sequence finished, so that it does not
