@@ -43,7 +43,7 @@ def best_rows(path: Path, variants: re.Pattern) -> dict[str, Best]:
         for row in csv.DictReader(file):
             if "us_per_token" in row:
                 row = decode_as_row(row)
-            if row["status"] != "ok" or not row["time_us"] or row.get("cache") == "hot":
+            if row["status"] != "ok" or not row["time_us"] or row.get("cache") in ("hot", "step"):
                 continue
             if not variants.fullmatch(row["variant"]):
                 continue

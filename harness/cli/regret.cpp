@@ -20,6 +20,8 @@ const char* name_of(PlanSource source) {
   switch (source) {
     case PlanSource::overridden:
       return "override";
+    case PlanSource::step:
+      return "step";
     case PlanSource::exact:
       return "exact";
     case PlanSource::predicted:

@@ -52,6 +52,19 @@ TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners
   return table;
 }
 
+/// Each step with the plans that differ from the winners of its ops alone.
+void print_steps(const Wisdom& wisdom) {
+  for (const StepWinner& step : wisdom.steps()) {
+    fmt::print("\n{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {}\n", step.step.key(),
+               step.time_us, step.alone_us, step.plans.options.str());
+    for (const StepPlan& plan : step.plans.plans) {
+      const Winner* alone = wisdom.winner_on(plan.problem, step.made_on.device);
+      if (!alone || alone->variant != plan.variant || !(alone->config == plan.config))
+        fmt::print("  {}\n", plan.str());
+    }
+  }
+}
+
 void show_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   for (const std::string& sentence : unknown_winners(ops(), wisdom)) print_error(sentence);
@@ -75,6 +88,7 @@ void show_wisdom(const Given& given) {
              wisdom.winners().size());
   const auto facts = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
   print(stdout, winners_table(wisdom, winners, facts));
+  if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
 }
 
 /// The code of a winner compared with the code of this program.
@@ -96,7 +110,9 @@ CodeState code_state(const Compiler& compiler, const Winner& winner, bool compil
 bool check_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
-  const auto& winners = wisdom.winners();
+  std::vector<Winner> winners = wisdom.winners();
+  for (const StepWinner& step : wisdom.steps())
+    for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
   std::vector<CodeState> states(winners.size());
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
   parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {

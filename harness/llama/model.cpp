@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/llama/step_options.h"
+#include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
 #include "kernels/top_k/args.h"
@@ -101,7 +103,12 @@ std::vector<Call> Model::tail(const Fusion& fusion) const {
 }
 
 Fusion Model::fusion_for(std::int64_t context) const {
-  const FusionChoice& wanted = options_.fuse;
+  const auto choice = [&](std::optional<bool> given, std::string_view option) {
+    return given ? given : book_.step_option(option);
+  };
+  const FusionChoice wanted = {choice(options_.fuse.append, kFuseAppend),
+                               choice(options_.fuse.norm, kFuseNorm),
+                               choice(options_.fuse.swiglu, kFuseSwiglu)};
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const std::vector<Problem> apart = {problems.rope_append(batch, batch),
@@ -124,7 +131,11 @@ Model::Step& Model::step_for(std::int64_t length) {
   Step& step = steps_[context];
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
+  const StepScope scope(book_, step_problem(config_, weights_.dtype, batch, context, options_.kv));
   const Fusion fusion = fusion_for(context);
+  set_option(step.options, kFuseAppend, fusion.append);
+  set_option(step.options, kFuseNorm, fusion.norm);
+  set_option(step.options, kFuseSwiglu, fusion.swiglu);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};
@@ -153,6 +164,17 @@ CapturedGraph& Model::step_graph(std::int64_t length) {
     });
   }
   return *step.graph;
+}
+
+Model::TakenStep Model::take_step(std::int64_t length) {
+  const std::int64_t context = context_bucket(length);
+  try {
+    step_graph(length);
+  } catch (...) {
+    steps_.erase(context);  // what was assembled of it
+    throw;
+  }
+  return steps_.extract(context);
 }
 
 /// Loads the kernels before capture: launches the step with every sequence finished, so that it does not

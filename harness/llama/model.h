@@ -33,6 +33,14 @@ struct ModelOptions {
 
 class Model {
  public:
+  struct Step {
+    std::vector<Call> calls;
+    std::unique_ptr<CapturedGraph> graph;
+    NvtxName range;
+    Assignment options;  // those in effect (llama/step_options.h)
+  };
+  using TakenStep = std::map<std::int64_t, Step>::node_type;
+
   /// `config`, `weights` and `book` must outlive the model.
   Model(Device& device, const ModelConfig& config, const Weights& weights, PlanBook& book,
         ModelOptions options);
@@ -62,6 +70,8 @@ class Model {
   void pin(int context);
   /// The captured step for that context.
   CapturedGraph& step_graph(std::int64_t length);
+  /// Captures that step and hands it over: the model assembles it anew when it needs it again.
+  TakenStep take_step(std::int64_t length);
   /// The range of a replay of it in a profiler's timeline: "graph MODEL batch=B context=N".
   const NvtxName& step_range(std::int64_t length) { return step_for(length).range; }
   /// Compiles and captures what the next `count` steps launch.
@@ -73,11 +83,6 @@ class Model {
   Device& device() const { return device_; }
 
  private:
-  struct Step {
-    std::vector<Call> calls;
-    std::unique_ptr<CapturedGraph> graph;
-    NvtxName range;
-  };
   std::vector<Call> tail(const Fusion& fusion) const;
   Fusion fusion_for(std::int64_t context) const;
   int longest() const;

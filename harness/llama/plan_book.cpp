@@ -21,7 +21,9 @@ std::uint32_t fnv_of(const std::string& text) {
 
 std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quiet) {
   const std::string key = problem.key();
-  if (auto found = entries_[key].lock()) return found;
+  const StepPlan* of_step = chooser_.step() ? chooser_.step()->find(problem) : nullptr;
+  const std::string name = of_step ? of_step->str() : key;
+  if (auto found = entries_[name].lock()) return found;
   std::string why = "no variant runs on this device";
   std::shared_ptr<PlanEntry> entry;
   const auto take = [&](const PlanChoice& choice) {
@@ -50,8 +52,13 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
     return true;
   };
   if (!chooser_.choose(problem, quiet, take)) throw InputError(fmt::format("{}: {}", key, why));
-  entries_[key] = entry;
+  entries_[name] = entry;
   return entry;
+}
+
+std::optional<bool> PlanBook::step_option(std::string_view name) const {
+  const auto* option = chooser_.step() ? chooser_.step()->options.find(name) : nullptr;
+  return option ? std::optional(option->value != 0) : std::nullopt;
 }
 
 std::size_t PlanBook::count(PlanSource source) const {
@@ -67,11 +74,13 @@ std::string PlanBook::plan_set() const {
     return fmt::format("overrides-{:08x}", fnv_of(text));
   }
   if (chooser_.options().naive) return "naive";
-  const std::size_t exact = count(PlanSource::exact), other = made_.size() - exact;
-  if (other == 0) return exact > 0 ? "tuned" : "default";
+  const std::size_t of_step = count(PlanSource::step), exact = of_step + count(PlanSource::exact),
+                    other = made_.size() - exact;
+  const char* const tuned = of_step > 0 ? "step" : "tuned";
+  if (other == 0) return exact > 0 ? tuned : "default";
   if (other == count(PlanSource::fallback) && exact == 0) return "default";
   std::vector<std::string> parts;
-  if (exact > 0) parts.push_back("tuned");
+  if (exact > 0) parts.push_back(tuned);
   const auto add = [&](PlanSource source, const char* name) {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{}{}", n, name));
   };
@@ -87,6 +96,7 @@ std::string PlanBook::plan_sources() const {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{} {}", n, what));
   };
   add(PlanSource::overridden, "overrides");
+  add(PlanSource::step, "tuned in the step");
   add(PlanSource::exact, "exact");
   add(PlanSource::predicted, "predicted");
   add(PlanSource::nearest, "nearest");

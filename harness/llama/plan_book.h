@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/device/device.h"
@@ -42,14 +43,21 @@ class PlanBook {
   }
   /// The sources of the plans made so far, without quiet ones: "tuned" if all are winners of their own
   /// problems, "tuned+7near+3predicted+2default" if some are, "7near+2default" if none is, "default" if none
-  /// comes from the wisdom; "naive"; or "overrides-" and a hash of the overrides.
+  /// comes from the wisdom; "naive"; or "overrides-" and a hash of the overrides. "step" instead of "tuned"
+  /// where plans are those of a step that was tuned as a whole.
   std::string plan_set() const;
-  /// The number of plans by source: "12 exact, 3 predicted, 8 nearest, 1 default".
+  /// The number of plans by source: "9 tuned in the step, 3 exact, 8 nearest, 1 default".
   std::string plan_sources() const;
   /// The plans made so far for an op, as "problem variant configuration".
   std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan comes neither from the wisdom nor from an override.
   std::vector<std::string> untuned() const;
+  /// As PlanChooser::enter_step(), leave_step() and fix_step(); StepScope enters and leaves.
+  void enter_step(const Problem& step) { chooser_.enter_step(step); }
+  void leave_step() { chooser_.leave_step(); }
+  void fix_step(StepPlans plans) { chooser_.fix_step(std::move(plans)); }
+  /// Whether an option of the entered step (llama/step_options.h) is on; empty where it has no value.
+  std::optional<bool> step_option(std::string_view name) const;
   const Wisdom& wisdom() const { return chooser_.options().wisdom; }
   /// Throws InputError if an override was not used by any plan so far.
   void require_overrides() const;
@@ -66,6 +74,18 @@ class PlanBook {
   };
   std::map<std::string, Made> made_;      // by problem key, without quiet ones
   std::set<std::size_t> used_overrides_;  // indices into the options
+};
+
+/// While it lives, the plans of a book are those of a model step.
+class StepScope {
+ public:
+  StepScope(PlanBook& book, const Problem& step) : book_(book) { book_.enter_step(step); }
+  ~StepScope() { book_.leave_step(); }
+  StepScope(const StepScope&) = delete;
+  StepScope& operator=(const StepScope&) = delete;
+
+ private:
+  PlanBook& book_;
 };
 
 }  // namespace warptune

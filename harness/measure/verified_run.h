@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "harness/measure/bench.h"
+#include "harness/measure/guarded.h"
 #include "harness/measure/workbench.h"
 
 namespace warptune {
@@ -28,8 +29,6 @@ Measurement verified_run(Workbench& work, const Variant& variant, const Config& 
 void check_peaks(Workbench& work, Measurement& measurement, Timing timing, const MeasurePeaks& measure,
                  int& raised);
 
-/// Runs `body`; a failure of the configuration becomes its status. Throws if the device is lost.
-void guarded(Device& device, Measurement& measurement, const std::function<void()>& body);
 /// Stores the errors of a verification; a failed one becomes wrong_result with `when` it was.
 void put_verdict(Measurement& measurement, const Verdict& verdict, const char* when);
 

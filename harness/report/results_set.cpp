@@ -11,6 +11,7 @@
 #include "harness/core/json.h"
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
+#include "harness/results/step_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/protocol.h"
 
@@ -48,7 +49,7 @@ class Reader {
       add(set_.decode, read_csv(path));
     } else if (looks_like_sweep(columns)) {
       auto rows = read_sweep(path);
-      std::erase_if(rows, is_launch_row);
+      std::erase_if(rows, [](const CsvRow& row) { return is_launch_row(row) || is_step_row(row); });
       add(path.stem().string().find("peers") != std::string::npos ? set_.peers : set_.rows, rows);
     } else {
       set_.notes.push_back(

@@ -96,6 +96,17 @@ void add_wisdom(Joined& joined, const OpTable& ops, const fs::path& file, const 
     }
     it->second.put(std::move(kept));
   }
+  for (const StepWinner& step : wisdom.steps()) {
+    const StepWinner* known = it->second.step_on(step.step, step.made_on.device);
+    const auto stale = [&](const StepWinner& w) {
+      return std::ranges::any_of(w.plans.plans, [&](const StepPlan& plan) {
+        const Winner winner = as_winner(w, plan);
+        return is_stale(winner, a, code_now(compiler, ops, winner));
+      });
+    };
+    const auto as_one = [](const StepWinner& w) { return Winner{.time_us = w.time_us}; };
+    if (!known || is_better(as_one(step), stale(step), as_one(*known), stale(*known))) it->second.put(step);
+  }
 }
 
 void add_folder(Joined& joined, const OpTable& ops, const fs::path& folder) {

@@ -12,6 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/pattern.h"
 #include "harness/results/csv.h"
+#include "harness/results/step_rows.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {
@@ -28,8 +29,8 @@ std::string fault_of(const CsvRow& row) {
   const Status status = parse_status(row.at("status"));
   if (const std::string& sampling = row.at("sampling"); !sampling.empty()) parse_sampling_class(sampling);
   const std::string& cache = row.at("cache");
-  if (cache != "cold" && cache != "hot" && cache != "isolated")
-    return fmt::format("cache '{}'; it is cold, hot or isolated", brief(cache));
+  if (cache != "cold" && cache != "hot" && cache != "isolated" && cache != kStepCache)
+    return fmt::format("cache '{}'; it is cold, hot, isolated or step", brief(cache));
   for (const Column& column : sweep_table()) {
     const std::string& text = row.at(std::string(column.name));
     if (column.type == ColumnType::text || text.empty()) continue;

@@ -157,7 +157,10 @@ constexpr Column kColumns[] = {
     measured<&M::ci_high_us>("ci_high_us", kTime, "us", "upper end; with fewer than 6 samples the largest"),
     count<&M::samples>("samples", "graph replays that were timed"),
     count<&M::launches_per_sample>("launches_per_sample", "launches in each"),
-    text("cache", "cold, hot, or isolated (a flush before each sample of one launch)",
+    text("cache",
+         "cold, hot, isolated (a flush before each sample of one launch), or step (the time is that of a "
+         "whole "
+         "decode step)",
          [](Row r) -> FieldValue { return r.cache; }),
     {"bytes", ColumnType::whole, "bytes", "compulsory traffic of the problem: each needed byte once",
      [](Row r) -> FieldValue { return std::llround(r.cost.bytes); }},
@@ -211,6 +214,10 @@ constexpr Column kColumns[] = {
        m.sampling = name.empty() ? SamplingClass::screened : parse_sampling_class(name);
      },
      true},
+    {"step", ColumnType::text, "",
+     "the model step that was timed with this configuration: "
+     "`step[model=llama3.2-1b,batch=1,context=512,dtype=bf16]`; empty for a launch",
+     [](Row r) -> FieldValue { return r.step; }, nullptr, true},
 };
 
 std::string formatted(const FieldValue& value) {

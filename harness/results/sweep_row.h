@@ -23,9 +23,10 @@ struct SweepRow {
   Problem problem;
   std::string variant;
   Config config;
-  std::string cache;  // "cold", "hot" or "isolated"
+  std::string cache;  // "cold", "hot", "isolated" or "step"
   Cost cost;
   Measurement measurement;
+  std::string step = {};  // the key of the model step that was timed; empty: a launch was timed
 };
 
 /// The value of a field; monostate and NaN: not measured, the field is empty.

@@ -55,6 +55,37 @@ const Winner* Wisdom::exact(const Problem& problem) const {
   return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];
 }
 
+Winner as_winner(const StepWinner& step, const StepPlan& plan) {
+  Winner winner{.problem = plan.problem,
+                .variant = plan.variant,
+                .config = plan.config,
+                .time_us = step.time_us,
+                .source_hash = plan.source_hash,
+                .run_id = step.run_id,
+                .csv = step.csv,
+                .made_on = step.made_on};
+  winner.code_hash = plan.code_hash;
+  return winner;
+}
+
+void Wisdom::put(StepWinner winner) {
+  if (winner.made_on == Provenance{}) winner.made_on = provenance_;
+  const auto same = std::ranges::find_if(steps_, [&](const StepWinner& other) {
+    return other.step == winner.step && other.made_on.device == winner.made_on.device;
+  });
+  if (same == steps_.end())
+    steps_.push_back(std::move(winner));
+  else
+    *same = std::move(winner);
+}
+
+const StepWinner* Wisdom::step_on(const Problem& step, const std::string& device) const {
+  const auto it = std::ranges::find_if(steps_, [&](const StepWinner& winner) {
+    return winner.step == step && winner.made_on.device == device;
+  });
+  return it == steps_.end() ? nullptr : &*it;
+}
+
 std::span<const std::size_t> Wisdom::indices(const Problem& problem) const {
   const auto it = by_problem_.find(problem);
   return it == by_problem_.end() ? std::span<const std::size_t>() : it->second;

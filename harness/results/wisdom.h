@@ -8,6 +8,7 @@
 
 #include "harness/core/problem.h"
 #include "harness/measure/cache_mode.h"
+#include "harness/results/step_plans.h"
 
 namespace warptune {
 
@@ -56,6 +57,19 @@ struct Winner {
   std::string code_hash = {};            // Resources::code_hash of the configuration; empty for a library
 };
 
+/// The plans of a model's decode step that are the fastest together.
+struct StepWinner {
+  Problem step;  // of op kStepOp (llama/step_problem.h)
+  StepPlans plans;
+  double time_us = 0;
+  double alone_us = 0;      // the step with the winners of its ops alone, timed in turn with it
+  std::string run_id, csv;  // the run and the file that hold its rows
+  Provenance made_on = {};  // empty: the provenance of its wisdom
+};
+
+/// A plan of a step as a winner, for judge() and for hashes of its code.
+Winner as_winner(const StepWinner& step, const StepPlan& plan);
+
 struct ProblemHash {
   std::size_t operator()(const Problem& problem) const;
 };
@@ -85,9 +99,16 @@ class Wisdom {
   /// Indices in winners() of the winners of exactly this problem, one per device.
   std::span<const std::size_t> indices(const Problem& problem) const;
 
+  const std::vector<StepWinner>& steps() const { return steps_; }
+  /// Adds a step's winner, or replaces the one of the same step and device.
+  void put(StepWinner winner);
+  /// The winner of exactly this step made on this device, or nullptr.
+  const StepWinner* step_on(const Problem& step, const std::string& device) const;
+
  private:
   Provenance provenance_;
   std::vector<Winner> winners_;
+  std::vector<StepWinner> steps_;
   ProblemIndex by_problem_;  // one winner per device
 };
 

@@ -46,6 +46,7 @@ Wisdom reread(const fs::path& path, const Provenance& provenance) {
   if (fs::exists(path)) {
     const Wisdom before = Wisdom::load(path);
     for (const Winner& winner : before.winners()) wisdom.put(winner);
+    for (const StepWinner& winner : before.steps()) wisdom.put(winner);
   }
   return wisdom;
 }
@@ -87,6 +88,13 @@ std::optional<Winner> add_winner(const fs::path& path, const Provenance& here, c
   wisdom.put(winner);
   wisdom.save(path);
   return std::nullopt;
+}
+
+void put_step(const fs::path& path, const Provenance& here, StepWinner winner) {
+  const Lock lock(path);
+  Wisdom wisdom = reread(path, here);
+  wisdom.put(std::move(winner));
+  wisdom.save(path);
 }
 
 void open_wisdom(const fs::path& path, const Provenance& provenance) {

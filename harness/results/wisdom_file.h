@@ -25,6 +25,8 @@ std::optional<Winner> put_winner(const std::filesystem::path& path, const Proven
 /// The same for a winner without competitors: it replaces nothing.
 std::optional<Winner> add_winner(const std::filesystem::path& path, const Provenance& here,
                                  const Winner& winner);
+/// Adds the winner of a model step, or replaces the one of the same step and device.
+void put_step(const std::filesystem::path& path, const Provenance& here, StepWinner winner);
 /// Sets the file's provenance and checks that it can be written; makes the file if needed.
 void open_wisdom(const std::filesystem::path& path, const Provenance& provenance);
 

@@ -1,4 +1,4 @@
-// The text of a wisdom file: JSON with one line per winner, so that differences are readable.
+// The text of a wisdom file: JSON with one line per winner and per step, so that differences are readable.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -44,9 +44,9 @@ std::string text(const Json& json, const char* name) {
   if (!value.is_string()) refuse(name, value, "a text");
   return value;
 }
-double time_of(const Json& json) {
-  const Json& value = field(json, "time_us");
-  if (!value.is_number() || !(value.get<double>() > 0)) refuse("time_us", value, "a time, more than 0");
+double time_of(const Json& json, const char* name = "time_us") {
+  const Json& value = field(json, name);
+  if (!value.is_number() || !(value.get<double>() > 0)) refuse(name, value, "a time, more than 0");
   return value;
 }
 const Json& list(const Json& json, const char* name) {
@@ -180,6 +180,26 @@ Winner winner_of(const Json& json) {
           .code_hash = json.contains("code_hash") ? text(json, "code_hash") : ""};
 }
 
+StepWinner step_of(const Json& json) {
+  StepWinner winner{
+      .step = {.op = kStepOp, .dims = assignment(json, "dims"), .dtype = parse_dtype(text(json, "dtype"))},
+      .plans = {.options = assignment(json, "options")},
+      .time_us = time_of(json),
+      .alone_us = time_of(json, "alone_us"),
+      .run_id = text(json, "run_id"),
+      .csv = text(json, "csv"),
+      .made_on = json.contains("made_on") ? provenance_of(json["made_on"]) : Provenance{}};
+  for (const Json& plan : list(json, "plans"))
+    winner.plans.plans.push_back({.problem = {.op = text(plan, "op"),
+                                              .dims = assignment(plan, "dims"),
+                                              .dtype = parse_dtype(text(plan, "dtype"))},
+                                  .variant = text(plan, "variant"),
+                                  .config = assignment(plan, "config"),
+                                  .source_hash = text(plan, "source_hash"),
+                                  .code_hash = text(plan, "code_hash")});
+  return winner;
+}
+
 }  // namespace
 
 Wisdom Wisdom::load(const fs::path& path) {
@@ -196,6 +216,11 @@ Wisdom Wisdom::load(const fs::path& path) {
     for (const Json& winner : list(json, "winners")) {
       where = fmt::format("winner {}: ", wisdom.winners().size() + 1);
       wisdom.put(winner_of(winner));
+    }
+    if (!json.contains("steps")) return wisdom;
+    for (const Json& step : list(json, "steps")) {
+      where = fmt::format("step {}: ", wisdom.steps().size() + 1);
+      wisdom.put(step_of(step));
     }
     return wisdom;
   } catch (const InputError& e) {
@@ -224,6 +249,37 @@ Json to_json(const Winner& w, const Provenance& common) {
   return json;
 }
 
+Json to_json(const StepWinner& w, const Provenance& common) {
+  Json plans = Json::array();
+  for (const StepPlan& plan : w.plans.plans)
+    plans.push_back({{"op", plan.problem.op},
+                     {"dims", to_json(plan.problem.dims)},
+                     {"dtype", name_of(plan.problem.dtype)},
+                     {"variant", plan.variant},
+                     {"config", to_json(plan.config)},
+                     {"source_hash", plan.source_hash},
+                     {"code_hash", plan.code_hash}});
+  Json json{{"dims", to_json(w.step.dims)},
+            {"dtype", name_of(w.step.dtype)},
+            {"time_us", rounded(w.time_us)},
+            {"alone_us", rounded(w.alone_us)},
+            {"options", to_json(w.plans.options)},
+            {"plans", plans},
+            {"run_id", w.run_id},
+            {"csv", w.csv}};
+  if (w.made_on != common) json["made_on"] = to_json(w.made_on);
+  return json;
+}
+
+/// A list of the file, an item per line.
+template <class T>
+std::string lines_of(const std::vector<T>& items, const Provenance& common) {
+  std::string text = "[";
+  for (const T& item : items)
+    text += fmt::format("{}\n{}", &item == items.data() ? "" : ",", to_json(item, common).dump());
+  return text + "\n]";
+}
+
 }  // namespace
 
 std::string Wisdom::to_json() const {
@@ -231,10 +287,9 @@ std::string Wisdom::to_json() const {
   head.update(warptune::to_json(provenance_));
   std::string text = head.dump();
   text.back() = ',';  // in place of the closing brace
-  text += "\n\"winners\": [";
-  for (const Winner& w : winners_)
-    text += fmt::format("{}\n{}", &w == winners_.data() ? "" : ",", warptune::to_json(w, provenance_).dump());
-  return text + "\n]}\n";
+  text += "\n\"winners\": " + lines_of(winners_, provenance_);
+  if (!steps_.empty()) text += ",\n\"steps\": " + lines_of(steps_, provenance_);
+  return text + "}\n";
 }
 
 void Wisdom::save(const fs::path& path) const { replace_file(path, to_json()); }

@@ -22,7 +22,7 @@ struct PlanOverride {
 PlanOverride parse_plan_override(const OpTable& ops, const std::string& text);
 
 /// The policy that a plan comes from (select/policies.h).
-enum class PlanSource { overridden, exact, predicted, nearest, fallback };
+enum class PlanSource { overridden, step, exact, predicted, nearest, fallback };
 
 struct PlanOptions {
   Wisdom wisdom = {};

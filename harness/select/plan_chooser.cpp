@@ -63,7 +63,16 @@ PlanChooser::PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptio
       facts_(facts),
       options_(std::move(options)),
       tuned_(ops_, facts_, options_),
-      policies_(make_policies({.ops = ops_, .facts = facts_, .options = options_, .tuned = tuned_})) {}
+      policies_(make_policies(
+          {.ops = ops_, .facts = facts_, .options = options_, .tuned = tuned_, .step = step_})) {}
+
+void PlanChooser::enter_step(const Problem& step) {
+  step_ = fixed_step_ ? &*fixed_step_ : nullptr;
+  if (step_) return;
+  std::string why;
+  if (const StepWinner* winner = tuned_.step(step, why)) step_ = &winner->plans;
+  if (!why.empty()) tell(step, "the plans that were tuned in the step are not taken: " + why);
+}
 
 bool PlanChooser::choose(const Problem& problem, bool quiet,
                          const std::function<bool(const PlanChoice&)>& take) {

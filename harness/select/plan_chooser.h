@@ -30,6 +30,18 @@ class PlanChooser {
   /// Whether some launches are expected to be faster than others that do the same. Measured times decide. If
   /// only one side is measured, that side wins: a prediction may be too optimistic.
   bool prefers(std::span<const Problem> some, std::span<const Problem> others) const;
+  /// From here on choose() prefers the plans of this step: those of fix_step(), else those of the step's
+  /// winner in the wisdom if all of them may be used.
+  void enter_step(const Problem& step);
+  void leave_step() { step_ = nullptr; }
+  /// Every step takes these plans, whatever the wisdom holds: for a search of the best ones.
+  void fix_step(StepPlans plans) { fixed_step_ = std::move(plans); }
+  /// The plans of the entered step, or nullptr.
+  const StepPlans* step() const { return step_; }
+  /// As TunedPlans::fastest().
+  std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const {
+    return tuned_.fastest(problem, count);
+  }
   /// Reports a remark on a problem; each remark once.
   void tell(const Problem& problem, const std::string& what);
   /// Records why an override is not taken.
@@ -45,6 +57,8 @@ class PlanChooser {
   const DeviceFacts& facts_;
   const PlanOptions options_;
   const TunedPlans tuned_;
+  const StepPlans* step_ = nullptr;
+  std::optional<StepPlans> fixed_step_;
   const std::vector<std::unique_ptr<Policy>> policies_;
   std::set<std::string> told_;
   std::map<std::size_t, std::string> refused_because_;

@@ -64,6 +64,21 @@ class OverridePolicy : public Policy {
   const PolicyInput in_;
 };
 
+/// The plan of the step that is being assembled. The chooser has judged it, with the rest of the step.
+class StepPolicy : public Policy {
+ public:
+  explicit StepPolicy(const PolicyInput& in) : in_(in) {}
+  bool choose(const Problem& problem, Offers& offers) const override {
+    const StepPlan* plan = in_.step ? in_.step->find(problem) : nullptr;
+    return plan && offers.take({.variant = &in_.ops.find(problem.op).variant(plan->variant),
+                                .config = plan->config,
+                                .source = PlanSource::step});
+  }
+
+ private:
+  const PolicyInput in_;
+};
+
 /// Offers a winner if it is still valid.
 bool offer_winner(const PolicyInput& in, const Winner& winner, const Problem& problem, PlanChoice choice,
                   Offers& offers) {
@@ -179,6 +194,7 @@ class DefaultPolicy : public Policy {
 std::vector<std::unique_ptr<Policy>> make_policies(const PolicyInput& input) {
   std::vector<std::unique_ptr<Policy>> policies;
   policies.push_back(std::make_unique<OverridePolicy>(input));
+  policies.push_back(std::make_unique<StepPolicy>(input));
   if (input.options.has_wisdom && !input.options.naive) {
     policies.push_back(std::make_unique<ExactPolicy>(input));
     policies.push_back(std::make_unique<PredictedPolicy>(input));

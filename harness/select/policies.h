@@ -39,10 +39,11 @@ struct PolicyInput {
   const DeviceFacts& facts;
   const PlanOptions& options;
   const TunedPlans& tuned;
+  const StepPlans* const& step;  // of the step that is being assembled; null outside of one
 };
 
-/// The policies in order: override, exact, predicted, nearest, default. Exact, predicted and nearest need a
-/// wisdom.
+/// The policies in order: override, step, exact, predicted, nearest, default. Exact, predicted and nearest
+/// need a wisdom.
 std::vector<std::unique_ptr<Policy>> make_policies(const PolicyInput& input);
 
 }  // namespace warptune

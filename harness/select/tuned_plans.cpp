@@ -1,6 +1,7 @@
 #include "harness/select/tuned_plans.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -114,6 +115,57 @@ Judgement TunedPlans::judged(const Winner& winner) const {
   if (const Variant* variant = op.find_variant(winner.variant))
     now.source_hash = source_hash_of(op, *variant);
   return judge(winner, here(), now, options_.stale);
+}
+
+const StepWinner* TunedPlans::step(const Problem& step, std::string& why) const {
+  if (!knows()) return nullptr;
+  const StepWinner* found = nullptr;
+  for (const StepWinner& winner : options_.wisdom.steps())
+    if (winner.step == step && winner.made_on.arch == facts_.arch &&
+        (!found || winner.made_on.device == facts_.name))
+      found = &winner;
+  if (!found) return nullptr;
+  for (const StepPlan& plan : found->plans.plans) {
+    const OpEntry* op = ops_.find_if_known(plan.problem.op);
+    const Variant* variant = op ? op->find_variant(plan.variant) : nullptr;
+    const auto problem = op ? with_defaults(op->op, plan.problem) : std::nullopt;
+    if (!variant || !problem) {
+      why = fmt::format("this program has no '{}' of {}", plan.variant, plan.problem.key());
+    } else if (const Judgement judgement = judged(as_winner(*found, plan)); judgement.use == Use::refused) {
+      why = fmt::format("{}: {}", plan.problem.key(), fmt::join(judgement.refusals, "; "));
+    } else if (const auto unfit = why_unfit(*variant, *problem, plan.config, facts_)) {
+      why = fmt::format("{}: {}", plan.problem.key(), *unfit);
+    }
+    if (!why.empty()) return nullptr;
+  }
+  return found;
+}
+
+std::vector<std::pair<const Variant*, Config>> TunedPlans::fastest(const Problem& problem,
+                                                                   std::size_t count) const {
+  const auto [winner, exact] = match(problem);
+  if (!winner || !exact || judged(*winner).use == Use::refused) return {};
+  const OpEntry& op = ops_.find(problem.op);
+  std::vector<TiedConfig> recorded = winner->tied;
+  for (const VariantTimes& times : winner->times) {
+    const Variant* variant = op.find_variant(times.variant);
+    if (!variant || !hold(*winner, times)) continue;
+    for (const VariantTimes::Row& row : times.rows)
+      if (auto config = config_of(*variant, times, row))
+        recorded.push_back({times.variant, *std::move(config), row.time_us});
+  }
+  std::ranges::stable_sort(recorded, {}, &TiedConfig::time_us);
+  recorded.insert(recorded.begin(), {winner->variant, winner->config, winner->time_us});
+
+  std::vector<std::pair<const Variant*, Config>> fastest;
+  for (const TiedConfig& one : recorded) {
+    const Variant* variant = op.find_variant(one.variant);
+    if (fastest.size() == count) break;
+    if (!variant || why_unfit(*variant, problem, one.config, facts_)) continue;
+    if (std::pair candidate(variant, one.config); std::ranges::find(fastest, candidate) == fastest.end())
+      fastest.push_back(std::move(candidate));
+  }
+  return fastest;
 }
 
 std::optional<double> TunedPlans::time_of(const Winner* winner, const Problem& problem) const {

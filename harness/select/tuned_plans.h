@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/device/compile.h"
 #include "harness/select/plan_choice.h"
@@ -34,6 +35,13 @@ class TunedPlans {
   /// Whether a winner may be used here.
   Judgement judged(const Winner& winner) const;
   std::optional<Prediction> predict(const Problem& problem) const;
+
+  /// The winner of a model step on this device, else on this architecture, if all of its plans may be used;
+  /// else nullptr, and `why` says why one may not be.
+  const StepWinner* step(const Problem& step, std::string& why) const;
+  /// The `count` fastest recorded configurations of the problem that may be used, fastest first: its winner,
+  /// those that tied with it, and the times of its search.
+  std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const;
 
   /// The recorded time of the problem's own winner, if it may be used.
   std::optional<double> tuned_us(const Problem& problem) const;

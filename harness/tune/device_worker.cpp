@@ -95,6 +95,13 @@ std::vector<FinalistTimes> DeviceWorker::time(const FinalistsJob& job) {
   return times;
 }
 
+StepTimes DeviceWorker::time(const StepJob& job) {
+  const bool slow = first_ || process_.fresh();  // it makes the weights and the reference
+  first_ = false;
+  const Busy busy(*this);
+  return process_.run(job, options_.deadline.max_seconds + (slow ? options_.first_job_seconds : 0));
+}
+
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   const auto add = [&](const std::string& device) {

@@ -51,6 +51,7 @@ class DeviceWorker {
   Measurement measure(const Job& job, Deadline& deadline);
   /// Throws as WorkerProcess does.
   std::vector<FinalistTimes> time(const FinalistsJob& job);
+  StepTimes time(const StepJob& job);
 
   double busy_seconds() const { return busy_seconds_; }
   /// Since its first job; 0 before it.

@@ -269,4 +269,89 @@ LaunchFloors launch_floors_of(const Json& json) {
   return {measurement_of(field(json, "graph_node")), measurement_of(field(json, "single_launch"))};
 }
 
+namespace {
+
+Json to_json(const StepPlans& step) {
+  Json plans = Json::array();
+  for (const StepPlan& plan : step.plans)
+    plans.push_back({{"op", plan.problem.op},
+                     {"dims", list_of(plan.problem.dims)},
+                     {"dtype", name_of(plan.problem.dtype)},
+                     {"variant", plan.variant},
+                     {"config", list_of(plan.config)}});
+  return {{"options", list_of(step.options)}, {"plans", plans}};
+}
+
+StepPlans step_plans_of(const Json& json) {
+  StepPlans step{.options = assignment(json, "options")};
+  for (const Json& plan : list(json, "plans"))
+    step.plans.push_back({.problem = problem_of(plan),
+                          .variant = get<std::string>(plan, "variant"),
+                          .config = assignment(plan, "config")});
+  return step;
+}
+
+Json to_json(const KvFormat& kv) {
+  return {{"dtype", kv.quantized ? name_of(*kv.quantized) : "same"},
+          {"page_size", kv.page_size},
+          {"window", kv.window},
+          {"k_layout", kv.k_layout == KLayout::dsx ? "dsx" : "sd"}};
+}
+
+KvFormat kv_format_of(const Json& json) {
+  KvFormat kv{.page_size = get<int>(json, "page_size"), .window = get<int>(json, "window")};
+  if (const auto dtype = get<std::string>(json, "dtype"); dtype != "same")
+    kv.quantized = word([&] { return parse_dtype(dtype); });
+  if (get<std::string>(json, "k_layout") == "dsx") kv.k_layout = KLayout::dsx;
+  return kv;
+}
+
+}  // namespace
+
+Json to_json(const StepJob& job) {
+  return {{"type", "step"},
+          {"model", job.model},
+          {"dtype", name_of(job.spec.dtype)},
+          {"batch", job.spec.batch},
+          {"context", job.spec.context},
+          {"kv", to_json(job.spec.kv)},
+          {"seed", job.spec.seed},
+          {"rounds", job.rounds},
+          {"incumbent", to_json(job.incumbent)},
+          {"candidate", to_json(job.candidate)}};
+}
+
+StepJob step_job_of(const Json& json) {
+  return {.model = get<std::string>(json, "model"),
+          .spec = {.model = {},
+                   .dtype = word([&] { return parse_dtype(get<std::string>(json, "dtype")); }),
+                   .batch = get<int>(json, "batch"),
+                   .context = get<int>(json, "context"),
+                   .kv = kv_format_of(field(json, "kv")),
+                   .seed = get<std::uint64_t>(json, "seed")},
+          .rounds = get<int>(json, "rounds"),
+          .incumbent = step_plans_of(field(json, "incumbent")),
+          .candidate = step_plans_of(field(json, "candidate"))};
+}
+
+Json to_json(const StepTimes& times) {
+  return {{"incumbent", to_json(times.incumbent)},
+          {"candidate", to_json(times.candidate)},
+          {"ratio", {number(times.ratio.median), number(times.ratio.low), number(times.ratio.high)}},
+          {"options", list_of(times.options)},
+          {"problems", times.problems}};
+}
+
+StepTimes step_times_of(const Json& json) {
+  StepTimes times{.incumbent = measurement_of(field(json, "incumbent")),
+                  .candidate = measurement_of(field(json, "candidate")),
+                  .options = assignment(json, "options")};
+  const Json& ratio = list(json, "ratio");
+  if (ratio.size() != 3) throw ProtocolError("'ratio' of a message is not [median, low, high]");
+  times.ratio = {read<double>(ratio[0], "ratio"), read<double>(ratio[1], "ratio"),
+                 read<double>(ratio[2], "ratio")};
+  for (const Json& key : list(json, "problems")) times.problems.push_back(read<std::string>(key, "problems"));
+  return times;
+}
+
 }  // namespace warptune

@@ -4,17 +4,21 @@
 //           {"type":"result", measurement, "lost":true if the worker ends because its device is lost}
 //           {"type":"finalists", "times":[{main, hot, isolated}]}
 //           both with "peaks":{facts} if the job measured the peaks again
+//           {"type":"step", incumbent, candidate, ratio, options, problems}
 //           {"type":"launch_floors", "graph_node":measurement, "single_launch":measurement}
 //           {"type":"error", "input":bool, "message":text}, and then it ends
 //   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
+//           {"type":"step", model, dtype, batch, context, kv, seed, rounds, "incumbent":plans,
+//           "candidate":plans}
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
 
 #include "harness/core/problem.h"
+#include "harness/llama/step_bench.h"
 #include "harness/measure/bench.h"
 #include "harness/measure/launch_floor.h"
 
@@ -45,6 +49,14 @@ struct FinalistsJob {
   std::vector<Entry> finalists;
 };
 
+/// The plans of a model step, timed in turn with those that are the best so far.
+struct StepJob {
+  std::string model;  // a preset, or the folder of a checkpoint; the worker reads its configuration
+  StepSpec spec;      // without the configuration of the model
+  int rounds = 21;
+  StepPlans incumbent, candidate;
+};
+
 /// The message in a line: an object with a type. Nothing for other lines: libraries print to stdout too.
 std::optional<nlohmann::json> message_of(std::string_view line);
 
@@ -54,6 +66,8 @@ nlohmann::json to_json(const Job& job);
 nlohmann::json to_json(const FinalistsJob& job);
 nlohmann::json to_json(const std::vector<FinalistTimes>& times);
 nlohmann::json to_json(const LaunchFloors& floors);
+nlohmann::json to_json(const StepJob& job);
+nlohmann::json to_json(const StepTimes& times);
 
 // The readers throw ProtocolError.
 DeviceFacts facts_of(const nlohmann::json& json);
@@ -62,5 +76,7 @@ Job job_of(const nlohmann::json& json);
 FinalistsJob finalists_job_of(const nlohmann::json& json);
 std::vector<FinalistTimes> finalist_times_of(const nlohmann::json& json);
 LaunchFloors launch_floors_of(const nlohmann::json& json);
+StepJob step_job_of(const nlohmann::json& json);
+StepTimes step_times_of(const nlohmann::json& json);
 
 }  // namespace warptune

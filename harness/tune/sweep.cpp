@@ -8,6 +8,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/limits.h"
+#include "harness/llama/model_problems.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/sweep_settings.h"
@@ -19,7 +20,7 @@ namespace {
 
 using Dims = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::size_t kMaxProblems = 10000;
+constexpr std::size_t kMaxProblems = 10000, kMaxSteps = 1000;
 constexpr double kMaxRepeated = 100'000;  // those included that come up again
 constexpr double kMaxGiven = 1e7;         // steps and prefills of a model; many contexts share a problem
 constexpr double kMaxBytes = 1LL << 43;   // of a tensor or a launch: more than any memory
@@ -48,10 +49,10 @@ class Loader {
 
   Sweep load() {
     const YAML::Node& root = yaml_.root();
-    if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops' or 'models'");
+    if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists",
-                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models"});
+                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models", "steps"});
     read_name(root);
     if (root["device"]) sweep_.device = device_of(yaml_, root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
@@ -65,7 +66,8 @@ class Loader {
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["prune"]) sweep_.prune = prune_of(yaml_, root["prune"]);
     if (root["dtypes"]) dtypes_ = dtypes_of(yaml_, root["dtypes"]);
-    if (!root["ops"] && !root["models"]) yaml_.fail(root, "a sweep needs 'ops' or 'models'");
+    if (!root["ops"] && !root["models"] && !root["steps"])
+      yaml_.fail(root, "a sweep needs 'ops', 'models' or 'steps'");
     if (root["ops"]) {
       yaml_.expect_list(root["ops"], "'ops'");
       for (const YAML::Node& node : root["ops"]) read_op(node);
@@ -73,6 +75,10 @@ class Loader {
     if (root["models"]) {
       yaml_.expect_list(root["models"], "'models'");
       for (const YAML::Node& node : root["models"]) read_model(node);
+    }
+    if (root["steps"]) {
+      yaml_.expect_list(root["steps"], "'steps'");
+      for (const YAML::Node& node : root["steps"]) read_steps(node);
     }
     return std::move(sweep_);
   }
@@ -217,6 +223,24 @@ class Loader {
           skip(skipped, item);
           add(std::move(item), node);
         }
+  }
+
+  void read_steps(const YAML::Node& node) {
+    const auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
+    for (StepItem& step : read_step_item(yaml_, node, folder_, dtypes)) {
+      const std::int64_t contexts[] = {step.spec.context};
+      yaml_.at(node, [&] {  // throws where the ops do not have these dims
+        for (const Problem& problem :
+             decode_problems(ops_, step.spec.model, step.spec.dtype, step.spec.batch, contexts, step.spec.kv))
+          check_size(op_of(node, problem.op).op, problem);
+      });
+      step.ops = &ops_;
+      step.spec.seed = options_.seed;
+      step.finalists = std::max(finalists_, 1);
+      if (sweep_.steps.size() == kMaxSteps)
+        yaml_.fail(node, fmt::format("more than {} steps up to here; a sweep takes no more", kMaxSteps));
+      sweep_.steps.push_back(std::move(step));
+    }
   }
 
   static void skip(const std::vector<Pattern>& patterns, SweepItem& item) {

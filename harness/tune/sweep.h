@@ -7,6 +7,7 @@
 
 #include "harness/core/op_table.h"
 #include "harness/core/space.h"
+#include "harness/llama/step_problem.h"
 #include "harness/measure/bench.h"
 #include "harness/search/budget.h"
 
@@ -32,6 +33,14 @@ struct SweepItem {
   std::string where;    // "FILE:LINE", for that error
 };
 
+/// A model's decode step, whose plans are tuned together.
+struct StepItem {
+  const OpTable* ops = nullptr;
+  std::string model;  // the preset, or the folder of the checkpoint
+  StepSpec spec;
+  int finalists = 8;  // so many plans of each problem are candidates
+};
+
 struct Sweep {
   std::string name;
   std::string device = "auto";
@@ -40,6 +49,7 @@ struct Sweep {
   std::vector<std::string> prune;  // conditions on compiled resources: such a configuration is not run
   SearchChoice search;
   std::vector<SweepItem> items;
+  std::vector<StepItem> steps;  // after the items
 };
 
 /// Reads and checks everything. Throws InputError: "FILE:LINE: what is wrong and what would be right".

@@ -11,6 +11,8 @@
 namespace warptune {
 namespace {
 
+constexpr std::int64_t kMaxStepBatch = 4096, kMaxStepContext = 1 << 24;
+
 /// The whole numbers of a key, or `otherwise` without it.
 std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node, const char* key,
                                  std::vector<std::int64_t> otherwise = {}) {
@@ -26,14 +28,19 @@ std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node,
   return values;
 }
 
-ModelConfig model_of(const YamlReader& yaml, const YAML::Node& node, const std::string& name,
-                     const std::filesystem::path& below) {
+bool is_preset(const std::string& name) {
   const auto presets = preset_names();
-  if (std::ranges::find(presets, name) != presets.end()) return preset(name);
+  return std::ranges::find(presets, name) != presets.end();
+}
+
+/// A preset, or the folder of a checkpoint below `below`.
+std::string full_name(const YamlReader& yaml, const YAML::Node& node, const std::string& name,
+                      const std::filesystem::path& below) {
+  if (is_preset(name)) return name;
   const std::filesystem::path folder = below / name;
   std::error_code no_such_name;
-  if (std::filesystem::is_directory(folder, no_such_name))
-    return yaml.at(node, [&] { return read_model_config(folder / "config.json"); });
+  if (std::filesystem::is_directory(folder, no_such_name)) return folder.string();
+  const auto presets = preset_names();
   const std::string hint = near_miss(name, presets);
   yaml.fail(node, fmt::format("unknown model '{}'{}", brief(name),
                               hint.empty() ? fmt::format("; known are {}, or a folder beside this file "
@@ -90,11 +97,45 @@ std::vector<Problem> ModelItem::problems(const OpTable& ops, DType dtype, std::i
   return all;
 }
 
+ModelConfig model_named(const std::string& name) {
+  return is_preset(name) ? preset(name) : read_model_config(std::filesystem::path(name) / "config.json");
+}
+
+std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
+                                     const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
+  yaml.expect_keys(node, "an item of 'steps'",
+                   {"model", "batch", "context", "kv_dtype", "k_layout", "page_size", "window", "dtypes"});
+  for (const char* key : {"model", "context"})
+    if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
+  StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};
+  step.spec.model = yaml.at(node["model"], [&] { return model_named(step.model); });
+  step.spec.kv = kv_format_of(yaml, node);
+  const auto batches = counts(yaml, node, "batch", {1}), contexts = counts(yaml, node, "context");
+  const auto limit = [&](const char* key, const std::vector<std::int64_t>& values, std::int64_t most) {
+    for (const std::int64_t value : values)
+      if (value > most)
+        yaml.fail(node[key], fmt::format("'{}' of a step is {}; it must be at most {}", key, value, most));
+  };
+  limit("batch", batches, kMaxStepBatch);
+  limit("context", contexts, kMaxStepContext);
+  std::vector<StepItem> steps;
+  for (const DType dtype : dtypes)
+    for (const std::int64_t batch : batches)
+      for (const std::int64_t context : distinct_buckets(contexts)) {
+        step.spec.dtype = dtype;
+        step.spec.batch = static_cast<int>(batch);
+        step.spec.context = static_cast<int>(context);
+        steps.push_back(step);
+      }
+  return steps;
+}
+
 ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
                           const std::filesystem::path& folder) {
   if (!node["model"]) yaml.fail(node, "an item of 'models' needs 'model'");
   const std::string name = yaml.text(node["model"], "'model'");
-  const ModelConfig model = model_of(yaml, node["model"], name, folder);
+  const std::string full = full_name(yaml, node["model"], name, folder);
+  const ModelConfig model = yaml.at(node["model"], [&] { return model_named(full); });
   if (!node["context"] && !node["prompt_len"])
     yaml.fail(node, fmt::format("model '{}' needs 'context' (decode), 'prompt_len' (prefill) or both",
                                 brief(name)));

@@ -1,5 +1,5 @@
 #pragma once
-// The items of a sweep's 'models': the problems that a model solves.
+// The items of a sweep's 'models': the problems that a model solves; and of 'steps': its decode steps.
 #include <filesystem>
 #include <vector>
 
@@ -7,6 +7,7 @@
 #include "harness/core/pattern.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
+#include "harness/tune/sweep.h"
 #include "harness/tune/yaml_reader.h"
 
 namespace warptune {
@@ -28,6 +29,14 @@ struct ModelItem {
 /// InputError with file and line.
 ModelItem read_model_item(const YamlReader& yaml, const YAML::Node& node,
                           const std::filesystem::path& folder);
+
+/// The steps of an item of 'steps', for each batch and bucket of contexts. Throws InputError with file and
+/// line.
+std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
+                                     const std::filesystem::path& folder, const std::vector<DType>& dtypes);
+
+/// The configuration of a preset, or of the checkpoint in a folder.
+ModelConfig model_named(const std::string& name);
 
 /// The patterns of 'skip', over "op/variant". Throws InputError with file and line.
 std::vector<Pattern> skip_patterns(const YamlReader& yaml, const YAML::Node& node);

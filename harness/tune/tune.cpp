@@ -13,6 +13,7 @@
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 #include "harness/tune/locked_clocks.h"
+#include "harness/tune/step_tuner.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -36,6 +37,7 @@ struct Fleet {
   std::unique_ptr<LockedClocks> clocks;  // null: not locked
   std::vector<std::unique_ptr<RowStore>> stores;
   std::vector<std::unique_ptr<DeviceTuner>> tuners;
+  std::vector<DeviceWorker*> first_of_kind;  // the worker of each store that times model steps
   std::size_t max_evaluations = 0;
 };
 
@@ -49,7 +51,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     count += p.candidates.size();
     fleet.max_evaluations += sweep.search.budget.evaluations(p.candidates.size());
   }
-  if (count == 0 && options.shard.count == 1) {
+  if (count == 0 && options.shard.count == 1 && sweep.steps.empty()) {
     const auto excluded =
         std::ranges::find_if(schedule, [](const ScheduledProblem& p) { return !p.why_none.empty(); });
     throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, kind.name,
@@ -60,6 +62,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   const std::size_t problem_count = schedule.size();
   RowStore& store = *fleet.stores.emplace_back(
       writable([&] { return std::make_unique<RowStore>(folder, sweep.name, options.fresh); }));
+  fleet.first_of_kind.push_back(workers.front());
   const std::size_t first = fleet.tuners.size();
   auto parts = distribute(std::move(schedule), static_cast<int>(workers.size()));
   for (std::size_t i = 0; i < workers.size(); ++i) {
@@ -115,6 +118,20 @@ std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
   return summaries;
 }
 
+/// After the ops, since their winners are the candidates. A shard has not all of them.
+void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& options, TuneSummary& summary) {
+  if (sweep.steps.empty()) return;
+  if (options.shard.count > 1) {
+    fmt::print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
+    return;
+  }
+  for (std::size_t kind = 0; kind < fleet.stores.size(); ++kind) {
+    StepTuner tuner(options, *fleet.first_of_kind[kind], *fleet.stores[kind]);
+    for (const StepItem& item : sweep.steps)
+      if (!tuner.run(item)) summary.unsolved.push_back(step_problem(item.spec));
+  }
+}
+
 }  // namespace
 
 TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
@@ -126,6 +143,7 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   std::fflush(options.log);
   Progress progress(options.log, std::max<std::size_t>(fleet.max_evaluations, 1));
   TuneSummary summary = added_up(run_all(fleet, progress));
+  tune_steps(fleet, sweep, options, summary);
   summary.seconds = watch.seconds();
   print_summary(options.log, summary, options.verbose);
   return summary;

@@ -15,6 +15,7 @@
 #include "harness/core/error.h"
 #include "harness/measure/tuning_ranges.h"
 #include "harness/tune/protocol.h"
+#include "harness/tune/sweep_models.h"
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
@@ -120,11 +121,15 @@ class Benches {
     return bench_->time_interleaved(finalists, job.rounds);
   }
 
+  void clear() {
+    bench_.reset();
+    failure_.reset();
+  }
+
  private:
   void open(const Problem& problem, const BenchOptions& options) {
     if (!(problem == problem_ && same_options(options, options_))) {
-      bench_.reset();
-      failure_.reset();
+      clear();
       problem_ = problem;
       options_ = options;
     }
@@ -147,6 +152,40 @@ class Benches {
   BenchOptions options_;
   std::unique_ptr<Bench> bench_;
   std::optional<Measurement> failure_;
+};
+
+/// The model whose step is timed. Another one replaces it.
+class Steps {
+ public:
+  Steps(const OpTable& ops, Device& device) : ops_(ops), device_(device) {}
+
+  StepTimes run(const StepJob& job) {
+    inject_fault("step " + job.candidate.str());
+    Json wanted = to_json(StepJob{.model = job.model, .spec = job.spec, .incumbent = {}, .candidate = {}});
+    if (!bench_ || wanted != open_) {
+      clear();
+      StepSpec spec = job.spec;
+      spec.model = model_named(job.model);
+      try {
+        bench_ = std::make_unique<StepBench>(ops_, device_, std::move(spec));
+      } catch (const ResourceError& e) {
+        const Measurement none{.status = Status::resource, .detail = e.what()};
+        return {.incumbent = none, .candidate = none};
+      }
+      open_ = std::move(wanted);
+    }
+    StepTimes times = bench_->compare(job.incumbent, job.candidate, job.rounds);
+    if (times.candidate.status == Status::wrong_result) clear();  // it may have changed weights or KV cache
+    return times;
+  }
+
+  void clear() { bench_.reset(); }
+
+ private:
+  const OpTable& ops_;
+  Device& device_;
+  Json open_;
+  std::unique_ptr<StepBench> bench_;
 };
 
 Json tagged(const char* type, Json json) {
@@ -195,6 +234,7 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
     device = open_device(which);
     lines.write(tagged("hello", to_json(device->facts())));
     Benches benches(ops, *device);
+    Steps steps(ops, *device);
     News news(*device);
     while (const auto line = lines.read()) {
       const auto read = message_of(*line);
@@ -211,7 +251,13 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
         news.told();
       } else {
         try {
-          if (type == "finalists")
+          if (type == "step")
+            benches.clear();  // the memory of both may be too much
+          else
+            steps.clear();
+          if (type == "step")
+            lines.write(tagged("step", to_json(steps.run(step_job_of(message)))));
+          else if (type == "finalists")
             lines.write(tagged("finalists", news.with(to_json(benches.run(finalists_job_of(message))))));
           else
             lines.write(tagged("result", news.with(to_json(benches.run(job_of(message))))));

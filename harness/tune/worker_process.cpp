@@ -292,17 +292,15 @@ Measurement WorkerProcess::run_once(const Job& job, double seconds) {
   }
 }
 
-std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double seconds) {
+template <class Read>
+auto WorkerProcess::answer(const Json& job, const char* type, double seconds, Read&& read) {
   for (int tries = 1;; ++tries) {
     if (pid_ < 0) start(kStartSeconds);
     fresh_ = killed_ = false;
     Json json;
-    const Wait wait = send(to_json(job)) ? receive(json, seconds) : Wait::dead;
-    if (wait == Wait::message && json.at("type") == "finalists") try {
-        auto times = finalist_times_of(json);
-        if (times.size() != job.finalists.size())
-          throw ProtocolError(
-              fmt::format("a worker timed {} finalists of {}", times.size(), job.finalists.size()));
+    const Wait wait = send(job) ? receive(json, seconds) : Wait::dead;
+    if (wait == Wait::message && json.at("type") == type) try {
+        auto times = read(json);
         take_news(json);
         return times;
       } catch (const ProtocolError&) {
@@ -321,6 +319,20 @@ std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double se
     const std::string message = text_or(json, "message", "the worker answered something else");
     throw std::runtime_error(text_or(json, "detail", message.c_str()));
   }
+}
+
+std::vector<FinalistTimes> WorkerProcess::run(const FinalistsJob& job, double seconds) {
+  return answer(to_json(job), "finalists", seconds, [&](const Json& json) {
+    auto times = finalist_times_of(json);
+    if (times.size() != job.finalists.size())
+      throw ProtocolError(
+          fmt::format("a worker timed {} finalists of {}", times.size(), job.finalists.size()));
+    return times;
+  });
+}
+
+StepTimes WorkerProcess::run(const StepJob& job, double seconds) {
+  return answer(to_json(job), "step", seconds, step_times_of);
 }
 
 }  // namespace warptune

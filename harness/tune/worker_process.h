@@ -35,6 +35,8 @@ class WorkerProcess {
   /// Times finalists. Throws runtime_error with the reason if the answer is late, or if the worker dies or
   /// loses its device; the next job starts a new worker.
   std::vector<FinalistTimes> run(const FinalistsJob& job, double seconds);
+  /// Times the plans of a model step. Throws as for finalists.
+  StepTimes run(const StepJob& job, double seconds);
   /// The peaks, if a job raised them since the last call.
   std::optional<DeviceFacts> take_raised_peaks() { return std::exchange(raised_, std::nullopt); }
   /// Whether the worker of the next job has not prepared a problem yet.
@@ -50,6 +52,9 @@ class WorkerProcess {
   nlohmann::json expect(const std::string& type, double seconds);
   std::string how_it_ended();
   void take_news(const nlohmann::json& answer);
+  /// Sends a job and reads the answer of this type. Throws as run() does for finalists.
+  template <class Read>
+  auto answer(const nlohmann::json& job, const char* type, double seconds, Read&& read);
   Measurement run_once(const Job& job, double seconds);
 
   std::filesystem::path program_;

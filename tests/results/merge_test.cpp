@@ -114,6 +114,28 @@ TEST_F(Merge, KeepsTheTimesOfBothWinners) {
   }
 }
 
+TEST_F(Merge, KeepsTheFasterOfFreshSteps) {
+  const auto with_step = [&](const std::string& name, double us, const std::string& hash) {
+    const fs::path folder = results(name, 1, now_), file = folder / "host" / "wisdom.json";
+    Wisdom wisdom = Wisdom::load(file);
+    StepWinner step{
+        .step = {kStepOp, {{"batch", 1}}, DType::fp32}, .time_us = us, .alone_us = 9, .run_id = name};
+    step.plans.plans = {{winner_.problem, winner_.variant, {}, hash}};
+    wisdom.put(step);
+    wisdom.save(file);
+    return folder;
+  };
+  const fs::path slow = with_step("slow", 3, now_), fast = with_step("fast", 2, now_),
+                 stale = with_step("stale", 1, "edited since");
+  for (const auto& order : {std::vector{slow, stale, fast}, std::vector{fast, slow, stale}}) {
+    fs::remove_all(folder_ / "all");
+    merge_results(ops(), order, folder_ / "all");
+    const auto steps = Wisdom::load(folder_ / "all" / "host" / "wisdom.json").steps();
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].run_id, "fast");
+  }
+}
+
 TEST_F(Merge, RefusesAFileOfAnotherSchemaAndWritesNothing) {
   const fs::path good = results("good", 1, now_), bad = results("bad", 1, now_);
   write_csv(bad / "host" / "sweep.csv", sweep_columns(), {sweep_fields({{"schema", "2"}})});

@@ -33,7 +33,7 @@ TEST(SweepFile, ReportsTheLineOfAWrongRow) {
   EXPECT_EQ(said_of_second_row({{"status", "crash"}, {"time_us", ""}}), "");
   EXPECT_EQ(said_of_second_row({{"schema", "2"}}), ":3: schema '2'; this program reads schema 1");
   EXPECT_EQ(said_of_second_row({{"status", "fine"}}), ":3: unknown status 'fine'");
-  EXPECT_EQ(said_of_second_row({{"cache", "warm"}}), ":3: cache 'warm'; it is cold, hot or isolated");
+  EXPECT_EQ(said_of_second_row({{"cache", "warm"}}), ":3: cache 'warm'; it is cold, hot, isolated or step");
   EXPECT_EQ(said_of_second_row({{"time_us", ""}}), ":3: the status is ok, and time_us is empty");
   for (const char* wrong : {"abc", "nan", "inf", "-1", "0", "1x", " 1"})
     EXPECT_EQ(said_of_second_row({{"time_us", wrong}}),

@@ -49,6 +49,51 @@ TEST(Wisdom, RoundTripAndReplacement) {
   EXPECT_NE(read.exact(better.problem), nullptr);
 }
 
+TEST(Wisdom, StepsRoundTrip) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "step_wisdom.json";
+  const auto step = [](std::int64_t batch, double us) {
+    StepWinner winner{
+        .step = {.op = kStepOp, .dims = {}, .dtype = DType::bf16}, .time_us = us, .alone_us = 9};
+    winner.step.dims.set("model", 0, "llama3.2-1b");
+    winner.step.dims.set("batch", batch);
+    winner.plans.options.set("fuse_append", 1, "yes");
+    winner.plans.plans = {{attention(1, 256).problem, "split_kv", {{"splits", 4}}, "source", "code"}};
+    return winner;
+  };
+  Wisdom wisdom(kHere);
+  wisdom.put(attention(1, 256));
+  wisdom.save(path);
+  EXPECT_TRUE(Wisdom::load(path).steps().empty());
+  wisdom.put(step(1, 8));
+  wisdom.put(step(2, 8));
+  wisdom.put(step(1, 7));
+  wisdom.save(path);
+  const Wisdom read = Wisdom::load(path);
+  EXPECT_EQ(read.winners().size(), 1u);
+  ASSERT_EQ(read.steps().size(), 2u);
+  const StepWinner* kept = read.step_on(step(1, 7).step, kHere.device);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->time_us, 7);
+  EXPECT_EQ(kept->alone_us, 9);
+  EXPECT_EQ(kept->made_on, kHere);
+  EXPECT_EQ(kept->plans.str(), step(1, 7).plans.str());
+  EXPECT_EQ(kept->plans.plans[0].source_hash, "source");
+  EXPECT_EQ(kept->plans.plans[0].code_hash, "code");
+  EXPECT_EQ(read.step_on(step(3, 7).step, kHere.device), nullptr);
+  EXPECT_EQ(read.step_on(step(1, 7).step, "another"), nullptr);
+  EXPECT_EQ(read.to_json(), wisdom.to_json());
+
+  std::string text = wisdom.to_json();
+  text.replace(text.find("\"alone_us\":9"), 12, "\"alone_us\":0");
+  std::ofstream(path) << text;
+  try {
+    Wisdom::load(path);
+    ADD_FAILURE() << "a step without a time is accepted";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("is wrong: step 1: 'alone_us' is 0"), std::string::npos) << e.what();
+  }
+}
+
 TEST(Wisdom, AWinnerKeepsItsProvenance) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "mixed_wisdom.json";
   const Provenance before{"NVIDIA H200", "sm_90a", "570", "12.8", "abc"},

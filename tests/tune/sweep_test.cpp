@@ -60,7 +60,7 @@ TEST(Sweep, ALibraryThatTheProgramWasBuiltWithoutIsNamed) {
 
 TEST(Sweep, ErrorsHaveALineAndASuggestion) {
   EXPECT_EQ(error_of("opps: []\n"), "1: unknown key 'opps' in a sweep; did you mean 'ops'?");
-  EXPECT_EQ(error_of("name: x\n"), "1: a sweep needs 'ops' or 'models'");
+  EXPECT_EQ(error_of("name: x\n"), "1: a sweep needs 'ops', 'models' or 'steps'");
   EXPECT_EQ(error_of("name: x\nops: []\n"), "2: 'ops' is an empty list; give at least one");
   EXPECT_EQ(error_of("ops:\n  - op: rms_nrom\n"), "2: unknown op 'rms_nrom'; did you mean 'rms_norm'?");
   EXPECT_EQ(error_of(with_op("")), "2: op 'rms_norm' needs 'problems'");
@@ -100,10 +100,10 @@ TEST(Sweep, ErrorsHaveALineAndASuggestion) {
 TEST(Sweep, EveryBadFileHasItsMessage) {
   const std::vector<std::pair<std::string, std::string>> messages = {
       {"not_yaml", "4: not valid YAML: end of sequence flow not found"},
-      {"not_a_map", "1: a sweep must be a map with 'ops' or 'models'"},
+      {"not_a_map", "1: a sweep must be a map with 'ops', 'models' or 'steps'"},
       {"unknown_key", "2: unknown key 'dtype' in a sweep; did you mean 'dtypes'?"},
       {"key_twice", "2: key 'seed' of a sweep is given twice"},
-      {"no_ops", "2: a sweep needs 'ops' or 'models'"},
+      {"no_ops", "2: a sweep needs 'ops', 'models' or 'steps'"},
       {"unknown_op", "4: unknown op 'atention_decode'; did you mean 'attention_decode'?"},
       {"no_problems", "2: op 'rms_norm' needs 'problems'"},
       {"unknown_dim", "5: op 'rms_norm' has no dim 'rows'; its dims are tokens, hidden"},
@@ -147,6 +147,13 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"model_k_layout", "4: 'k_layout' is 'rows'; it must be sd or dsx"},
       {"model_page_size",
        "2: rope_append: page_size is 24; it must be 0 (contiguous), 16, 32, 64, 128 or 256"},
+      {"step_without_context", "4: an item of 'steps' needs 'context'"},
+      {"step_model", "3: unknown model 'llama3.2-2b'; did you mean 'llama3.2-1b'?"},
+      {"step_prompt_len",
+       "4: unknown key 'prompt_len' in an item of 'steps'; it takes model, batch, context, kv_dtype, "
+       "k_layout, "
+       "page_size, window, dtypes"},
+      {"step_batch", "4: 'batch' of a step is 100000; it must be at most 4096"},
   };
   const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
   for (const auto& [name, message] : messages) {
@@ -160,6 +167,19 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
   }
   const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
   EXPECT_EQ(static_cast<std::size_t>(files), messages.size());
+}
+
+TEST(Sweep, StepsAreCrossedAndContextsShareABucket) {
+  const Sweep sweep = load(
+      "seed: 7\nfinalists: 5\ndtypes: [bf16, fp16]\nsteps:\n"
+      "  - {model: llama3.2-1b, batch: [1, 8], context: [300, 512, 513], kv_dtype: int8}\n");
+  EXPECT_TRUE(sweep.items.empty());
+  ASSERT_EQ(sweep.steps.size(), 2u * 2 * 2);
+  EXPECT_EQ(step_problem(sweep.steps[0].spec).key(),
+            "step[model=llama3.2-1b,batch=1,context=512,cache=kv=int8,dtype=bf16]");
+  EXPECT_EQ(sweep.steps[1].spec.context, 1024);
+  EXPECT_EQ(sweep.steps[0].spec.seed, 7u);
+  EXPECT_EQ(sweep.steps[0].finalists, 5);
 }
 
 TEST(Sweep, ConstraintRowsAreYesOrNo) {

@@ -1,0 +1,174 @@
+#include "harness/llama/step_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "harness/core/error.h"
+#include "harness/llama/decode_report.h"
+#include "harness/llama/golden.h"
+#include "harness/llama/memory_need.h"
+#include "harness/measure/guarded.h"
+#include "harness/measure/interleave.h"
+#include "harness/measure/statistics.h"
+#include "harness/measure/timed_samples.h"
+
+namespace warptune {
+namespace {
+
+// Verified replays feed kVerifiedId. The replay before them feeds kOtherId, so that an output that a wrong
+// plan does not write holds other values than the right ones.
+constexpr int kVerifiedId = 1, kOtherId = 2;
+
+ModelOptions model_options(const StepSpec& spec) {
+  return {.batch = spec.batch, .capacity = spec.context, .max_steps = 1, .kv = spec.kv};
+}
+
+/// Throws ResourceError before anything is allocated where the model does not fit.
+Weights weights_for(Device& device, const StepSpec& spec) {
+  constexpr double kMiB = 1 << 20;
+  const std::vector<std::int64_t> one_token(static_cast<std::size_t>(spec.batch), 1);
+  const double need =
+      memory_need(spec.model, spec.dtype, spec.kv,
+                  {.prompt_lengths = one_token, .capacity = spec.context, .steps = 1, .models = 2})
+          .total();
+  if (const auto free = static_cast<double>(device.free_bytes()); need > free)
+    throw ResourceError(fmt::format("{} needs {:.0f} MiB and {} has {:.0f} MiB free", spec.model.name,
+                                    need / kMiB, device.facts().name, free / kMiB));
+  return random_weights(device, spec.model, spec.dtype, spec.seed);
+}
+
+/// A token for each sequence.
+std::vector<int> tokens_from(int first, const StepSpec& spec) {
+  std::vector<int> ids;
+  for (int b = 0; b < spec.batch; ++b) ids.push_back((first + b) % spec.model.vocab);
+  return ids;
+}
+
+TimeRatio ratio_of(const std::vector<double>& candidate, const std::vector<double>& incumbent) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < std::min(candidate.size(), incumbent.size()); ++i)
+    ratios.push_back(candidate[i] / incumbent[i]);
+  std::ranges::sort(ratios);
+  const auto [low, high] = median_interval(ratios);
+  return {.median = quantile(ratios, 0.5), .low = low, .high = high};
+}
+
+}  // namespace
+
+StepBench::StepBench(const OpTable& ops, Device& device, StepSpec spec)
+    : device_(device),
+      spec_(std::move(spec)),
+      weights_(weights_for(device, spec_)),
+      book_(ops, device, {.tell = [this](const std::string& remark) { remark_ = remark; }}),
+      model_(device, spec_.model, weights_, book_, model_options(spec_)),
+      reference_(naive_logits(ops)) {}
+
+/// The naive plans attend to the same random keys and values.
+std::vector<float> StepBench::naive_logits(const OpTable& ops) {
+  PlanBook book(ops, device_, {.naive = true});
+  ModelOptions options = model_options(spec_);
+  options.fuse = kUnfused;
+  options.graph = false;
+  Model naive(device_, spec_.model, weights_, book, options);
+  model_.pin(spec_.context);
+  naive.start_from(model_);
+  naive.force(tokens_from(kVerifiedId, spec_));
+  naive.step();
+  return naive.logits();
+}
+
+/// Waits for the end.
+void StepBench::replay(CapturedGraph& graph, int first_id) {
+  model_.pin(spec_.context);
+  model_.force(tokens_from(first_id, spec_));
+  graph.launch(device_.stream());
+  device_.synchronize();
+}
+
+/// Compares the logits of a replay with those of the naive plans, and the sampled token with the logits.
+void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
+  replay(before, kOtherId);
+  replay(*built.step.mapped().graph, kVerifiedId);
+  const std::vector<float> logits = model_.logits();
+  const std::vector<int> ids = model_.ids();
+  Agreement agreement(spec_.dtype, spec_.kv);
+  const auto vocab = static_cast<std::size_t>(spec_.model.vocab);
+  const auto fail = [&](const std::string& what) {
+    built.state.status = Status::wrong_result;
+    built.state.detail = fmt::format("{} in the step: {}", when, what);
+  };
+  for (std::size_t b = 0; b < ids.size(); ++b) {
+    const auto row = std::span(logits).subspan(b * vocab, vocab);
+    agreement.add(row, std::span(reference_).subspan(b * vocab, vocab), static_cast<int>(b), 0);
+    const int id = ids[b];
+    if (id < 0 || id >= spec_.model.vocab ||
+        row[static_cast<std::size_t>(id)] < *std::ranges::max_element(row))
+      fail(fmt::format("sequence {}: token {} does not have the largest logit", b, id));
+  }
+  if (!agreement.ok()) fail(agreement.summary());
+}
+
+StepBench::Built& StepBench::build(const StepPlans& plans) {
+  const auto [it, is_new] = built_.try_emplace(plans.str());
+  Built& built = it->second;
+  if (!is_new) return built;
+  guarded(device_, built.state, [&] {
+    book_.fix_step(plans);
+    model_.pin(spec_.context);
+    built.step = model_.take_step(spec_.context);
+    for (const Call& call : built.step.mapped().calls)
+      if (const StepPlan* plan = plans.find(call.entry->problem);
+          plan && (plan->variant != call.entry->variant || !(plan->config == call.entry->config)))
+        throw ResourceError(remark_);
+  });
+  if (const double rate = device_.facts().read_gb_per_s; rate > 0)
+    built.state.floor_us =
+        step_bytes(spec_.model, spec_.dtype, spec_.batch, spec_.context, spec_.kv) / rate * 1e-3;
+  return built;
+}
+
+StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candidate, int rounds) {
+  std::erase_if(built_, [&](const auto& known) { return known.first != incumbent.str(); });
+  Built &base = build(incumbent), &other = build(candidate);
+  StepTimes times{.incumbent = base.state, .candidate = other.state};
+  if (!other.step.empty()) {
+    const Model::Step& step = other.step.mapped();
+    times.options = step.options;
+    std::set<std::string> problems;
+    for (const Call& call : step.calls) problems.insert(call.entry->problem.key());
+    times.problems.assign(problems.begin(), problems.end());
+  }
+
+  std::vector<Built*> timed_ones = {&base};
+  if (&other != &base) timed_ones.push_back(&other);
+  std::vector<Measurement> measured;
+  guarded(device_, other.state, [&] {
+    if (other.state.status == Status::ok) verify(other, *base.step.mapped().graph, "before timing");
+    if (other.state.status != Status::ok || base.state.status != Status::ok) return;
+    std::vector<ClockWatch> watches(timed_ones.size(), ClockWatch(device_));
+    const auto samples = interleave({.rounds = rounds}, timed_ones.size(), [&](std::size_t i) {
+      model_.pin(spec_.context);
+      return timed(device_, *timed_ones[i]->step.mapped().graph, watches[i], false);
+    });
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      Measurement& m = measured.emplace_back(timed_ones[i]->state);
+      put_samples(m, samples[i], 1);
+      m.clocks = watches[i].summary(samples[i].throttled > 0);
+    }
+    if (measured.size() == 2) times.ratio = ratio_of(samples[1].us, samples[0].us);
+    verify(other, *base.step.mapped().graph, "after timing");
+  });
+  if (measured.size() == timed_ones.size()) {
+    times.incumbent = measured.front();
+    times.candidate = measured.back();
+  }
+  if (other.state.status != Status::ok) times.candidate = other.state;
+  if (base.state.status != Status::ok)
+    times.candidate = {.status = base.state.status,
+                       .detail = "the step it is compared with: " + base.state.detail};
+  return times;
+}
+
+}  // namespace warptune

@@ -1,0 +1,26 @@
+#pragma once
+// The options of a decode step: what is fused. Each is yes or no. A step that is tuned as a whole holds them
+// as an Assignment, "fuse_append=yes" (results/step_plans.h).
+#include <array>
+#include <string_view>
+
+#include "harness/core/assignment.h"
+
+namespace warptune {
+
+/// rope_append is part of attention_decode.
+inline constexpr std::string_view kFuseAppend = "fuse_append";
+
+/// Each RMSNorm is part of the product that reads it, the residual add of the one before.
+inline constexpr std::string_view kFuseNorm = "fuse_norm";
+/// swiglu is part of the product gate_up.
+inline constexpr std::string_view kFuseSwiglu = "fuse_swiglu";
+
+/// All options. The search of a step (tune/step_tuner.h) tries both values of each.
+inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu};
+
+inline void set_option(Assignment& options, std::string_view name, bool on) {
+  options.set(name, on ? 1 : 0, on ? "yes" : "no");
+}
+
+}  // namespace warptune

@@ -1,0 +1,16 @@
+#pragma once
+// The rows of model steps in a CSV: their time is that of a whole decode step, not of a launch.
+#include <map>
+#include <string>
+
+namespace warptune {
+
+/// The value of their column `cache`.
+inline constexpr const char* kStepCache = "step";
+
+inline bool is_step_row(const std::map<std::string, std::string>& row) {
+  const auto cache = row.find("cache");
+  return cache != row.end() && cache->second == kStepCache;
+}
+
+}  // namespace warptune

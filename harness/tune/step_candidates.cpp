@@ -1,0 +1,101 @@
+#include "harness/tune/step_candidates.h"
+
+#include <mutex>
+
+#include "harness/core/error.h"
+#include "harness/core/parallel.h"
+#include "harness/llama/model_problems.h"
+#include "harness/llama/step_options.h"
+#include "harness/results/source_hash.h"
+#include "harness/select/plan_chooser.h"
+#include "harness/tune/compile_pool.h"
+
+namespace warptune {
+namespace {
+
+/// The plan that decode takes, then the fastest recorded ones.
+std::vector<std::pair<const Variant*, Config>> candidates(PlanChooser& chooser, const Problem& problem,
+                                                          std::size_t count) {
+  std::vector<std::pair<const Variant*, Config>> all;
+  chooser.choose(problem, true, [&](const PlanChoice& choice) {
+    all.emplace_back(choice.variant, choice.config);
+    return true;
+  });
+  for (auto& candidate : chooser.fastest(problem, count))
+    if (all.size() < count && std::ranges::find(all, candidate) == all.end())
+      all.push_back(std::move(candidate));
+  return all;
+}
+
+/// Fills in the resources and the code hash of each plan, and drops plans that do not compile.
+void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const DeviceFacts& facts,
+                 const Compiler& compiler, int jobs) {
+  struct Task {
+    SearchedPart* part;
+    std::size_t index;
+    bool failed = false;
+  };
+  std::vector<Task> tasks;
+  for (SearchedPart& part : parts) {
+    part.resources.resize(part.plans.size());
+    for (std::size_t i = 0; i < part.plans.size(); ++i) tasks.push_back({&part, i});
+  }
+  const CompilePool::Compile compile = compile_with(compiler, facts);
+  parallel_for(static_cast<std::int64_t>(tasks.size()), jobs, [&](std::int64_t t) {
+    Task& task = tasks[static_cast<std::size_t>(t)];
+    StepPlan& plan = task.part->plans[task.index];
+    const Variant& variant = ops.find(plan.problem.op).variant(plan.variant);
+    if (!is_compiled(variant)) return;
+    try {
+      Resources& resources = task.part->resources[task.index];
+      resources = compile({&variant, &plan.problem, &plan.config});
+      plan.code_hash = resources.code_hash;
+    } catch (const std::exception&) {  // its row in the sweep of its op has the error
+      task.failed = true;
+    }
+  });
+  for (auto task = tasks.rbegin(); task != tasks.rend(); ++task)
+    if (task->failed) {
+      const auto at = static_cast<std::ptrdiff_t>(task->index);
+      task->part->plans.erase(task->part->plans.begin() + at);
+      task->part->resources.erase(task->part->resources.begin() + at);
+    }
+}
+
+}  // namespace
+
+std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
+                                     const Compiler& compiler, int jobs) {
+  std::vector<SearchedPart> parts;
+  for (const std::string_view option : kStepOptions) parts.push_back({.option = std::string(option)});
+  PlanChooser chooser(*item.ops, facts, {.wisdom = wisdom, .has_wisdom = true});
+  const StepSpec& spec = item.spec;
+  const std::int64_t contexts[] = {spec.context};
+  for (Problem& problem : decode_problems(*item.ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
+    const OpEntry& op = item.ops->find(problem.op);
+    SearchedPart part;
+    for (auto& [variant, config] : candidates(chooser, problem, static_cast<std::size_t>(item.finalists)))
+      part.plans.push_back({.problem = problem,
+                            .variant = variant->name,
+                            .config = config,
+                            .source_hash = source_hash(compiler, op, *variant)});
+    part.problem = std::move(problem);
+    parts.push_back(std::move(part));
+  }
+  compile_all(parts, *item.ops, facts, compiler, jobs);
+  std::erase_if(parts, [](const SearchedPart& part) { return part.size() == 0; });
+  return parts;
+}
+
+StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options) {
+  StepPlans step;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].option.empty())
+      step.plans.push_back(parts[i].plans[picks[i]]);
+    else if (options)
+      set_option(step.options, parts[i].option, picks[i] != 0);
+  }
+  return step;
+}
+
+}  // namespace warptune

@@ -1,0 +1,32 @@
+#pragma once
+// The parts of a model's decode step that a search exchanges: its options, and the plan of each problem.
+#include <string>
+#include <vector>
+
+#include "harness/device/compile.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/step_search.h"
+#include "harness/tune/sweep.h"
+
+namespace warptune {
+
+/// A part and its candidates; those of an option are no and yes.
+struct SearchedPart {
+  std::string option;           // its name; empty: the part is a plan
+  Problem problem = {};         // of a plan
+  std::vector<StepPlan> plans;  // the first is what decode takes without a tuned step
+  std::vector<Resources> resources;
+
+  std::size_t size() const { return option.empty() ? plans.size() : 2; }
+};
+
+/// All parts of a step, options first. The candidates of a problem are the plan that decode takes and the
+/// fastest recorded ones of the wisdom that compile: `item.finalists` in all. They are compiled on `jobs`
+/// threads, so that the worker finds their machine code in the cache.
+std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
+                                     const Compiler& compiler, int jobs);
+
+/// The step that takes these picks. `options`: also its options; else the model chooses them.
+StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options);
+
+}  // namespace warptune

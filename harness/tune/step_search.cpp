@@ -1,0 +1,63 @@
+#include "harness/tune/step_search.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace warptune {
+namespace {
+
+Picks with(Picks picks, std::size_t part, std::size_t candidate) {
+  picks[part] = candidate;
+  return picks;
+}
+
+/// The simplest of the candidates that tie with the fastest, if that one is surely faster than the picks.
+std::optional<std::size_t> choose(const StepTimer& timer, std::size_t part,
+                                  const std::vector<std::pair<std::size_t, StepTrial>>& trials) {
+  const auto fastest = std::ranges::min_element(trials, {}, [](const auto& t) { return t.second.ratio; });
+  if (fastest == trials.end() || !is_faster(fastest->second)) return std::nullopt;
+  std::optional<std::size_t> chosen;
+  for (const auto& [candidate, trial] : trials) {
+    const bool tied =
+        trial.low <= fastest->second.high || trial.ratio <= fastest->second.ratio * (1 + kSameStep);
+    if (!tied || !is_faster(trial)) continue;
+    if (!chosen || timer.complexity(part, candidate) < timer.complexity(part, *chosen)) chosen = candidate;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+bool is_faster(const StepTrial& trial) { return trial.ok && trial.high < 1 && trial.ratio < 1 - kSameStep; }
+
+StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start, int max_rounds) {
+  StepSearch search{.picks = std::move(start)};
+  int changes = 0;
+  std::vector<int> tried_at(sizes.size(), -1);  // the number of changes when a part was tried last
+  for (bool goes_on = true; goes_on && search.rounds < max_rounds; ++search.rounds) {
+    goes_on = false;
+    for (std::size_t part = 0; part < sizes.size(); ++part) {
+      if (sizes[part] < 2 || tried_at[part] == changes || !timer.has_part(search.picks, part)) continue;
+      goes_on = true;
+      std::vector<std::pair<std::size_t, StepTrial>> trials;
+      for (std::size_t candidate = 0; candidate < sizes[part]; ++candidate) {
+        if (candidate == search.picks[part]) continue;
+        const StepTrial trial = timer.time(search.picks, with(search.picks, part, candidate));
+        ++search.trials;
+        if (trial.ok) trials.emplace_back(candidate, trial);
+      }
+      if (const auto chosen = choose(timer, part, trials)) {
+        const Picks next = with(search.picks, part, *chosen);
+        ++search.trials;
+        if (is_faster(timer.time(search.picks, next))) {
+          search.picks = next;
+          ++changes;
+        }
+      }
+      tried_at[part] = changes;
+    }
+  }
+  return search;
+}
+
+}  // namespace warptune

@@ -1,0 +1,53 @@
+#pragma once
+// The search of the plans of a model step: exchanges one part at a time and keeps what is faster. It knows
+// parts by their numbers only.
+#include <cstddef>
+#include <tuple>
+#include <vector>
+
+namespace warptune {
+
+/// The candidate that each part of the step takes, by its number.
+using Picks = std::vector<std::size_t>;
+
+/// A step that was timed in turn with another one.
+struct StepTrial {
+  bool ok = false;                      // verified and timed
+  double ratio = 1, low = 1, high = 1;  // its time over the other's: median and 95 % interval
+};
+
+class StepTimer {
+ public:
+  virtual ~StepTimer() = default;
+  /// Times both in turn. Only `candidate` may fail: `incumbent` was a candidate before.
+  virtual StepTrial time(const Picks& incumbent, const Picks& candidate) = 0;
+  /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
+  /// other problems.
+  virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
+  /// Of candidates with equal times the one with the least of this is chosen: its shared memory, registers
+  /// and number.
+  using Complexity = std::tuple<bool, long long, int, std::size_t>;
+  virtual Complexity complexity(std::size_t part, std::size_t candidate) const = 0;
+};
+
+/// A ratio of times closer to 1 than this is no difference: replays of one step differ by so much.
+inline constexpr double kSameStep = 0.001;
+
+/// Whether the candidate of a trial is surely faster.
+bool is_faster(const StepTrial& trial);
+
+struct StepSearch {
+  Picks picks;     // the best found
+  int rounds = 0;  // over all parts
+  int trials = 0;
+};
+
+/// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part all
+/// other candidates are timed in turn with the picks so far. If one is surely faster, the simplest of those
+/// that tie with the fastest is timed once more, and taken if it is faster again: the fastest of many samples
+/// is too often a lucky one. Otherwise the part stays, so that equal candidates do not alternate. Ends when
+/// nothing has changed since each part was tried, or after `max_rounds`.
+StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
+                       int max_rounds = 8);
+
+}  // namespace warptune

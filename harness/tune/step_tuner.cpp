@@ -1,0 +1,247 @@
+#include "harness/tune/step_tuner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
+#include "harness/llama/decode_report.h"
+#include "harness/llama/step_options.h"
+#include "harness/results/step_rows.h"
+#include "harness/results/wisdom_file.h"
+#include "harness/tune/compile_pool.h"
+#include "harness/tune/step_candidates.h"
+
+namespace warptune {
+namespace {
+
+constexpr int kRounds = 21, kFinalRounds = 61;  // replays of each of two steps
+
+// The variants of rows of the step itself: with the winners of its ops alone, with another option, and with
+// the plans that won.
+constexpr const char *kAlone = "alone", *kOptions = "options", *kPlans = "plans";
+
+/// Times steps on the worker and writes the row of each candidate.
+class WorkerTimer : public StepTimer {
+ public:
+  WorkerTimer(const StepItem& item, const std::vector<SearchedPart>& parts, DeviceWorker& worker,
+              RowStore& store, const std::string& stamp)
+      : item_(item), parts_(parts), worker_(worker), store_(store), step_(step_problem(item.spec)) {
+    Stamps stamps;
+    for (const char* variant : {kAlone, kOptions, kPlans})
+      stamps[stamp_name(step_.key(), kStepCache, variant)] = stamp;
+    for (const SearchedPart& part : parts)
+      for (const StepPlan& plan : part.plans)
+        stamps[stamp_name(plan.problem.key(), kStepCache, plan.variant)] = stamp;
+    store_.begin(run_.run_id, stamps);
+  }
+
+  /// Times the step with the first candidates and the options that the model chooses, which become those of
+  /// `picks`. Empty where the step fails.
+  std::optional<Measurement> start(Picks& picks) {
+    const StepPlans alone = assembled(parts_, picks, false);
+    const StepTimes times = measure(alone, alone, kRounds);
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (!parts_[i].option.empty())
+        picks[i] = static_cast<std::size_t>(times.options.get(parts_[i].option, 0));
+    problems_[picks] = {times.problems.begin(), times.problems.end()};
+    write(step_, kAlone, times.options, times.candidate);
+    return is_timed(times.candidate) ? std::optional(times.candidate) : std::nullopt;
+  }
+
+  StepTrial time(const Picks& incumbent, const Picks& candidate) override {
+    StepTimes times =
+        measure(assembled(parts_, incumbent, true), assembled(parts_, candidate, true), kRounds);
+    problems_[candidate] = {times.problems.begin(), times.problems.end()};
+    if (is_timed(times.candidate))
+      times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
+                                           times.ratio.median, times.ratio.low, times.ratio.high);
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (incumbent[i] != candidate[i]) write(i, candidate[i], times.candidate);
+    return {.ok = is_timed(times.candidate),
+            .ratio = times.ratio.median,
+            .low = times.ratio.low,
+            .high = times.ratio.high};
+  }
+
+  /// The plans that won, timed in turn with the start.
+  StepTimes compare_with_start(const Picks& start, const Picks& picks) {
+    return measure(assembled(parts_, start, true), assembled(parts_, picks, true), kFinalRounds);
+  }
+  void write_winner(const StepPlans& plans, Measurement m) {
+    m.detail = plans.options.str();
+    m.sampling = SamplingClass::finalist;
+    write(step_, kPlans, {}, m);
+    store_.flush();  // the row of a winner is written before the winner
+  }
+
+  bool has_part(const Picks& picks, std::size_t part) const override {
+    if (!parts_[part].option.empty()) return true;
+    const auto known = problems_.find(picks);
+    return known != problems_.end() && known->second.contains(parts_[part].problem.key());
+  }
+  Complexity complexity(std::size_t part, std::size_t candidate) const override {
+    if (!parts_[part].option.empty()) return {false, 0, 0, candidate};
+    const Resources& r = parts_[part].resources[candidate];
+    return {r.registers == 0, r.shared_bytes, r.registers, candidate};  // a library's needs are unknown
+  }
+
+  const RunInfo& run() const { return run_; }
+
+ private:
+  static bool is_timed(const Measurement& m) { return m.status == Status::ok && m.time_us > 0; }
+
+  /// A worker that fails costs the candidate, not the search.
+  StepTimes measure(const StepPlans& incumbent, const StepPlans& candidate, int rounds) {
+    StepTimes times;
+    try {
+      times = worker_.time(StepJob{.model = item_.model,
+                                   .spec = item_.spec,
+                                   .rounds = rounds,
+                                   .incumbent = incumbent,
+                                   .candidate = candidate});
+    } catch (const InputError&) {
+      throw;
+    } catch (const std::exception& e) {
+      times.candidate = {.status = Status::crash, .detail = e.what()};
+    }
+    if (times.candidate.status != Status::ok) worker_.begin_problem();  // the model may be built again
+    return times;
+  }
+
+  void write(std::size_t part, std::size_t candidate, Measurement m) {
+    if (!parts_[part].option.empty()) {
+      Config option;
+      set_option(option, parts_[part].option, candidate != 0);
+      write(step_, kOptions, option, m);
+      return;
+    }
+    const StepPlan& plan = parts_[part].plans[candidate];
+    m.resources = parts_[part].resources[candidate];
+    write(plan.problem, plan.variant, plan.config, m);
+  }
+  void write(const Problem& problem, const std::string& variant, const Config& config, Measurement m) {
+    m.samples_us.clear();  // the samples file has no step
+    const StepSpec& spec = item_.spec;
+    store_.append({.run = run_,
+                   .timestamp_utc = timestamp_utc(),
+                   .facts = worker_.facts(),
+                   .problem = problem,
+                   .variant = variant,
+                   .config = config,
+                   .cache = kStepCache,
+                   .cost = {.bytes = step_bytes(spec.model, spec.dtype, spec.batch, spec.context, spec.kv)},
+                   .measurement = std::move(m),
+                   .step = step_.key()});
+  }
+
+  const StepItem& item_;
+  const std::vector<SearchedPart>& parts_;
+  DeviceWorker& worker_;
+  RowStore& store_;
+  const Problem step_;
+  const RunInfo run_ = new_run();
+  std::map<Picks, std::set<std::string>> problems_;  // keys of those that a step solves
+};
+
+/// What the result of a search depends on: the candidates with their code. An edited comment changes nothing.
+std::string search_stamp(const std::vector<SearchedPart>& parts, const StepSpec& spec) {
+  std::string text;
+  for (const SearchedPart& part : parts) {
+    text += part.option + '\n';
+    for (const StepPlan& plan : part.plans)
+      text += plan.str() + ' ' + (plan.code_hash.empty() ? plan.source_hash : plan.code_hash) + '\n';
+  }
+  return stamp_of(fmt::format("{:016x}", stable_hash(text)), {.seed = spec.seed});
+}
+
+/// A line for each part that changed: "fuse_append=yes", or a problem with its new plan.
+std::vector<std::string> changes(const std::vector<SearchedPart>& parts, const Picks& start,
+                                 const Picks& picks) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (start[i] == picks[i]) continue;
+    if (parts[i].option.empty())
+      lines.push_back(parts[i].plans[picks[i]].str());
+    else
+      lines.push_back(fmt::format("{}={}", parts[i].option, picks[i] == 0 ? "no" : "yes"));
+  }
+  return lines;
+}
+
+}  // namespace
+
+StepTuner::StepTuner(const TuneOptions& options, DeviceWorker& worker, RowStore& store)
+    : options_(options),
+      worker_(worker),
+      store_(store),
+      wisdom_(store.csv().parent_path() / "wisdom.json"),
+      compiler_(KernelSources(), default_cache_folder()) {}
+
+bool StepTuner::run(const StepItem& item) {
+  const Stopwatch watch;
+  const DeviceFacts& facts = worker_.facts();
+  const Problem step = step_problem(item.spec);
+  const Wisdom wisdom = Wisdom::load(wisdom_);
+  const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
+  const auto parts = step_parts(item, wisdom, facts, compiler_, jobs);
+  const std::string stamp = search_stamp(parts, item.spec);
+  const KnownRow* known = store_.later(key_of({{"device", facts.name},
+                                               {"arch", facts.arch},
+                                               {"driver", facts.driver},
+                                               {"toolkit", facts.toolkit},
+                                               {"problem", step.key()},
+                                               {"variant", kPlans},
+                                               {"config", ""},
+                                               {"cache", kStepCache}},
+                                              stamp));
+  if (const StepWinner* winner = wisdom.step_on(step, facts.name); known && winner) {
+    fmt::print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
+               winner->time_us);
+    return true;
+  }
+
+  worker_.begin_problem();
+  WorkerTimer timer(item, parts, worker_, store_, stamp);
+  Picks start(parts.size(), 0);
+  const auto alone = timer.start(start);
+  if (!alone) {
+    store_.flush();
+    fmt::print(options_.log, "{}: the step with the winners of its ops fails; its row has the reason\n",
+               step.key());
+    return false;
+  }
+  std::vector<std::size_t> sizes;
+  for (const SearchedPart& part : parts) sizes.push_back(part.size());
+  const StepSearch search = search_step(timer, sizes, start);
+  const StepTimes last = timer.compare_with_start(start, search.picks);
+  const bool is_timed = last.candidate.status == Status::ok;
+  const bool stays =
+      !is_timed ||
+      !is_faster({.ok = true, .ratio = last.ratio.median, .low = last.ratio.low, .high = last.ratio.high});
+  const Picks& best = stays ? start : search.picks;
+  Measurement m = !is_timed ? *alone : stays ? last.incumbent : last.candidate;
+  StepWinner winner{.step = step,
+                    .time_us = m.time_us,
+                    .alone_us = is_timed ? last.incumbent.time_us : alone->time_us,
+                    .run_id = timer.run().run_id,
+                    .csv = store_.csv().filename().string()};
+  winner.plans = assembled(parts, best, true);
+  std::erase_if(winner.plans.plans, [&](const StepPlan& plan) {
+    const auto part = std::ranges::find(parts, plan.problem, &SearchedPart::problem);
+    return !timer.has_part(best, static_cast<std::size_t>(part - parts.begin()));
+  });
+  timer.write_winner(winner.plans, std::move(m));
+  put_step(wisdom_, {facts.name, facts.arch, facts.driver, facts.toolkit, timer.run().git_commit}, winner);
+
+  fmt::print(options_.log,
+             "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}\n", step.key(),
+             winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()));
+  for (const std::string& change : changes(parts, start, best)) fmt::print(options_.log, "  {}\n", change);
+  std::fflush(options_.log);
+  return true;
+}
+
+}  // namespace warptune

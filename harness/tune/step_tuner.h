@@ -1,0 +1,36 @@
+#pragma once
+// Tunes the plans of a model's decode step where they run: in the captured step, one kernel behind the other.
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/device/compile.h"
+#include "harness/results/row_store.h"
+#include "harness/results/wisdom.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/sweep.h"
+
+namespace warptune {
+
+class StepTuner {
+ public:
+  /// The wisdom is next to the CSV of `store`: its winners and their times are the candidates. All references
+  /// must outlive it.
+  StepTuner(const TuneOptions& options, DeviceWorker& worker, RowStore& store);
+
+  /// Searches the plans of a step, writes a row for each candidate, and puts the best plans into the wisdom.
+  /// A step that was searched with the same candidates is not searched again. Prints a line. Returns whether
+  /// the step has correct plans.
+  bool run(const StepItem& item);
+
+ private:
+  const TuneOptions& options_;
+  DeviceWorker& worker_;
+  RowStore& store_;
+  const std::filesystem::path wisdom_;
+  const Compiler compiler_;
+};
+
+}  // namespace warptune

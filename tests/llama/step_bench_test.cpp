@@ -1,0 +1,137 @@
+// The bench of a model's decode step, on the host.
+#include "harness/llama/step_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "harness/core/error.h"
+#include "harness/llama/model_problems.h"
+#include "harness/llama/step_options.h"
+#include "kernels/argmax/args.h"
+#include "tests/llama/small_models.h"
+#include "variants/table.h"
+
+namespace warptune {
+namespace {
+
+using HostVariant = std::function<HostFunction(const Problem&, const Config&)>;
+
+/// The ops, one of them with a further variant.
+OpTable ops_with(const std::string& op, const std::string& name, HostVariant host) {
+  std::vector<OpEntry> entries(ops().begin(), ops().end());
+  for (OpEntry& entry : entries)
+    if (entry.op.name == op)
+      entry.variants.push_back(
+          {.name = name, .idea = "for a test", .backend = Backend::host, .host = std::move(host)});
+  return OpTable(std::move(entries));
+}
+
+const StepSpec kSpec = {
+    .model = testing::tiny(), .dtype = DType::fp32, .batch = 2, .context = 64, .kv = {}, .seed = 3};
+
+/// The problem of an op in the step of kSpec.
+Problem problem_in_step(StepBench& bench, const OpTable& table, const std::string& op) {
+  const std::int64_t contexts[] = {kSpec.context};
+  for (const Problem& problem : decode_problems(table, kSpec.model, kSpec.dtype, kSpec.batch, contexts)) {
+    const auto keys = bench.compare({}, {}, 3).problems;
+    if (problem.op == op && std::ranges::find(keys, problem.key()) != keys.end()) return problem;
+  }
+  throw std::logic_error("no such problem");
+}
+
+TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
+  const auto device = open_device("host");
+  StepBench bench(ops(), *device, kSpec);
+  const StepTimes times = bench.compare({}, {}, 6);
+  EXPECT_EQ(times.candidate.status, Status::ok) << times.candidate.detail;
+  EXPECT_EQ(times.candidate.samples, 6);
+  EXPECT_GT(times.candidate.time_us, 0);
+  EXPECT_EQ(times.ratio.median, 1) << "one step is not timed against itself";
+  EXPECT_EQ(times.options.str(), "fuse_append=no");
+  const auto has = [&](const StepTimes& of, const std::string& op) {
+    return std::ranges::any_of(of.problems, [&](const auto& key) { return key.starts_with(op + "["); });
+  };
+  EXPECT_TRUE(has(times, "linear") && has(times, "rope_append") && has(times, "advance"));
+
+  StepPlans fused;
+  set_option(fused.options, kFuseAppend, true);
+  const StepTimes both = bench.compare({}, fused, 6);
+  EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
+  EXPECT_EQ(both.options.str(), "fuse_append=yes");
+  EXPECT_FALSE(has(both, "rope_append"));
+  EXPECT_EQ(both.incumbent.samples, 6);
+  EXPECT_GT(both.ratio.median, 0);
+  EXPECT_LE(both.ratio.low, both.ratio.median);
+  EXPECT_GE(both.ratio.high, both.ratio.median);
+}
+
+TEST(StepBench, TakesTheGivenPlans) {
+  int launches = 0;
+  const OpTable table = ops_with("swiglu", "counted", [&](const Problem& p, const Config& c) -> HostFunction {
+    return [&launches, right = find_op("swiglu").variant("host_naive").host(p, c)](const void* args) {
+      ++launches;
+      right(args);
+    };
+  });
+  const auto device = open_device("host");
+  StepBench bench(table, *device, kSpec);
+  const Problem swiglu = problem_in_step(bench, table, "swiglu");
+  EXPECT_EQ(launches, 0);
+  const StepTimes times = bench.compare({}, {.plans = {{swiglu, "counted", {}}}}, 6);
+  EXPECT_EQ(times.candidate.status, Status::ok) << times.candidate.detail;
+  EXPECT_EQ(launches, kSpec.model.layers * (6 + 2)) << "six samples, verified before and after";
+}
+
+TEST(StepBench, AWrongPlanIsRefused) {
+  const auto refused = [](const std::string& op, HostFunction wrong) {
+    const OpTable table = ops_with(op, "wrong", [&](const Problem&, const Config&) { return wrong; });
+    const auto device = open_device("host");
+    StepBench bench(table, *device, kSpec);
+    const StepPlans right, plans = {.plans = {{problem_in_step(bench, table, op), "wrong", {}}}};
+    const Measurement m = bench.compare(right, plans, 6).candidate;
+    EXPECT_EQ(m.status, Status::wrong_result) << op;
+    EXPECT_TRUE(std::isnan(m.time_us)) << op;
+    EXPECT_EQ(bench.compare(right, right, 6).candidate.status, Status::ok) << "the next is not affected";
+    return m.detail;
+  };
+  const std::string logits = "before timing in the step: sequence 0, step 0: a logit is off";
+  EXPECT_EQ(refused("swiglu", [](const void*) {}).substr(0, logits.size()), logits) << "it writes nothing";
+  EXPECT_EQ(refused("linear", [](const void*) {}).substr(0, logits.size()), logits);
+  EXPECT_EQ(refused("embedding", [](const void*) {}).substr(0, logits.size()), logits)
+      << "the last replay's rows do not pass for its own";
+  EXPECT_EQ(refused("argmax",
+                    [](const void* raw) {
+                      const auto& args = *static_cast<const ArgmaxArgs*>(raw);
+                      for (int b = 0; b < args.batch; ++b) args.ids[b] = -5;
+                    }),
+            "before timing in the step: sequence 1: token -5 does not have the largest logit");
+}
+
+TEST(StepBench, APlanBeyondTheDeviceIsNotReplacedByAnother) {
+  const OpTable table = ops_with("swiglu", "large", [](const Problem&, const Config&) -> HostFunction {
+    throw ResourceError("it takes too much");
+  });
+  const auto device = open_device("host");
+  StepBench bench(table, *device, kSpec);
+  const Measurement m =
+      bench.compare({}, {.plans = {{problem_in_step(bench, table, "swiglu"), "large", {}}}}, 6).candidate;
+  EXPECT_EQ(m.status, Status::resource);
+  EXPECT_NE(m.detail.find("it takes too much"), std::string::npos) << m.detail;
+}
+
+TEST(StepBench, AModelBeyondTheMemoryIsRefusedBeforeItIsMade) {
+  StepSpec spec = kSpec;
+  spec.model.intermediate = 1 << 30;
+  const auto device = open_device("host");
+  try {
+    StepBench(ops(), *device, spec);
+    ADD_FAILURE() << "made";
+  } catch (const ResourceError& e) {
+    EXPECT_NE(std::string(e.what()).find("tiny needs"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace warptune

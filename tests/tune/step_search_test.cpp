@@ -1,0 +1,105 @@
+// The search of a model step's plans, on a timer without a device.
+#include "harness/tune/step_search.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+namespace warptune {
+namespace {
+
+/// Steps whose times are a function of their picks, with intervals of +-0.05 %.
+class FakeTimer : public StepTimer {
+ public:
+  explicit FakeTimer(std::function<double(const Picks&)> us) : us_(std::move(us)) {}
+
+  StepTrial time(const Picks& incumbent, const Picks& candidate) override {
+    timed.push_back(candidate);
+    if (wrong.contains(candidate)) return {};
+    const double luck = lucky.contains(candidate) && ++times_[candidate] == 1 ? 0.5 : 1;
+    const double of_candidate = us_(candidate), of_incumbent = us_(incumbent);
+    const double ratio = luck * of_candidate / of_incumbent;
+    return {.ok = true, .ratio = ratio, .low = ratio * 0.9995, .high = ratio * 1.0005};
+  }
+  bool has_part(const Picks& picks, std::size_t part) const override { return !has || has(picks, part); }
+  Complexity complexity(std::size_t, std::size_t candidate) const override {
+    return {false, shared.contains(candidate) ? shared.at(candidate) : 0, 0, candidate};
+  }
+
+  std::vector<Picks> timed;
+  std::set<Picks> wrong, lucky;
+  std::map<std::size_t, long long> shared;  // of a candidate of any part
+  std::function<bool(const Picks&, std::size_t)> has;
+
+ private:
+  std::function<double(const Picks&)> us_;
+  std::map<Picks, int> times_;
+};
+
+TEST(StepSearch, ExchangesOnePartAtATime) {
+  const double us[2][3] = {{5, 4, 3}, {2, 7, 1}};
+  FakeTimer timer([&](const Picks& p) { return us[0][p[0]] + us[1][p[1]]; });
+  const StepSearch search = search_step(timer, {3, 3}, {0, 0});
+  EXPECT_EQ(search.picks, (Picks{2, 2}));
+  EXPECT_EQ(static_cast<std::size_t>(search.trials), timer.timed.size());
+}
+
+/// A kernel that starts early is better only behind one that leaves it room.
+TEST(StepSearch, APartIsTriedAgainAfterAnotherChanged) {
+  FakeTimer timer([](const Picks& p) {
+    return 10 - (p[0] == 1 && p[1] == 1 ? 3.0 : 0.0) + (p[0] == 1 && p[1] == 0 ? 1.0 : 0.0) -
+           (p[1] == 1 ? 0.5 : 0.0);
+  });
+  const StepSearch search = search_step(timer, {2, 2}, {0, 0});
+  EXPECT_EQ(search.picks, (Picks{1, 1}));
+  EXPECT_LE(search.rounds, 3);
+}
+
+TEST(StepSearch, NothingChangesAmongEquals) {
+  FakeTimer timer([](const Picks&) { return 7.0; });
+  const StepSearch search = search_step(timer, {4, 3, 1}, {2, 1, 0});
+  EXPECT_EQ(search.picks, (Picks{2, 1, 0}));
+  EXPECT_EQ(search.trials, 3 + 2) << "each other candidate once, and a part with one candidate never";
+}
+
+TEST(StepSearch, TheSimplestOfTheFastestWins) {
+  FakeTimer timer([](const Picks& p) { return std::vector{10.0, 8.004, 8.0, 8.003, 9.0}[p[0]]; });
+  timer.shared = {{1, 2048}, {2, 4096}, {3, 1024}, {4, 0}};
+  EXPECT_EQ(search_step(timer, {5}, {0}).picks, Picks{3}) << "4 is simpler, but slower";
+}
+
+TEST(StepSearch, AWrongCandidateIsNeverTaken) {
+  FakeTimer timer([](const Picks& p) { return p[0] == 1 ? 1.0 : 5.0 - static_cast<double>(p[0]); });
+  timer.wrong = {{1}};
+  EXPECT_EQ(search_step(timer, {3}, {0}).picks, Picks{2});
+}
+
+TEST(StepSearch, ALuckySampleIsTimedOnceMore) {
+  FakeTimer timer([](const Picks&) { return 5.0; });
+  timer.lucky = {{2}};
+  const StepSearch search = search_step(timer, {4}, {0});
+  EXPECT_EQ(search.picks, Picks{0});
+  EXPECT_EQ(search.trials, 3 + 1);
+}
+
+/// Part 0 is an option: with it the step has part 2 instead of part 1.
+TEST(StepSearch, OnlyPartsOfTheStepAreTimed) {
+  FakeTimer timer(
+      [](const Picks& p) { return (p[0] == 1 ? 6.0 : 10.0) - (p[0] == 1 && p[2] == 1 ? 2.0 : 0.0); });
+  timer.has = [](const Picks& p, std::size_t part) { return part == 0 || part == (p[0] == 1 ? 2u : 1u); };
+  EXPECT_EQ(search_step(timer, {2, 2, 2}, {0, 0, 0}).picks, (Picks{1, 0, 1}));
+  for (const Picks& picks : timer.timed) EXPECT_EQ(picks[1], 0u) << "part 1 left with the option";
+}
+
+/// Times that depend on who is timed first would alternate for ever.
+TEST(StepSearch, EndsAfterTheMostRounds) {
+  int call = 0;
+  FakeTimer timer([&](const Picks&) { return ++call % 2 == 1 ? 1.0 : 2.0; });  // each candidate is faster
+  const StepSearch search = search_step(timer, {2, 2}, {0, 0}, 5);
+  EXPECT_EQ(search.rounds, 5);
+}
+
+}  // namespace
+}  // namespace warptune

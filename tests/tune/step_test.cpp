@@ -1,0 +1,144 @@
+// Model steps in a sweep, from outside, on the host device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "harness/results/csv.h"
+#include "harness/results/step_rows.h"
+#include "harness/results/wisdom.h"
+#include "tests/program.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+
+using testing::Ended, testing::fresh_folder, testing::run_shell;
+
+class StepSweep : public ::testing::Test {
+ protected:
+  /// Tunes the sweep: the ops of a small model that differ between steps, and its step at 64 keys.
+  Ended tune(const std::string& more = "", const std::string& before = "") {
+    std::ofstream(folder_ / "steps.yaml")
+        << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 2\n"
+           "models:\n  - {model: "
+        << model_ << ", batch: 1, context: 64, cache: hot, max_configs: 2, ops: [swiglu, rms_norm]}\n"
+        << "steps:\n  - {model: " << model_ << ", context: [50, 64]}\n";
+    return run_shell(before + " {} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string() +
+                     " " + more);
+  }
+  Ended decode(const std::string& more = "") {
+    return run_shell("{} decode --device host --dtype fp32 --out " + folder_.string() + " --model " + model_ +
+                     " --prompt-len 20 --steps 4 " + more);
+  }
+  testing::Rows step_rows() const {
+    testing::Rows rows = read_csv(folder_ / "host" / "steps.csv");
+    std::erase_if(rows, [](const auto& row) { return !is_step_row(row); });
+    return rows;
+  }
+  fs::path wisdom() const { return folder_ / "host" / "wisdom.json"; }
+
+  const fs::path folder_ =
+      fresh_folder(std::string("step_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  const std::string model_ = std::string(TEST_DATA) + "/golden/gqa";
+};
+
+TEST_F(StepSweep, EndsInTheStepAndDecodeTakesItsPlans) {
+  const Ended tuned = tune();
+  ASSERT_EQ(tuned.code, 0) << tuned.text;
+  const std::string key = "step[model=gqa,batch=1,context=64,dtype=fp32]";
+  EXPECT_NE(tuned.text.find(key + ": "), std::string::npos) << tuned.text;
+
+  std::set<std::string> variants;
+  for (const auto& row : step_rows()) {
+    EXPECT_EQ(row.at("step"), key);
+    EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
+    EXPECT_NE(row.at("time_us"), "");
+    variants.insert(row.at("op") + "/" + row.at("variant"));
+  }
+  for (const char* name : {"step/alone", "step/options", "step/plans"})
+    EXPECT_TRUE(variants.contains(name)) << name;
+  EXPECT_TRUE(std::ranges::any_of(variants, [](const auto& v) { return v.starts_with("swiglu/"); }));
+
+  const Wisdom kept = Wisdom::load(wisdom());
+  ASSERT_EQ(kept.steps().size(), 1u) << "both contexts are in one bucket";
+  const StepWinner& step = kept.steps().front();
+  EXPECT_EQ(step.step.key(), key);
+  EXPECT_LE(step.time_us, step.alone_us);
+  EXPECT_TRUE(step.plans.options.has("fuse_append"));
+  EXPECT_FALSE(std::ranges::any_of(step.plans.plans, [](const StepPlan& p) {
+    return p.problem.op == "top_k";
+  })) << "a greedy step does not solve it";
+
+  const Ended decoded = decode();
+  EXPECT_EQ(decoded.code, 0) << decoded.text;
+  EXPECT_NE(decoded.text.find(" plans tuned in the step"), std::string::npos) << decoded.text;
+  EXPECT_NE(decoded.text.find("plans: step"), std::string::npos) << decoded.text;
+  const Ended other = decode("--kv-dtype int8 --variant swiglu=host_naive");
+  EXPECT_EQ(other.text.find("tuned in the step"), std::string::npos) << "its KV cache is another";
+  const Ended forced = decode("--variant swiglu=host_naive");
+  EXPECT_NE(forced.text.find("1 plans overrides, "), std::string::npos) << forced.text;
+
+  const Ended shown = run_shell("{} wisdom show " + wisdom().string());
+  EXPECT_NE(shown.text.find(key + ": "), std::string::npos) << shown.text;
+  EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 0);
+}
+
+TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
+  ASSERT_EQ(tune().code, 0);
+  const auto rows = step_rows().size();
+  const Ended again = tune();
+  EXPECT_NE(again.text.find("from an earlier run with the same candidates"), std::string::npos) << again.text;
+  EXPECT_EQ(step_rows().size(), rows);
+  // Without its winner, or with --fresh, it is.
+  Wisdom plain(Wisdom::load(wisdom()).provenance());
+  for (const Winner& winner : Wisdom::load(wisdom()).winners()) plain.put(winner);
+  plain.save(wisdom());
+  ASSERT_EQ(tune().code, 0);
+  EXPECT_GT(step_rows().size(), rows);
+  EXPECT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
+}
+
+TEST_F(StepSweep, ACandidateThatKillsTheWorkerCostsItsRowOnly) {
+  const Ended tuned = tune("", "WARPTUNE_WORKER_FAULT='abort:step fuse_append=yes'");
+  EXPECT_EQ(tuned.code, 0) << tuned.text;
+  int crashes = 0;
+  for (const auto& row : step_rows())
+    if (row.at("status") == "crash") {
+      ++crashes;
+      EXPECT_EQ(row.at("config"), "fuse_append=yes");
+    }
+  EXPECT_GE(crashes, 1);
+  ASSERT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
+  EXPECT_EQ(Wisdom::load(wisdom()).steps().front().plans.options.str(), "fuse_append=no");
+}
+
+TEST_F(StepSweep, AStepThatFailsFromTheStartExitsWithOne) {
+  const Ended tuned = tune("", "WARPTUNE_WORKER_FAULT='throw:step '");
+  EXPECT_EQ(tuned.code, 1) << tuned.text;
+  EXPECT_NE(tuned.text.find("the step with the winners of its ops fails"), std::string::npos) << tuned.text;
+  ASSERT_EQ(step_rows().size(), 1u);
+  EXPECT_EQ(step_rows()[0].at("status"), "crash");
+  EXPECT_TRUE(Wisdom::load(wisdom()).steps().empty());
+}
+
+TEST_F(StepSweep, OtherCodeOfAPlanRefusesTheWholeStep) {
+  ASSERT_EQ(tune().code, 0);
+  Wisdom changed = Wisdom::load(wisdom());
+  StepWinner step = changed.steps().front();
+  step.plans.plans.front().source_hash = "0";
+  changed.put(step);
+  changed.save(wisdom());
+  const Ended decoded = decode("--explain");
+  EXPECT_EQ(decoded.code, 0);
+  EXPECT_EQ(decoded.text.find(" plans tuned in the step"), std::string::npos) << decoded.text;
+  EXPECT_NE(decoded.text.find("the plans that were tuned in the step are not taken: "), std::string::npos)
+      << decoded.text;
+  EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 1);
+  EXPECT_NE(decode("--stale-wisdom use").text.find(" plans tuned in the step"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace warptune
