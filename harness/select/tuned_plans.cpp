@@ -143,8 +143,8 @@ const StepWinner* TunedPlans::step(const Problem& step, std::string& why) const 
 
 std::vector<std::pair<const Variant*, Config>> TunedPlans::fastest(const Problem& problem,
                                                                    std::size_t count) const {
-  const auto [winner, exact] = match(problem);
-  if (!winner || !exact || judged(*winner).use == Use::refused) return {};
+  const Winner* winner = match(problem).winner;
+  if (!winner || judged(*winner).use == Use::refused) return {};
   const OpEntry& op = ops_.find(problem.op);
   std::vector<TiedConfig> recorded = winner->tied;
   for (const VariantTimes& times : winner->times) {

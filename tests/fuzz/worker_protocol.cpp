@@ -24,6 +24,8 @@ void read_message(const Json& message) {
   if (type == "finalists" && message.contains("times")) read_write_read(message, finalist_times_of);
   if (type == "finalists" && !message.contains("times")) read_write_read(message, finalists_job_of);
   if (type == "launch_floors") read_write_read(message, launch_floors_of);
+  if (type == "step" && message.contains("ratio")) read_write_read(message, step_times_of);
+  if (type == "step" && !message.contains("ratio")) read_write_read(message, step_job_of);
   if (type == "job") read_write_read(message, job_of);
 }
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "harness/core/error.h"
+#include "harness/core/space.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_options.h"
 #include "kernels/argmax/args.h"
@@ -119,6 +121,31 @@ TEST(StepBench, APlanBeyondTheDeviceIsNotReplacedByAnother) {
       bench.compare({}, {.plans = {{problem_in_step(bench, table, "swiglu"), "large", {}}}}, 6).candidate;
   EXPECT_EQ(m.status, Status::resource);
   EXPECT_NE(m.detail.find("it takes too much"), std::string::npos) << m.detail;
+}
+
+TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = open_device("cuda:0");
+  StepSpec spec = kSpec;
+  spec.model = read_model_config(std::filesystem::path(TEST_DATA) / "golden" / "gqa" / "config.json");
+  spec.dtype = DType::bf16;
+  StepBench bench(ops(), *device, spec);
+  StepPlans start, fused, naive;
+  set_option(start.options, kFuseAppend, false);
+  set_option(fused.options, kFuseAppend, true);
+  naive.options = start.options;
+  const std::int64_t contexts[] = {spec.context};
+  for (const Problem& problem : decode_problems(ops(), spec.model, spec.dtype, spec.batch, contexts))
+    if (problem.op == "rms_norm" || problem.op == "swiglu") {
+      const Variant& variant = find_op(problem.op).variant("naive");
+      naive.plans.push_back({problem, "naive", Space(variant, problem, device->facts()).configs().front()});
+    }
+  for (const StepPlans& candidate : {start, fused, naive}) {
+    const StepTimes times = bench.compare(start, candidate, 11);
+    EXPECT_EQ(times.candidate.status, Status::ok) << candidate.str() << ": " << times.candidate.detail;
+    EXPECT_GT(times.candidate.time_us, 0);
+    EXPECT_EQ(times.options, candidate.options);
+  }
 }
 
 TEST(StepBench, AModelBeyondTheMemoryIsRefusedBeforeItIsMade) {

@@ -150,7 +150,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"step_without_context", "4: an item of 'steps' needs 'context'"},
       {"step_model", "3: unknown model 'llama3.2-2b'; did you mean 'llama3.2-1b'?"},
       {"step_prompt_len",
-       "4: unknown key 'prompt_len' in an item of 'steps'; it takes model, batch, context, kv_dtype, "
+       "4: unknown key 'prompt_len' in an item of 'steps'; known are model, batch, context, kv_dtype, "
        "k_layout, "
        "page_size, window, dtypes"},
       {"step_batch", "4: 'batch' of a step is 100000; it must be at most 4096"},
@@ -449,7 +449,7 @@ TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
   EXPECT_EQ(load(with_op("    problems: [{tokens: [" + list + "8], hidden: 8}]\n")).items.size(), 1u);
   EXPECT_EQ(error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
             "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, output, sampling, "
-            "finalists, max_configs, constraint_rows, prune, strategy, ops, models");
+            "finalists, max_configs, constraint_rows, prune, strategy, ops, models, steps");
 }
 
 TEST(Sweep, ASkipPatternTakesLinearTime) {
