@@ -13,12 +13,11 @@
 #include "harness/cli/decode_options.h"
 #include "harness/cli/decode_prompts.h"
 #include "harness/cli/decode_text.h"
+#include "harness/cli/generate.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
-#include "harness/device/nvtx.h"
-#include "harness/device/profiler_range.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
@@ -39,7 +38,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kMiB = 1 << 20;
-constexpr int kFinishedEvery = 16;  // steps between checks for finished sequences
 
 void note(const std::string& text) { print_note(text); }
 
@@ -136,36 +134,6 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
   }
 }
 
-/// The steps that a profiler records; those before are the warm-up.
-struct SteadyWindow {
-  explicit SteadyWindow(Device& device)
-      : recorded(device), named(NvtxKind::phase, "", [] { return "steady window"; }) {}
-  const ProfilerRange recorded;
-  const NvtxRange named;
-};
-
-/// Prefill and `steps` tokens, the last `profiled` in a SteadyWindow; returns the time of the prefill. `text`
-/// gets the tokens as they are sampled, and may end the run.
-double generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled,
-                std::optional<DecodeText>& text) {
-  const double prefill_us = model.prefill(prompts);
-  if (text) text->begin(model.options().batch);
-  bool goes_on = !text || text->next(model.ids());
-  std::optional<SteadyWindow> window;
-  for (int i = 0; i < steps && goes_on; ++i) {
-    if (i % kFinishedEvery == 0 && model.all_finished()) break;
-    if (i == steps - profiled) {
-      model.prepare_steps(profiled);
-      window.emplace(model.device());
-    }
-    model.step();
-    if (text) goes_on = text->next(model.ids());
-  }
-  model.device().synchronize();
-  if (text) text->end();
-  return prefill_us;
-}
-
 /// Sets the peaks of the device: the stored ones, else measured now. Returns their origin in words.
 std::string set_peaks(Device& device, const fs::path& stored) {
   if (const auto facts = load_device_file(stored, device.facts())) {
@@ -196,19 +164,20 @@ ModelOptions model_options(const DecodeOptions& o, const ModelConfig& config, co
           .graph = o.graph == "on"};
 }
 
-/// Times the step and its ops, and adds the speed columns.
-void measure(DecodeReport& report, Model& model, const PlanBook& book, const DecodeOptions& o, int context) {
+/// Times the step and its ops at these keys of each sequence, and adds the speed columns.
+void measure(DecodeReport& report, Model& model, const PlanBook& book, const DecodeOptions& o,
+             const std::vector<int>& contexts) {
   Device& device = model.device();
   const KvFormat& kv = model.options().kv;
-  report.step = time_step(model, context);
-  report.ops = time_ops(model, context);
-  report.plan_set = book.plan_set() + kv.suffix();
+  report.step = time_step(model, contexts);
+  report.ops = time_ops(model, contexts);
+  report.plan_set = book.plan_set() + kv.suffix() + model.options().sampling.suffix();
+  if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
   describe(report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
-    report.floor_us =
-        step_bytes(model.config(), dtype_of(o, device.facts()), report.batch, context, kv) / rate * 1e-3;
+    report.floor_us = step_bytes(model.config(), dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
 }
 
 /// The weights of the checkpoint, or random ones. -v prints how fast the checkpoint was loaded.
@@ -275,9 +244,11 @@ int run(const DecodeOptions& o) {
                       .prompt_len = lengths.prompt,
                       .steps = lengths.steps,
                       .graph = options.graph};
-  report.prefill_us = generate(model, prompts, lengths.steps, o.profile_steps, text);
+  const Generated generated = generate(model, prompts, lengths.steps, o.profile_steps, text);
+  report.prefill_us = generated.prefill_us;
+  report.wall = generated.wall;
   report.prefill_attention = book.plans_of("attention_prefill");
-  model.step_calls(lengths.context);
+  model.step_calls(lengths.longest_context());
   book.require_overrides();
   if (!text) print_tokens(model.transcript());
   report.device_memory_mib = used_mib(*device, free_at_start);
@@ -297,7 +268,7 @@ int run(const DecodeOptions& o) {
     judge(check_against(model, naive, prompts, o.check_baseline, scope), "the naive plans");
     if (ok && o.check_steps_only) report.check = "pass-steps";
   }
-  measure(report, model, book, o, lengths.context);
+  measure(report, model, book, o, lengths.contexts);
   fmt::print("\n{}", to_text(report, takes_color(stdout), o.verbose));
 
   const RunInfo info = new_run();

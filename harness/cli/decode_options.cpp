@@ -7,7 +7,7 @@ void add_model(CLI::App& c, DecodeOptions& o) {
   auto* folder = c.add_option("--model", o.model_folder, "folder of a Hugging Face checkpoint");
   c.add_option("--preset", o.preset_name,
                "shape of a known model, with random weights: llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
-               "tinyllama-1.1b")
+               "llama3.2-3b, tinyllama-1.1b")
       ->excludes(folder);
   c.add_option("--random-weights", o.seed, "seed of the preset's weights and of random prompts (default 1)")
       ->excludes(folder);
@@ -28,7 +28,7 @@ void add_prompts(CLI::App& c, DecodeOptions& o) {
   c.add_option("--steps", o.steps, "decode steps after the first token (default 32)")
       ->check(CLI::Range(0, 1 << 20));
   c.add_option("--context", o.context,
-               "KV length at which a step is timed (default: the length at the last step)")
+               "KV length of every sequence in the timed step (default: of each its length at the last step)")
       ->check(CLI::Range(1, 1 << 20));
   c.add_option("--sampling", o.sampling,
                "greedy, or top_k=50,p=0.95,min_p=0.05,repetition_penalty=1.1,temperature=0.8,seed=1 with any "

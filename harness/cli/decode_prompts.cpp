@@ -41,6 +41,8 @@ std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOpti
   return tokens;
 }
 
+int Lengths::longest_context() const { return std::ranges::max(contexts); }
+
 Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std::optional<Golden>& golden,
                    const Prompts& prompts) {
   Lengths lengths{.steps = std::max(golden ? golden->steps() : o.steps, o.check_baseline)};
@@ -51,9 +53,11 @@ Lengths lengths_of(const DecodeOptions& o, const ModelConfig& config, const std:
                     o.profile_steps, lengths.steps));
   lengths.prompt = static_cast<int>(std::ranges::max(prompts.lengths));
   const int end = lengths.prompt + lengths.steps;
-  lengths.context = o.context > 0 ? o.context : end;
-  lengths.capacity = static_cast<int>(ceil_div(std::max(lengths.context, end + 1), 64) * 64);
-  if (lengths.capacity > config.max_position && std::max(lengths.context, end) > config.max_position)
+  for (const std::int64_t prompt : prompts.lengths)
+    lengths.contexts.push_back(o.context > 0 ? o.context : static_cast<int>(prompt) + lengths.steps);
+  const int context = lengths.longest_context();
+  lengths.capacity = static_cast<int>(ceil_div(std::max(context, end + 1), 64) * 64);
+  if (lengths.capacity > config.max_position && std::max(context, end) > config.max_position)
     print_note(fmt::format("{} was made for {} positions", config.name, config.max_position));
   return lengths;
 }

@@ -22,9 +22,12 @@ Prompts prompts_of(const DecodeOptions& options, const std::optional<Golden>& go
 std::vector<std::vector<int>> tokens_of(const Prompts& prompts, const DecodeOptions& options,
                                         const ModelConfig& config);
 
-/// In tokens: steps after the first token, the longest prompt, keys of the timed step, keys of the cache.
+/// In tokens: steps after the first token, the longest prompt, keys of the cache, keys of each sequence in
+/// the timed step.
 struct Lengths {
-  int steps = 0, prompt = 0, context = 0, capacity = 0;
+  int steps = 0, prompt = 0, capacity = 0;
+  std::vector<int> contexts = {};
+  int longest_context() const;
 };
 /// Throws InputError for lengths that do not go together. Prints a note where the model was made for fewer
 /// positions.

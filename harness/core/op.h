@@ -38,6 +38,9 @@ inline Dim data_dim(Dim dim) { return dim.role = DimRole::data, dim; }
 struct Cost {
   double bytes = 0;
   double flops = 0;
+  /// TF32 products in place of an fp32 one, where the op may multiply fp32 on tensor cores: 1, or 3 for the
+  /// accuracy of fp32. 0: it may not.
+  int tf32_products = 0;
 };
 
 /// The allowed error against the fp64 reference. int32 is compared exactly. The references of 8-bit outputs

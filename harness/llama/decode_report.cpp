@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 namespace warptune {
 namespace {
@@ -40,12 +41,17 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "";
 }
 
+std::vector<int> in_every_sequence(const Model& model, int context) {
+  return std::vector<int>(static_cast<std::size_t>(model.options().batch), context);
+}
+
 }  // namespace
 
-StepTime time_step(Model& model, int context) {
+StepTime time_step(Model& model, std::span<const int> contexts) {
   Device& device = model.device();
+  const int context = std::ranges::max(contexts);
   const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("time step context={}", context); });
-  model.pin(context);
+  model.pin(contexts);
   std::unique_ptr<CapturedGraph> apart;
   CapturedGraph* graph = nullptr;
   if (model.options().graph) {
@@ -66,17 +72,22 @@ StepTime time_step(Model& model, int context) {
     graph = apart.get();
   }
   const auto times = sample(device, *graph, model.options().graph ? model.step_range(context) : NvtxName(),
-                            [&] { model.pin(context); });
-  model.pin(context);
+                            [&] { model.pin(contexts); });
+  model.pin(contexts);
   return {.context = context,
+          .mean_context =
+              std::accumulate(contexts.begin(), contexts.end(), 0.0) / static_cast<double>(contexts.size()),
           .us = quantile(times, 0.5),
           .us_p10 = quantile(times, 0.1),
           .us_p90 = quantile(times, 0.9),
           .samples = static_cast<int>(times.size())};
 }
 
-std::vector<OpTime> time_ops(Model& model, int context) {
+StepTime time_step(Model& model, int context) { return time_step(model, in_every_sequence(model, context)); }
+
+std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts) {
   Device& device = model.device();
+  const int context = std::ranges::max(contexts);
   const NvtxRange range(NvtxKind::phase, "", [&] { return fmt::format("time ops context={}", context); });
   // A single launch is too short for the resolution of the events; the host's clock is fine enough.
   const int repeats_wanted = device.facts().backend == Backend::cuda ? 16 : 1;
@@ -89,12 +100,12 @@ std::vector<OpTime> time_ops(Model& model, int context) {
     if (group.empty()) continue;  // timed with its first problem
     const auto& same = group.mapped();
     const int count = static_cast<int>(same.size()), repeats = std::max(1, repeats_wanted / count);
-    model.pin(context);
+    model.pin(contexts);
     const auto graph = device.record([&](Stream stream) {
       for (int i = 0; i < repeats; ++i)
         for (const Call* one : same) one->launch(stream);
     });
-    const auto times = sample(device, *graph, call.entry->range, [&] { model.pin(context); });
+    const auto times = sample(device, *graph, call.entry->range, [&] { model.pin(contexts); });
     ops.push_back({.op = call.entry->problem.op,
                    .problem = call.entry->problem,
                    .label = {},
@@ -103,18 +114,28 @@ std::vector<OpTime> time_ops(Model& model, int context) {
                    .count = count,
                    .us = quantile(times, 0.5) / (repeats * count)});
   }
-  model.pin(context);
+  model.pin(contexts);
   return ops;
 }
 
-double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, const KvFormat& kv) {
+std::vector<OpTime> time_ops(Model& model, int context) {
+  return time_ops(model, in_every_sequence(model, context));
+}
+
+double step_bytes(const ModelConfig& c, DType dtype, std::span<const int> contexts, const KvFormat& kv) {
   double bytes = weight_bytes(c, dtype);
   const double row = static_cast<double>(c.hidden) * static_cast<double>(size_of(dtype));
   // A step reads only the rows of its tokens from the embedding, but all of a tied one as the head.
   if (!c.tied_embeddings) bytes -= c.vocab * row;
-  bytes += batch * row;
-  const int keys = kv.window == 0 ? context : std::min(context, kv.window);
-  return bytes + KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, batch, keys);
+  for (const int context : contexts) {
+    const int keys = kv.window == 0 ? context : std::min(context, kv.window);
+    bytes += row + KvCache::bytes(c, dtype, {.quantized = kv.quantized}, c.layers, 1, keys);
+  }
+  return bytes;
+}
+
+double step_bytes(const ModelConfig& c, DType dtype, int batch, int context, const KvFormat& kv) {
+  return step_bytes(c, dtype, std::vector<int>(static_cast<std::size_t>(batch), context), kv);
 }
 
 double DecodeReport::sum_of_ops_us() const {
@@ -161,8 +182,11 @@ std::string shares_of(const DecodeReport& r) {
 
 std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
   std::string text = table_of(r).text(colored) + shares_of(r);
+  const std::string context =
+      r.step.uneven() ? fmt::format("{} at most, {:.1f} on average", r.step.context, r.step.mean_context)
+                      : std::to_string(r.step.context);
   text += fmt::format("\n{} {} batch {} context {}, plans: {}, graph {}\n", r.model, r.dtype, r.batch,
-                      r.step.context, r.plan_set, r.graph ? "on" : "off");
+                      context, r.plan_set, r.graph ? "on" : "off");
   if (!r.plan_sources.empty()) text += r.plan_sources + '\n';
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);
@@ -170,6 +194,10 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
     for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", plan);
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
                       r.step.us_p10, r.step.us_p90, r.step.samples);
+  if (r.wall.steps > 0)
+    text +=
+        fmt::format("wall clock          {:12.1f} us per token over {} steps, {:+.1f} % against the timed step\n",
+                    r.wall.us_per_step, r.wall.steps, r.wall_clock_overhead_pct());
   text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());
   if (verbose)
     text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f} % of it\n", r.sum_of_ops_us(),

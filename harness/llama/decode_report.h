@@ -1,5 +1,6 @@
 #pragma once
 // The times of a decode run: its step, the ops of the step, and the roofline floor of its bytes.
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,14 @@
 namespace warptune {
 
 struct StepTime {
-  int context = 0;  // keys per sequence
+  int context = 0;          // keys of the longest sequence
+  double mean_context = 0;  // keys per sequence
   double us = 0, us_p10 = 0, us_p90 = 0;
   int samples = 0;
+  bool uneven() const { return mean_context != context; }
 };
-/// Times the captured step with exactly `context` keys in every sequence.
+/// Times the captured step with exactly contexts[b] keys in sequence b, or `context` in every sequence.
+StepTime time_step(Model& model, std::span<const int> contexts);
 StepTime time_step(Model& model, int context);
 
 /// One distinct plan of the step.
@@ -28,10 +32,21 @@ struct OpTime {
   double total() const { return us * count; }
 };
 /// In the order of the step.
+std::vector<OpTime> time_ops(Model& model, std::span<const int> contexts);
 std::vector<OpTime> time_ops(Model& model, int context);
 
-/// The compulsory bytes of a step: every weight, and every key and value within the window, once.
+/// The compulsory bytes of a step: every weight, and every key and value within the window, once. With
+/// `contexts`, the keys of each sequence, else `context` in each of `batch`.
+double step_bytes(const ModelConfig& config, DType dtype, std::span<const int> contexts,
+                  const KvFormat& kv = {});
 double step_bytes(const ModelConfig& config, DType dtype, int batch, int context, const KvFormat& kv = {});
+
+/// The steps of the run as the user sees them.
+struct WallClock {
+  int steps = 0;  // that ran: a run ends early where all sequences do
+  double us_per_step =
+      0;  // from the first step's launch to the last token on the host, all host work included
+};
 
 struct DecodeReport {
   std::string model, dtype, plan_set, check;
@@ -40,12 +55,15 @@ struct DecodeReport {
   int batch = 0, prompt_len = 0, steps = 0;
   bool graph = true;
   StepTime step;
+  WallClock wall;
   std::vector<OpTime> ops;
   double prefill_us = 0;
   std::vector<std::string> prefill_attention;  // the plans
   double floor_us = 0;                         // 0: the bandwidth is not known
   double device_memory_mib = 0;
 
+  /// How much longer a step takes on the wall clock than the timed one, in percent.
+  double wall_clock_overhead_pct() const { return 100 * (wall.us_per_step / step.us - 1); }
   double tokens_per_s() const { return 1e6 * batch / step.us; }
   double sum_of_ops_us() const;
   double pct_floor() const { return 100 * floor_us / step.us; }

@@ -13,10 +13,6 @@ std::string KvFormat::suffix() const {
   return text;
 }
 
-bool has_plain_kv(const std::string& plan_set) {
-  for (const char* part : {"+kv=", "+page=", "+window=", "+k_layout="})
-    if (plan_set.find(part) != std::string::npos) return false;
-  return true;
-}
+bool is_plain_step(const std::string& plan_set) { return plan_set.find('=') == std::string::npos; }
 
 }  // namespace warptune

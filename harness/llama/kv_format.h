@@ -24,8 +24,9 @@ struct KvFormat {
   std::string suffix() const;
 };
 
-/// Whether a plan_set has no such suffix.
-bool has_plain_kv(const std::string& plan_set);
+/// Whether a plan_set has no suffix with a value: the step is greedy, of sequences of one length, and has a
+/// plain KV cache.
+bool is_plain_step(const std::string& plan_set);
 
 /// The format that prefill attends to. If decode's cache is quantized, prompts attend to unrounded keys in a
 /// contiguous cache of their own, with rows of D elements.

@@ -261,6 +261,10 @@ void Model::step() {
 }
 
 void Model::prepare_steps(int count) {
+  if (count == 0) return;
+  std::vector<int> last = keys_;
+  for (int& keys : last) keys = std::min(keys + count - 1, options_.capacity);
+  kv_.reserve(last);
   for (int i = 0; i < count; ++i)
     if (options_.graph)
       step_graph(longest() + i);
@@ -284,7 +288,7 @@ bool Model::all_finished() const {
 }
 
 std::vector<std::vector<int>> Model::transcript() const {
-  auto rows = state_.get_transcript(sampled_);
+  auto rows = sampled();
   for (auto& row : rows) {
     const auto end = std::ranges::find_if(row, [&](int id) {
       return id < 0 || (options_.eos >= 0 && std::ranges::find(config_.eos, id) != config_.eos.end());
@@ -294,10 +298,14 @@ std::vector<std::vector<int>> Model::transcript() const {
   return rows;
 }
 
-void Model::pin(int context) {
-  keys_.assign(static_cast<std::size_t>(options_.batch), context);
+void Model::pin(std::span<const int> keys) {
+  if (static_cast<int>(keys.size()) != options_.batch)
+    throw std::logic_error("pin needs the keys of each sequence");
+  keys_.assign(keys.begin(), keys.end());
   kv_.reserve(keys_);
   state_.set(keys_, 0);
 }
+
+void Model::pin(int context) { pin(std::vector<int>(static_cast<std::size_t>(options_.batch), context)); }
 
 }  // namespace warptune

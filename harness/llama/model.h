@@ -66,7 +66,10 @@ class Model {
   void watch(LaunchWatcher* watcher) { watcher_ = watcher; }
   /// The launches of a step whose longest sequence has `length` keys.
   std::span<const Call> step_calls(std::int64_t length);
-  /// Sets the next step to exactly `context` keys in every sequence.
+  /// The tokens sampled so far, of each sequence; -1 after its end.
+  std::vector<std::vector<int>> sampled() const { return state_.get_transcript(sampled_); }
+  /// Sets the next step to exactly keys[b] keys in sequence b, or to `context` in every sequence.
+  void pin(std::span<const int> keys);
   void pin(int context);
   /// The captured step for that context.
   CapturedGraph& step_graph(std::int64_t length);
@@ -74,7 +77,8 @@ class Model {
   TakenStep take_step(std::int64_t length);
   /// The range of a replay of it in a profiler's timeline: "graph MODEL batch=B context=N".
   const NvtxName& step_range(std::int64_t length) { return step_for(length).range; }
-  /// Compiles and captures what the next `count` steps launch.
+  /// Compiles and captures what the next `count` steps launch, and allocates their pages of the KV cache, so
+  /// that nothing but launches lies between these steps.
   void prepare_steps(int count);
 
   const ModelOptions& options() const { return options_; }

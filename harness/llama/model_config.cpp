@@ -79,6 +79,8 @@ const std::vector<ModelConfig>& presets() {
       make("llama3-8b", 4096, 14336, 32, 32, 8, 128, 128256, 8192, {.theta = 500000}),
       make("llama3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, 131072,
            {.kind = RopeKind::llama3, .theta = 500000, .factor = 32}, true),
+      make("llama3.2-3b", 3072, 8192, 28, 24, 8, 128, 128256, 131072,
+           {.kind = RopeKind::llama3, .theta = 500000, .factor = 32}, true),
       make("tinyllama-1.1b", 2048, 5632, 22, 32, 4, 64, 32000, 2048, {}),
   };
   return list;

@@ -23,6 +23,11 @@ T parse(const std::string& name, const std::string& text, T min, T max) {
 
 }  // namespace
 
+std::string Sampling::suffix() const {
+  if (greedy) return {};
+  return fmt::format("+top_k={}{}{}", k, min_p > 0 ? "+min_p" : "", penalizes() ? "+penalty" : "");
+}
+
 Sampling parse_sampling(std::string_view text) {
   Sampling sampling;
   if (text == "greedy") return sampling;

@@ -1,6 +1,7 @@
 #pragma once
 // How the next token is chosen.
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace warptune {
@@ -14,6 +15,8 @@ struct Sampling {
   float temperature = 1;
   std::uint64_t seed = 1;
   bool penalizes() const { return !greedy && repetition_penalty != 1; }
+  /// What of it the plans of a step depend on, as the suffix of a plan_set: "" or "+top_k=50+min_p+penalty".
+  std::string suffix() const;
 };
 
 /// "greedy", or "top_k=50,p=0.95,min_p=0.05,repetition_penalty=1.1,temperature=0.8,seed=1" with any of the

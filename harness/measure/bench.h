@@ -68,9 +68,8 @@ class Bench {
 };
 
 /// max(bytes / read bandwidth, flops / rate) in microseconds; 0 where the peaks are not measured. The rate is
-/// the matrix peak, of fp32 the arithmetic peak. An op with the dim `precision` may multiply fp32 on tensor
-/// cores, if that is faster: TF32 at half the matrix peak; with the accuracy of fp32 (ieee) a product takes
-/// three of those.
+/// the matrix peak, of fp32 the arithmetic peak, or that of Cost::tf32_products at half the matrix peak, if
+/// that is faster.
 double floor_us(const DeviceFacts& facts, const Cost& cost, const Problem& problem);
 
 }  // namespace warptune

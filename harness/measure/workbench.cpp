@@ -216,7 +216,9 @@ double Workbench::impossible_us(Timing timing) const {
   const double read = std::max(0.0, cost().bytes - written);
   const double from_memory = hot ? 0 : timing == Timing::isolated ? read : cold_bytes_floor_;
   const DeviceFacts& facts = device_.facts();
-  const double memory_us = floor_us(facts, {.bytes = from_memory, .flops = cost().flops}, problem_);
+  Cost reached = cost();
+  reached.bytes = from_memory;
+  const double memory_us = floor_us(facts, reached, problem_);
   const double l2_us = facts.l2_read_gb_per_s > 0 ? read / facts.l2_read_gb_per_s * 1e-3 : 0;
   return std::max(memory_us, l2_us) / kNoise;
 }

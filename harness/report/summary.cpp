@@ -205,7 +205,7 @@ std::vector<Step> steps_of(const OpTable& ops, const ResultsSet& set, const std:
   // Runs with another KV cache (plan_set "tuned+kv=int8") have other ops than the plain step.
   for (const CsvRow& row : set.decode)
     if (std::ranges::find(presets, field(row, "model")) != presets.end() &&
-        has_plain_kv(field(row, "plan_set")))
+        is_plain_step(field(row, "plan_set")))
       last[{field(row, "device"), field(row, "model"), field(row, "batch"), field(row, "context"),
             field(row, "plan_set")}] = &row;
   std::vector<Step> steps;

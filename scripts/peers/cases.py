@@ -144,14 +144,27 @@ def rope_cases(tokens: int, q_heads: int, kv_heads: int, head_dim: int) -> Itera
         bytes=2 * tokens * q_heads * head_dim * SIZE, flops=3 * tokens * q_heads * head_dim)
 
 
-LINEAR_SHAPES = (  # (in, out): qkv, o, gate_up, down, lm_head of LLaMA-2 7B, then those of LLaMA-3 8B
-    (4096, 12288), (4096, 4096), (4096, 22016), (11008, 4096), (4096, 32000),
-    (4096, 6144), (4096, 28672), (14336, 4096), (4096, 128256))
+LINEAR_MODELS = (  # hidden, out of qkv, intermediate, vocabulary
+    (2048, 3072, 8192, 128256),    # LLaMA-3.2 1B
+    (4096, 12288, 11008, 32000),   # LLaMA-2 7B
+    (4096, 6144, 14336, 128256),   # LLaMA-3 8B
+    (5120, 15360, 13824, 32000),   # LLaMA-2 13B
+    (8192, 10240, 28672, 128256))  # LLaMA-3 70B
+LINEAR_TOKENS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def linear_shapes() -> list[tuple[int, int]]:
+    """(in, out) of qkv, o, gate_up, down and lm_head of each model, each once."""
+    shapes = [shape for hidden, qkv, intermediate, vocab in LINEAR_MODELS
+              for shape in ((hidden, qkv), (hidden, hidden), (hidden, 2 * intermediate), (intermediate, hidden),
+                            (hidden, vocab))]
+    return list(dict.fromkeys(shapes))
 
 
 def linear_cases() -> Iterator[Case]:
-    for k, n in LINEAR_SHAPES:
-        for tokens in (1, 8, 64):
+    """cuBLASLt as F.linear calls it."""
+    for k, n in linear_shapes():
+        for tokens in LINEAR_TOKENS:
             yield Case(
                 op="linear", dims={"tokens": tokens, "in": k, "out": n, "bias": "no"}, variant="torch_cublas",
                 run=lambda x, weight: F.linear(x, weight),

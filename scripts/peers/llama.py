@@ -21,7 +21,8 @@ class Model:
     theta: float
 
     def weight_count(self) -> int:
-        """The bytes of one decode step: all but the embedding table, plus the one row of it that a step reads."""
+        """The weights that a decode step reads: all but the embedding table, of which it reads one row. A table that
+        is also the head is read as the head."""
         heads = (self.q_heads + 2 * self.kv_heads) * self.head_dim
         per_layer = self.hidden * (heads + self.q_heads * self.head_dim + 3 * self.intermediate + 2)
         return self.layers * per_layer + self.hidden + self.vocab * self.hidden
@@ -30,8 +31,9 @@ class Model:
 MODELS = {m.name: m for m in (
     Model("llama2-7b", 32, 4096, 11008, 32, 32, 128, 32000, 1e4),
     Model("llama3-8b", 32, 4096, 14336, 32, 8, 128, 128256, 5e5),
+    Model("llama3.2-1b", 16, 2048, 8192, 32, 8, 64, 128256, 5e5),
     Model("tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, 32000, 1e4))}
-RUNS = (("llama2-7b", 1, 512), ("llama3-8b", 1, 2048))  # model, batch, context
+RUNS = (("llama2-7b", 1, 512), ("llama3-8b", 1, 2048), ("llama3.2-1b", 1, 512))  # model, batch, context
 
 
 def random_weight(*shape: int) -> torch.Tensor:

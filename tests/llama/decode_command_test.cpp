@@ -71,6 +71,8 @@ TEST_F(DecodeCommand, RunsTheOtherOptions) {
   EXPECT_EQ(row.at("context"), "100");
   EXPECT_EQ(row.at("graph"), "off");
   EXPECT_EQ(row.at("plan_set").substr(0, 10), "overrides-");
+  EXPECT_TRUE(row.at("plan_set").ends_with("+top_k=50")) << row.at("plan_set");
+  EXPECT_NE(output_.find(" us per token over 4 steps, "), std::string::npos) << output_;
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8"), 0) << output_;
   EXPECT_EQ(run("--model " + golden("tied") + " --prompt-len 3,9 --check-baseline 8 --check-steps-only"), 0);
   EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("check"), "pass-steps");
@@ -82,15 +84,26 @@ TEST_F(DecodeCommand, RecordsTheKvCacheOfARun) {
   const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
   const auto last = [&] { return read_csv(folder_ / "host" / "decode.csv").back(); };
   ASSERT_EQ(run(check + " --kv-dtype int8 --page-size 16"), 0) << output_;
-  EXPECT_EQ(last().at("plan_set"), "default+kv=int8+page=16");
+  EXPECT_EQ(last().at("plan_set"), "default+kv=int8+page=16+mean_context=35");
   EXPECT_EQ(last().at("check"), "pass");
   const double int8_floor = std::stod(last().at("floor_us"));
   ASSERT_EQ(run(check + " --kv-dtype fp8 --window 68 --check-baseline 4"), 0) << output_;
-  EXPECT_EQ(last().at("plan_set"), "default+kv=fp8+window=68");
+  EXPECT_EQ(last().at("plan_set"), "default+kv=fp8+window=68+mean_context=35");
   ASSERT_EQ(run(check + " --kv-dtype same"), 0) << output_;
-  EXPECT_EQ(last().at("plan_set"), "default");
+  EXPECT_EQ(last().at("plan_set"), "default+mean_context=35");
   EXPECT_LT(int8_floor, std::stod(last().at("floor_us"))) << "fewer bytes to move";
   EXPECT_EQ(run(check + " --window 8"), 1) << "the golden has no window\n" << output_;
+}
+
+TEST_F(DecodeCommand, TimesUnevenSequencesAtTheirOwnLengths) {
+  const std::string uneven = "--model " + golden("gqa") + " --prompt-len 3,40 --steps 2";
+  const auto last = [&] { return read_csv(folder_ / "host" / "decode.csv").back(); };
+  ASSERT_EQ(run(uneven), 0) << output_;
+  EXPECT_NE(output_.find("context 42 at most, 23.5 on average"), std::string::npos) << output_;
+  EXPECT_EQ(last().at("plan_set"), "default+mean_context=24");
+  EXPECT_EQ(last().at("context"), "42");
+  ASSERT_EQ(run(uneven + " --context 42"), 0) << output_;
+  EXPECT_EQ(last().at("plan_set"), "default") << "every sequence has the 42 keys of --context";
 }
 
 TEST_F(DecodeCommand, BothLayoutsOfKGiveTheSameTokens) {
@@ -109,7 +122,8 @@ TEST_F(DecodeCommand, BothLayoutsOfKGiveTheSameTokens) {
   for (const std::string options :
        {" --k-layout dsx", " --k-layout dsx --fuse-append on", " --k-layout dsx --page-size 16"})
     EXPECT_EQ(tokens(options), rows) << options;
-  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default+page=16+k_layout=dsx");
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"),
+            "default+page=16+k_layout=dsx+mean_context=35");
   EXPECT_EQ(tokens(" --k-layout dsx --kv-dtype int8"), tokens(" --k-layout sd --kv-dtype int8"));
 }
 
@@ -122,12 +136,12 @@ TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
   const std::string check = "--model " + golden("gqa") + " --check " + golden("gqa") + "/golden.safetensors";
   EXPECT_EQ(run(check + " --require-tuned"), 1) << "no wisdom yet\n" << output_;
   EXPECT_NE(output_.find("plans are defaults: "), std::string::npos) << output_;
-  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default");
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default+mean_context=35");
 
   ASSERT_EQ(program("tune " + sweep + " --out " + folder_.string()), 0) << output_;
   ASSERT_EQ(run(check + " --require-tuned"), 0) << output_;
   const auto row = read_csv(folder_ / "host" / "decode.csv").back();
-  EXPECT_TRUE(std::regex_match(row.at("plan_set"), std::regex("tuned\\+[0-9]+near")))
+  EXPECT_TRUE(std::regex_match(row.at("plan_set"), std::regex("tuned\\+[0-9]+near\\+mean_context=35")))
       << row.at("plan_set") << ": the prompts are longer than the sweep's";
   EXPECT_EQ(row.at("check"), "pass");
   EXPECT_EQ(output_.find("default"), std::string::npos) << output_;

@@ -240,9 +240,10 @@ TEST(KvFormat, SuffixListsNonDefaultSettings) {
   EXPECT_EQ((KvFormat{.quantized = DType::int8, .page_size = 16, .window = 1024}).suffix(),
             "+kv=int8+page=16+window=1024");
   EXPECT_EQ(kPagedDsx.suffix(), "+page=16+k_layout=dsx");
-  for (const char* plan_set : {"tuned+kv=int8", "tuned+page=16", "tuned+window=8", "tuned+k_layout=dsx"})
-    EXPECT_FALSE(has_plain_kv(plan_set)) << plan_set;
-  EXPECT_TRUE(has_plain_kv("tuned+2near"));
+  for (const char* plan_set : {"tuned+kv=int8", "tuned+page=16", "tuned+window=8", "tuned+k_layout=dsx",
+                               "tuned+top_k=50", "tuned+mean_context=70"})
+    EXPECT_FALSE(is_plain_step(plan_set)) << plan_set;
+  EXPECT_TRUE(is_plain_step("tuned+2near"));
 }
 
 TEST(PageAllocator, AllocatesEveryPageOnceInRandomOrder) {

@@ -101,7 +101,9 @@ TEST(ModelConfig, Presets) {
   EXPECT_EQ(preset("llama2-7b").qkv_width(), 3 * 4096);
   EXPECT_EQ(preset("llama3-8b").qkv_width(), 6144);
   EXPECT_TRUE(preset("llama3.2-1b").tied_embeddings);
-  EXPECT_EQ(preset_names().size(), 5u);
+  EXPECT_TRUE(preset("llama3.2-3b").tied_embeddings);
+  EXPECT_EQ(preset("llama3.2-3b").qkv_width(), 5 * 1024);
+  EXPECT_EQ(preset_names().size(), 6u);
   EXPECT_THROW(preset("llama9"), InputError);
 }
 

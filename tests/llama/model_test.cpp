@@ -143,6 +143,24 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
   }
 }
 
+TEST(Model, APinnedStepAttendsToTheKeysOfEachSequence) {
+  const auto prompts = random_prompts(2, std::vector{5, 30}, tiny().vocab, 7);
+  Rig rig({.batch = 2, .capacity = 64, .max_steps = 1});
+  const auto next_logits = [&](const std::optional<std::vector<int>>& keys) {
+    rig.model.prefill(prompts);
+    if (keys) rig.model.pin(*keys);
+    rig.model.step();
+    const auto both = rig.model.logits();
+    const auto half = both.begin() + static_cast<std::ptrdiff_t>(both.size() / 2);
+    return std::pair(std::vector(both.begin(), half), std::vector(half, both.end()));
+  };
+  const auto want = next_logits(std::nullopt), even = next_logits(std::vector{31, 31});
+  EXPECT_EQ(next_logits(std::vector{6, 31}), want);
+  EXPECT_NE(even.first, want.first);
+  EXPECT_EQ(even.second, want.second);
+  EXPECT_THROW(rig.model.pin(std::vector{6}), std::logic_error);
+}
+
 TEST(Model, GraphsAndLaunchesGiveTheSame) {
   const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
   Rig graph({.batch = 2, .capacity = 64, .max_steps = 4, .graph = true});
@@ -268,6 +286,35 @@ TEST(DecodeReport, TimesTheStepAndItsOps) {
   EXPECT_NE(to_text(report).find("200.0 % reached (above the measured peak: the working set fits the cache)"),
             std::string::npos)
       << to_text(report);
+}
+
+TEST(DecodeReport, AnUnevenStepHasTheFloorOfItsMeanLength) {
+  Rig rig({.batch = 2, .capacity = 80, .max_steps = 4});
+  rig.model.prefill(random_prompts(2, std::vector{5, 9}, tiny().vocab, 7));
+  const std::vector<int> contexts = {6, 70};
+  DecodeReport report{.model = "tiny", .batch = 2, .step = time_step(rig.model, contexts)};
+  EXPECT_TRUE(report.step.uneven());
+  EXPECT_EQ(report.step.context, 70);
+  EXPECT_EQ(report.step.mean_context, 38);
+  EXPECT_FALSE(time_step(rig.model, 70).uneven());
+  EXPECT_EQ(step_bytes(tiny(), DType::fp32, contexts), step_bytes(tiny(), DType::fp32, 2, 38));
+  EXPECT_EQ(step_bytes(tiny(), DType::fp32, contexts, {.window = 10}), step_bytes(tiny(), DType::fp32, 2, 8))
+      << "6 keys and the last 10";
+
+  report.wall = {.steps = 4, .us_per_step = 1.02 * report.step.us};
+  report.ops = time_ops(rig.model, contexts);
+  const std::string text = to_text(report);
+  EXPECT_NE(text.find("context 70 at most, 38.0 on average"), std::string::npos) << text;
+  EXPECT_NE(text.find("us per token over 4 steps, +2.0 % against the timed step"), std::string::npos) << text;
+}
+
+TEST(Weights, PresetsHaveThePublishedParameterCounts) {
+  const std::pair<const char*, double> published[] = {
+      {"llama2-7b", 6738415616},   {"llama2-13b", 13015864320}, {"llama3-8b", 8030261248},
+      {"llama3.2-1b", 1235814400}, {"llama3.2-3b", 3212749824}, {"tinyllama-1.1b", 1100048384}};
+  EXPECT_EQ(std::size(published), preset_names().size());
+  for (const auto& [name, parameters] : published)
+    EXPECT_EQ(static_cast<double>(weight_bytes(preset(name), DType::bf16)), 2 * parameters) << name;
 }
 
 TEST(DecodeReport, FloorCountsWeightsAndKeysOnce) {

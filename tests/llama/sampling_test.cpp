@@ -123,6 +123,12 @@ void expect_all_samples(const char* where) {
     }
 }
 
+TEST(Sampling, TheSuffixNamesWhatThePlansDependOn) {
+  EXPECT_EQ(parse_sampling("greedy").suffix(), "");
+  EXPECT_EQ(parse_sampling("top_k=7,p=0.9,temperature=2").suffix(), "+top_k=7");
+  EXPECT_EQ(parse_sampling("k=50,min_p=0.1,repetition_penalty=1.2").suffix(), "+top_k=50+min_p+penalty");
+}
+
 TEST(Sampling, MatchesTheProcessorsOfTransformers) { expect_all_samples("host"); }
 TEST(GpuSampling, MatchesTheProcessorsOfTransformers) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";

@@ -328,26 +328,17 @@ TEST(FloorUs, IsTheLargerOfMemoryAndArithmetic) {
 }
 
 /// Else a fast kernel on tensor cores would count as impossibly fast.
-TEST(FloorUs, OfFp32WithAPrecisionIsThatOfTensorCores) {
+TEST(FloorUs, OfFp32OnTensorCoresCountsTheirProducts) {
   DeviceFacts facts;
   facts.matrix_tflop_per_s = 120;
   facts.vector_tflop_per_s = 10;
-  const Op& op = find_op("attention_prefill").op;
-  const auto problem = [&](DType dtype, std::int64_t precision) {
-    return op.problem(Assignment{{"batch", 1},
-                                 {"q_len", 1},
-                                 {"kv_len", 1},
-                                 {"q_heads", 1},
-                                 {"kv_heads", 1},
-                                 {"head_dim", 64},
-                                 {"precision", precision}},
-                      dtype);
-  };
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::bf16, 0)), 10);
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 1)), 20);
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 0)), 60);
+  const Problem bf16{.dtype = DType::bf16}, fp32{.dtype = DType::fp32};
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 3}, bf16), 10);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 1}, fp32), 20);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 3}, fp32), 60);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, fp32), 120);
   facts.vector_tflop_per_s = 30;
-  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9}, problem(DType::fp32, 0)), 40);
+  EXPECT_DOUBLE_EQ(floor_us(facts, {.flops = 1.2e9, .tf32_products = 3}, fp32), 40);
 }
 
 TEST(GpuBench, MeasuresEveryRmsNormVariant) {

@@ -485,6 +485,12 @@ TEST(AttentionPrefillOp, CostFollowsTheFeatures) {
   EXPECT_EQ(cost(shape(1, 4, 9, 1, 1, 1, {{"causal", "offset"}, {"diagonal", "-2"}})).flops,
             4.0 * (0 + 0 + 1 + 2));
   EXPECT_EQ(cost(shape(2, 4, 4, 3, 1, 8, {{"lse", "yes"}})).bytes, plain + 4 * 2 * 3 * 32);
+  const auto products = [&](const char* precision) {
+    return op.cost(op.problem(shape(1, 4, 4, 1, 1, 8, {{"precision", precision}}), DType::fp32))
+        .tf32_products;
+  };
+  EXPECT_EQ(products("ieee"), 3);
+  EXPECT_EQ(products("tf32"), 1);
 }
 
 /// Each query sees one key, which dropout keeps or drops: the output is the scaled value, or zero.

@@ -140,7 +140,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"many_problems", "4: 81000000 problems; a sweep takes at most 10000"},
       {"unknown_model",
        "2: unknown model '../golden/none'; known are llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, "
-       "tinyllama-1.1b, or a folder beside this file with a config.json"},
+       "llama3.2-3b, tinyllama-1.1b, or a folder beside this file with a config.json"},
       {"model_without_lengths",
        "2: model 'llama2-7b' needs 'context' (decode), 'prompt_len' (prefill) or both"},
       {"model_kv_dtype", "4: 'kv_dtype' is 'int4'; it must be same, int8 or fp8"},

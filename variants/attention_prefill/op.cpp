@@ -92,7 +92,8 @@ Cost cost(const Problem& p) {
     if (p["page_size"] > 0) pages += std::ceil(one_keys / static_cast<double>(p["page_size"]));
   }
   Cost c{.bytes = (rows * q_heads + keys * kv_heads) * (d_qk + d_v) * size + 4 * pages,
-         .flops = 2 * pairs * q_heads * (d_qk + d_v)};
+         .flops = 2 * pairs * q_heads * (d_qk + d_v),
+         .tf32_products = p["precision"] == 1 ? 1 : 3};
   if (score_bias(p) == ScoreBias::additive)
     c.bytes += bias_pairs * (bias_shape(p) == BiasShape::batch ? 1 : q_heads) * size;
   if (p["lse"] == 1) c.bytes += 4.0 * static_cast<double>(p["batch"] * p["q_heads"] * lse_rows(p["q_len"]));
