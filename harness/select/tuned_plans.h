@@ -39,8 +39,8 @@ class TunedPlans {
   /// The winner of a model step on this device, else on this architecture, if all of its plans may be used;
   /// else nullptr, and `why` says why one may not be.
   const StepWinner* step(const Problem& step, std::string& why) const;
-  /// The `count` fastest recorded configurations of the problem, or of the nearest one, that may be used here:
-  /// the winner, then those that tied with it and the others of its search, fastest first.
+  /// The `count` fastest recorded configurations of the problem, or of the nearest one, that may be used
+  /// here: the winner, then those that tied with it and the others of its search, fastest first.
   std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const;
 
   /// The recorded time of the problem's own winner, if it may be used.

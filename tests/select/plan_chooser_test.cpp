@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "harness/core/space.h"
@@ -60,6 +61,72 @@ TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
   EXPECT_EQ(choice.config, pipelined(4));
   EXPECT_EQ(expected_us_, 77);
   EXPECT_EQ(notes_, "");
+}
+
+/// A wisdom with a winner of the problem, and with a step that takes another configuration.
+Wisdom with_step(const Problem& step, const Problem& problem) {
+  Wisdom wisdom;
+  const Winner winner = timed(problem, {pipelined(4), pipelined(2), pipelined(1)}, in_waves);
+  wisdom.put(winner);
+  StepWinner tuned{.step = step, .time_us = 9, .alone_us = 10, .made_on = winner.made_on};
+  tuned.plans.options.set("fuse_append", 1, "yes");
+  tuned.plans.plans = {{problem, winner.variant, pipelined(8), winner.source_hash}};
+  wisdom.put(tuned);
+  return wisdom;
+}
+
+TEST_F(Chosen, ThePlanOfTheStepBeforeTheWinner) {
+  const Problem step{kStepOp, {{"batch", 16}}, DType::bf16}, other{kStepOp, {{"batch", 8}}, DType::bf16};
+  const auto config_in = [&](const PlanOptions& options, const Problem& entered) {
+    PlanChooser chooser(ops(), h200(), options);
+    chooser.enter_step(entered);
+    Config config;
+    chooser.choose(problem_, false, [&](const PlanChoice& offered) { return config = offered.config, true; });
+    EXPECT_EQ(chooser.step() != nullptr, config == pipelined(8));
+    chooser.leave_step();
+    EXPECT_EQ(chooser.step(), nullptr);
+    chooser.choose(problem_, false, [&](const PlanChoice& offered) {
+      EXPECT_FALSE(offered.config == pipelined(8)) << "outside of the step";
+      return true;
+    });
+    return config;
+  };
+  const auto note = [this](const std::string& text) { notes_ += text + "\n"; };
+  PlanOptions options{.wisdom = with_step(step, problem_), .has_wisdom = true, .tell = note};
+  EXPECT_EQ(config_in(options, step), pipelined(8));
+  EXPECT_FALSE(config_in(options, other) == pipelined(8));
+  EXPECT_EQ(notes_, "");
+
+  StepWinner edited = options.wisdom.steps().front();
+  edited.plans.plans[0].source_hash = "edited since";
+  options.wisdom.put(edited);
+  EXPECT_FALSE(config_in(options, step) == pipelined(8));
+  EXPECT_EQ(notes_, step.key() + ": the plans that were tuned in the step are not taken: " + problem_.key() +
+                        ": tuned on other code of its kernels\n");
+  options.stale = StaleCode::use;
+  EXPECT_EQ(config_in(options, step), pipelined(8));
+  options.naive = true;
+  EXPECT_FALSE(config_in(options, step) == pipelined(8));
+}
+
+TEST_F(Chosen, TheFastestRecordedConfigurationsBeginWithTheWinner) {
+  Wisdom wisdom;
+  Winner winner =
+      timed(problem_, {pipelined(1), pipelined(2), pipelined(4)},
+            [](const Problem&, const Config& c) { return std::abs(static_cast<double>(c["splits"]) - 2.1); });
+  winner.config = pipelined(4);  // a finalist that won later
+  winner.tied = {{winner.variant, pipelined(8), 0.01}, {"no_such_variant", {}, 0.01}};
+  wisdom.put(winner);
+  const PlanChooser chooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true});
+  const auto splits = [&](const Problem& problem, std::size_t count) {
+    std::vector<std::int64_t> values;
+    for (const auto& [variant, config] : chooser.fastest(problem, count)) values.push_back(config["splits"]);
+    return values;
+  };
+  EXPECT_EQ(splits(problem_, 8), (std::vector<std::int64_t>{4, 8, 2, 1}));
+  EXPECT_EQ(splits(problem_, 2), (std::vector<std::int64_t>{4, 8}));
+  EXPECT_EQ(splits(decode_problem(16, 1024), 1), (std::vector<std::int64_t>{4})) << "of the nearest problem";
+  EXPECT_TRUE(splits(decode_problem(16, 2048, 8, 8), 8).empty());
 }
 
 TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
