@@ -123,7 +123,8 @@ Variant mma_cp_async() {
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"linear/mma_cp_async.cu", "linear_mma_cp_async" + kTemplate + ">",
                   [](const Problem& p, const Config& c) { return launch(p, c, 128); }}}};
-  v.constraints.emplace_back("in % 8 == 0");
+  for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4"})
+    v.constraints.emplace_back(constraint);
   return v;
 }
 
