@@ -10,20 +10,19 @@ namespace warptune {
 /// Loads by one thread. The full barrier has one arrival per phase and counts the bytes.
 template <class S>
 struct TmaLoader {
-  static constexpr bool kWeightsFirst = true;
   const TensorMap &weight, &x;
   unsigned long long weight_policy;
 
-  __device__ __forceinline__ void expect(Mbarrier* full, int units, bool with_x) const {
-    mbarrier_arrive_expect_tx(full, units * S::kSlotsOfUnit * S::kSlotBytes + (with_x ? S::kXBytes : 0));
+  __device__ __forceinline__ void expect(Mbarrier* full, int slots, bool with_x) const {
+    mbarrier_arrive_expect_tx(full, slots * S::kSlotsOfUnit * S::kSlotBytes + (with_x ? S::kXBytes : 0));
   }
-  __device__ __forceinline__ void load_weights(unsigned char* to, int first, int units, int step,
+  __device__ __forceinline__ void load_weights(unsigned char* to, int first, int outputs, int step,
                                                Mbarrier* full) const {
-    for (int u = 0; u < units; ++u)
+    for (int u = 0; u < ceil_div(outputs, 8); ++u)
 #pragma unroll
       for (int half = 0; half < S::kSlotsOfUnit; ++half)  // with SwiGLU: gate rows, then their up rows
         tma_load_3d(to + (u * S::kSlotsOfUnit + half) * S::kSlotBytes, weight, 0,
-                    (first + u) * 8 + half * S::kOut, step * S::kPanels, full, weight_policy);
+                    first + u * 8 + half * S::kOut, step * S::kPanels, full, weight_policy);
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier* full) const {
     tma_load_3d(to, x, 0, 0, step * S::kPanels, full);
@@ -40,7 +39,14 @@ __global__ void __launch_bounds__(32 * (kWarpsM * kWarpsK + 1), kBlocksPerSm)
                        kStages, kResidentX != 0, kCluster>;
   extern __shared__ __align__(1024) unsigned char memory[];
   const SkinnyShared<S> shared{memory};
-  const bool is_producer = threadIdx.x >= S::kThreads;
+  const auto meet = [] {
+    if constexpr (kCluster > 1)
+      cluster_barrier();
+    else
+      __syncthreads();
+    pdl_launch_dependents();
+    pdl_wait();
+  };
 
   if (threadIdx.x == S::kThreads) {
     tma_prefetch_descriptor(weight);
@@ -48,19 +54,15 @@ __global__ void __launch_bounds__(32 * (kWarpsM * kWarpsK + 1), kBlocksPerSm)
     shared.init_barriers(1);
     mbarrier_init_fence();
   }
-  if constexpr (kCluster > 1)
-    cluster_barrier();
-  else
-    __syncthreads();
-  pdl_launch_dependents();
-  if (is_producer) {
-    if (threadIdx.x == S::kThreads)
-      produce<S>(TmaLoader<S>{weight, x, l2_evict_first_policy()}, shared);
-    else
-      pdl_wait();
+  if (threadIdx.x >= S::kThreads) {
+    SkinnyProducer<S, TmaLoader<S>> producer({weight, x, l2_evict_first_policy()}, shared);
+    if (threadIdx.x == S::kThreads) producer.load_first_weights();
+    __syncwarp();
+    meet();
+    if (threadIdx.x == S::kThreads) producer.load_rest();
     __syncwarp();
   } else {
-    pdl_wait();
+    meet();
     consume<S>(args, shared);
   }
   if constexpr (kCluster > 1) cluster_barrier_relaxed();  // no block exits while another reads its sums

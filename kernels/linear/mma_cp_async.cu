@@ -12,17 +12,16 @@ inline constexpr int kProducerThreads = 128;
 /// Loads by kProducerThreads threads, each of which arrives once at the full barrier of a stage.
 template <class S>
 struct CpAsyncLoader {
-  static constexpr bool kWeightsFirst = false;  // sm_80 has no programmatic dependent launch
   const void *weight, *x;
   int thread;
 
   __device__ __forceinline__ void expect(Mbarrier*, int, bool) const {}
-  __device__ __forceinline__ void load_weights(unsigned char* to, int first, int units, int step,
+  __device__ __forceinline__ void load_weights(unsigned char* to, int first, int outputs, int step,
                                                Mbarrier*) const {
-    load_rows(to, S::kSlotBytes, 1024, weight, units * S::kSlotsOfUnit * 8, step, [=](int row) {
+    load_rows(to, S::kSlotBytes, 1024, weight, ceil_div(outputs, 8) * S::kSlotsOfUnit * 8, step, [=](int row) {
       const int slot = row / 8, half = slot % S::kSlotsOfUnit;  // with SwiGLU: gate rows, then their up rows
-      const int o = (first + slot / S::kSlotsOfUnit) * 8 + row % 8;
-      return o < S::kOut ? o + half * S::kOut : -1;
+      const int output = slot / S::kSlotsOfUnit * 8 + row % 8;
+      return output < outputs ? first + output + half * S::kOut : -1;
     });
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
@@ -63,7 +62,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsK + kProducerThreads, kBl
   __syncthreads();
   const int thread = static_cast<int>(threadIdx.x) - S::kThreads;
   if (thread >= 0)
-    produce<S>(CpAsyncLoader<S>{args.weight, args.x, thread}, shared);
+    SkinnyProducer<S, CpAsyncLoader<S>>({args.weight, args.x, thread}, shared).load_rest();
   else
     consume<S>(args, shared);
 }

@@ -2,15 +2,14 @@
 // Streaming tensor-core GEMM for 2 to 64 tokens (skinny GEMM), persistent blocks. The kernels add the loads:
 // mma_bulk_copy.cu (TMA, sm_90) and mma_cp_async.cu (sm_80).
 // Operands: weights are the M operand of mma.sync m16n8k16, tokens are N: 8 tokens waste no tensor-core work.
-// Grid: clusters of kCluster blocks. A cluster owns a contiguous range of units of 8 outputs and computes it
-//   in groups of at most kRows weight rows; its blocks split K.
-// Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same
-// columns
+// Grid: clusters of kCluster blocks. A cluster owns a contiguous range of outputs and computes it in groups of
+//   at most kRows weight rows; its blocks split K. One group where registers hold it: then x is read once.
+// Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same columns
 //   of x [tokens, kTileK], or, with kResidentX, with x in the first group only: it then stays in shared
 //   memory. kWarpsM x kWarpsK consumer warps: kWarpsM split the rows, kWarpsK the columns of every stage.
 // Sync: full and empty mbarrier per stage. At the end of a group the sums of the warps that split K are added
 //   in shared memory, those of the blocks of a cluster through distributed shared memory, both in a fixed
-//   order; the producers meanwhile load the next group.
+//   order; without a split of K a warp stores its fragments. The producers meanwhile load the next group.
 // Fused: RMSNorm multiplies the fragments of x by the weight of the norm, sums the squares of x on the way
 //   and scales the outputs; with SwiGLU 8 gate rows and their 8 up rows are one m16 tile.
 // Shared memory (SkinnyGemm): stages, resident x, partial sums, squares and scales of the tokens, barriers.
@@ -36,12 +35,13 @@ struct SkinnyGemm {
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kResidentX = kResidentX_;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
+  static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
   static constexpr int kRowTiles = kRows / kWarpsM / 16;         // m16 tiles of a warp
   static constexpr int kSlices = kTileK / 16 / kWarpsK;          // k16 slices of a warp and stage
   static constexpr int kWeightRows = kSwiglu ? 2 * kOut : kOut;  // of the matrix
   static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;           // 8 outputs: gate rows, up rows
-  static constexpr int kGroupUnits = kRows / 8 / kSlotsOfUnit, kGroupOutputs = 8 * kGroupUnits;
+  static constexpr int kGroupOutputs = kRows / kSlotsOfUnit;
   static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kCluster);
 
   // Bytes.
@@ -52,7 +52,7 @@ struct SkinnyGemm {
   static constexpr int kPartialOffset = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
   static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
   static constexpr int kPartial = kPaddedTokens * kPitch;  // floats of a warp that splits K
-  static constexpr int kSquaresOffset = kPartialOffset + 4 * kWarpsK * kPartial;
+  static constexpr int kSquaresOffset = kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0);
   static constexpr int kScaleOffset = kSquaresOffset + 4 * kWarpsK * kPaddedTokens;
   static constexpr int kBarrierOffset = kScaleOffset + 4 * kPaddedTokens;
 
@@ -60,26 +60,36 @@ struct SkinnyGemm {
   static_assert((kSlices & (kSlices - 1)) == 0 && kStages >= 2 && kTokens <= 64);
 };
 
-/// What a block computes: units of 8 outputs in groups, and steps of kTileK columns. All blocks of a cluster
-/// have the same units.
+/// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the same
+/// outputs. Ranges of outputs are even to one output, but the last tile of a range is whole slots of 8 rows:
+/// it overlaps the first rows of the next range. Every second cluster computes its groups in reverse order, so
+/// that both read these rows at about the same time, once from memory.
 template <class S>
 struct SkinnyWork {
-  int first_unit, units, groups, first_step, steps;
+  int first, outputs, groups, first_step, steps;
+  bool reverse;
 
   __device__ __forceinline__ SkinnyWork() {
-    constexpr long long kUnits = ceil_div(S::kOut, 8);
-    const int clusters = static_cast<int>(gridDim.x) / S::kCluster;
-    const int cluster = static_cast<int>(blockIdx.x) / S::kCluster, rank = cluster_rank();
-    first_unit = static_cast<int>(kUnits * cluster / clusters);
-    units = static_cast<int>(kUnits * (cluster + 1) / clusters) - first_unit;
-    groups = ceil_div(units, S::kGroupUnits);
+    const unsigned clusters = gridDim.x / S::kCluster, cluster = blockIdx.x / S::kCluster;
+    const int rank = cluster_rank();
+    static_assert(S::kOut < (1 << 21));  // times the clusters: 32 bits
+    first = static_cast<int>(S::kOut * cluster / clusters);
+    outputs = static_cast<int>(S::kOut * (cluster + 1) / clusters) - first;
+    groups = ceil_div(outputs, S::kGroupOutputs);
     first_step = S::kSteps * rank / S::kCluster;
     steps = S::kSteps * (rank + 1) / S::kCluster - first_step;
+    reverse = cluster % 2 != 0;
   }
   static __device__ __forceinline__ int cluster_rank() { return static_cast<int>(blockIdx.x) % S::kCluster; }
-  /// The first unit of a group. Groups differ by at most one unit, so that no stage is nearly empty.
-  __device__ __forceinline__ int group_begin(int group) const {
-    return first_unit + static_cast<int>(static_cast<long long>(units) * group / groups);
+
+  struct Group {
+    int begin, end;  // outputs
+  };
+  /// Groups differ by at most 8 outputs, so that no stage is nearly empty.
+  __device__ __forceinline__ Group group(int i) const {
+    if (reverse) i = groups - 1 - i;
+    const int slots = ceil_div(outputs, 8);
+    return {first + 8 * (slots * i / groups), first + min(outputs, 8 * (slots * (i + 1) / groups))};
   }
 };
 
@@ -119,50 +129,59 @@ struct SkinnyShared {
   }
 };
 
-/// Fills the pipeline. A loader loads the weights of a stage, or its x, and tells the full barrier; the
-/// weights, which no kernel writes, of the first stages are loaded before pdl_wait() (Loader::kWeightsFirst).
+/// Fills the pipeline. A loader loads the weights of a stage, or its x, and tells the full barrier.
 template <class S, class Loader>
-__device__ __forceinline__ void produce(const Loader& loader, const SkinnyShared<S>& shared) {
-  const SkinnyWork<S> work;
-  const int total = work.groups * work.steps;
+class SkinnyProducer {
+ public:
+  __device__ __forceinline__ SkinnyProducer(const Loader& loader, const SkinnyShared<S>& shared)
+      : loader_(loader), shared_(shared), total_(work_.groups * work_.steps), outputs_(work_.group(0)) {}
 
-  int group = 0, step = 0, stage = 0, begin = work.first_unit,
-      end = work.groups > 0 ? work.group_begin(1) : 0;
-  const auto load_weights = [&] {
-    loader.expect(shared.full() + stage, end - begin, !S::kResidentX || group == 0);
-    loader.load_weights(shared.stage(stage), begin, end - begin, work.first_step + step,
-                        shared.full() + stage);
-    if (++stage == S::kStages) stage = 0;
-    if (++step == work.steps) {
-      step = 0;
-      ++group;
-      begin = end;
-      if (group < work.groups) end = work.group_begin(group + 1);
-    }
-  };
-  int x_step = 0, x_stage = 0;
-  const auto load_x = [&](int i) {
-    if (!S::kResidentX || i < work.steps)
-      loader.load_x(shared.x(x_stage, x_step), work.first_step + x_step, shared.full() + x_stage);
-    loader.commit(shared.full() + x_stage);
-    if (++x_stage == S::kStages) x_stage = 0;
-    if (++x_step == work.steps) x_step = 0;
-  };
-
-  const int ahead = Loader::kWeightsFirst ? min(S::kStages, total) : 0;
-  for (int i = 0; i < ahead; ++i) load_weights();
-  pdl_wait();
-  for (int i = 0; i < ahead; ++i) load_x(i);
-  unsigned phase = 1;  // of the empty barriers: nothing to wait for in the first round
-  for (int i = ahead; i < total; ++i) {
-    if (i >= S::kStages) {
-      if (stage == 0) phase ^= 1;
-      mbarrier_wait(shared.empty() + stage, phase);
-    }
-    load_weights();
-    load_x(i);
+  /// The weights of the first stages, which no kernel writes: before pdl_wait(), and before the barrier that
+  /// makes the mbarriers visible to other threads.
+  __device__ __forceinline__ void load_first_weights() {
+    loaded_ = min(S::kStages, total_);
+    for (int i = 0; i < loaded_; ++i) load_weights();
   }
-}
+  __device__ __forceinline__ void load_rest() {
+    for (int i = 0; i < loaded_; ++i) load_x(i);
+    unsigned phase = 1;  // of the empty barriers: nothing to wait for in the first round
+    for (int i = loaded_; i < total_; ++i) {
+      if (i >= S::kStages) {
+        if (stage_ == 0) phase ^= 1;
+        mbarrier_wait(shared_.empty() + stage_, phase);
+      }
+      load_weights();
+      load_x(i);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void load_weights() {
+    const int outputs = outputs_.end - outputs_.begin;
+    loader_.expect(shared_.full() + stage_, ceil_div(outputs, 8), !S::kResidentX || group_ == 0);
+    loader_.load_weights(shared_.stage(stage_), outputs_.begin, outputs, work_.first_step + step_,
+                         shared_.full() + stage_);
+    if (++stage_ == S::kStages) stage_ = 0;
+    if (++step_ == work_.steps) {
+      step_ = 0;
+      if (++group_ < work_.groups) outputs_ = work_.group(group_);
+    }
+  }
+  __device__ __forceinline__ void load_x(int i) {
+    if (!S::kResidentX || i < work_.steps)
+      loader_.load_x(shared_.x(x_stage_, x_step_), work_.first_step + x_step_, shared_.full() + x_stage_);
+    loader_.commit(shared_.full() + x_stage_);
+    if (++x_stage_ == S::kStages) x_stage_ = 0;
+    if (++x_step_ == work_.steps) x_step_ = 0;
+  }
+
+  const Loader loader_;
+  const SkinnyShared<S> shared_;
+  const SkinnyWork<S> work_;
+  const int total_;                        // stages to fill
+  typename SkinnyWork<S>::Group outputs_;  // the group of the next weights
+  int loaded_ = 0, group_ = 0, step_ = 0, stage_ = 0, x_step_ = 0, x_stage_ = 0;
+};
 
 /// Orders the reads of a stage before the copies that overwrite it: TMA writes through the async proxy.
 __device__ __forceinline__ void fence_reads_before_copies() {
@@ -251,7 +270,7 @@ __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned wei
 /// Writes the sums of a warp to shared memory: D as [token][row of the group].
 template <class S>
 __device__ __forceinline__ void store_partial(const SkinnyShared<S>& shared, const SkinnySums<S>& sums,
-                                              int warp_m, int warp_k, int lane, bool store_squares) {
+                                              int warp_m, int warp_k, int lane) {
   float* const to = shared.partial() + warp_k * S::kPartial + lane % 4 * 2 * S::kPitch +
                     warp_m * (16 * S::kRowTiles) + lane / 4;
 #pragma unroll
@@ -260,13 +279,14 @@ __device__ __forceinline__ void store_partial(const SkinnyShared<S>& shared, con
     for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
       for (int i = 0; i < 4; ++i) to[(n * 8 + i % 2) * S::kPitch + m * 16 + i / 2 * 8] = sums.d[m][n][i];
-  if constexpr (S::kNorm) {
-    if (store_squares && warp_m == 0)
+}
+template <class S>
+__device__ __forceinline__ void store_squares(const SkinnyShared<S>& shared, const SkinnySums<S>& sums,
+                                              int warp_k, int lane) {
 #pragma unroll
-      for (int n = 0; n < S::kTokenTiles; ++n) {
-        const float squares = warp_reduce<Sum, 4>(sums.squares[n]);
-        if (lane % 4 == 0) shared.squares()[warp_k * S::kPaddedTokens + n * 8 + lane / 4] = squares;
-      }
+  for (int n = 0; n < S::kTokenTiles; ++n) {
+    const float squares = warp_reduce<Sum, 4>(sums.squares[n]);
+    if (lane % 4 == 0) shared.squares()[warp_k * S::kPaddedTokens + n * 8 + lane / 4] = squares;
   }
 }
 
@@ -304,11 +324,46 @@ __device__ __forceinline__ void arrive_in_cluster(Mbarrier* barrier, int lane) {
   if (lane < S::kCluster) mbarrier_arrive_cluster(barrier, lane);
 }
 
-/// Epilogue of a group: adds the partial sums, scales, and stores the outputs from unit `first` on. The
-/// blocks of a cluster share the outputs.
+/// The scale of RMSNorm of every token, from the squares.
+template <class S>
+__device__ __forceinline__ void compute_scales(const typename S::Args& args, const SkinnyShared<S>& shared) {
+  if constexpr (S::kNorm) {
+    for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
+      shared.scale()[t] = rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
+    named_barrier_sync(1, S::kThreads);
+  }
+}
+
+/// Epilogue of a group whose K is not split: a warp stores its fragments.
+template <class S>
+__device__ __forceinline__ void store_fragments(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                                const SkinnySums<S>& sums, int first, int outputs, int warp_m,
+                                                int lane) {
+#pragma unroll
+  for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int token = n * 8 + lane % 4 * 2 + i;
+      if (S::kTokens % 8 != 0 && token >= S::kTokens) continue;
+      const float scale = S::kNorm ? shared.scale()[token] : 1;
+#pragma unroll
+      for (int m = 0; m < S::kRowTiles; ++m)
+#pragma unroll
+        for (int half = 0; half < 2 / S::kSlotsOfUnit; ++half) {
+          const int output = ((warp_m * S::kRowTiles + m) * (2 / S::kSlotsOfUnit) + half) * 8 + lane / 4;
+          float y = scale * sums.d[m][n][i + 2 * half];
+          if constexpr (S::kSwiglu) y = silu(y) * (scale * sums.d[m][n][i + 2]);
+          if (output < outputs)
+            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+        }
+    }
+}
+
+/// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
+/// outputs from `first` on. The blocks of a cluster share them.
 template <class S>
 __device__ __forceinline__ void store_group(const typename S::Args& args, const SkinnyShared<S>& shared,
-                                            int group, int first, int units, int lane) {
+                                            int group, int first, int outputs, bool last, int lane) {
   const float* const partial = shared.partial();
   named_barrier_sync(1, S::kThreads);
   if constexpr (S::kCluster > 1) {
@@ -319,15 +374,8 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
     arrive_in_cluster<S>(shared.partial_full(), lane);
     mbarrier_wait_cluster(shared.partial_full(), group % 2);
   }
-  if constexpr (S::kNorm) {
-    if (group == 0) {
-      for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
-        shared.scale()[t] =
-            rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
-      named_barrier_sync(1, S::kThreads);
-    }
-  }
-  const int rank = SkinnyWork<S>::cluster_rank(), outputs = min(8 * units, S::kOut - 8 * first);
+  if (S::kNorm && group == 0) compute_scales<S>(args, shared);
+  const int rank = SkinnyWork<S>::cluster_rank();
 #pragma unroll 2
   for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
        i += S::kCluster * S::kThreads) {
@@ -338,9 +386,10 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
     const float* const at = partial + token * S::kPitch + row;
     float y = scale * sum_partial<S>(at, S::kPartial);
     if constexpr (S::kSwiglu) y = silu(y) * (scale * sum_partial<S>(at + 8, S::kPartial));
-    store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, 8 * first + output, y);
+    store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
   }
-  if constexpr (S::kCluster > 1) arrive_in_cluster<S>(shared.partial_empty(), lane);
+  // The last arrival is not waited for, and may reach a block that has exited.
+  if (S::kCluster > 1 && !last) arrive_in_cluster<S>(shared.partial_empty(), lane);
 }
 
 /// A consumer warp: multiplies the stages and stores the outputs of every group.
@@ -377,15 +426,24 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
         phase ^= 1;
       }
     }
-    if (group > 0) {  // the partial sums of the group before have been read
-      if constexpr (S::kCluster > 1)
-        mbarrier_wait_cluster(shared.partial_empty(), (group - 1) % 2);
-      else
+    const auto [begin, end] = work.group(group);
+    if (S::kNorm && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
+    if constexpr (S::kSplitK) {
+      if (group > 0) {  // the partial sums of the group before have been read
+        if constexpr (S::kCluster > 1)
+          mbarrier_wait_cluster(shared.partial_empty(), (group - 1) % 2);
+        else
+          named_barrier_sync(1, S::kThreads);
+      }
+      store_partial<S>(shared, sums, warp_m, warp_k, lane);
+      store_group<S>(args, shared, group, begin, end - begin, group + 1 == work.groups, lane);
+    } else {
+      if (S::kNorm && group == 0) {
         named_barrier_sync(1, S::kThreads);
+        compute_scales<S>(args, shared);
+      }
+      store_fragments<S>(args, shared, sums, begin, end - begin, warp_m, lane);
     }
-    store_partial<S>(shared, sums, warp_m, warp_k, lane, group == 0);
-    store_group<S>(args, shared, group, work.group_begin(group),
-                   work.group_begin(group + 1) - work.group_begin(group), lane);
   }
 }
 

@@ -12,9 +12,9 @@ std::int64_t padded_tokens(const Problem& p) { return 8 * ceil_div(p["tokens"], 
 std::int64_t shared_bytes(const Problem& p, const Config& c) {
   const std::int64_t tokens = padded_tokens(p), x_tile = 2 * tokens * c["tile_k"];
   const std::int64_t steps = ceil_div(ceil_div(p["in"], c["tile_k"]), c.get("cluster", 1));
-  const bool resident_x = c["resident_x"] != 0;
+  const bool resident_x = c["resident_x"] != 0, split_k = c["warps_k"] * c.get("cluster", 1) > 1;
   return c["stages"] * (2 * c["rows"] * c["tile_k"] + (resident_x ? 0 : x_tile)) +
-         (resident_x ? steps * x_tile : 0) + 4 * c["warps_k"] * tokens * (c["rows"] + 4) +
+         (resident_x ? steps * x_tile : 0) + (split_k ? 4 * c["warps_k"] * tokens * (c["rows"] + 4) : 0) +
          4 * (c["warps_k"] + 1) * tokens + 8 * (2 * c["stages"] + 2);
 }
 
@@ -30,10 +30,10 @@ TensorMapSpec panels_map(const Problem& p, const Config& c, const void* base, st
 
 std::vector<Parameter> parameters() {
   return {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
-          {"warps_m", {1, 2, 4}, "consumer warps along the weight rows"},
+          {"warps_m", {1, 2, 4, 8}, "consumer warps along the weight rows"},
           {"warps_k", {1, 2, 4, 8}, "consumer warps that split the columns of a tile"},
-          {"rows", {16, 32, 64, 128}, "weight rows of a tile"},
-          {"tile_k", {128, 256, 512}, "columns of a tile"},
+          {"rows", {16, 32, 64, 128, 256}, "weight rows of a tile"},
+          {"tile_k", {64, 128, 256, 512}, "columns of a tile"},
           {"stages", {2, 3, 4, 6, 8, 12}, "stages of the pipeline"},
           {"resident_x",
            {0, 1},
@@ -49,10 +49,10 @@ std::vector<std::string> constraints(const std::string& cluster) {
           "rows >= 16 * warps_m",
           // Few tokens: every warp takes all rows. Many: a B fragment serves two m16 tiles or more.
           "warps_m == 1 || tokens > 16", "tokens <= 16 || rows >= 32 * warps_m", "tile_k >= 32 * warps_k",
-          // Accumulators of a thread: 64, or 32 where two blocks share an SM.
-          sum_rows + " * blocks_per_sm <= 2048",
+          // Accumulators of a thread: 128, or 64 where two blocks share an SM.
+          sum_rows + " * blocks_per_sm <= 4096",
           // Partial sums of a group: 68 KB.
-          "4 * warps_k * " + padded + " * (rows + 4) <= 69632",
+          "warps_k * " + cluster + " == 1 || 4 * warps_k * " + padded + " * (rows + 4) <= 69632",
           // No more rows than a cluster owns.
           "rows == 16 * warps_m || rows * sms * blocks_per_sm < 1.5 * " + cluster + " * " + weight_rows,
           // x from the L2 with every group is at most as much as the weights.
