@@ -46,7 +46,30 @@ class Kernel {
   void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
               std::span<const TensorMapSpec> tensor_maps = {}) const {
     const Launch& l = geometry ? *geometry : launch_;
-    std::array<cudaLaunchAttribute, 2> attributes{};
+    Attributes attributes{};
+    const cudaLaunchConfig_t config = configure(l, attributes, stream);
+    std::vector<EncodedTensorMap> maps;
+    for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
+    std::vector<void*> arguments = {const_cast<void*>(args)};
+    for (EncodedTensorMap& map : maps) arguments.push_back(&map);
+    kernel_.launch(config, arguments.data());
+  }
+
+  /// Rounds the grid down to whole clusters, at most as many as the device runs at the same time: persistent
+  /// blocks are one wave.
+  void limit_to_one_wave() {
+    launch_.grid.x -= launch_.grid.x % launch_.cluster;
+    Attributes attributes{};
+    const cudaLaunchConfig_t config = configure(launch_, attributes, nullptr);
+    const auto clusters = static_cast<unsigned>(kernel_.max_active_clusters(config));
+    launch_.grid.x = std::min(launch_.grid.x, clusters * launch_.cluster);
+  }
+
+ private:
+  using Attributes = std::array<cudaLaunchAttribute, 2>;
+
+  /// Refers to `attributes`, which it fills.
+  static cudaLaunchConfig_t configure(const Launch& l, Attributes& attributes, cudaStream_t stream) {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(l.grid.x, l.grid.y, l.grid.z);
     config.blockDim = dim3(l.block.x, l.block.y, l.block.z);
@@ -63,14 +86,9 @@ class Kernel {
       attributes[config.numAttrs].val.clusterDim.y = 1;
       attributes[config.numAttrs++].val.clusterDim.z = 1;
     }
-    std::vector<EncodedTensorMap> maps;
-    for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
-    std::vector<void*> arguments = {const_cast<void*>(args)};
-    for (EncodedTensorMap& map : maps) arguments.push_back(&map);
-    kernel_.launch(config, arguments.data());
+    return config;
   }
 
- private:
   LoadedKernel kernel_;
   Launch launch_;
 };
@@ -283,6 +301,7 @@ class CudaDevice : public Device {
       Kernel kernel(
           compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
           launch);
+      if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
       PlannedKernel planned{std::move(kernel), {}};
       if (stage->tensor_maps)
         planned.tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {

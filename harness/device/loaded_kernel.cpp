@@ -32,6 +32,12 @@ void LoadedKernel::allow_large_clusters() const {
   WARPTUNE_CUDA_CHECK(cudaFuncSetAttribute(kernel_, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
 }
 
+int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {
+  int clusters = 0;
+  WARPTUNE_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters, kernel_, &config));
+  return clusters;
+}
+
 void LoadedKernel::launch(const cudaLaunchConfig_t& config, void** arguments) const {
   WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, kernel_, arguments));
 }
@@ -52,6 +58,23 @@ void check(CUresult result, const char* call) {
 void set_attribute(void* kernel, CUfunction_attribute attribute, int value) {
   static const auto set = driver<decltype(cuFuncSetAttribute)>("cuFuncSetAttribute");
   check(set(static_cast<CUfunction>(kernel), attribute, value), "cuFuncSetAttribute");
+}
+
+/// The configuration as the driver takes it. The attributes of the runtime are its own under other names.
+CUlaunchConfig driver_config(const cudaLaunchConfig_t& config) {
+  static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
+  CUlaunchConfig same{};
+  same.gridDimX = config.gridDim.x;
+  same.gridDimY = config.gridDim.y;
+  same.gridDimZ = config.gridDim.z;
+  same.blockDimX = config.blockDim.x;
+  same.blockDimY = config.blockDim.y;
+  same.blockDimZ = config.blockDim.z;
+  same.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
+  same.hStream = config.stream;
+  same.attrs = reinterpret_cast<CUlaunchAttribute*>(config.attrs);
+  same.numAttrs = config.numAttrs;
+  return same;
 }
 
 }  // namespace
@@ -84,21 +107,17 @@ void LoadedKernel::allow_large_clusters() const {
   set_attribute(kernel_, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
 }
 
+int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {
+  static const auto query = driver<decltype(cuOccupancyMaxActiveClusters)>("cuOccupancyMaxActiveClusters");
+  int clusters = 0;
+  const CUlaunchConfig same = driver_config(config);
+  check(query(&clusters, static_cast<CUfunction>(kernel_), &same), "cuOccupancyMaxActiveClusters");
+  return clusters;
+}
+
 void LoadedKernel::launch(const cudaLaunchConfig_t& config, void** arguments) const {
   static const auto launch = driver<decltype(cuLaunchKernelEx)>("cuLaunchKernelEx");
-  // The attributes of the runtime are those of the driver under other names.
-  static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
-  CUlaunchConfig same{};
-  same.gridDimX = config.gridDim.x;
-  same.gridDimY = config.gridDim.y;
-  same.gridDimZ = config.gridDim.z;
-  same.blockDimX = config.blockDim.x;
-  same.blockDimY = config.blockDim.y;
-  same.blockDimZ = config.blockDim.z;
-  same.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
-  same.hStream = config.stream;
-  same.attrs = reinterpret_cast<CUlaunchAttribute*>(config.attrs);
-  same.numAttrs = config.numAttrs;
+  const CUlaunchConfig same = driver_config(config);
   check(launch(&same, static_cast<CUfunction>(kernel_), arguments, nullptr), "cuLaunchKernelEx");
 }
 #endif

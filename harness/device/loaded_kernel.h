@@ -19,6 +19,8 @@ class LoadedKernel {
 
   void allow_shared_bytes(int bytes) const;  // dynamic, per block
   void allow_large_clusters() const;         // of more than 8 blocks
+  /// Clusters of this launch that the device runs at the same time; the grid does not matter.
+  int max_active_clusters(const cudaLaunchConfig_t& config) const;
   void launch(const cudaLaunchConfig_t& config, void** arguments) const;
 
  private:

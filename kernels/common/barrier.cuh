@@ -1,6 +1,7 @@
 #pragma once
-// Barriers: named barriers of a block, mbarriers in shared memory (sm_90), and the last-block test of a
-// grid. PTX manual: "bar", "mbarrier", "atom". An mbarrier used on an older architecture does not assemble.
+// Barriers: named barriers of a block, mbarriers in shared memory (sm_80; counts of bytes: sm_90), and the
+// last-block test of a grid. PTX manual: "bar", "mbarrier", "atom". What is used on an architecture before
+// its own does not assemble.
 #include "kernels/common/cp_async.cuh"
 
 namespace warptune {
@@ -59,6 +60,12 @@ __device__ __forceinline__ void mbarrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+/// Arrives once all cp.async of this thread so far have completed. The phase counts it as an arrival.
+__device__ __forceinline__ void cp_async_mbarrier_arrive(Mbarrier* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
 /// Arrives, and adds `bytes` of copies to what completes the phase. One thread.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier* barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -74,7 +81,11 @@ __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
+#if __CUDA_ARCH__ >= 900
       "WAIT_%=: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+#else  // polls; try_wait suspends the thread
+      "WAIT_%=: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+#endif
       "@!done bra WAIT_%=;\n"
       "}\n" ::"r"(shared_address(barrier)),
       "r"(parity)

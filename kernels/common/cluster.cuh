@@ -1,7 +1,7 @@
 #pragma once
 // Thread block clusters (sm_90): blocks that run at the same time and read each other's shared memory
 // (distributed shared memory). On an older architecture these do not assemble.
-#include "kernels/common/cp_async.cuh"
+#include "kernels/common/barrier.cuh"
 
 namespace warptune {
 
@@ -13,6 +13,30 @@ __device__ __forceinline__ void cluster_barrier() {
 /// The same barrier without memory ordering: keeps a block alive while others read its shared memory.
 __device__ __forceinline__ void cluster_barrier_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+
+/// Arrives at the mbarrier of block `rank` of the cluster that lies where `barrier` lies in this block;
+/// releases this thread's writes to the cluster.
+__device__ __forceinline__ void mbarrier_arrive_cluster(Mbarrier* barrier, unsigned rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(rank)
+      : "memory");
+}
+/// mbarrier_wait() that acquires the writes of the whole cluster.
+__device__ __forceinline__ void mbarrier_wait_cluster(Mbarrier* barrier, unsigned parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "WAIT_%=: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra WAIT_%=;\n"
+      "}\n" ::"r"(shared_address(barrier)),
+      "r"(parity)
+      : "memory");
 }
 
 /// Loads the object at `shared` from the shared memory of block `rank` of the cluster: 4, 8 or 16 bytes,

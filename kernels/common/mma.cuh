@@ -43,7 +43,12 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* shared
   ldmatrix_x4(r, shared_address(shared_row));
 }
 
-/// The same, each matrix transposed.
+/// ldmatrix of two matrices; lanes 0 to 15 give the addresses.
+__device__ __forceinline__ void ldmatrix_x2(unsigned& r0, unsigned& r1, unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(address));
+}
+
+/// ldmatrix_x4, each matrix transposed.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

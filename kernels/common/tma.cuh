@@ -50,5 +50,14 @@ __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, 
       "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
       : "memory");
 }
+/// The same with an L2 policy.
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, int x, int y, int z,
+                                            Mbarrier* barrier, unsigned long long l2_policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "l"(l2_policy)
+      : "memory");
+}
 
 }  // namespace warptune

@@ -37,6 +37,8 @@ std::vector<Coverage> coverage() {
       {"linear",
        {{{"tokens", "1"}, {"in", "4096"}, {"out", "4096"}},
         {{"tokens", "8"}, {"in", "4096"}, {"out", "1024"}},
+        {{"tokens", "8"}, {"in", "4096"}, {"out", "4096"}},
+        {{"tokens", "32"}, {"in", "2048"}, {"out", "12288"}},
         {{"tokens", "1"}, {"in", "16384"}, {"out", "512"}},
         {{"tokens", "256"}, {"in", "1024"}, {"out", "512"}}}},
       {"rope_append", {{{"tokens", "300"}, {"q_heads", "8"}, {"kv_heads", "2"}, {"head_dim", "128"}}}},

@@ -29,7 +29,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
                                            fused("3", "257", "33", "none", "add", "yes"),
                                            fused("2", "64", "40", "rms_norm", "add"),
                                            fused("4", "128", "17", "rms_norm", "none", "yes"),
-                                           fused("9", "72", "8", "none", "swiglu")),
+                                           fused("9", "72", "8", "none", "swiglu"),
+                                           fused("20", "192", "52", "rms_norm", "swiglu"),
+                                           fused("64", "128", "24", "rms_norm", "add")),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
@@ -44,8 +46,12 @@ INSTANTIATE_TEST_SUITE_P(
         fused("1", "257", "33", "rms_norm", "add", "yes"), fused("2", "1024", "96", "rms_norm", "swiglu"),
         fused("3", "520", "130", "none", "add", "yes"), fused("4", "512", "1031", "rms_norm", "add"),
         fused("8", "4096", "256", "rms_norm", "swiglu"), fused("16", "2048", "96", "none", "add"),
-        fused("33", "256", "64", "rms_norm", "none", "yes"),
-        fused("64", "1024", "192", "rms_norm", "swiglu")),
+        fused("33", "256", "64", "rms_norm", "none", "yes"), fused("64", "1024", "192", "rms_norm", "swiglu"),
+        // Tensor-core streams: several groups of rows per block, ragged ends, K split by clusters.
+        dims("2", "512", "5000"), dims("7", "2048", "1000", "yes"), dims("16", "4096", "1544"),
+        dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
+        fused("24", "4096", "2100", "rms_norm", "none"), fused("40", "128", "6404", "rms_norm", "swiglu"),
+        fused("64", "4096", "384", "none", "add"), fused("64", "2048", "1100", "rms_norm", "swiglu")),
     shape_name);
 
 TEST(LinearDims, SwigluTakesNoBias) {
