@@ -2,9 +2,11 @@
 // Streaming tensor-core GEMM for 2 to 64 tokens (skinny GEMM), persistent blocks. The kernels add the loads:
 // mma_bulk_copy.cu (TMA, sm_90) and mma_cp_async.cu (sm_80).
 // Operands: weights are the M operand of mma.sync m16n8k16, tokens are N: 8 tokens waste no tensor-core work.
-// Grid: clusters of kCluster blocks. A cluster owns a contiguous range of outputs and computes it in groups of
+// Grid: clusters of kCluster blocks. A cluster owns a contiguous range of outputs and computes it in groups
+// of
 //   at most kRows weight rows; its blocks split K. One group where registers hold it: then x is read once.
-// Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same columns
+// Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same
+// columns
 //   of x [tokens, kTileK], or, with kResidentX, with x in the first group only: it then stays in shared
 //   memory. kWarpsM x kWarpsK consumer warps: kWarpsM split the rows, kWarpsK the columns of every stage.
 // Sync: full and empty mbarrier per stage. At the end of a group the sums of the warps that split K are added
@@ -60,10 +62,10 @@ struct SkinnyGemm {
   static_assert((kSlices & (kSlices - 1)) == 0 && kStages >= 2 && kTokens <= 64);
 };
 
-/// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the same
-/// outputs. Ranges of outputs are even to one output, but the last tile of a range is whole slots of 8 rows:
-/// it overlaps the first rows of the next range. Every second cluster computes its groups in reverse order, so
-/// that both read these rows at about the same time, once from memory.
+/// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the
+/// same outputs. Ranges of outputs are even to one output, but the last tile of a range is whole slots of 8
+/// rows: it overlaps the first rows of the next range. Every second cluster computes its groups in reverse
+/// order, so that both read these rows at about the same time, once from memory.
 template <class S>
 struct SkinnyWork {
   int first, outputs, groups, first_step, steps;
@@ -354,7 +356,9 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
           float y = scale * sums.d[m][n][i + 2 * half];
           if constexpr (S::kSwiglu) y = silu(y) * (scale * sums.d[m][n][i + 2]);
           if (output < outputs)
-            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+                args, token, first + output, y,
+                load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
         }
     }
 }
@@ -386,7 +390,9 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
     const float* const at = partial + token * S::kPitch + row;
     float y = scale * sum_partial<S>(at, S::kPartial);
     if constexpr (S::kSwiglu) y = silu(y) * (scale * sum_partial<S>(at + 8, S::kPartial));
-    store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y);
+    store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+        args, token, first + output, y,
+        load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
   }
   // The last arrival is not waited for, and may reach a block that has exited.
   if (S::kCluster > 1 && !last) arrive_in_cluster<S>(shared.partial_empty(), lane);
