@@ -8,6 +8,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/text_table.h"
+#include "harness/results/step_rows.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
@@ -45,13 +46,15 @@ double seconds_of(const std::string& timestamp) {
                                                                     : -1;
 }
 
-/// Wall-clock seconds per configuration of the recorded rows of a sweep; 0 where they are too few.
+/// Wall-clock seconds per configuration of the recorded rows of a sweep; 0 where they are too few. The
+/// candidates of a step are no configurations.
 double recorded_rate(const fs::path& csv) {
   if (!fs::exists(csv)) return 0;
   double spent = 0, last = -1;
   std::size_t rows = 0;
   std::string run;
   for (const CsvRow& row : read_sweep(csv)) {
+    if (is_step_row(row)) continue;
     const double now = seconds_of(row.at("timestamp_utc"));
     if (row.at("run_id") == run && now >= last && now - last < kLongestPause) {
       spent += now - last;
