@@ -3,9 +3,9 @@
 // Grid: one block per SM, all resident. Every block runs a program: a list of instructions, each a range of
 //   units of one op of one layer. A unit is 8 output rows, or one split of a KV head in attention. A unit is
 //   cut into tiles of 8 KB: 8 rows x 512 weights, or 32 keys and values.
-// Roles: a producer warp streams the tiles of the whole program through a ring of stages with bulk copies. It
-//   depends on no other block, so that it loads ahead of the ops by as many stages as are free, and
-//   prefetches further tiles into the L2. 16 consumer warps take the tiles round-robin.
+// Roles: two producer warps stream the tiles of the whole program through a ring of stages with bulk copies.
+//   They depend on no other block, so that they load ahead of the ops by as many stages as are free, and
+//   prefetch further tiles into the L2. 16 consumer warps take the tiles round-robin.
 // Compute: m16n8k16 with the weights as B (8 rows) and x as A (row 0 is the token). A lane loads 16 bytes of
 // a
 //   weight row, which are b0 and b1 of two products: any order of k is right if x has the same.
@@ -50,7 +50,8 @@ struct Instruction {
 constexpr int kTileRows = 8, kTileK = 512, kTileKeys = 32, kTileBytes = 8192;
 constexpr int kPitch = kTileK * 2 + 64;  // bytes; two neighbouring rows fall into different banks
 constexpr int kStages = 22, kStageBytes = kTileRows * kPitch;
-constexpr int kConsumers = 16, kConsumerThreads = kConsumers * 32, kThreads = kConsumerThreads + 32;
+constexpr int kConsumers = 16, kConsumerThreads = kConsumers * 32;
+constexpr int kProducers = 2, kThreads = kConsumerThreads + kProducers * 32;
 constexpr int kUnitSlots = 16, kMaxUnitTiles = 16, kMaxInstructions = 112;
 
 /// Tiles of a unit.
@@ -227,8 +228,8 @@ class Block {
     first_tag_ = *args_.step * static_cast<unsigned>(args_.layers) + 1;
     mbarrier_init_fence();
     __syncthreads();
-    if (warp_ == kConsumers) {
-      produce();
+    if (warp_ >= kConsumers) {
+      produce(warp_ - kConsumers);
     } else {
       consume();
       finish();
@@ -286,30 +287,30 @@ class Block {
     }
   }
 
-  __device__ void produce() {
+  /// Loads the tiles first, first + kProducers, ... A stage always has the same producer.
+  __device__ void produce(int first) {
+    static_assert(kStages % kProducers == 0);
     Cursor load{s_.program}, ahead{s_.program};
-    for (int i = 0; i < args_.l2_prefetch && !ahead.ended(); ++i) ahead.advance();
-    int stage = 0;
+    for (int i = 0; i < first; ++i) load.advance();
+    for (int i = 0; i < first + args_.l2_prefetch && !ahead.ended(); ++i) ahead.advance();
+    int stage = first;
     unsigned phase = 0;
-    for (; !load.ended(); load.advance()) {
+    while (!load.ended()) {
       if (args_.l2_prefetch > 0 && !ahead.ended()) {
         const Piece p = piece(ahead);
         if (p.bytes > 0) bulk_prefetch_l2(p.from, p.bytes);
-        ahead.advance();
+        for (int i = 0; i < kProducers && !ahead.ended(); ++i) ahead.advance();
       }
+      const Piece p = piece(load);
       wait(s_.empty + stage, phase ^ 1, {args_.stuck, place(0x10, *load.at)});
       if (lane_ == 0) mbarrier_arrive_expect_tx(s_.full + stage, kTileBytes);
       __syncwarp();
-      const Piece p = piece(load);
       if (p.bytes > 0) bulk_copy_evict_first(s_.stages[stage] + p.to, p.from, p.bytes, s_.full + stage);
-      next_stage(stage, phase);
-    }
-  }
-
-  static __device__ void next_stage(int& stage, unsigned& phase) {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
+      for (int i = 0; i < kProducers && !load.ended(); ++i) load.advance();
+      if ((stage += kProducers) >= kStages) {
+        stage -= kStages;
+        phase ^= 1;
+      }
     }
   }
 
