@@ -8,6 +8,8 @@
 //
 // Timing: CUDA graphs of ten steps. The weights exceed the L2 many times, so that every step reads them from
 // memory. Modes: persistent_step.cuh; stream_only does not wait for other blocks and bounds the others.
+#include <cuda.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -76,6 +78,27 @@ Event make_event() {
   return Event(event);
 }
 
+/// The map of a row-major weight whose box is a tile: 64 elements (swizzled) x rows x parts x 8 chunks of 64.
+/// With two parts (gate and up) a tile has half of its rows from each.
+CUtensorMap tile_map(const bf16* weight, long long rows, long long k, unsigned parts) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    CHECKED(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  const auto count = [](long long x) { return static_cast<cuuint64_t>(x); };
+  const cuuint64_t extents[] = {64, count(rows / parts), parts, count(k / 64)};
+  const cuuint64_t strides[] = {count(2 * k), count(2 * k * (rows / parts)), 128};
+  const cuuint32_t box[] = {64, kTileRows / parts, parts, kTileK / 64}, steps[] = {1, 1, 1, 1};
+  CUtensorMap map;
+  if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bf16*>(weight), extents, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+    throw std::runtime_error("no tensor map");
+  return map;
+}
+
 int sm_count() {
   int device = 0, count = 0;
   CHECKED(cudaGetDevice(&device));
@@ -133,6 +156,7 @@ struct Model {
   Device<bf16> k = random_values(kCache, 4, 1), v = random_values(kCache, 5, 1);
   Device<bf16> reference_k = random_values(kCache, 4, 1), reference_v = random_values(kCache, 5, 1);
   Device<float> inv_freq = allocate<float>(S::kHeadDim / 2), logits = allocate<float>(S::kVocab);
+  Device<TensorMap> maps = allocate<TensorMap>(4 * S::kLayers + 1);
   Device<Instruction> programs = allocate<Instruction>(1ll * blocks * kMaxInstructions);
   Device<unsigned> packets =
       allocate<unsigned>(S::kQkvWidth + S::kSplits * S::kQWidth + 2 * S::kHidden + S::kInner);
@@ -164,11 +188,22 @@ struct Model {
   Args args(int layers, int l2_prefetch) {
     const std::vector<Instruction> all = make_programs<S>(layers, blocks);
     CHECKED(cudaMemcpy(programs.get(), all.data(), all.size() * sizeof(Instruction), cudaMemcpyHostToDevice));
+    std::vector<CUtensorMap> tiles;
+    for (int layer = 0; layer < layers; ++layer) {
+      const bf16* const w = weights.get() + layer * S::kLayerWeights;
+      tiles.push_back(tile_map(w + S::kQkvAt, S::kQkvWidth, S::kHidden, 1));
+      tiles.push_back(tile_map(w + S::kOAt, S::kHidden, S::kQWidth, 1));
+      tiles.push_back(tile_map(w + S::kGateUpAt, 2 * S::kInner, S::kHidden, 2));
+      tiles.push_back(tile_map(w + S::kDownAt, S::kHidden, S::kInner, 1));
+    }
+    tiles.push_back(tile_map(embedding.get(), S::kVocab, S::kHidden, 1));
+    CHECKED(cudaMemcpy(maps.get(), tiles.data(), tiles.size() * sizeof(TensorMap), cudaMemcpyHostToDevice));
     unsigned* const qkv = packets.get();
     unsigned* const attention = qkv + S::kQkvWidth;
     unsigned* const middle = attention + S::kSplits * S::kQWidth;
     unsigned* const residual = middle + S::kHidden;
-    return {.weights = weights.get(),
+    return {.maps = maps.get(),
+            .weights = weights.get(),
             .norms = norms.get(),
             .embedding = embedding.get(),
             .head = embedding.get(),
@@ -226,8 +261,7 @@ struct Model {
 
 template <class S>
 void launch(Mode mode, const Args& args, int blocks, cudaStream_t stream) {
-  const auto kernel = mode == kPollAll      ? step<S, kPollAll>
-                      : mode == kPollSample ? step<S, kPollSample>
+  const auto kernel = mode == kExchange     ? step<S, kExchange>
                       : mode == kStreamOnly ? step<S, kStreamOnly>
                                             : step<S, kProfiled>;
   CHECKED(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared<S>)));
@@ -375,13 +409,12 @@ bool run(const char* name) {
   Model<S> model;
   bool good = true;
   for (const int layers : {1, S::kLayers})
-    for (const Mode mode : {kPollAll, kPollSample}) good = verify(model, name, mode, layers) && good;
+    good = verify(model, name, kExchange, layers) && good;
   if (!good) return false;
   const double floor = model.bytes() / kPeakBytesPerUs;
-  const char* const modes[] = {"poll_all", "poll_sample", "stream_only", "profiled"};
-  for (const Mode mode : {kPollAll, kPollSample, kStreamOnly, kProfiled})
-    for (const int l2_prefetch : {0, 8, 16, 32}) {
-      if (mode == kProfiled && l2_prefetch != 16) continue;
+  const char* const modes[] = {"exchange", "stream_only", "profiled"};
+  for (const Mode mode : {kExchange, kStreamOnly, kProfiled})
+    for (const int l2_prefetch : {0, 8, 24}) {
       const double us = time_step(model, mode, l2_prefetch);
       std::printf("%s,%s,%d,%.1f,%.1f,%.1f\n", name, modes[mode], l2_prefetch, us, floor, 100 * floor / us);
       std::fflush(stdout);

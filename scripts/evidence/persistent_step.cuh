@@ -48,11 +48,12 @@ struct Instruction {
 };
 
 constexpr int kTileRows = 8, kTileK = 512, kTileKeys = 32, kTileBytes = 8192;
-constexpr int kPitch = kTileK * 2 + 64;  // bytes; two neighbouring rows fall into different banks
-constexpr int kStages = 22, kStageBytes = kTileRows * kPitch;
-constexpr int kConsumers = 16, kConsumerThreads = kConsumers * 32;
-constexpr int kProducers = 2, kThreads = kConsumerThreads + kProducers * 32;
-constexpr int kUnitSlots = 16, kMaxUnitTiles = 16, kMaxInstructions = 112;
+constexpr int kStages = 24, kConsumers = 12, kConsumerThreads = kConsumers * 32;
+constexpr int kThreads = kConsumerThreads + 32;
+constexpr int kTileSlots = 64, kUnitSlots = 16, kMaxInstructions = 112;
+// Tiles arrive in any order. A stage belongs to one warp, which waits for all of its tiles: a warp that had
+// skipped one would take the parity of the tile before for that of its own.
+static_assert(kStages % kConsumers == 0);
 
 /// Tiles of a unit.
 template <class S>
@@ -90,6 +91,7 @@ struct Exchange {
 };
 
 struct Args {
+  const TensorMap* maps;  // [layers, 4] of qkv, o, gate_up, down, and that of head
   const bf16* weights;    // [layers, kLayerWeights]: qkv, o, gate_up, down, each [rows, k]
   const bf16* norms;      // [2 * layers + 1, kHidden]
   const bf16* embedding;  // [kVocab, kHidden]
@@ -118,15 +120,15 @@ struct AttentionShared {
 };
 
 template <class S>
-struct alignas(128) Shared {
-  unsigned char stages[kStages][kStageBytes];
+struct alignas(1024) Shared {
+  unsigned char stages[kStages][kTileBytes];
   union {  // down and attention are not active at the same time
     bf16 inner[S::kInner];
     AttentionShared<S> attention;
   };
   bf16 x[2][S::kHidden];  // of o: 1; of qkv, gate_up and lm_head: 0
   bf16 residual[S::kHidden];
-  float partial[kUnitSlots][kMaxUnitTiles][kTileRows];
+  float partial[kTileSlots][kTileRows];
   float squares[2][kConsumers];
   Instruction program[kMaxInstructions];
   Mbarrier full[kStages], empty[kStages];
@@ -163,6 +165,21 @@ __device__ __forceinline__ void wait(Mbarrier* barrier, unsigned parity, Watchdo
         : "memory");
     if (done) return;
   }
+}
+
+/// A box of a 4D tensor map, and its prefetch into the L2. One thread.
+__device__ __forceinline__ void tma_load_4d(void* shared, const TensorMap& map, int x, int y, int z, int w,
+                                            Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(barrier)), "l"(l2_evict_first_policy())
+      : "memory");
+}
+__device__ __forceinline__ void tma_prefetch_4d(const TensorMap& map, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(&map), "r"(x),
+               "r"(y), "r"(z), "r"(w)
+               : "memory");
 }
 
 // Packets: value in the high half, tag in the low half.
@@ -202,10 +219,9 @@ __device__ __forceinline__ bool has_tag(const uint4& p, unsigned tag) {
 
 /// How the probe runs the kernel.
 enum Mode : int {
-  kPollAll,     // every lane polls its packets
-  kPollSample,  // one lane in eight polls; all load when these have their packets
+  kExchange,    // the step
   kStreamOnly,  // no waits for packets: the stream of weights alone, wrong outputs
-  kProfiled,    // kPollSample with clocks
+  kProfiled,    // kExchange with clocks
 };
 
 template <class S, Mode kMode>
@@ -229,7 +245,7 @@ class Block {
     mbarrier_init_fence();
     __syncthreads();
     if (warp_ >= kConsumers) {
-      produce(warp_ - kConsumers);
+      if (lane_ == 0) produce();
     } else {
       consume();
       finish();
@@ -252,63 +268,54 @@ class Block {
       ++at;
     }
   };
-  /// The piece of a tile that one lane loads.
-  struct Piece {
-    const bf16* from;
-    unsigned to, bytes;  // to: offset in the stage; bytes: 0 for a lane without a piece
-  };
+  /// Where a tile comes from: of weights a box of a tensor map, of a cache the keys.
+  __device__ const TensorMap& map(const Instruction& i) const {
+    return args_.maps[i.op == kLmHead ? args_.layers * 4 : i.layer * 4 + (i.op == kQkv ? 0 : i.op - 1)];
+  }
+  __device__ int row(const Cursor& cursor) const {
+    return (cursor.at->first + cursor.unit) * (cursor.at->op == kGateUp ? kTileRows / 2 : kTileRows);
+  }
+  __device__ long long keys(const Cursor& cursor) const {
+    const int unit = cursor.at->first + cursor.unit;
+    const int key = (unit % S::kSplits * S::kSplitTiles + cursor.tile) * kTileKeys;
+    return ((1ll * cursor.at->layer * S::kKvHeads + unit / S::kSplits) * S::kContext + key) * S::kHeadDim;
+  }
 
-  __device__ Piece piece(const Cursor& cursor) const {
-    const Instruction& i = *cursor.at;
-    const int unit = i.first + cursor.unit;
-    if (i.op == kAttention) {
-      const int keys = (unit % S::kSplits * S::kSplitTiles + cursor.tile) * kTileKeys;
-      const long long at =
-          ((1ll * i.layer * S::kKvHeads + unit / S::kSplits) * S::kContext + keys) * S::kHeadDim;
-      return {(lane_ == 0 ? args_.k_cache : args_.v_cache) + at, lane_ * kTileBytes / 2u,
-              lane_ < 2 ? kTileBytes / 2u : 0u};
+  __device__ void prefetch(const Cursor& cursor) const {
+    if (cursor.at->op == kAttention) {
+      bulk_prefetch_l2(args_.k_cache + keys(cursor), kTileBytes / 2);
+      bulk_prefetch_l2(args_.v_cache + keys(cursor), kTileBytes / 2);
+    } else {
+      tma_prefetch_4d(map(*cursor.at), 0, row(cursor), 0, cursor.tile * (kTileK / 64));
     }
-    const bf16* const layer = args_.weights + i.layer * S::kLayerWeights;
-    const int row = unit * kTileRows + lane_, k = cursor.tile * kTileK;
-    const unsigned to = lane_ * kPitch, bytes = lane_ < kTileRows ? kTileK * 2u : 0u;
-    switch (i.op) {
-      case kQkv:
-        return {layer + S::kQkvAt + 1ll * row * S::kHidden + k, to, bytes};
-      case kO:
-        return {layer + S::kOAt + 1ll * row * S::kQWidth + k, to, bytes};
-      case kDown:
-        return {layer + S::kDownAt + 1ll * row * S::kInner + k, to, bytes};
-      case kLmHead:
-        return {args_.head + 1ll * row * S::kHidden + k, to, bytes};
-      default: {  // gate_up: 4 gates and their 4 ups
-        const int pair = unit * 4 + lane_ % 4 + (lane_ < 4 ? 0 : S::kInner);
-        return {layer + S::kGateUpAt + 1ll * pair * S::kHidden + k, to, bytes};
-      }
+  }
+  __device__ void load(const Cursor& cursor, int stage) {
+    unsigned char* const to = s_.stages[stage];
+    mbarrier_arrive_expect_tx(s_.full + stage, kTileBytes);
+    if (cursor.at->op == kAttention) {
+      bulk_copy_evict_first(to, args_.k_cache + keys(cursor), kTileBytes / 2, s_.full + stage);
+      bulk_copy_evict_first(to + kTileBytes / 2, args_.v_cache + keys(cursor), kTileBytes / 2,
+                            s_.full + stage);
+    } else {
+      tma_load_4d(to, map(*cursor.at), 0, row(cursor), 0, cursor.tile * (kTileK / 64), s_.full + stage);
     }
   }
 
-  /// Loads the tiles first, first + kProducers, ... A stage always has the same producer.
-  __device__ void produce(int first) {
-    static_assert(kStages % kProducers == 0);
-    Cursor load{s_.program}, ahead{s_.program};
-    for (int i = 0; i < first; ++i) load.advance();
-    for (int i = 0; i < first + args_.l2_prefetch && !ahead.ended(); ++i) ahead.advance();
-    int stage = first;
+  /// One thread.
+  __device__ void produce() {
+    Cursor next{s_.program}, ahead{s_.program};
+    for (int i = 0; i < args_.l2_prefetch && !ahead.ended(); ++i) ahead.advance();
+    int stage = 0;
     unsigned phase = 0;
-    while (!load.ended()) {
+    for (; !next.ended(); next.advance()) {
       if (args_.l2_prefetch > 0 && !ahead.ended()) {
-        const Piece p = piece(ahead);
-        if (p.bytes > 0) bulk_prefetch_l2(p.from, p.bytes);
-        for (int i = 0; i < kProducers && !ahead.ended(); ++i) ahead.advance();
+        prefetch(ahead);
+        ahead.advance();
       }
-      const Piece p = piece(load);
-      wait(s_.empty + stage, phase ^ 1, {args_.stuck, place(0x10, *load.at)});
-      if (lane_ == 0) mbarrier_arrive_expect_tx(s_.full + stage, kTileBytes);
-      __syncwarp();
-      if (p.bytes > 0) bulk_copy_evict_first(s_.stages[stage] + p.to, p.from, p.bytes, s_.full + stage);
-      for (int i = 0; i < kProducers && !load.ended(); ++i) load.advance();
-      if ((stage += kProducers) >= kStages) {
-        stage -= kStages;
+      wait(s_.empty + stage, phase ^ 1, {args_.stuck, place(0x10, *next.at)});
+      load(next, stage);
+      if (++stage == kStages) {
+        stage = 0;
         phase ^= 1;
       }
     }
@@ -352,12 +359,12 @@ class Block {
         if (i->op == kAttention)
           attend(*i, stage, tile);
         else
-          multiply(stage, x + tile * kTileK, s_.partial[slot][tile]);
+          multiply(stage, x + tile * kTileK, s_.partial[(first_tile_ + n) % kTileSlots]);
         if (is_last_tile(slot, tiles_per_unit)) {
           if (i->op == kAttention)
             send_attention(*i);
           else
-            send_rows(*i, i->first + unit, slot, tiles_per_unit, scale);
+            send_rows(*i, i->first + unit, first_tile_ + unit * tiles_per_unit, tiles_per_unit, scale);
         }
       }
       if (kMode == kProfiled && threadIdx.x == 0) {
@@ -370,17 +377,20 @@ class Block {
     }
   }
 
-  /// One tile of a product: out[r] = sum over k of stage[r][k] * x[k].
+  /// One tile of a product: out[r] = sum over k of stage[r][k] * x[k]. The tile is [8 chunks][8 rows][64],
+  /// 16-byte pieces swizzled by the row; x lies as store_x() puts it.
   __device__ void multiply(int stage, const bf16* x, float* out) {
-    const int g = lane_ / 4, t = lane_ % 4;
-    const auto* weights = reinterpret_cast<const uint4*>(s_.stages[stage] + g * kPitch + t * 16);
+    const int g = lane_ / 4, t = lane_ % 4, row = lane_ % 8, piece = lane_ / 8;
+    const unsigned weights = shared_address(s_.stages[stage]) + row * 128 + ((piece ^ row) * 16);
     const auto* values = reinterpret_cast<const uint4*>(x) + t;  // rows 1 to 7 of A are not used
     float sums[4][4] = {};
-#pragma unroll 4
+#pragma unroll
     for (int j = 0; j < kTileK / 32; ++j) {
-      const uint4 w = weights[j * 4], v = values[j * 4];
-      mma_m16n8k16<bf16>(sums[2 * j % 4], {v.x, 0, v.y, 0}, w.x, w.y);
-      mma_m16n8k16<bf16>(sums[2 * j % 4 + 1], {v.z, 0, v.w, 0}, w.z, w.w);
+      unsigned w[4];
+      ldmatrix_x4(w, (weights ^ j % 2 * 64) + j / 2 * 1024);
+      const uint4 v = values[j * 4];
+      mma_m16n8k16<bf16>(sums[2 * j % 4], {v.x, 0, v.y, 0}, w[0], w[1]);
+      mma_m16n8k16<bf16>(sums[2 * j % 4 + 1], {v.z, 0, v.w, 0}, w[2], w[3]);
     }
     release(stage);
     if (g == 0)
@@ -468,9 +478,9 @@ class Block {
   }
 
   /// Whether this warp is the last that has stored a tile of the unit; then it sees the others' tiles. A warp
-  /// is at most kStages + kConsumers tiles behind another, fewer than the slots hold.
+  /// is at most kStages + kConsumers tiles behind another, fewer than the slots hold beside a unit of 16.
   __device__ bool is_last_tile(int slot, int tiles) {
-    static_assert((kStages + kConsumers) / 4 < kUnitSlots);
+    static_assert(kStages + kConsumers + 16 < kTileSlots && kTileSlots / 4 <= kUnitSlots);
     __syncwarp();
     bool last = false;
     if (lane_ == 0) {
@@ -482,11 +492,12 @@ class Block {
     return __shfl_sync(~0u, last, 0);
   }
 
-  /// The epilogue of a unit.
-  __device__ void send_rows(const Instruction& i, int unit, int slot, int tiles, float scale) {
+  /// The epilogue of a unit, whose tiles start with `first`.
+  __device__ void send_rows(const Instruction& i, int unit, int first, int tiles, float scale) {
     const int r = lane_ % kTileRows, row = unit * kTileRows + r;
     float y = 0;
-    for (int tile = lane_ / kTileRows; tile < tiles; tile += 32 / kTileRows) y += s_.partial[slot][tile][r];
+    for (int tile = lane_ / kTileRows; tile < tiles; tile += 32 / kTileRows) 
+      y += s_.partial[(first + tile) % kTileSlots][r];
     y += __shfl_xor_sync(~0u, y, 8);
     y += __shfl_xor_sync(~0u, y, 16);
     y *= scale;
@@ -559,17 +570,11 @@ class Block {
   /// The tag of the packets that a layer sends.
   __device__ unsigned tag_of(int layer) const { return (first_tag_ + layer) & 0xffffu; }
 
+  static constexpr __device__ int per_thread(int vectors) { return ceil_div(vectors, kConsumerThreads); }
+
   /// Loads N vectors of four packets per thread; vectors are kConsumerThreads apart.
   template <int N>
   __device__ void receive(const unsigned* from, int vectors, unsigned tag, unsigned where, uint4 (&p)[N]) {
-    if constexpr (kMode == kPollSample || kMode == kProfiled) {
-      const int v = threadIdx.x + lane_ / 8 % N * kConsumerThreads;
-      if (lane_ % 8 == 0 && v < vectors) {
-        Watchdog dog{args_.stuck, where};
-        while (!has_tag(peek4(from + v * 4), tag)) dog.spin();
-      }
-      __syncwarp();
-    }
 #pragma unroll
     for (int n = 0; n < N; ++n)
       if (const int v = threadIdx.x + n * kConsumerThreads; v < vectors) p[n] = peek4(from + v * 4);
@@ -581,36 +586,53 @@ class Block {
       }
   }
 
+  /// Stores four elements of an input, two per word. Of 32 elements, the four words that one lane of
+  /// multiply() needs lie together.
+  static __device__ void store_x(bf16* x, int vector, unsigned low, unsigned high) {
+    const int word = vector * 2 % 16;
+    unsigned* const to = reinterpret_cast<unsigned*>(x) + vector / 8 * 16 + word % 4 * 4 + word / 4;
+    to[0] = low;
+    to[4] = high;
+  }
+
   /// The residual, and the residual times the weight of the norm. `scale` becomes 1 / rms.
   __device__ const bf16* gather_normalized(const Instruction& i, int second, float& scale) {
-    static_assert(S::kHidden == 4 * kConsumerThreads);
-    const int at = threadIdx.x * 4;
-    const auto weight = to_float(load_vec<4>(args_.norms + (i.layer * 2 + second) * S::kHidden + at));
-    Vec<unsigned, 2> raw;
-    if (i.op == kQkv && i.layer == 0) {
-      raw = load_vec<2>(
-          reinterpret_cast<const unsigned*>(args_.embedding + 1ll * *args_.token * S::kHidden + at));
-    } else {
-      uint4 p[1];
-      receive(second ? args_.exchange.middle : args_.exchange.residual, kConsumerThreads,
-              tag_of(second ? i.layer : i.layer - 1), place(0x30, i), p);
-      raw[0] = values_of(p[0].x, p[0].y);
-      raw[1] = values_of(p[0].z, p[0].w);
-    }
-    store_vec<2>(reinterpret_cast<unsigned*>(s_.residual + at), raw);
-    Vec<float, 4> x;
+    constexpr int kVectors = S::kHidden / 4, kPerThread = per_thread(kVectors);
+    const bf16* const norm = args_.norms + (i.layer * 2 + second) * S::kHidden;
+    Vec<float, 4> weight[kPerThread];
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      x[2 * j] = __uint_as_float(raw[j] << 16);
-      x[2 * j + 1] = __uint_as_float(raw[j] & 0xffff0000u);
+    for (int n = 0; n < kPerThread; ++n)
+      if (const int v = threadIdx.x + n * kConsumerThreads; v < kVectors)
+        weight[n] = to_float(load_vec<4>(norm + v * 4));
+    uint4 p[kPerThread];
+    const bool first = i.op == kQkv && i.layer == 0;
+    if (!first)
+      receive(second ? args_.exchange.middle : args_.exchange.residual, kVectors,
+              tag_of(second ? i.layer : i.layer - 1), place(0x30, i), p);
+    float squares = 0;
+#pragma unroll
+    for (int n = 0; n < kPerThread; ++n) {
+      const int v = threadIdx.x + n * kConsumerThreads;
+      if (v >= kVectors) continue;
+      Vec<unsigned, 2> raw;
+      if (first)
+        raw = load_vec<2>(reinterpret_cast<const unsigned*>(args_.embedding + 1ll * *args_.token * S::kHidden) +
+                          v * 2);
+      else
+        raw = {values_of(p[n].x, p[n].y), values_of(p[n].z, p[n].w)};
+      store_vec<2>(reinterpret_cast<unsigned*>(s_.residual) + v * 2, raw);
+      unsigned word[2];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const float low = __uint_as_float(raw[j] << 16), high = __uint_as_float(raw[j] & 0xffff0000u);
+        squares += low * low + high * high;
+        word[j] = pack2<bf16>(low * weight[n][2 * j], high * weight[n][2 * j + 1]);
+      }
+      store_x(s_.x[0], v, word[0], word[1]);
     }
-    float squares = x[0] * x[0] + x[1] * x[1] + x[2] * x[2] + x[3] * x[3];
 #pragma unroll
     for (int mask = 16; mask > 0; mask /= 2) squares += __shfl_xor_sync(~0u, squares, mask);
     if (lane_ == 0) s_.squares[second][warp_] = squares;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) x[j] *= weight[j];
-    store_vec<4>(s_.x[0] + at, from_float<bf16>(x));
     named_barrier_sync(1, kConsumerThreads);
     float sum = 0;
 #pragma unroll
@@ -655,65 +677,58 @@ class Block {
 
   /// The outputs of attention, combined over the splits.
   __device__ const bf16* gather_attention(const Instruction& i) {
-    static_assert(S::kQWidth == 4 * kConsumerThreads);
-    const int at = threadIdx.x * 4, head = at / S::kHeadDim;
+    constexpr int kVectors = S::kQWidth / 4, kPerThread = per_thread(kVectors);
     const unsigned tag = tag_of(i.layer);
-    const unsigned* const from = args_.exchange.attention + at;
-    const unsigned long long* const lse_from = args_.exchange.lse + head;
-    if constexpr (kMode != kPollAll && kMode != kStreamOnly) {
-      if (lane_ % 8 == 0) {
+    unsigned long long lse[kPerThread][S::kSplits];
+    uint4 p[kPerThread][S::kSplits];
+    const auto load = [&](int n, int split, int v) {
+      lse[n][split] = peek(args_.exchange.lse + split * S::kQHeads + v * 4 / S::kHeadDim);
+      p[n][split] = peek4(args_.exchange.attention + split * S::kQWidth + v * 4);
+    };
+#pragma unroll
+    for (int n = 0; n < kPerThread; ++n)
+#pragma unroll
+      for (int split = 0; split < S::kSplits; ++split)
+        if (const int v = threadIdx.x + n * kConsumerThreads; v < kVectors) load(n, split, v);
+#pragma unroll
+    for (int n = 0; n < kPerThread; ++n) {
+      const int v = threadIdx.x + n * kConsumerThreads;
+      if (v >= kVectors) continue;
+      float maximum = -INFINITY, sum = 0;
+      Vec<float, 4> y = {};
+#pragma unroll
+      for (int split = 0; split < S::kSplits; ++split) {
         Watchdog dog{args_.stuck, place(0x50, i)};
-        while (static_cast<unsigned>(peek(lse_from + lane_ / 8 % S::kSplits * S::kQHeads)) != tag) dog.spin();
+        while (kMode != kStreamOnly &&
+               !(static_cast<unsigned>(lse[n][split]) == tag && has_tag(p[n][split], tag))) {
+          dog.spin();
+          load(n, split, v);
+        }
+        maximum = fmaxf(maximum, __uint_as_float(static_cast<unsigned>(lse[n][split] >> 32)));
       }
-      __syncwarp();
-    }
-    unsigned long long word[S::kSplits];
-    uint4 p[S::kSplits];
 #pragma unroll
-    for (int split = 0; split < S::kSplits; ++split) {
-      word[split] = peek(lse_from + split * S::kQHeads);
-      p[split] = peek4(from + split * S::kQWidth);
-    }
-    float lse[S::kSplits];
-#pragma unroll
-    for (int split = 0; split < S::kSplits; ++split) {
-      Watchdog dog{args_.stuck, place(0x51, i)};
-      while (kMode != kStreamOnly && static_cast<unsigned>(word[split]) != tag) {
-        dog.spin();
-        word[split] = peek(lse_from + split * S::kQHeads);
+      for (int split = 0; split < S::kSplits; ++split) {
+        const float factor =
+            __expf(__uint_as_float(static_cast<unsigned>(lse[n][split] >> 32)) - maximum);
+        sum += factor;
+        y[0] += factor * value_of(p[n][split].x), y[1] += factor * value_of(p[n][split].y);
+        y[2] += factor * value_of(p[n][split].z), y[3] += factor * value_of(p[n][split].w);
       }
-      while (kMode != kStreamOnly && !has_tag(p[split], tag)) {
-        dog.spin();
-        p[split] = peek4(from + split * S::kQWidth);
-      }
-      lse[split] = __uint_as_float(static_cast<unsigned>(word[split] >> 32));
+      const float scale = 1 / sum;
+      store_x(s_.x[1], v, pack2<bf16>(y[0] * scale, y[1] * scale), pack2<bf16>(y[2] * scale, y[3] * scale));
     }
-    float maximum = lse[0], sum = 0;
-#pragma unroll
-    for (int split = 1; split < S::kSplits; ++split) maximum = fmaxf(maximum, lse[split]);
-    Vec<float, 4> y = {};
-#pragma unroll
-    for (int split = 0; split < S::kSplits; ++split) {
-      const float factor = __expf(lse[split] - maximum);
-      sum += factor;
-      y[0] += factor * value_of(p[split].x), y[1] += factor * value_of(p[split].y);
-      y[2] += factor * value_of(p[split].z), y[3] += factor * value_of(p[split].w);
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j) y[j] /= sum;
-    store_vec<4>(s_.x[1] + at, from_float<bf16>(y));
     named_barrier_sync(1, kConsumerThreads);
     return s_.x[1];
   }
 
   __device__ const bf16* gather_inner(const Instruction& i) {
-    constexpr int kVectors = S::kInner / 4, kPerThread = ceil_div(kVectors, kConsumerThreads);
+    constexpr int kVectors = S::kInner / 4, kPerThread = per_thread(kVectors);
     uint4 p[kPerThread];
     receive(args_.exchange.inner, kVectors, tag_of(i.layer), place(0x60, i), p);
 #pragma unroll
     for (int n = 0; n < kPerThread; ++n)
       if (const int v = threadIdx.x + n * kConsumerThreads; v < kVectors)
-        reinterpret_cast<uint2*>(s_.inner)[v] = {values_of(p[n].x, p[n].y), values_of(p[n].z, p[n].w)};
+        store_x(s_.inner, v, values_of(p[n].x, p[n].y), values_of(p[n].z, p[n].w));
     named_barrier_sync(1, kConsumerThreads);
     return s_.inner;
   }
@@ -758,7 +773,7 @@ class Block {
 
 template <class S, Mode kMode>
 __global__ void __launch_bounds__(kThreads, 1) step(const __grid_constant__ Args args) {
-  extern __shared__ __align__(128) unsigned char memory[];
+  extern __shared__ __align__(1024) unsigned char memory[];
   Block<S, kMode>(args, *reinterpret_cast<Shared<S>*>(memory)).run();
 }
 
