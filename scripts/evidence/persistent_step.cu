@@ -28,7 +28,7 @@ namespace warptune::persistent {
 namespace {
 
 constexpr double kPeakBytesPerUs = 4.67e6;  // H200, read
-constexpr double kMaxDistance = 1e-2;  // of one layer; rounding errors of layers are independent
+constexpr double kMaxDistance = 1e-2;       // of one layer; rounding errors of layers are independent
 constexpr int kGraphSteps = 10, kRounds = 15;
 
 void check(cudaError_t code, const char* call) {
@@ -84,7 +84,8 @@ CUtensorMap tile_map(const bf16* weight, long long rows, long long k, unsigned p
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found;
-    CHECKED(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+    CHECKED(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                             &found));
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
   const auto count = [](long long x) { return static_cast<cuuint64_t>(x); };
@@ -92,9 +93,9 @@ CUtensorMap tile_map(const bf16* weight, long long rows, long long k, unsigned p
   const cuuint64_t strides[] = {count(2 * k), count(2 * k * (rows / parts)), 128};
   const cuuint32_t box[] = {64, kTileRows / parts, parts, kTileK / 64}, steps[] = {1, 1, 1, 1};
   CUtensorMap map;
-  if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bf16*>(weight), extents, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+  if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bf16*>(weight), extents, strides, box,
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
     throw std::runtime_error("no tensor map");
   return map;
 }
@@ -408,8 +409,7 @@ template <class S>
 bool run(const char* name) {
   Model<S> model;
   bool good = true;
-  for (const int layers : {1, S::kLayers})
-    good = verify(model, name, kExchange, layers) && good;
+  for (const int layers : {1, S::kLayers}) good = verify(model, name, kExchange, layers) && good;
   if (!good) return false;
   const double floor = model.bytes() / kPeakBytesPerUs;
   const char* const modes[] = {"exchange", "stream_only", "profiled"};

@@ -10,10 +10,9 @@
 // a
 //   weight row, which are b0 and b1 of two products: any order of k is right if x has the same.
 // Sync: full and empty mbarrier per stage. Between blocks no barrier and no fence: outputs travel as
-// flag-in-data
-//   packets of 32 bits (bf16 value, 16-bit tag of step and layer), and the consumers of an op poll for its
-//   inputs. Stores of layer l + 1 cannot overtake loads of layer l, since every block computes rows of every
-//   op that all other blocks wait for.
+//   flag-in-data packets of 32 bits (bf16 value, 16-bit tag of step and layer), and the consumers of an op
+//   poll for its inputs. Stores of layer l + 1 cannot overtake loads of layer l, since every block computes
+//   rows of every op that all other blocks wait for.
 // Norm: x * weight is the operand; the factor 1 / rms, known a barrier later, multiplies the outputs.
 // Source: Hazy Research, "Look Ma, No Bubbles" (a megakernel for Llama-1B); the LL protocol of NCCL.
 #include "kernels/common/mma.cuh"
@@ -496,7 +495,7 @@ class Block {
   __device__ void send_rows(const Instruction& i, int unit, int first, int tiles, float scale) {
     const int r = lane_ % kTileRows, row = unit * kTileRows + r;
     float y = 0;
-    for (int tile = lane_ / kTileRows; tile < tiles; tile += 32 / kTileRows) 
+    for (int tile = lane_ / kTileRows; tile < tiles; tile += 32 / kTileRows)
       y += s_.partial[(first + tile) % kTileSlots][r];
     y += __shfl_xor_sync(~0u, y, 8);
     y += __shfl_xor_sync(~0u, y, 16);
@@ -616,8 +615,8 @@ class Block {
       if (v >= kVectors) continue;
       Vec<unsigned, 2> raw;
       if (first)
-        raw = load_vec<2>(reinterpret_cast<const unsigned*>(args_.embedding + 1ll * *args_.token * S::kHidden) +
-                          v * 2);
+        raw = load_vec<2>(
+            reinterpret_cast<const unsigned*>(args_.embedding + 1ll * *args_.token * S::kHidden) + v * 2);
       else
         raw = {values_of(p[n].x, p[n].y), values_of(p[n].z, p[n].w)};
       store_vec<2>(reinterpret_cast<unsigned*>(s_.residual) + v * 2, raw);
@@ -708,8 +707,7 @@ class Block {
       }
 #pragma unroll
       for (int split = 0; split < S::kSplits; ++split) {
-        const float factor =
-            __expf(__uint_as_float(static_cast<unsigned>(lse[n][split] >> 32)) - maximum);
+        const float factor = __expf(__uint_as_float(static_cast<unsigned>(lse[n][split] >> 32)) - maximum);
         sum += factor;
         y[0] += factor * value_of(p[n][split].x), y[1] += factor * value_of(p[n][split].y);
         y[2] += factor * value_of(p[n][split].z), y[3] += factor * value_of(p[n][split].w);

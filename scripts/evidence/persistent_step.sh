@@ -3,8 +3,8 @@
 #   scripts/evidence/persistent_step.sh --out results/h200/evidence [--program P]
 # --program: a built persistent_step; without it nvcc builds one (a minute). Takes 10 seconds on an H200.
 # Bar: the outputs are right, and the best row of each model takes less time than the captured graph of `generate`.
-# persistent_step.csv has a line per model, mode (poll_all, poll_sample: who polls for packets; stream_only: no waits,
-# the bound of the others; profiled) and L2 prefetch in tiles of 8 KB: step_us, the roofline floor_us, pct_of_floor.
+# persistent_step.csv has a line per model, mode (exchange; stream_only: no waits, the bound of the other; profiled) and L2
+# prefetch in tiles of 8 KB: step_us, the roofline floor_us, pct_of_floor.
 # persistent_step.log has the distances from the reference and, per op, where warp 0 of the blocks spends its time.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
