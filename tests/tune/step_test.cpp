@@ -115,7 +115,7 @@ TEST_F(StepSweep, ACandidateThatKillsTheWorkerCostsItsRowOnly) {
     }
   EXPECT_GE(crashes, 1);
   ASSERT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
-  EXPECT_EQ(Wisdom::load(wisdom()).steps().front().plans.options.str(), "fuse_append=no");
+  EXPECT_EQ(Wisdom::load(wisdom()).steps().front().plans.options["fuse_append"], 0);
 }
 
 TEST_F(StepSweep, AStepThatFailsFromTheStartExitsWithOne) {
