@@ -141,9 +141,24 @@ std::vector<Tile> tile_rows() {
          "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 warps<=16 pdl<=1",
          among,
          kH200},
+        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue > 0 || epilogue == 2)",
+         "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
+         "64 KB in flight per multiprocessor; gemv_vectorized does not normalize"},
         {"linear", "gemv_vectorized", "tokens <= 4",
          "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
          "most often the fastest of the variants without bulk copies in results/h200"},
+        {"linear",
+         "mma_bulk_copy",
+         "has_bulk_copy && tokens > 4 && tokens <= 32",
+         "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=tokens<=16?8:6 resident_x=0 "
+         "cluster=1 pdl<=1",
+         "the fastest or near it on most shapes of results/h200/linear_stream.csv",
+         kH200},
+        {"linear", "mma_cp_async", "tokens > 4 && (prologue > 0 || epilogue > 0)",
+         "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
+         "tile_k<=tokens<=32?256:128 "
+         "stages<=4 resident_x=0",
+         "as mma_bulk_copy, with less shared memory; libraries compute plain products only"},
 #if WARPTUNE_HAS_CUBLASLT
         {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
 #endif
@@ -210,6 +225,9 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
       add("linear", Assignment{{"tokens", tokens}, {"in", in}, {"out", out}});
   for (const std::int64_t tokens : {8, 64, 512})
     add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}});
+  for (const std::int64_t tokens : {1, 8, 64})  // norm and SwiGLU fused
+    add("linear",
+        Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
   for (const std::int64_t tokens : {1, 64, 2048}) {
     const Assignment rows{{"tokens", tokens}, {"hidden", 4096}};
     add("rms_norm", rows);
