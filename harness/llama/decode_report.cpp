@@ -195,9 +195,9 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
                       r.step.us_p10, r.step.us_p90, r.step.samples);
   if (r.wall.steps > 0)
-    text +=
-        fmt::format("wall clock          {:12.1f} us per token over {} steps, {:+.1f} % against the timed step\n",
-                    r.wall.us_per_step, r.wall.steps, r.wall_clock_overhead_pct());
+    text += fmt::format(
+        "wall clock          {:12.1f} us per token over {} steps, {:+.1f} % against the timed step\n",
+        r.wall.us_per_step, r.wall.steps, r.wall_clock_overhead_pct());
   text += fmt::format("tokens/s            {:12.1f}\n", r.tokens_per_s());
   if (verbose)
     text += fmt::format("sum of the kernels  {:12.1f} us, the step takes {:.1f} % of it\n", r.sum_of_ops_us(),
