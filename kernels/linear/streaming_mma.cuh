@@ -3,12 +3,11 @@
 // mma_bulk_copy.cu (TMA, sm_90) and mma_cp_async.cu (sm_80).
 // Operands: weights are the M operand of mma.sync m16n8k16, tokens are N: 8 tokens waste no tensor-core work.
 // Grid: clusters of kCluster blocks. A cluster owns a contiguous range of outputs and computes it in groups
-// of
-//   at most kRows weight rows; its blocks split K. One group where registers hold it: then x is read once.
+//   of at most kRows weight rows; its blocks split K. One group where registers hold it: then x is read once.
 // Roles: producer warps fill a kStages-deep pipeline of tiles [kRows, kTileK] of weight, with the same
-// columns
-//   of x [tokens, kTileK], or, with kResidentX, with x in the first group only: it then stays in shared
-//   memory. kWarpsM x kWarpsK consumer warps: kWarpsM split the rows, kWarpsK the columns of every stage.
+//   columns of x [tokens, kTileK], or, with kResidentX, with x in the first group only: it then stays in
+//   shared memory. kWarpsM x kWarpsK consumer warps: kWarpsM split the rows, kWarpsK the columns of every
+//   stage.
 // Sync: full and empty mbarrier per stage. At the end of a group the sums of the warps that split K are added
 //   in shared memory, those of the blocks of a cluster through distributed shared memory, both in a fixed
 //   order; without a split of K a warp stores its fragments. The producers meanwhile load the next group.
