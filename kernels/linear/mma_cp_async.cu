@@ -1,7 +1,6 @@
 // Streaming tensor-core GEMM for 2 to 64 tokens (streaming_mma.cuh), weights and x by cp.async (sm_80).
-// Loads: all lanes of four producer warps, 16 bytes each; consecutive lanes read consecutive columns of a
-// row.
-//   `in` is a multiple of 8.
+// Loads: all lanes of four producer warps, 16 bytes each; consecutive lanes read consecutive columns. `in` is
+//   a multiple of 8.
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/streaming_mma.cuh"
 

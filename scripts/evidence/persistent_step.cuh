@@ -7,8 +7,7 @@
 //   They depend on no other block, so that they load ahead of the ops by as many stages as are free, and
 //   prefetch further tiles into the L2. 16 consumer warps take the tiles round-robin.
 // Compute: m16n8k16 with the weights as B (8 rows) and x as A (row 0 is the token). A lane loads 16 bytes of
-// a
-//   weight row, which are b0 and b1 of two products: any order of k is right if x has the same.
+//   a weight row, which are b0 and b1 of two products: any order of k is right if x has the same.
 // Sync: full and empty mbarrier per stage. Between blocks no barrier and no fence: outputs travel as
 //   flag-in-data packets of 32 bits (bf16 value, 16-bit tag of step and layer), and the consumers of an op
 //   poll for its inputs. Stores of layer l + 1 cannot overtake loads of layer l, since every block computes

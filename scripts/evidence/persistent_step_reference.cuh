@@ -1,6 +1,5 @@
 #pragma once
-// The decode step of persistent_step.cuh by plain kernels, one per op. They round to bf16 where the packets
-// do.
+// The decode step of persistent_step.cuh by plain kernels, one per op. They round to bf16 where packets do.
 #include "scripts/evidence/persistent_step.cuh"
 
 namespace warptune::persistent::reference {
