@@ -17,11 +17,13 @@ struct CpAsyncLoader {
   __device__ __forceinline__ void expect(Mbarrier*, int, bool) const {}
   __device__ __forceinline__ void load_weights(unsigned char* to, int first, int outputs, int step,
                                                Mbarrier*) const {
-    load_rows(to, S::kSlotBytes, 1024, weight, ceil_div(outputs, 8) * S::kSlotsOfUnit * 8, step, [=](int row) {
-      const int slot = row / 8, half = slot % S::kSlotsOfUnit;  // with SwiGLU: gate rows, then their up rows
-      const int output = slot / S::kSlotsOfUnit * 8 + row % 8;
-      return output < outputs ? first + output + half * S::kOut : -1;
-    });
+    load_rows(to, S::kSlotBytes, 1024, weight, ceil_div(outputs, 8) * S::kSlotsOfUnit * 8, step,
+              [=](int row) {
+                const int slot = row / 8,
+                          half = slot % S::kSlotsOfUnit;  // with SwiGLU: gate rows, then their up rows
+                const int output = slot / S::kSlotsOfUnit * 8 + row % 8;
+                return output < outputs ? first + output + half * S::kOut : -1;
+              });
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
     load_rows(to, 1024, S::kXPanelBytes, x, S::kPaddedTokens, step,
