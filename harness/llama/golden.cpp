@@ -112,16 +112,11 @@ void Agreement::add(std::span<const float> got, std::span<const float> want, int
 
 double Agreement::l2() const { return error2_ == 0 ? 0 : std::sqrt(error2_ / want2_); }
 
-double Agreement::l2_allowed() const {
-  return bound_ * (1 + 1 / std::sqrt(static_cast<double>(std::max(rows_, 1))));
-}
-
-bool Agreement::ok() const { return failure_.empty() && (bound_ == 0 || l2() <= l2_allowed()); }
+bool Agreement::ok() const { return failure_.empty() && (bound_ == 0 || l2() <= bound_); }
 
 std::string Agreement::summary() const {
   if (!failure_.empty()) return failure_;
-  if (!ok())
-    return fmt::format("the logits' relative L2 error is {:.1e}; {:.1e} is allowed", l2(), l2_allowed());
+  if (!ok()) return fmt::format("the logits' relative L2 error is {:.1e}; {:.0e} is allowed", l2(), bound_);
   return fmt::format(
       "{} rows of logits, relative L2 error {:.1e} (worst row {:.1e}), worst error {:.1e} of the largest; {} "
       "tokens equal, {} within noise",

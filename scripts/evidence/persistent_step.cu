@@ -22,43 +22,20 @@
 #include <vector>
 
 #include "kernels/support/fill.cu"
+#include "scripts/evidence/cuda_handles.cuh"
 #include "scripts/evidence/persistent_step_reference.cuh"
 
 namespace warptune::persistent {
 namespace {
 
+using namespace evidence;
+
 constexpr double kPeakBytesPerUs = 4.67e6;  // H200, read
 constexpr double kMaxDistance = 1e-2;       // of one layer; rounding errors of layers are independent
 constexpr int kGraphSteps = 10, kRounds = 15;
 
-void check(cudaError_t code, const char* call) {
-  if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
-}
-#define CHECKED(call) check((call), #call)  // throws the message of the runtime
-
-template <auto kDestroy>
-struct Destroy {
-  template <class T>
-  void operator()(T* it) const {
-    kDestroy(it);
-  }
-};
-using Event = std::unique_ptr<CUevent_st, Destroy<cudaEventDestroy>>;
-using Stream = std::unique_ptr<CUstream_st, Destroy<cudaStreamDestroy>>;
-using Graph = std::unique_ptr<CUgraph_st, Destroy<cudaGraphDestroy>>;
-using CapturedGraph = std::unique_ptr<CUgraphExec_st, Destroy<cudaGraphExecDestroy>>;
-template <class T>
-using Device = std::unique_ptr<T[], Destroy<cudaFree>>;
 template <class T>
 using Mapped = std::unique_ptr<T[], Destroy<cudaFreeHost>>;
-
-template <class T>
-Device<T> allocate(long long count) {
-  T* data = nullptr;
-  CHECKED(cudaMalloc(&data, static_cast<std::size_t>(count) * sizeof(T)));
-  CHECKED(cudaMemset(data, 0, static_cast<std::size_t>(count) * sizeof(T)));
-  return Device<T>(data);
-}
 Device<bf16> random_values(long long count, unsigned long long seed, double scale) {
   Device<bf16> values = allocate<bf16>(count);
   fill_random<bf16><<<1024, 256>>>(

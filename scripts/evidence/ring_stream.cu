@@ -34,6 +34,7 @@
 #include "kernels/common/special_registers.cuh"
 #include "kernels/support/fill.cu"
 #include "kernels/support/stream.cu"
+#include "scripts/evidence/cuda_handles.cuh"
 #pragma nv_diagnostic pop
 
 namespace warptune {
@@ -110,36 +111,12 @@ __global__ void ring_stream(RingArgs args) {
 
 namespace {
 
+using namespace evidence;
+
 constexpr int kHeadDim = 128, kRounds = 41, kChain = 8, kMaxSlices = 8, kMaxRecords = 1024 * 8;
 constexpr double kDynamicShare = 0.1;  // fraction of the tiles
 constexpr long long kCacheBytes = 512ll << 20, kFlushBytes = 256ll << 20;
 
-void check(cudaError_t code, const char* call) {
-  if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
-}
-#define CHECKED(call) check((call), #call)  // throws the message of the runtime
-
-template <auto kDestroy>
-struct Destroy {
-  template <class T>
-  void operator()(T* it) const {
-    kDestroy(it);
-  }
-};
-using Event = std::unique_ptr<CUevent_st, Destroy<cudaEventDestroy>>;
-using Stream = std::unique_ptr<CUstream_st, Destroy<cudaStreamDestroy>>;
-using Graph = std::unique_ptr<CUgraph_st, Destroy<cudaGraphDestroy>>;
-using CapturedGraph = std::unique_ptr<CUgraphExec_st, Destroy<cudaGraphExecDestroy>>;
-template <class T>
-using Device = std::unique_ptr<T[], Destroy<cudaFree>>;
-
-template <class T>
-Device<T> allocate(long long count) {
-  T* data = nullptr;
-  CHECKED(cudaMalloc(&data, static_cast<std::size_t>(count) * sizeof(T)));
-  CHECKED(cudaMemset(data, 0, static_cast<std::size_t>(count) * sizeof(T)));
-  return Device<T>(data);
-}
 Device<bf16> random_values(long long count, unsigned long long seed) {
   Device<bf16> values = allocate<bf16>(count);
   fill_random<bf16><<<1024, 256>>>({.data = values.get(), .count = count, .seed = seed, .scale = 1});
