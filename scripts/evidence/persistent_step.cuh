@@ -3,9 +3,9 @@
 // Grid: one block per SM, all resident. Every block runs a program: a list of instructions, each a range of
 //   units of one op of one layer. A unit is 8 output rows, or one split of a KV head in attention. A unit is
 //   cut into tiles of 8 KB: 8 rows x 512 weights, or 32 keys and values.
-// Roles: two producer warps stream the tiles of the whole program through a ring of stages with bulk copies.
-//   They depend on no other block, so that they load ahead of the ops by as many stages as are free, and
-//   prefetch further tiles into the L2. 16 consumer warps take the tiles round-robin.
+// Roles: a producer warp loads the tiles of the whole program into a kStages-deep pipeline, one TMA box each.
+//   It depends on no other block, so that it loads ahead of the ops by as many stages as are free, and
+//   prefetches further tiles into the L2. kConsumers consumer warps compute; a stage belongs to one of them.
 // Compute: m16n8k16 with the weights as B (8 rows) and x as A (row 0 is the token). A lane loads 16 bytes of
 //   a weight row, which are b0 and b1 of two products: any order of k is right if x has the same.
 // Sync: full and empty mbarrier per stage. Between blocks no barrier and no fence: outputs travel as
