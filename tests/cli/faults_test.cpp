@@ -89,6 +89,7 @@ TEST(Faults, AnUnreadPipeEndsTheProgramInSilence) {
 }
 
 TEST(Faults, AFileSizeLimitIsAFullDisk) {
+  if (testing::kThreadSanitized) GTEST_SKIP() << "needs a program without thread sanitizer";
   const fs::path out = folder_with_peaks("faults_limit");
   const Ended ended = run_shell("bash -c 'ulimit -f 1; " + tune(out) + "'");
   EXPECT_NE(ended.code, 0);

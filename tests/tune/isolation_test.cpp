@@ -125,6 +125,7 @@ TEST(IsolationDeadline, FollowsTheBestWithAFloor) {
 }
 
 TEST(IsolationDisk, AFullDiskStopsTheSweepAndKeepsItsRows) {
+  if (testing::kThreadSanitized) GTEST_SKIP() << "needs a program without thread sanitizer";
   const fs::path folder = fresh_folder("isolation_full");
   const std::string sweep = host_sweep(folder, "{from: 8, to: 128, step: 4}", "1");
   // 8 blocks of 1024 bytes: some rows fit.
@@ -143,6 +144,7 @@ TEST(IsolationDisk, AFullDiskStopsTheSweepAndKeepsItsRows) {
 }
 
 TEST(IsolationDisk, NothingIsMeasuredIfNothingCanBeWritten) {
+  if (testing::kThreadSanitized) GTEST_SKIP() << "needs a program without thread sanitizer";
   const fs::path folder = fresh_folder("isolation_readonly");
   const std::string sweep = host_sweep(folder, "8");
   const auto full =
