@@ -30,7 +30,6 @@
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/progress.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -81,7 +80,8 @@ KvFormat kv_format_of(const DecodeOptions& o) {
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
   PlanBook::Options options{.naive = o.baseline == "naive"};
   if (o.explain) options.tell = note;
-  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(ops(), text));
+  for (const std::string& text : o.variants)
+    options.overrides.push_back(parse_plan_override(o.kernels.ops(), text));
   const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
   if (!o.wisdom.empty() || fs::exists(usual)) {
@@ -210,7 +210,8 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
-  ModelProblems(ops(), config, dtype, kv_format_of(o)).rope_append(1, 1);  // throws if K has no such layout
+  ModelProblems(o.kernels.ops(), config, dtype, kv_format_of(o))
+      .rope_append(1, 1);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
@@ -233,7 +234,7 @@ int run(const DecodeOptions& o) {
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
-  PlanBook book(ops(), *device, book_options(o, device->facts()));
+  PlanBook book(o.kernels.ops(), *device, book_options(o, device->facts()));
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
   if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);
@@ -261,7 +262,7 @@ int run(const DecodeOptions& o) {
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
-    PlanBook naive_book(ops(), *device, {.naive = true});
+    PlanBook naive_book(o.kernels.ops(), *device, {.naive = true});
     options.fuse = kUnfused;
     Model naive(*device, config, weights, naive_book, options);
     const CheckScope scope = o.check_steps_only ? CheckScope::steps : CheckScope::prefill_and_steps;
