@@ -1,5 +1,6 @@
 # Writes OUTPUT: for each op two hashes of the C++ below ROOT that its variants without machine code are made of.
-# Comments, white space, lists of fields and declarations of ops and lists of variants do not count. Untouched where unchanged.
+# Comments, white space, lists of fields and declarations of ops and lists of variants do not count. Untouched where
+# unchanged.
 #   host     variants/<op> and variants/helpers, without what calls libraries
 #   library  vendor.cpp and cudnn.cpp of the op and what they include of variants/, with the .cpp of each header
 cmake_minimum_required(VERSION 3.25)

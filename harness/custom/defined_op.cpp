@@ -51,12 +51,6 @@ struct Definition {
 };
 using Shared = std::shared_ptr<const Definition>;
 
-bool is_identifier(const std::string& text) {
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
-         std::ranges::all_of(text, is_part);
-}
-
 std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
   const std::string name = yaml.text(node, what);
   if (!is_identifier(name))

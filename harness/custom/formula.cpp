@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <mutex>
 
@@ -11,6 +12,12 @@
 #include "harness/core/expression.h"
 
 namespace warptune {
+
+bool is_identifier(std::string_view text) {
+  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
+         std::ranges::all_of(text, is_part);
+}
 
 std::vector<std::string> FormulaNames::all() const {
   std::vector<std::string> names = parameters;
@@ -73,10 +80,11 @@ FormulaText::FormulaText(const std::string& text, const FormulaNames& names, con
       if (close == std::string::npos)
         throw InputError(fmt::format("{} '{}' has a '{{' without '}}'", what, brief(text)));
       const std::string inner = text.substr(open + 1, close - open - 1);
-      const bool may_be_constant = constants_ && std::ranges::find(known, inner) == known.end();
-      if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant)
-        part.word = inner;
-      else
+      // A constant hides a dim of its name, as in the built-in variants.
+      const bool is_known = std::ranges::find(known, inner) != known.end();
+      const bool may_be_constant = constants_ && is_identifier(inner);
+      if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant) part.word = inner;
+      if (part.word.empty() || (may_be_constant && is_known))
         part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);
       at = close + 1;
     }
@@ -95,10 +103,11 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
       text += kernel_type(problem.dtype);
     else if (const auto* constant = constants.find(part.word))
       text += std::to_string(constant->value);
+    else if (!part.value.empty())
+      text += std::to_string(part.value.front().whole(problem, config));
     else if (!part.word.empty())
       throw CompileError(fmt::format("{}: {} has a placeholder '{}' that is no dim, parameter or constant",
                                      where_, what_, brief(part.word)));
-    for (const Formula& value : part.value) text += std::to_string(value.whole(problem, config));
   }
   return text;
 }

@@ -12,6 +12,9 @@
 
 namespace warptune {
 
+/// Whether a text is a name: letters, digits and '_', no digit first.
+bool is_identifier(std::string_view text);
+
 /// The names that a formula may use.
 struct FormulaNames {
   std::vector<std::string> dims, parameters;

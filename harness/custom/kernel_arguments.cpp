@@ -49,10 +49,6 @@ Argument number(Formula formula) {
   };
 }
 
-bool is_name(const std::string& text) {
-  return std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-}
-
 Argument read_word(const KernelItem& item, const YAML::Node& node) {
   const std::string word = item.yaml.text(node, "an argument");
   const auto field = std::ranges::find(item.op.fields, word, &ArgsField::name);
@@ -66,8 +62,7 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
   std::vector<std::string> known = names_of(item.op.fields);
   for (const std::string& name : item.names.all())
     if (std::ranges::find(known, name) == known.end()) known.push_back(name);
-  if (is_name(word) && std::ranges::find(known, word) == known.end() &&
-      !std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c); }))
+  if (is_identifier(word) && std::ranges::find(known, word) == known.end())
     item.yaml.fail(node, fmt::format("op '{}' has no argument '{}'{}", item.op.name, brief(word),
                                      did_you_mean(word, known, "a kernel can take")));
   return number<int>(item.formula(node, "argument"));

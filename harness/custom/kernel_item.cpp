@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
-
 namespace warptune {
 
 Formula KernelItem::formula(const YAML::Node& node, const std::string& what) const {
@@ -30,9 +27,7 @@ std::function<std::vector<std::string>(const Problem&, const Config&)> read_defi
   std::vector<std::pair<std::string, FormulaText>> defines;
   for (const auto& pair : node) {
     const std::string name = pair.first.Scalar();
-    const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-    if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ||
-        !std::ranges::all_of(name, is_part))
+    if (!is_identifier(name))
       item.yaml.fail(pair.first, fmt::format("'{}' cannot be a preprocessor symbol", name));
     const std::string value = item.yaml.text(pair.second, fmt::format("'{}'", name));
     defines.emplace_back(name, item.yaml.at(pair.second, [&] {

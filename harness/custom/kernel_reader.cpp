@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
@@ -13,12 +12,6 @@
 
 namespace warptune {
 namespace {
-
-bool is_identifier(const std::string& text) {
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
-         std::ranges::all_of(text, is_part);
-}
 
 /// Names that every expression of a constraint may use, besides dims and parameters.
 std::vector<std::string> device_names() { return known_values(Problem{}, DeviceFacts{}).names; }

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/custom/formula.h"
 
 namespace warptune {
 namespace {
@@ -54,6 +54,8 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
                                                                  const KernelSources& sources) {
   const Variant& naive = naive_of(entry);
   const std::string& op = entry.op.name;
+  if (!is_identifier(name))
+    throw InputError(fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));
   if (entry.find_variant(name))
     throw InputError(fmt::format("op '{}' has a variant '{}' already; choose another name", op, name));
   const std::string old_name = op + "_" + naive.name;
@@ -84,9 +86,7 @@ std::vector<std::pair<std::string, std::string>> kernel_skeleton(const OpEntry& 
 }
 
 std::vector<std::pair<std::string, std::string>> op_skeleton(const std::string& name) {
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
-  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ||
-      !std::ranges::all_of(name, is_part))
+  if (!is_identifier(name))
     throw InputError(fmt::format("'{}' cannot name an op: letters, digits and '_' can", brief(name)));
   const std::string kernel = fmt::format(
       "// {0}: y = factor * x, one thread per element. Replace it by your own.\n"

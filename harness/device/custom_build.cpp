@@ -49,6 +49,21 @@ void expect_unchanged(const CustomKernel& kernel) {
                     kernel.file.string()));
 }
 
+/// Whether the op's args struct is passed, by value.
+bool is_struct(const std::vector<KernelArgument>& arguments) {
+  return arguments.size() == 1 && arguments[0].kind == KernelArgument::Kind::member &&
+         arguments[0].bytes > sizeof(void*);
+}
+
+/// Whether a kernel takes a struct of so many bytes, or the struct that it begins with, and then only tensor
+/// maps.
+bool takes_struct(const std::vector<std::size_t>& parameters, std::size_t bytes) {
+  constexpr std::size_t kTensorMap = 128;
+  return !parameters.empty() && parameters[0] > sizeof(void*) && parameters[0] <= bytes &&
+         std::all_of(parameters.begin() + 1, parameters.end(),
+                     [](std::size_t size) { return size == kTensorMap; });
+}
+
 std::string sizes_text(const std::vector<std::size_t>& sizes) {
   return sizes.empty() ? "none" : fmt::format("{} of {} bytes", sizes.size(), fmt::join(sizes, ", "));
 }
@@ -99,7 +114,8 @@ void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
   const auto it = std::ranges::find(kernels, cubin.entry, &KernelCode::name);
   std::vector<std::size_t> passed;
   for (const KernelArgument& argument : arguments) passed.push_back(argument.bytes);
-  if (it != kernels.end() && it->parameter_bytes != passed)
+  if (it == kernels.end() || it->parameter_bytes == passed) return;
+  if (!is_struct(arguments) || !takes_struct(it->parameter_bytes, passed.front()))
     throw CompileError(fmt::format("{}: kernel '{}' takes other parameters ({}) than 'arguments' passes ({})",
                                    kernel.where, cubin.entry, sizes_text(it->parameter_bytes),
                                    sizes_text(passed)));

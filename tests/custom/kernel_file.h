@@ -2,6 +2,7 @@
 // Files with kernels for tests: a source with two kernels, and definitions of them.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -19,6 +20,9 @@ inline fs::path write(const fs::path& path, const std::string& text) {
   std::ofstream(path) << text;
   return path;
 }
+
+/// Whether references in Python run here.
+inline bool has_numpy() { return std::system("python3 -c 'import numpy' 2> /dev/null") == 0; }
 
 /// A folder with scale.cu, which holds an extern "C" kernel and a template.
 inline fs::path kernel_folder(const std::string& name) {

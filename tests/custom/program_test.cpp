@@ -89,6 +89,64 @@ TEST(KernelProgram, ASkeletonIsNotWrittenOverAFile) {
   EXPECT_TRUE(has(run("new kernel softmx"), "did you mean 'softmax'"));
 }
 
+int rows_with(const fs::path& csv, const std::string& status) {
+  int count = 0;
+  for (const auto& row : read_csv(csv)) count += row.at("status") == status;
+  return count;
+}
+
+/// The shipped examples run on the host: their references are its variants.
+TEST(OpProgram, TheExamplesRunOnTheHost) {
+  const fs::path out = fresh_folder("op_examples");
+  for (const std::string name : {"saxpy", "gelu_mul"}) {
+    if (name == "gelu_mul" && !testing::has_numpy()) continue;
+    const auto yaml = fs::path(SOURCE_ROOT) / "examples" / name / (name + ".yaml");
+    const auto ended =
+        testing::run_shell("{} tune " + yaml.string() + " --device host --out " + out.string());
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    EXPECT_GE(rows_with(out / "host" / (name + ".csv"), "ok"), 2);
+    EXPECT_EQ(rows_with(out / "host" / (name + ".csv"), "wrong_result"), 0);
+  }
+}
+
+TEST(OpProgram, SkeletonsRunOnTheHost) {
+  const fs::path folder = fresh_folder("op_skeleton");
+  ASSERT_EQ(testing::run_shell("{} new op my_scale -o " + folder.string()).code, 0);
+  const auto ended = testing::run_shell("{} tune " + (folder / "my_scale.yaml").string() +
+                                        " --device host --out " + folder.string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_NE(testing::run_shell("{} new op softmax").text.find("there is an op 'softmax' already"),
+            std::string::npos);
+}
+
+#if WARPTUNE_HAS_CUDA
+TEST(OpProgram, TheExamplesAndTheSkeletonCompile) {
+  const fs::path folder = fresh_folder("op_compile");
+  ASSERT_EQ(testing::run_shell("{} new op my_scale -o " + folder.string()).code, 0);
+  const fs::path examples = fs::path(SOURCE_ROOT) / "examples";
+  for (const fs::path& yaml : {examples / "saxpy" / "saxpy.yaml", examples / "gelu_mul" / "gelu_mul.yaml",
+                               folder / "my_scale.yaml"}) {
+    const auto ended = testing::run_shell("{} inspect " + yaml.string() + " --arch sm_80,sm_90a --sample 1");
+    EXPECT_EQ(ended.code, 0) << ended.text;
+  }
+}
+
+TEST(GpuOpProgram, TheExamplesAreTuned) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const fs::path out = fresh_folder("op_gpu");
+  for (const std::string name : {"saxpy", "gelu_mul"}) {
+    if (name == "gelu_mul" && !testing::has_numpy()) continue;
+    const auto yaml = fs::path(SOURCE_ROOT) / "examples" / name / (name + ".yaml");
+    const auto ended = testing::run_shell("{} tune " + yaml.string() + " --out " + out.string());
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    for (const auto& file : fs::recursive_directory_iterator(out))
+      if (file.path().filename() == name + ".csv") {
+        EXPECT_EQ(rows_with(file.path(), "wrong_result"), 0);
+      }
+  }
+}
+#endif
+
 #if WARPTUNE_HAS_CUDA
 TEST(KernelProgram, InspectsTheExample) {
   const Ended ended = run("inspect " + kExample + " --arch sm_80,sm_90a --sample 1");
@@ -105,19 +163,6 @@ TEST(KernelProgram, InspectTellsWhichKernelsASourceHas) {
   const Ended ended = run("inspect --arch sm_80 " + file.string());
   EXPECT_EQ(ended.code, 1);
   EXPECT_TRUE(has(ended, "has no kernel 'plane'; did you mean 'plain'?")) << ended.text;
-}
-
-/// The skeleton of every op compiles as it is.
-TEST(KernelProgram, EverySkeletonCompiles) {
-  const fs::path folder = fresh_folder("skeletons");
-  for (const OpEntry& entry : ops()) {
-    const std::string name = "my_" + entry.op.name;
-    const Ended written = run("new kernel " + entry.op.name + " -o " + folder.string());
-    ASSERT_EQ(written.code, 0) << written.text;
-    const Ended ended =
-        run("inspect " + (folder / (name + ".yaml")).string() + " --arch sm_80 --sample 1 --filter /" + name);
-    EXPECT_EQ(ended.code, 0) << ended.text;
-  }
 }
 
 class GpuKernelProgram : public ::testing::Test {
