@@ -210,8 +210,8 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
-  ModelProblems(o.kernels.ops(), config, dtype, kv_format_of(o))
-      .rope_append(1, 1);  // throws if K has no such layout
+  const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
+  problems.rope_append(1, 1);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
