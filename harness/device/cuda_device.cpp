@@ -49,7 +49,7 @@ class Kernel {
   }
   /// The same with the address of each argument.
   void launch_with(std::vector<void*> arguments, cudaStream_t stream, const Launch* geometry = nullptr,
-              std::span<const TensorMapSpec> tensor_maps = {}) const {
+                   std::span<const TensorMapSpec> tensor_maps = {}) const {
     const Launch& l = geometry ? *geometry : launch_;
     Attributes attributes{};
     const cudaLaunchConfig_t config = configure(l, attributes, stream);

@@ -51,10 +51,10 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
-    yaml_.expect_keys(
-        root, "a sweep",
-        {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists", "max_configs",
-         "constraint_rows", "prune", "strategy", "ops", "models", "steps", "kernels", "kernel_files", "ops_defined"});
+    yaml_.expect_keys(root, "a sweep",
+                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists",
+                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models", "steps",
+                       "kernels", "kernel_files", "ops_defined"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};

@@ -68,7 +68,7 @@ TEST(KernelProgram, AHostMeasuresTheVariantsThatItRuns) {
 TEST(KernelProgram, AMistakeEndsWithItsSentence) {
   const fs::path folder = kernel_folder("program_mistake");
   const fs::path file = write(folder / "k.yaml", Definition{.arguments = "arguments: [xx]"}.text());
-  for (const std::string& command : {"list ops --kernels ", "inspect --arch sm_80 ", "tune --device host "}) {
+  for (const std::string command : {"list ops --kernels ", "inspect --arch sm_80 ", "tune --device host "}) {
     const Ended ended = run(command + file.string());
     EXPECT_EQ(ended.code, 2) << command;
     EXPECT_TRUE(has(ended, "k.yaml:6: op 'rms_norm' has no argument 'xx'")) << ended.text;
