@@ -41,9 +41,10 @@ constexpr double kMiB = 1 << 20;
 void note(const std::string& text) { print_note(text); }
 
 /// Adds to each op its recorded times and its roofline floor.
-void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts& facts) {
+void describe(const OpTable& table, std::vector<OpTime>& ops, const Wisdom& wisdom,
+              const DeviceFacts& facts) {
   for (OpTime& op : ops) {
-    const OpEntry& entry = find_op(op.op);
+    const OpEntry& entry = table.find(op.op);
     op.label = label_of(entry.op, op.problem);
     op.speed = recorded_speed(entry, op.problem, op.us, wisdom.winner_on(op.problem, facts.name), facts);
   }
@@ -175,7 +176,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
-  describe(report.ops, book.wisdom(), device.facts());
+  describe(o.kernels.ops(), report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
     report.floor_us = step_bytes(model.config(), dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
 }
