@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/kernel_option.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -21,7 +22,6 @@
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/winners_sweep.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -188,8 +188,10 @@ void add_bench(CLI::App& app, int& exit_code) {
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
     std::string wisdom = "results/wisdom.json", problem, cache = "cold", device = "auto";
+    KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
+  given->kernels.add_to(*command);
   command->add_option("--wisdom", given->wisdom, "The winners")->required();
   command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command
@@ -219,7 +221,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     benchmark::AddCustomContext("cache", given->cache);
 
     std::vector<std::string> left_out;
-    Sweep sweep = winners_sweep(ops(), winners, "bench", {}, left_out);
+    Sweep sweep = winners_sweep(given->kernels.ops(), winners, "bench", {}, left_out);
     for (SweepItem& item : sweep.items)
       item.options.cache = cache_mode_of(given->cache).value_or(CacheMode::cold);
     for (const std::string& sentence : left_out) print_error("skips " + sentence);

@@ -87,6 +87,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_counters(app, exit_code);
   add_simulate(app, exit_code);
   add_regret(app, exit_code);
+  add_new(app, exit_code);
   add_worker(app, exit_code);
   refuse_empty_texts(app);
 }

@@ -19,7 +19,6 @@
 #include "harness/results/csv.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/winners_sweep.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -123,10 +122,12 @@ std::vector<Subject> subjects_of(const Given& given, const std::optional<Wisdom>
     throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
   std::vector<Subject> subjects;
   for (const Winner& winner : winners_of(*wisdom, given.target.problem)) {
-    if (find_op(winner.problem.op).variant(winner.variant).backend != Backend::cuda) continue;
+    if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
+      continue;
     const fs::path beside =
         fs::path(given.target.wisdom).parent_path() / fs::path(winner.csv).replace_extension(".counters.csv");
-    subjects.push_back({.target = {winner.problem, winner.variant, winner.config, given.target.device},
+    subjects.push_back({.target = {winner.problem, winner.variant, winner.config, given.target.device,
+                                   given.target.kernels.files()},
                         .run_id = winner.run_id,
                         .time_us = winner.time_us,
                         .csv = given.csv.empty() ? beside : fs::path(given.csv)});
@@ -135,14 +136,15 @@ std::vector<Subject> subjects_of(const Given& given, const std::optional<Wisdom>
 }
 
 /// Appends a row per kernel.
-void write_rows(const Subject& subject, const std::vector<KernelCounters>& kernels, const std::string& device,
-                const std::map<std::string, double>& occupancy, const std::vector<std::string>& metrics) {
+void write_rows(const OpTable& ops, const Subject& subject, const std::vector<KernelCounters>& kernels,
+                const std::string& device, const std::map<std::string, double>& occupancy,
+                const std::vector<std::string>& metrics) {
   std::vector<std::string> columns = {"run_id",  "timestamp_utc", "device",  "op",           "problem",
                                       "variant", "config",        "time_us", "bytes",        "flops",
                                       "kernels", "kernel_index",  "kernel",  "occupancy_pct"};
   columns.insert(columns.end(), metrics.begin(), metrics.end());
-  const auto& [problem, variant, config, ignored] = subject.target;
-  const Cost cost = find_op(problem.op).op.cost(problem);
+  const auto& [problem, variant, config, device_name, kernel_files] = subject.target;
+  const Cost cost = ops.find(problem.op).op.cost(problem);
   const auto text = [](const std::map<std::string, double>& values, const std::string& name) {
     const auto found = values.find(name);
     return found == values.end() ? std::string() : fmt::format("{:.8g}", found->second);
@@ -171,6 +173,7 @@ void write_rows(const Subject& subject, const std::vector<KernelCounters>& kerne
 int read_counters(const Given& given) {
   const std::optional<Wisdom> wisdom =
       given.target.wisdom.empty() ? std::nullopt : std::optional(Wisdom::load(given.target.wisdom));
+  const OpTable& ops = given.target.kernels.ops();
   const std::vector<Subject> subjects = subjects_of(given, wisdom);
   const auto tool = find_tool("ncu");
   if (!tool) throw InputError("ncu is not on this machine (neither on the PATH nor in the CUDA Toolkit)");
@@ -187,9 +190,9 @@ int read_counters(const Given& given) {
       continue;
     }
     const auto occupancy = facts.name.empty() ? std::map<std::string, double>()
-                                              : computed_occupancy(ops(), compiler, target, facts);
-    if (!subject.csv.empty()) write_rows(subject, kernels, facts.name, occupancy, given.metrics);
-    const double bytes = find_op(target.problem.op).op.cost(target.problem).bytes;
+                                              : computed_occupancy(ops, compiler, target, facts);
+    if (!subject.csv.empty()) write_rows(ops, subject, kernels, facts.name, occupancy, given.metrics);
+    const double bytes = ops.find(target.problem.op).op.cost(target.problem).bytes;
     fmt::print("{} {} {}: {:.2f} MB by the op\n{}\n", target.problem.key(), target.variant,
                target.config.str(), bytes * 1e-6,
                counters_text(kernels, occupancy, bytes, takes_color(stdout)));

@@ -30,7 +30,6 @@
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/progress.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -42,9 +41,10 @@ constexpr double kMiB = 1 << 20;
 void note(const std::string& text) { print_note(text); }
 
 /// Adds to each op its recorded times and its roofline floor.
-void describe(std::vector<OpTime>& ops, const Wisdom& wisdom, const DeviceFacts& facts) {
+void describe(const OpTable& table, std::vector<OpTime>& ops, const Wisdom& wisdom,
+              const DeviceFacts& facts) {
   for (OpTime& op : ops) {
-    const OpEntry& entry = find_op(op.op);
+    const OpEntry& entry = table.find(op.op);
     op.label = label_of(entry.op, op.problem);
     op.speed = recorded_speed(entry, op.problem, op.us, wisdom.winner_on(op.problem, facts.name), facts);
   }
@@ -81,7 +81,8 @@ KvFormat kv_format_of(const DecodeOptions& o) {
 PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts) {
   PlanBook::Options options{.naive = o.baseline == "naive"};
   if (o.explain) options.tell = note;
-  for (const std::string& text : o.variants) options.overrides.push_back(parse_plan_override(ops(), text));
+  for (const std::string& text : o.variants)
+    options.overrides.push_back(parse_plan_override(o.kernels.ops(), text));
   const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
   if (!o.wisdom.empty() || fs::exists(usual)) {
@@ -175,7 +176,7 @@ void measure(DecodeReport& report, Model& model, const PlanBook& book, const Dec
   if (report.step.uneven()) report.plan_set += fmt::format("+mean_context={:.0f}", report.step.mean_context);
   report.plan_sources = plans_line(book.plan_sources(), o.explain);
   report.peak_from = set_peaks(device, fs::path(o.out) / device.facts().slug() / "device.json");
-  describe(report.ops, book.wisdom(), device.facts());
+  describe(o.kernels.ops(), report.ops, book.wisdom(), device.facts());
   if (const double rate = device.facts().read_gb_per_s; rate > 0)
     report.floor_us = step_bytes(model.config(), dtype_of(o, device.facts()), contexts, kv) / rate * 1e-3;
 }
@@ -210,7 +211,8 @@ int run(const DecodeOptions& o) {
   const auto device = open_device(o.device);
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
-  ModelProblems(ops(), config, dtype, kv_format_of(o)).rope_append(1, 1);  // throws if K has no such layout
+  const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
+  problems.rope_append(1, 1);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
@@ -233,7 +235,7 @@ int run(const DecodeOptions& o) {
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
-  PlanBook book(ops(), *device, book_options(o, device->facts()));
+  PlanBook book(o.kernels.ops(), *device, book_options(o, device->facts()));
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
   if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);
@@ -261,7 +263,7 @@ int run(const DecodeOptions& o) {
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
   if (o.check_baseline > 0) {
-    PlanBook naive_book(ops(), *device, {.naive = true});
+    PlanBook naive_book(o.kernels.ops(), *device, {.naive = true});
     options.fuse = kUnfused;
     Model naive(*device, config, weights, naive_book, options);
     const CheckScope scope = o.check_steps_only ? CheckScope::steps : CheckScope::prefill_and_steps;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/kernel_option.h"
 #include "harness/llama/kv_format.h"
 
 namespace warptune {
@@ -23,6 +24,7 @@ struct DecodeOptions {
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   KvFormat kv = {};
+  KernelOption kernels;
   bool watches_layers() const { return !dump_layers.empty() || !compare_layers.empty(); }
 };
 

@@ -1,4 +1,4 @@
-// warptune list ops|variants|parameters [OP]: prints what can be tuned.
+// warptune list ops|variants|parameters|arguments [OP]: prints what can be tuned.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
-#include "variants/table.h"
+#include "harness/cli/kernel_option.h"
 
 namespace warptune {
 namespace {
@@ -55,28 +55,42 @@ void print_parameters(const OpEntry& entry) {
   }
 }
 
+/// What a kernel from a file may name in its `arguments`.
+void print_arguments(const OpEntry& entry) {
+  fmt::print("{}\n", entry.op.name);
+  for (const ArgsField& field : entry.op.fields) fmt::print("  {:<18} {}\n", field.name, field.type);
+  for (const Dim& dim : entry.op.dims)
+    if (std::ranges::find(entry.op.fields, dim.name, &ArgsField::name) == entry.op.fields.end())
+      fmt::print("  {:<18} int, a dim\n", dim.name);
+}
+
 }  // namespace
 
 void add_list(CLI::App& app, int&) {
-  auto* command = app.add_subcommand("list", "Lists ops, their variants, or the parameters of the variants");
+  auto* command = app.add_subcommand(
+      "list", "Lists ops, their variants, the parameters of the variants, or the arguments of kernels");
   command->footer(
       "Examples:\n  warptune list ops\n  warptune list variants rms_norm\n  warptune list parameters linear");
   struct Options {
     std::string what, op;
+    KernelOption kernels;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("WHAT", options->what, "ops, variants or parameters")
+  command->add_option("WHAT", options->what, "ops, variants, parameters, or arguments of kernels from a file")
       ->required()
-      ->check(CLI::IsMember({"ops", "variants", "parameters"}));
+      ->check(CLI::IsMember({"ops", "variants", "parameters", "arguments"}));
   command->add_option("OP", options->op, "Only this op");
+  options->kernels.add_to(*command);
   command->callback([options] {
-    const auto print = options->what == "ops"        ? print_op
-                       : options->what == "variants" ? print_variants
-                                                     : print_parameters;
+    const auto print = options->what == "ops"          ? print_op
+                       : options->what == "variants"   ? print_variants
+                       : options->what == "parameters" ? print_parameters
+                                                       : print_arguments;
+    const OpTable& table = options->kernels.ops();
     if (!options->op.empty())
-      print(find_op(options->op));
+      print(table.find(options->op));
     else
-      for (const OpEntry& entry : ops()) print(entry);
+      for (const OpEntry& entry : table) print(entry);
   });
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
-#include "variants/table.h"
+#include "harness/cli/kernel_option.h"
 
 namespace warptune {
 
@@ -19,12 +19,15 @@ void add_merge(CLI::App& app, int&) {
   struct Given {
     std::vector<std::string> inputs;
     std::string out;
+    KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("FOLDER", given->inputs, "Folders that `tune --out` wrote")->required();
   command->add_option("-o,--out", given->out, "The merged folder")->required();
+  given->kernels.add_to(*command);
   command->callback([given] {
-    const MergeCounts counts = merge_results(ops(), {given->inputs.begin(), given->inputs.end()}, given->out);
+    const MergeCounts counts =
+        merge_results(given->kernels.ops(), {given->inputs.begin(), given->inputs.end()}, given->out);
     fmt::print("{} rows in {} files ({} duplicates dropped), {} winners: {}\n", counts.rows, counts.files,
                counts.duplicates, counts.winners, given->out);
   });

@@ -12,7 +12,6 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/profile_target.h"
 #include "harness/core/error.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -59,12 +58,12 @@ void add_profile(CLI::App& app, int&) {
   command->callback([given] {
     const ProfileTarget target = target_of(given->target);
     if (given->inside) {
-      run_profiled(ops(), target);
+      run_profiled(given->target.kernels.ops(), target);
       return;
     }
-    if (given->target.wisdom.empty()) note_unlisted(target);
+    if (given->target.wisdom.empty()) note_unlisted(given->target.kernels.ops(), target);
     const std::filesystem::path sources = given->output + ".sources";
-    write_sources(ops(), target, sources);
+    write_sources(given->target.kernels.ops(), target, sources);
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
     const auto line = [&](const std::string& tool) {
       return profiler_command(tool, program, target, sources, given->output);

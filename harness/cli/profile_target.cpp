@@ -11,13 +11,12 @@
 #include "harness/core/message.h"
 #include "harness/core/space.h"
 #include "harness/results/wisdom.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
 
 /// The problem of "rms_norm[tokens=1,hidden=4096]"; --dtype applies if the text has no dtype.
-Problem problem_of(const std::string& text, const std::string& dtype) {
+Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype) {
   const auto open = text.find('[');
   if (!text.ends_with(']'))
     throw InputError(fmt::format("'{}' is not of the form OP[DIM=N,...]", brief(text)));
@@ -25,7 +24,7 @@ Problem problem_of(const std::string& text, const std::string& dtype) {
   const auto own = std::ranges::find(pairs, "dtype", &std::pair<std::string, std::string>::first);
   const DType type = parse_dtype(own == pairs.end() ? dtype : own->second);
   if (own != pairs.end()) pairs.erase(own);
-  return find_op(text.substr(0, open)).op.problem(pairs, type);
+  return ops.find(text.substr(0, open)).op.problem(pairs, type);
 }
 
 /// The winner of the problem; OP/VARIANT restricts it to that variant's.
@@ -36,11 +35,12 @@ ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, cons
   if (!variant.empty() && winner->variant != variant)
     throw InputError(fmt::format("'{}' holds no winner of {} for {}; its winner is {} {}", given.wisdom,
                                  variant, problem.key(), winner->variant, winner->config.str()));
-  const Variant& known = find_op(problem.op).variant(winner->variant);
+  const Variant& known = given.kernels.ops().find(problem.op).variant(winner->variant);
   return {.problem = problem,
           .variant = known.name,
           .config = parse_config(known, winner->config.str()),
-          .device = given.device};
+          .device = given.device,
+          .kernel_files = given.kernels.files()};
 }
 
 }  // namespace
@@ -56,29 +56,34 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
   command.add_option("--wisdom", options.wisdom, "The file with the winner")->excludes(config);
   command.add_option("--device", options.device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+  options.kernels.add_to(command);
 }
 
 ProfileTarget target_of(const TargetOptions& given) {
   if (given.target.find('[') != std::string::npos) {
     if (given.wisdom.empty() || !given.problem.empty())
       throw InputError("a problem needs --wisdom, the file with its winner, and takes no --problem");
-    return winner_of(given, problem_of(given.target, given.dtype), "");
+    return winner_of(given, problem_of(given.kernels.ops(), given.target, given.dtype), "");
   }
   const auto slash = given.target.find('/');
   if (slash == std::string::npos)
     throw InputError(
         fmt::format("'{}' is neither a problem, OP[DIM=N,...], nor OP/VARIANT", brief(given.target)));
-  const OpEntry& entry = find_op(given.target.substr(0, slash));
+  const OpEntry& entry = given.kernels.ops().find(given.target.substr(0, slash));
   const Variant& variant = entry.variant(given.target.substr(slash + 1));
   if (given.problem.empty()) throw InputError("OP/VARIANT needs --problem with the dims");
   const Problem problem = entry.op.problem(parse_pairs(given.problem), parse_dtype(given.dtype));
   if (!given.wisdom.empty()) return winner_of(given, problem, variant.name);
   const Config config = parse_config(variant, given.config);
-  return {.problem = problem, .variant = variant.name, .config = config, .device = given.device};
+  return {.problem = problem,
+          .variant = variant.name,
+          .config = config,
+          .device = given.device,
+          .kernel_files = given.kernels.files()};
 }
 
-void note_unlisted(const ProfileTarget& target) {
-  const Variant& variant = find_op(target.problem.op).variant(target.variant);
+void note_unlisted(const OpTable& ops, const ProfileTarget& target) {
+  const Variant& variant = ops.find(target.problem.op).variant(target.variant);
   for (const Parameter& p : variant.parameters)
     if (std::ranges::find(p.values, target.config[p.name]) == p.values.end())
       print_error(fmt::format("{}={} is not among the values that {} lists ({})", p.name,

@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/kernel_option.h"
 #include "harness/cli/lock_clocks.h"
 #include "harness/core/message.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/tune.h"
 #include "harness/tune/winners_sweep.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -39,6 +39,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
     bool fresh = false;
     std::optional<ClockRequest> lock_clocks;
     BenchOptions bench{.min_samples = 21};
+    KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("WISDOM", given->wisdom, "The winners, a wisdom.json")->required();
@@ -57,11 +58,13 @@ void add_rerun(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--fresh", given->fresh,
                     "Start a new CSV (NAME.2.csv, ...) instead of resuming the newest");
+  given->kernels.add_to(*command);
   add_lock_clocks(*command, given->lock_clocks);
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
-    Sweep sweep = winners_sweep(ops(), winners_of(Wisdom::load(given->wisdom), given->problem), given->name,
-                                given->bench, left_out);
+    Sweep sweep = winners_sweep(given->kernels.ops(), winners_of(Wisdom::load(given->wisdom), given->problem),
+                                given->name, given->bench, left_out);
+    sweep.kernels = given->kernels.files_as_read();
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
     sweep.device = given->device;
     sweep.output = given->output;

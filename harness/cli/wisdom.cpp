@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/kernel_option.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -20,7 +21,6 @@
 #include "harness/results/wisdom_export.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/winners_sweep.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -28,15 +28,16 @@ namespace {
 struct Given {
   std::string file, op, problem, variant, format = "json", output;
   bool compile = false;
+  KernelOption kernels;
 };
 
-TextTable winners_table(const Wisdom& wisdom, const std::vector<Winner>& winners,
+TextTable winners_table(const OpTable& ops, const Wisdom& wisdom, const std::vector<Winner>& winners,
                         const std::optional<DeviceFacts>& facts) {
   std::vector<TextTable::Column> columns = {text_column("problem")};
   for (auto& column : speed_columns()) columns.push_back(std::move(column));
   TextTable table(std::move(columns));
   for (const Winner& w : winners) {
-    const OpEntry* entry = ops().find_if_known(w.problem.op);
+    const OpEntry* entry = ops.find_if_known(w.problem.op);
     std::vector<Cell> cells = {entry ? label_of(entry->op, w.problem) : w.problem.key()};
     const bool same_device = facts && facts->name == w.made_on.device;
     const Speed speed =
@@ -67,7 +68,7 @@ void print_steps(const Wisdom& wisdom) {
 
 void show_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
-  for (const std::string& sentence : unknown_winners(ops(), wisdom)) print_error(sentence);
+  for (const std::string& sentence : unknown_winners(given.kernels.ops(), wisdom)) print_error(sentence);
   auto winners = wisdom.winners().empty() ? wisdom.winners() : winners_of(wisdom, given.problem);
   const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
     if (wanted.empty()) return;
@@ -87,7 +88,7 @@ void show_wisdom(const Given& given) {
              or_dash(p.driver), or_dash(p.toolkit), or_dash(p.git_commit), winners.size(),
              wisdom.winners().size());
   const auto facts = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
-  print(stdout, winners_table(wisdom, winners, facts));
+  print(stdout, winners_table(given.kernels.ops(), wisdom, winners, facts));
   if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
 }
 
@@ -97,8 +98,8 @@ constexpr const char* kCodeStates[] = {"the same sources", "the same machine cod
                                        "no such variant"};
 
 /// `compile`: compares the machine code even if the sources are the same.
-CodeState code_state(const Compiler& compiler, const Winner& winner, bool compile) {
-  const CodeNow now = code_now(compiler, ops(), winner);
+CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner, bool compile) {
+  const CodeNow now = code_now(compiler, ops, winner);
   if (now.source_hash.empty()) return CodeState::unknown;
   const bool same_sources = now.source_hash == winner.source_hash;
   if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
@@ -114,10 +115,11 @@ bool check_wisdom(const Given& given) {
   for (const StepWinner& step : wisdom.steps())
     for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
   std::vector<CodeState> states(winners.size());
+  const OpTable& ops = given.kernels.ops();
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
   parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    states[at] = code_state(compiler, winners[at], given.compile);
+    states[at] = code_state(ops, compiler, winners[at], given.compile);
   });
   bool all_hold = true;
   for (std::size_t i = 0; i < winners.size(); ++i) {
@@ -142,13 +144,13 @@ std::string exported(const Wisdom& wisdom, const Given& given) {
       wisdom.winners(), [&](const Winner& winner) { return winner.made_on.device != device; });
   if (others > 0)
     print_error(fmt::format("leaves out {} winners of other devices than {}", others, brief(device)));
-  return to_benchmark_json(ops(), wisdom, std::filesystem::path(given.file).parent_path());
+  return to_benchmark_json(given.kernels.ops(), wisdom, std::filesystem::path(given.file).parent_path());
 }
 
 void export_wisdom(const Given& given) {
   if (!given.output.empty()) expect_writable(given.output);
   const Wisdom wisdom = Wisdom::load(given.file);
-  if (const auto unknown = unknown_winners(ops(), wisdom); !unknown.empty())
+  if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
     throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
   const std::string text = exported(wisdom, given);
   if (given.output.empty())
@@ -174,12 +176,14 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   show->add_option("--op", given->op, "Only winners of this op");
   show->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   show->add_option("--variant", given->variant, "Only winners that use this variant");
+  given->kernels.add_to(*show);
   show->callback([given] { show_wisdom(*given); });
   auto* check = command->add_subcommand(
       "check", "Checks which winners are still valid, by sources, else by machine code (no GPU needed)");
   check->add_option("WISDOM", given->file, "wisdom.json")->required();
   check->add_flag("--compile", given->compile,
                   "Compares the machine code of winners with the same sources too");
+  given->kernels.add_to(*check);
   check->callback([given, &exit_code] { exit_code = check_wisdom(*given) ? 0 : 1; });
   auto* save = command->add_subcommand("export", "Writes the winners for another program");
   save->add_option("WISDOM", given->file, "wisdom.json")->required();
@@ -188,6 +192,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"json", "header", "benchmark"}))
       ->capture_default_str();
   save->add_option("-o,--output", given->output, "The file; by default standard output");
+  given->kernels.add_to(*save);
   save->callback([given] { export_wisdom(*given); });
 }
 

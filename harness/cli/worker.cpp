@@ -6,20 +6,30 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
-#include "variants/table.h"
+#include "harness/cli/kernel_option.h"
+#include "harness/core/error.h"
 
 namespace warptune {
 
 void add_worker(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("worker", "");
   command->group("");  // not in the help
-  const auto device = std::make_shared<std::string>("auto");
-  command->add_option("--device", *device);
-  command->callback([device, &exit_code] {
+  struct Given {
+    std::string device = "auto";
+    KernelOption kernels;
+    std::string kernels_hash;
+  };
+  const auto given = std::make_shared<Given>();
+  command->add_option("--device", given->device);
+  given->kernels.add_to(*command);
+  command->add_option("--kernels-hash", given->kernels_hash);
+  command->callback([given, &exit_code] {
+    if (given->kernels.files_as_read().hash != given->kernels_hash)
+      throw InputError("a file with kernels has changed since the sweep began; start the sweep again");
     // Output of libraries must not mix with the answers.
     const int answers = ::dup(STDOUT_FILENO);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    exit_code = run_worker(ops(), *device, STDIN_FILENO, answers);
+    exit_code = run_worker(given->kernels.ops(), given->device, STDIN_FILENO, answers);
   });
 }
 

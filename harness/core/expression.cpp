@@ -25,6 +25,9 @@ struct Expression::State {
   void prepare(mu::Parser& p, Binary remainder) {
     p.DefineOprt("%", remainder, mu::prMUL_DIV);
     p.DefineInfixOprt("!", [](double a) { return a == 0 ? 1.0 : 0.0; });
+    p.DefineFun("ceil", [](double a) { return std::ceil(a); });
+    p.DefineFun("floor", [](double a) { return std::floor(a); });
+    p.DefineFun("ceil_div", [](double a, double b) { return std::ceil(a / b); });
     p.DefineConst("true", 1);
     p.DefineConst("false", 0);
     for (std::size_t i = 0; i < names.size(); ++i) p.DefineVar(names[i], &values[i]);

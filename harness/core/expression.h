@@ -1,6 +1,7 @@
 #pragma once
 // Constraints and other conditions over dims, parameters and device facts, evaluated by muParser. They add
-// `%`, `!` and the constants `true` and `false` to muParser's own operators and functions.
+// `%`, `!`, `ceil`, `floor`, `ceil_div` and the constants `true` and `false` to muParser's own operators and
+// functions.
 #include <memory>
 #include <string>
 #include <string_view>

@@ -5,6 +5,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "harness/core/problem.h"
@@ -62,12 +65,38 @@ class Args {
     static_assert(std::is_trivially_copyable_v<T>);
     std::memcpy(bytes_.data(), &value, sizeof(T));
   }
+  /// Of a struct that no header declares.
+  explicit Args(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
   const void* data() const { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }
 
  private:
   std::vector<std::byte> bytes_;
 };
+
+/// A member of an op's args.h struct. A kernel from a file takes such members as arguments, by name
+/// (harness/custom).
+struct ArgsField {
+  std::string name;
+  std::size_t offset = 0, bytes = 0;
+  std::string_view type;  // "pointer", "int", "unsigned", "long long", "float", "double"
+};
+
+/// The field of a member: field("eps", &RmsNormArgs::eps). Base classes of a struct lie at its beginning.
+template <class Struct, class Member>
+ArgsField field(std::string name, Member Struct::*member) {
+  const Struct object{};
+  const auto offset =
+      reinterpret_cast<const std::byte*>(&(object.*member)) - reinterpret_cast<const std::byte*>(&object);
+  std::string_view type = "pointer";
+  if (std::is_same_v<Member, int>) type = "int";
+  if (std::is_same_v<Member, unsigned>) type = "unsigned";
+  if (std::is_same_v<Member, long long>) type = "long long";
+  if (std::is_same_v<Member, float>) type = "float";
+  if (std::is_same_v<Member, double>) type = "double";
+  static_assert(std::is_arithmetic_v<Member> || std::is_pointer_v<Member>);
+  return {std::move(name), static_cast<std::size_t>(offset), sizeof(Member), type};
+}
 
 struct Op {
   std::string name, summary;
@@ -80,6 +109,8 @@ struct Op {
   std::function<std::vector<TensorSpec>(const Problem&, std::uint64_t seed)> tensors;
   /// Fills the op's args.h struct from tensor addresses and the variant's workspace (null if it wants none).
   std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind;
+  /// The members of that struct, the largest where it depends on the problem; tensors have their own names.
+  std::vector<ArgsField> fields = {};
   std::function<Cost(const Problem&)> cost;
   /// How many results share each value that is read (query heads per KV head); empty: one.
   std::function<double(const Problem&)> sharing = {};

@@ -2,9 +2,14 @@
 // One implementation of an op. A variant declares its space, constraints and launches; the harness compiles,
 // runs, times and verifies it.
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/core/facts.h"
@@ -56,6 +61,34 @@ struct TensorMapSpec {
 using HostFunction = std::function<void(const void* args)>;
 using VendorFunction = std::function<void(const void* args, void* stream)>;
 
+/// An argument of a kernel from a file: a member of the op's args struct, a value, or the address of memory
+/// that the plan owns.
+struct KernelArgument {
+  enum class Kind { member, value, workspace } kind = Kind::member;
+  std::size_t bytes = 0, offset = 0;    // of a member
+  std::array<std::byte, 8> value = {};  // the first `bytes` count
+};
+
+/// A kernel from a file instead of kernels/: where its code is, and how it is compiled and called.
+/// harness/custom makes it from YAML.
+struct CustomKernel {
+  using Files = std::vector<std::pair<std::string, std::string>>;  // name and content
+
+  std::string where;           // "FILE:LINE" of its definition, for errors
+  std::string definition;      // its YAML: part of the hash of its sources
+  std::filesystem::path file;  // the source, or machine code
+  /// The source and the files of the user that it includes, as they were when the definition was read; or
+  /// machine code, one cubin or fatbin for each name: an architecture, or "" for any.
+  Files files;
+  Files headers;                     // those that it includes of kernels/
+  bool is_binary = false;            // `files` are machine code
+  std::vector<std::string> options;  // of the compiler
+  std::function<std::vector<std::string>(const Problem&, const Config&)> defines = {};  // "-DBLOCK=256"
+  /// The kernel's name expression, or its symbol in machine code.
+  std::function<std::string(const Problem&, const Config&)> name = {};
+  std::function<std::vector<KernelArgument>(const Problem&, const Config&)> arguments = {};
+};
+
 /// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
 /// `kernel` is a name expression whose {placeholders} are dims, parameters, constants and {dtype}.
 struct Stage {
@@ -67,6 +100,8 @@ struct Stage {
   std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
   /// A library call between kernels; the stage then has no kernel.
   std::function<VendorFunction(const Problem&, const Config&)> library = {};
+  /// A kernel from a file: `file` and `kernel` are then for messages only.
+  std::shared_ptr<const CustomKernel> custom = {};
 };
 
 /// A stage that calls a library.
@@ -115,6 +150,8 @@ struct Variant {
   std::function<Assignment(const Problem&, const Config&)> constants = {};
   /// Scratch memory in bytes. It is zeroed once, at allocation; each launch must leave its counters at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
+  /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
+  std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
   /// Empty: each block is one work tile, and all have one length.
   std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
   /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.

@@ -5,22 +5,24 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/device/custom_build.h"
 #include "harness/device/embedded.h"
 #include "harness/device/machine_code.h"
+#include "harness/device/nvrtc.h"
+#include "harness/device/source_closure.h"
 #if WARPTUNE_HAS_CUDA
 #include <cuda_occupancy.h>
-#include <nvrtc.h>
 #include <unistd.h>
 #endif
 
@@ -62,13 +64,13 @@ std::string KernelSources::read(const std::string& name) const {
 }
 
 std::vector<std::pair<std::string, std::string>> KernelSources::closure(const std::string& file) const {
-  static const std::regex include(R"re((?:^|\n)[ \t]*#[ \t]*include[ \t]*"([^"]+)")re");
   std::vector<std::pair<std::string, std::string>> files{{file, read(file)}};
   std::set<std::string> seen{file};
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string text = files[i].second;
-    for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it)
-      if (seen.insert((*it)[1]).second) files.emplace_back((*it)[1], read((*it)[1]));
+    for (const IncludeLine& include : includes_in(text))
+      if (include.quoted && seen.insert(include.name).second)
+        files.emplace_back(include.name, read(include.name));
   }
   return files;
 }
@@ -88,7 +90,9 @@ std::string Compiler::source_hash(const Variant& variant) const {
   std::string text;
   for (const Stage& stage : variant.stages) {
     if (stage.library) continue;
-    for (const auto& [name, content] : sources_.closure(stage.file)) text += name + '\0' + content + '\0';
+    if (stage.custom) text += stage.custom->definition + '\0';
+    const auto files = stage.custom ? all_files(*stage.custom) : sources_.closure(stage.file);
+    for (const auto& [name, content] : files) text += name + '\0' + content + '\0';
   }
   return text.empty() ? "library" : hash_of(text).substr(0, 16);
 }
@@ -102,6 +106,7 @@ fs::path default_cache_folder() {
 
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config) {
+  if (stage.custom) return stage.custom->name(problem, config);
   const Assignment constants = variant.constants ? variant.constants(problem, config) : Assignment{};
   std::string text;
   for (std::size_t at = 0; at < stage.kernel.size();) {
@@ -123,6 +128,16 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
   return text;
 }
 
+std::string kernel_key(const Variant& variant, const Stage& stage, const Problem& problem,
+                       const Config& config) try {
+  std::string key = stage.file + ": " + expand_kernel_name(variant, stage, problem, config);
+  if (stage.custom && stage.custom->defines)
+    for (const std::string& define : stage.custom->defines(problem, config)) key += ' ' + define;
+  return key;
+} catch (const CompileError&) {  // compile() tells of it
+  return stage.file;
+}
+
 bool has_machine_code(const Variant& variant) { return !variant.stages.empty() && !calls_library(variant); }
 
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem,
@@ -142,65 +157,6 @@ std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& 
 
 #if WARPTUNE_HAS_CUDA
 namespace {
-
-void check(nvrtcResult result, const char* what) {
-  if (result != NVRTC_SUCCESS) throw CompileError(fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
-}
-
-struct ProgramDeleter {
-  void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
-};
-
-std::string nvrtc_version() {
-  int major = 0, minor = 0;
-  check(nvrtcVersion(&major, &minor), "nvrtcVersion");
-  return fmt::format("{}.{}", major, minor);
-}
-
-/// Reads the resource usage of the program's one kernel from the log of ptxas.
-void read_resources(const std::string& log, Cubin& cubin) {
-  static const std::regex registers(R"(Used (\d+) registers)"), shared(R"((\d+) bytes smem)"),
-      spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
-  std::smatch m;
-  if (std::regex_search(log, m, registers)) cubin.registers = std::stoi(m[1]);
-  if (std::regex_search(log, m, shared)) cubin.static_shared_bytes = std::stoll(m[1]);
-  if (std::regex_search(log, m, spills)) cubin.spill_bytes = std::stoll(m[1]) + std::stoll(m[2]);
-}
-
-Cubin run_nvrtc(const std::vector<std::pair<std::string, std::string>>& files, const std::string& expression,
-                const std::vector<std::string>& options) {
-  std::vector<const char*> names, texts, flags;
-  for (std::size_t i = 1; i < files.size(); ++i) {
-    names.push_back(files[i].first.c_str());
-    texts.push_back(files[i].second.c_str());
-  }
-  for (const std::string& option : options) flags.push_back(option.c_str());
-  const auto start = std::chrono::steady_clock::now();
-  nvrtcProgram raw = nullptr;
-  check(nvrtcCreateProgram(&raw, files[0].second.c_str(), files[0].first.c_str(),
-                           static_cast<int>(names.size()), texts.data(), names.data()),
-        "nvrtcCreateProgram");
-  const std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, ProgramDeleter> program(raw);
-  check(nvrtcAddNameExpression(raw, expression.c_str()), "nvrtcAddNameExpression");
-  const nvrtcResult result = nvrtcCompileProgram(raw, static_cast<int>(flags.size()), flags.data());
-  std::size_t size = 0;
-  nvrtcGetProgramLogSize(raw, &size);
-  std::string log(size, '\0');
-  nvrtcGetProgramLog(raw, log.data());
-  if (result != NVRTC_SUCCESS)
-    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, log.c_str()));
-  Cubin cubin;
-  const char* entry = nullptr;
-  check(nvrtcGetLoweredName(raw, expression.c_str(), &entry), "nvrtcGetLoweredName");
-  cubin.entry = entry;
-  check(nvrtcGetCUBINSize(raw, &size), "nvrtcGetCUBINSize");
-  cubin.code.resize(size);
-  check(nvrtcGetCUBIN(raw, cubin.code.data()), "nvrtcGetCUBIN");
-  cubin.compile_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  read_resources(log, cubin);
-  return cubin;
-}
 
 /// A cache file: one line of JSON, then the machine code. A file whose hash does not match is ignored.
 bool load_cached(const fs::path& path, Cubin& cubin) {
@@ -244,6 +200,18 @@ void save_cached(const fs::path& path, const Cubin& cubin) {
   fs::rename(partial, path, ignored);
 }
 
+/// The cubin with this key from the folder (empty: none), else what `make` returns, which is then kept there.
+template <class Make>
+Cubin cached(const fs::path& folder, const std::string& key, Make&& make) {
+  if (folder.empty()) return make();
+  const fs::path path = folder / (hash_of(key) + ".cubin");
+  Cubin cubin;
+  if (load_cached(path, cubin)) return cubin;
+  cubin = make();
+  save_cached(path, cubin);
+  return cubin;
+}
+
 }  // namespace
 
 Cubin Compiler::compile(const std::string& file, const std::string& expression,
@@ -254,12 +222,32 @@ Cubin Compiler::compile(const std::string& file, const std::string& expression,
   std::string key = fmt::format("{}|{}|", name, nvrtc_version());
   for (const auto& option : options) key += option + '|';
   for (const auto& [header, text] : files) key += header + '\0' + text + '\0';
-  const fs::path path = cache_.empty() ? fs::path() : cache_ / (hash_of(key) + ".cubin");
-  Cubin cubin;
-  if (!path.empty() && load_cached(path, cubin)) return cubin;
-  cubin = run_nvrtc(files, name, options);
-  if (!path.empty()) save_cached(path, cubin);
+  return cached(cache_, key, [&] { return run_nvrtc(files, name, options); });
+}
+
+Cubin Compiler::compile(const CustomKernel& kernel, const Problem& problem, const Config& config,
+                        const std::string& arch) const {
+  const std::string name = kernel.name(problem, config);
+  const auto make = [&] {
+    if (kernel.is_binary) return pick_kernel(kernel, name, arch);
+    std::vector<std::string> options = {"-arch=" + arch, "-lineinfo", "--ptxas-options=-v"};
+    options.insert(options.end(), kernel.options.begin(), kernel.options.end());
+    if (kernel.defines)
+      for (std::string& define : kernel.defines(problem, config)) options.push_back(std::move(define));
+    std::string key = fmt::format("{}|{}|", name, nvrtc_version());
+    for (const auto& option : options) key += option + '|';
+    for (const auto& [file, text] : all_files(kernel)) key += file + '\0' + text + '\0';
+    return cached(cache_, key, [&] { return build_kernel(kernel, name, options); });
+  };
+  Cubin cubin = make();
+  check_arguments(kernel, cubin, kernel.arguments(problem, config));
   return cubin;
+}
+
+Cubin Compiler::compile(const Variant& variant, const Stage& stage, const Problem& problem,
+                        const Config& config, const std::string& arch) const {
+  if (stage.custom) return compile(*stage.custom, problem, config, arch);
+  return compile(stage.file, expand_kernel_name(variant, stage, problem, config), arch);
 }
 
 namespace {
@@ -295,11 +283,21 @@ double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch&
 }
 
 /// The identity of one kernel of a configuration: its machine code and the geometry of its launch.
-std::string code_of(const Cubin& cubin, const Launch& launch) {
+std::string code_of(const Cubin& cubin, const Launch& launch, const std::string& arguments) {
   const auto [grid, block] = std::pair(launch.grid, launch.block);
-  return fmt::format("{} {}x{}x{} {}x{}x{} {} {} {} {}\n", machine_code_hash(cubin.code), grid.x, grid.y,
+  return fmt::format("{} {}x{}x{} {}x{}x{} {} {} {} {}{}\n", machine_code_hash(cubin.code), grid.x, grid.y,
                      grid.z, block.x, block.y, block.z, launch.shared_bytes, launch.pdl, launch.cluster,
-                     launch.per_sm);
+                     launch.per_sm, arguments);
+}
+
+/// What a kernel from a file gets, as part of its identity; empty for the others, which get the op's struct.
+std::string arguments_of(const Stage& stage, const Problem& problem, const Config& config) {
+  std::string text;
+  if (stage.custom)
+    for (const KernelArgument& a : stage.custom->arguments(problem, config))
+      text += fmt::format(" {}:{}:{}:{}", static_cast<int>(a.kind), a.offset, a.bytes,
+                          std::bit_cast<std::uint64_t>(a.value));
+  return text;
 }
 
 std::string hash_of_code(const std::string& stages, const std::string& arch) {
@@ -313,8 +311,8 @@ std::string code_hash(const Compiler& compiler, const Variant& variant, const Pr
   if (!has_machine_code(variant)) return {};
   std::string code;
   for (const Stage* stage : active_kernels(variant, problem, config)) {
-    const std::string name = expand_kernel_name(variant, *stage, problem, config);
-    code += code_of(compiler.compile(stage->file, name, arch), stage->launch(problem, config));
+    code += code_of(compiler.compile(variant, *stage, problem, config, arch), stage->launch(problem, config),
+                    arguments_of(*stage, problem, config));
   }
   return hash_of_code(code, arch);
 }
@@ -330,7 +328,7 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
     if (threads == 0 || threads > 1024)
       throw ResourceError(
           fmt::format("{} needs {} threads per block; 1 to 1024 are possible", name, threads));
-    const Cubin cubin = compiler.compile(stage->file, name, facts.arch);
+    const Cubin cubin = compiler.compile(variant, *stage, problem, config, facts.arch);
     const std::int64_t shared = cubin.static_shared_bytes + launch.shared_bytes;
     if (shared > facts.shared_per_block)
       throw ResourceError(fmt::format("{} needs {} bytes of shared memory; {} has {} per block", name, shared,
@@ -343,7 +341,7 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
     total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);
     total.occupancy_pct = std::min(total.occupancy_pct, occupancy_pct(facts, cubin, launch));
     total.compile_ms += cubin.compile_ms;
-    code += code_of(cubin, launch);
+    code += code_of(cubin, launch, arguments_of(*stage, problem, config));
   }
   if (variant.stages.empty()) total.occupancy_pct = 0;
   if (has_machine_code(variant)) total.code_hash = hash_of_code(code, facts.arch);
@@ -353,6 +351,10 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
 Cubin Compiler::compile(const std::string& file, const std::string&, const std::string&) const {
   throw CompileError(
       fmt::format("{} cannot be compiled: this program was built without the CUDA Toolkit", file));
+}
+Cubin Compiler::compile(const Variant&, const Stage& stage, const Problem&, const Config&,
+                        const std::string& arch) const {
+  return compile(stage.file, {}, arch);
 }
 std::string code_hash(const Compiler&, const Variant&, const Problem&, const Config&, const std::string&) {
   return {};

@@ -46,11 +46,16 @@ class Compiler {
   void make_cache() const;
   /// Compiles the name expression for an architecture ("sm_80", "sm_90a"). Thread-safe. Throws CompileError.
   Cubin compile(const std::string& file, const std::string& expression, const std::string& arch) const;
+  /// The same for the kernel of a stage, of kernels/ or from a file.
+  Cubin compile(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config,
+                const std::string& arch) const;
   const KernelSources& sources() const { return sources_; }
   /// A hash of the source closure of all of a variant's kernels (hex), for provenance.
   std::string source_hash(const Variant& variant) const;
 
  private:
+  Cubin compile(const CustomKernel& kernel, const Problem& problem, const Config& config,
+                const std::string& arch) const;
   KernelSources sources_;
   std::filesystem::path cache_;
 };
@@ -61,6 +66,9 @@ std::filesystem::path default_cache_folder();
 /// The name expression of a stage with dims, parameters, constants and dtype filled in.
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config);
+/// The name, with what else tells kernels of one source apart: equal ones are one kernel.
+std::string kernel_key(const Variant& variant, const Stage& stage, const Problem& problem,
+                       const Config& config);
 /// The stages that a configuration launches: all of them, or the kernels only.
 std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
 std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,

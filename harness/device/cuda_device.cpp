@@ -45,12 +45,16 @@ class Kernel {
   /// Enqueues the kernel with its own geometry or a given one.
   void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
               std::span<const TensorMapSpec> tensor_maps = {}) const {
+    launch_with({const_cast<void*>(args)}, stream, geometry, tensor_maps);
+  }
+  /// The same with the address of each argument.
+  void launch_with(std::vector<void*> arguments, cudaStream_t stream, const Launch* geometry = nullptr,
+                   std::span<const TensorMapSpec> tensor_maps = {}) const {
     const Launch& l = geometry ? *geometry : launch_;
     Attributes attributes{};
     const cudaLaunchConfig_t config = configure(l, attributes, stream);
     std::vector<EncodedTensorMap> maps;
     for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
-    std::vector<void*> arguments = {const_cast<void*>(args)};
     for (EncodedTensorMap& map : maps) arguments.push_back(&map);
     kernel_.launch(config, arguments.data());
   }
@@ -97,12 +101,26 @@ class Kernel {
 struct PlannedKernel {
   Kernel kernel;
   std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
+  std::vector<KernelArgument> arguments = {};  // empty: the op's struct
+  void* workspace = nullptr;                   // of the plan, for an argument
 
   void operator()(const void* args, void* stream) const {
-    if (tensor_maps)
-      kernel.launch(args, native({stream}), nullptr, tensor_maps(args));
+    const auto maps = tensor_maps ? tensor_maps(args) : std::vector<TensorMapSpec>();
+    if (arguments.empty())
+      kernel.launch(args, native({stream}), nullptr, maps);
     else
-      kernel.launch(args, native({stream}));
+      kernel.launch_with(addresses(args), native({stream}), nullptr, maps);
+  }
+
+ private:
+  std::vector<void*> addresses(const void* args) const {
+    std::vector<void*> list;
+    for (const KernelArgument& a : arguments) {
+      const void* const places[] = {static_cast<const std::byte*>(args) + a.offset, a.value.data(),
+                                    &workspace};
+      list.push_back(const_cast<void*>(places[static_cast<std::size_t>(a.kind)]));
+    }
+    return list;
   }
 };
 
@@ -110,8 +128,9 @@ struct PlannedKernel {
 class CudaPlan : public Plan {
  public:
   using Step = std::variant<PlannedKernel, VendorFunction>;
-  CudaPlan(std::vector<Step> steps, Resources resources, std::int64_t workspace)
-      : steps_(std::move(steps)), resources_(resources), workspace_(workspace) {}
+  /// `own` is memory that the steps use besides the workspace.
+  CudaPlan(std::vector<Step> steps, Resources resources, std::int64_t workspace, Buffer own = {})
+      : steps_(std::move(steps)), resources_(resources), workspace_(workspace), own_(std::move(own)) {}
   void launch(const void* args, Stream stream) const override {
     for (const Step& step : steps_)
       std::visit([&](const auto& enqueue) { enqueue(args, stream.handle); }, step);
@@ -123,6 +142,7 @@ class CudaPlan : public Plan {
   std::vector<Step> steps_;
   Resources resources_;
   std::int64_t workspace_;
+  Buffer own_;
 };
 
 class CudaGraph : public CapturedGraph {
@@ -286,6 +306,11 @@ class CudaDevice : public Device {
       throw InputError(
           fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
+    Buffer own;
+    if (const auto bytes = variant.own_workspace_bytes ? variant.own_workspace_bytes(problem, config) : 0) {
+      own = allocate(static_cast<std::size_t>(bytes));
+      set_bytes(own.data(), 0, own.bytes(), stream());
+    }
     for (const Stage* stage : active_stages(variant, problem, config)) {
       if (stage->library) {
         steps.emplace_back(stage->library(problem, config));
@@ -298,18 +323,20 @@ class CudaDevice : public Device {
                             ? static_cast<unsigned>(std::min<std::int64_t>(blocks, launch.max_blocks))
                             : blocks;
       }
-      Kernel kernel(
-          compiler_.compile(stage->file, expand_kernel_name(variant, *stage, problem, config), facts_.arch),
-          launch);
+      Kernel kernel(compiler_.compile(variant, *stage, problem, config, facts_.arch), launch);
       if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
       PlannedKernel planned{std::move(kernel), {}};
+      if (stage->custom) {
+        planned.arguments = stage->custom->arguments(problem, config);
+        planned.workspace = own.data();
+      }
       if (stage->tensor_maps)
         planned.tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
           return maps(problem, config, args);
         };
       steps.emplace_back(std::move(planned));
     }
-    return std::make_unique<CudaPlan>(std::move(steps), resources, workspace);
+    return std::make_unique<CudaPlan>(std::move(steps), resources, workspace, std::move(own));
   }
 
   std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {

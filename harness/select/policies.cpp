@@ -86,7 +86,8 @@ bool offer_winner(const PolicyInput& in, const Winner& winner, const Problem& pr
   choice.config = winner.config;
   std::string why;
   if (!choice.variant) {
-    why = fmt::format("there is no variant '{}'", winner.variant);
+    why =
+        fmt::format("there is no variant '{}' (--kernels FILE brings a kernel of your own)", winner.variant);
   } else if (const Judgement judgement = in.tuned.judged(winner); judgement.use == Use::refused) {
     why = fmt::format("{}", fmt::join(judgement.refusals, "; "));
   } else if (const auto unfit = why_unfit(*choice.variant, problem, winner.config, in.facts)) {

@@ -28,8 +28,7 @@ CompileResult guarded(const CompilePool::Compile& compile, const CompileTask& ta
 std::vector<std::string> kernels_of(const CompileTask& task) {
   std::vector<std::string> names;
   for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
-    names.push_back(stage->file + ": " +
-                    expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
+    names.push_back(kernel_key(*task.variant, *stage, *task.problem, *task.config));
   return names;
 }
 }  // namespace

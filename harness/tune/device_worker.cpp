@@ -46,8 +46,8 @@ class DeviceWorker::Busy {
   Stopwatch watch_;
 };
 
-DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device)
-    : options_(options), process_(options.program, device), facts_(process_.start(kStartSeconds)) {}
+DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device, const KernelFiles& kernels)
+    : options_(options), process_(options.program, device, kernels), facts_(process_.start(kStartSeconds)) {}
 
 void DeviceWorker::know_peaks(const std::filesystem::path& file) {
   file_ = file;
@@ -105,7 +105,7 @@ StepTimes DeviceWorker::time(const StepJob& job) {
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   const auto add = [&](const std::string& device) {
-    auto worker = std::make_unique<DeviceWorker>(options, device);
+    auto worker = std::make_unique<DeviceWorker>(options, device, sweep.kernels);
     const auto same = [&](const auto& other) { return other->facts().id == worker->facts().id; };
     if (!options.may_share && std::ranges::any_of(workers, same))
       throw InputError(fmt::format("device '{}' is given twice ({} {})", device, worker->facts().name,

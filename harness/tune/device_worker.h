@@ -34,7 +34,7 @@ class Deadline {
 class DeviceWorker {
  public:
   /// Starts the process. Throws InputError where there is no such device. The options must outlive it.
-  DeviceWorker(const TuneOptions& options, const std::string& device);
+  DeviceWorker(const TuneOptions& options, const std::string& device, const KernelFiles& kernels = {});
 
   const DeviceFacts& facts() const& { return facts_; }
   const DeviceFacts& facts() const&& = delete;

@@ -212,7 +212,7 @@ std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const Dev
     if (!rows.contains(list.names[i])) order.push_back(list.names[i]);
     Row& row = rows[list.names[i]];
     for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
-      row.kernels.insert(expand_kernel_name(*task.variant, *stage, *task.problem, *task.config));
+      row.kernels.insert(kernel_key(*task.variant, *stage, *task.problem, *task.config));
     const CompileResult result = pool.take(i, kCompileSeconds);
     count(row, result);
     if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);

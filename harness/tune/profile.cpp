@@ -56,6 +56,8 @@ std::vector<std::string> inside_command(const fs::path& program, const ProfileTa
       program.string(),          "profile", target.problem.op + "/" + target.variant,  "--problem",
       target.problem.dims.str(), "--dtype", std::string(name_of(target.problem.dtype))};
   if (!target.config.empty()) command.insert(command.end(), {"--config", target.config.str()});
+  for (const fs::path& file : target.kernel_files)
+    command.insert(command.end(), {"--kernels", file.string()});
   command.insert(command.end(), {"--device", target.device, "--inside"});
   return command;
 }
@@ -86,7 +88,7 @@ std::vector<std::string> profiler_command(const std::string& tool, const fs::pat
 void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::path& folder) {
   const KernelSources sources;
   for (const Stage& stage : ops.find(target.problem.op).variant(target.variant).stages) {
-    if (stage.library) continue;
+    if (stage.library || stage.custom) continue;  // the line tables of a user's file hold its path
     for (const auto& [name, text] : sources.closure(stage.file)) {
       const fs::path path = folder / name;
       std::error_code error;

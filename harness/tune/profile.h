@@ -14,6 +14,7 @@ struct ProfileTarget {
   std::string variant;
   Config config;
   std::string device = "auto";
+  std::vector<std::filesystem::path> kernel_files = {};  // that define kernels of the user
 
   /// "rms_norm/vectorized/rms_norm[tokens=1,hidden=4096,dtype=bf16]", the name of the NVTX range.
   std::string name() const;

@@ -8,12 +8,13 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/limits.h"
+#include "harness/core/yaml_reader.h"
+#include "harness/custom/kernel_files.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/sweep_settings.h"
 #include "harness/tune/sweep_variants.h"
-#include "harness/tune/yaml_reader.h"
 
 namespace warptune {
 namespace {
@@ -43,7 +44,7 @@ void check_size(const Op& op, const Problem& problem) {
 class Loader {
  public:
   Loader(const OpTable& ops, const std::filesystem::path& path)
-      : ops_(ops), yaml_(path.string()), folder_(path.parent_path()) {
+      : ops_(&ops), yaml_(path.string()), path_(path), folder_(path.parent_path()) {
     sweep_.name = path.stem().string();
   }
 
@@ -52,8 +53,15 @@ class Loader {
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
     yaml_.expect_keys(root, "a sweep",
                       {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists",
-                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models", "steps"});
+                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models", "steps",
+                       "kernels", "kernel_files", "ops_defined"});
     read_name(root);
+    if (defines_kernels(root)) {
+      sweep_.kernels.paths = {std::filesystem::absolute(path_)};
+      sweep_.own_ops = with_kernels(*ops_, sweep_.kernels.paths);
+      sweep_.kernels.hash = hash_of_kernels(*sweep_.own_ops);
+      ops_ = sweep_.own_ops.get();
+    }
     if (root["device"]) sweep_.device = device_of(yaml_, root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
     if (root["seed"]) options_.seed = seed_of(yaml_, root["seed"]);
@@ -92,7 +100,7 @@ class Loader {
   }
 
   const OpEntry& op_of(const YAML::Node& node, const std::string& name) const {
-    return *yaml_.at(node, [&] { return &ops_.find(name); });
+    return *yaml_.at(node, [&] { return &ops_->find(name); });
   }
 
   /// The cross product of a map of dims; the last dim varies fastest.
@@ -210,7 +218,7 @@ class Loader {
     expect_possible(node, problems);
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
-        for (Problem& problem : yaml_.at(node, [&] { return model.problems(ops_, dtype, batch); })) {
+        for (Problem& problem : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
           yaml_.at(node, [&] { check_size(entry.op, problem); });
@@ -230,11 +238,11 @@ class Loader {
     for (StepItem& step : read_step_item(yaml_, node, folder_, dtypes)) {
       const std::int64_t contexts[] = {step.spec.context};
       yaml_.at(node, [&] {  // throws where the ops do not have these dims
-        for (const Problem& problem :
-             decode_problems(ops_, step.spec.model, step.spec.dtype, step.spec.batch, contexts, step.spec.kv))
+        for (const Problem& problem : decode_problems(*ops_, step.spec.model, step.spec.dtype,
+                                                      step.spec.batch, contexts, step.spec.kv))
           check_size(op_of(node, problem.op).op, problem);
       });
-      step.ops = &ops_;
+      step.ops = ops_;
       step.spec.seed = options_.seed;
       step.finalists = std::max(finalists_, 1);
       if (sweep_.steps.size() == kMaxSteps)
@@ -268,8 +276,9 @@ class Loader {
         choices.push_back(std::move(choice));
   }
 
-  const OpTable& ops_;
+  const OpTable* ops_;  // with the kernels of the sweep
   YamlReader yaml_;
+  std::filesystem::path path_;
   std::filesystem::path folder_;
   Sweep sweep_;
   std::map<std::pair<std::string, CacheMode>, std::size_t> index_of_item_;

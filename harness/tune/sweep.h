@@ -2,11 +2,13 @@
 // A sweep as read from its YAML file: problems, and for each the variants with their spaces. docs/cli.md
 // shows the format.
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "harness/core/op_table.h"
 #include "harness/core/space.h"
+#include "harness/custom/kernel_files.h"
 #include "harness/llama/step_problem.h"
 #include "harness/measure/bench.h"
 #include "harness/search/budget.h"
@@ -50,6 +52,8 @@ struct Sweep {
   SearchChoice search;
   std::vector<SweepItem> items;
   std::vector<StepItem> steps;  // after the items
+  KernelFiles kernels = {};     // files with kernels of the user, whose variants are among the choices
+  std::shared_ptr<const OpTable> own_ops = {};  // the table with them, where the sweep names them
 };
 
 /// Reads and checks everything. Throws InputError: "FILE:LINE: what is wrong and what would be right".

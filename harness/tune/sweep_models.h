@@ -5,10 +5,10 @@
 
 #include "harness/core/op_table.h"
 #include "harness/core/pattern.h"
+#include "harness/core/yaml_reader.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
 #include "harness/tune/sweep.h"
-#include "harness/tune/yaml_reader.h"
 
 namespace warptune {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/yaml_reader.h"
 #include "harness/measure/bench.h"
 #include "harness/search/budget.h"
-#include "harness/tune/yaml_reader.h"
 
 namespace warptune {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "harness/core/yaml_reader.h"
 #include "harness/tune/sweep.h"
-#include "harness/tune/yaml_reader.h"
 
 namespace warptune {
 

@@ -64,8 +64,8 @@ bool is_true(const Json& message, const char* name) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(std::filesystem::path program, std::string device)
-    : program_(std::move(program)), device_(std::move(device)) {
+WorkerProcess::WorkerProcess(std::filesystem::path program, std::string device, KernelFiles kernels)
+    : program_(std::move(program)), device_(std::move(device)), kernels_(std::move(kernels)) {
   ::signal(SIGPIPE, SIG_IGN);  // writing to a dead worker must not end this process
 }
 
@@ -78,14 +78,17 @@ void WorkerProcess::spawn() {
   posix_spawn_file_actions_adddup2(&actions, in.read, 0);
   posix_spawn_file_actions_adddup2(&actions, out.write, 1);
   posix_spawn_file_actions_adddup2(&actions, err.write, 2);
-  std::string program = program_.string(), device = device_;
-  char command[] = "worker", flag[] = "--device";
-  char* arguments[] = {program.data(), command, flag, device.data(), nullptr};
-  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments, environ);
+  std::vector<std::string> words = {program_.string(), "worker", "--device", device_};
+  for (const auto& file : kernels_.paths) words.insert(words.end(), {"--kernels", file.string()});
+  if (!kernels_.paths.empty()) words.insert(words.end(), {"--kernels-hash", kernels_.hash});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int error = ::posix_spawn(&pid_, program_.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     pid_ = -1;
-    throw std::runtime_error(fmt::format("no worker '{}': {}", program, ::strerror(error)));
+    throw std::runtime_error(fmt::format("no worker '{}': {}", program_.string(), ::strerror(error)));
   }
   in_ = taken(in.write);
   out_ = taken(out.read);

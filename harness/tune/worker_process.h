@@ -8,14 +8,16 @@
 #include <string>
 #include <utility>
 
+#include "harness/custom/kernel_files.h"
 #include "harness/tune/protocol.h"
 
 namespace warptune {
 
 class WorkerProcess {
  public:
-  /// The worker is `program worker --device X`. Nothing is started yet.
-  WorkerProcess(std::filesystem::path program, std::string device);
+  /// The worker is `program worker --device X`, with the files that define kernels of the user. Nothing is
+  /// started yet.
+  WorkerProcess(std::filesystem::path program, std::string device, KernelFiles kernels = {});
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
@@ -59,6 +61,7 @@ class WorkerProcess {
 
   std::filesystem::path program_;
   std::string device_;
+  KernelFiles kernels_;
   std::optional<DeviceFacts> peaks_, raised_;
   pid_t pid_ = -1;
   int in_ = -1, out_ = -1, err_ = -1;  // stdin, stdout and stderr of the worker

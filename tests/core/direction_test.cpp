@@ -45,11 +45,12 @@ const std::map<std::string, std::set<std::string>>& arrows() {
   static const auto below_measure = with(below_verify, {"verify"}),
                     below_results = with(below_measure, {"measure"}),
                     below_select = with(below_results, {"results"}),
-                    below_tune = with(below_select, {"select", "llama", "search"});
+                    below_tune = with(below_select, {"select", "llama", "search", "custom"});
   static const std::map<std::string, std::set<std::string>> map = {
       {"core", {}},
       {"text", {"core"}},
       {"device", {"core"}},
+      {"custom", below_verify},
       {"verify", below_verify},
       {"measure", below_measure},
       {"results", below_results},

@@ -39,6 +39,10 @@ Op add_rms_norm() {
                                        .tokens = static_cast<int>(p["tokens"]),
                                        .eps = 1e-5f});
           },
+      .fields = {field("x", &AddRmsNormArgs::x), field("residual", &AddRmsNormArgs::residual),
+                 field("weight", &AddRmsNormArgs::weight),
+                 field("residual_out", &AddRmsNormArgs::residual_out), field("y", &AddRmsNormArgs::y),
+                 field("tokens", &AddRmsNormArgs::tokens), field("eps", &AddRmsNormArgs::eps)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["hidden"]),

@@ -56,6 +56,11 @@ Op advance() {
                                     .max_steps = kMaxSteps,
                                     .eos = kEos});
           },
+      .fields = {field("ids", &AdvanceArgs::ids), field("positions", &AdvanceArgs::positions),
+                 field("lengths", &AdvanceArgs::lengths), field("transcript", &AdvanceArgs::transcript),
+                 field("step", &AdvanceArgs::step), field("rng", &AdvanceArgs::rng),
+                 field("batch", &AdvanceArgs::batch), field("max_steps", &AdvanceArgs::max_steps),
+                 field("eos", &AdvanceArgs::eos)},
       .cost =
           [](const Problem& p) {
             // Reads and writes ids, positions and lengths, one transcript entry, step and sampler.

@@ -24,6 +24,8 @@ Op argmax() {
                                    .workspace = workspace,
                                    .batch = static_cast<int>(p["batch"])});
           },
+      .fields = {field("logits", &ArgmaxArgs::logits), field("ids", &ArgmaxArgs::ids),
+                 field("workspace", &ArgmaxArgs::workspace), field("batch", &ArgmaxArgs::batch)},
       .cost = [](const Problem& p) { return sampling_cost(p); },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =

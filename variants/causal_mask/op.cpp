@@ -56,6 +56,8 @@ Op causal_mask() {
                                        .mask = t[2],
                                        .batch = static_cast<int>(p["batch"])});
           },
+      .fields = {field("q_lens", &CausalMaskArgs::q_lens), field("k_lens", &CausalMaskArgs::k_lens),
+                 field("mask", &CausalMaskArgs::mask), field("batch", &CausalMaskArgs::batch)},
       .cost =
           [](const Problem& p) {
             return Cost{.bytes = static_cast<double>(p["batch"] * p["max_q_len"] * p["max_k_len"]) *

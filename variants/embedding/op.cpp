@@ -45,6 +45,9 @@ Op embedding() {
                                       .bad_token = static_cast<int*>(t[3]),
                                       .tokens = static_cast<int>(p["tokens"])});
           },
+      .fields = {field("ids", &EmbeddingArgs::ids), field("table", &EmbeddingArgs::table),
+                 field("y", &EmbeddingArgs::y), field("bad_token", &EmbeddingArgs::bad_token),
+                 field("tokens", &EmbeddingArgs::tokens)},
       .cost =
           [](const Problem& p) {
             // The expected number of distinct rows of the table for uniform ids.

@@ -107,6 +107,11 @@ Op linear() {
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
             return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
           },
+      .fields = {field("x", &LinearArgs::x), field("weight", &LinearArgs::weight),
+                 field("bias", &LinearArgs::bias), field("y", &LinearArgs::y),
+                 field("workspace", &LinearArgs::workspace), field("tokens", &LinearArgs::tokens),
+                 field("norm_weight", &FusedLinearArgs::norm_weight),
+                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),

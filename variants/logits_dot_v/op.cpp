@@ -99,6 +99,10 @@ Op logits_dot_v() {
                                        .batch = static_cast<int>(p["batch"]),
                                        .capacity = static_cast<int>(p["context"])});
           },
+      .fields = {field("logits", &LogitsDotVArgs::logits), field("v_cache", &LogitsDotVArgs::v_cache),
+                 field("lengths", &LogitsDotVArgs::lengths), field("out", &LogitsDotVArgs::out),
+                 field("workspace", &LogitsDotVArgs::workspace), field("batch", &LogitsDotVArgs::batch),
+                 field("capacity", &LogitsDotVArgs::capacity)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {

@@ -40,6 +40,11 @@ Op padding_offset() {
                                           .batch = static_cast<int>(p["batch"]),
                                           .max_q_len = static_cast<int>(p["max_q_len"])});
           },
+      .fields = {field("lengths", &PaddingOffsetArgs::lengths),
+                 field("cu_seqlens", &PaddingOffsetArgs::cu_seqlens),
+                 field("padding_offset", &PaddingOffsetArgs::padding_offset),
+                 field("batch", &PaddingOffsetArgs::batch),
+                 field("max_q_len", &PaddingOffsetArgs::max_q_len)},
       .cost =
           [](const Problem& p) {
             return Cost{.bytes = 4.0 * static_cast<double>(2 * p["batch"] + 1 +

@@ -45,6 +45,9 @@ Op remove_padding() {
                                   .y = t[2],
                                   .tokens = static_cast<int>(packed_tokens(p["batch"], p["max_q_len"]))});
           },
+      .fields = {field("x", &RemovePaddingArgs::x),
+                 field("padding_offset", &RemovePaddingArgs::padding_offset),
+                 field("y", &RemovePaddingArgs::y), field("tokens", &RemovePaddingArgs::tokens)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(packed_tokens(p["batch"], p["max_q_len"]));

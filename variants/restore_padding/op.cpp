@@ -38,6 +38,9 @@ Op restore_padding() {
                                            .batch = static_cast<int>(p["batch"]),
                                            .max_q_len = static_cast<int>(p["max_q_len"])});
           },
+      .fields = {field("x", &RestorePaddingArgs::x), field("cu_seqlens", &RestorePaddingArgs::cu_seqlens),
+                 field("y", &RestorePaddingArgs::y), field("batch", &RestorePaddingArgs::batch),
+                 field("max_q_len", &RestorePaddingArgs::max_q_len)},
       .cost =
           [](const Problem& p) {
             const std::int64_t rows = packed_tokens(p["batch"], p["max_q_len"]) + p["batch"] * p["max_q_len"];

@@ -31,6 +31,9 @@ Op rms_norm() {
             return Args(RmsNormArgs{
                 .x = t[0], .weight = t[1], .y = t[2], .tokens = static_cast<int>(p["tokens"]), .eps = 1e-5f});
           },
+      .fields = {field("x", &RmsNormArgs::x), field("weight", &RmsNormArgs::weight),
+                 field("y", &RmsNormArgs::y), field("tokens", &RmsNormArgs::tokens),
+                 field("eps", &RmsNormArgs::eps)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["hidden"]),

@@ -298,6 +298,16 @@ Op rope_append() {
       .check = check,
       .tensors = tensors,
       .bind = bind,
+      .fields = {field("qkv", &RopeAppendArgs::qkv), field("bias", &RopeAppendArgs::bias),
+                 field("sequence", &RopeAppendArgs::sequence), field("position", &RopeAppendArgs::position),
+                 field("lengths", &RopeAppendArgs::lengths), field("inv_freq", &RopeAppendArgs::inv_freq),
+                 field("q", &RopeAppendArgs::q), field("k_cache", &RopeAppendArgs::k_cache),
+                 field("v_cache", &RopeAppendArgs::v_cache), field("tokens", &RopeAppendArgs::tokens),
+                 field("capacity", &RopeAppendArgs::capacity), field("theta", &RopeAppendArgs::theta),
+                 field("factor", &RopeAppendArgs::factor),
+                 field("max_position", &RopeAppendArgs::max_position),
+                 field("k_scale", &RopeAppendArgs::k_scale), field("v_scale", &RopeAppendArgs::v_scale),
+                 field("block_table", &RopeAppendArgs::block_table)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {

@@ -50,6 +50,8 @@ Op softmax() {
                                     .batch = static_cast<int>(p["batch"]),
                                     .scale = kScale});
           },
+      .fields = {field("x", &SoftmaxArgs::x), field("mask", &SoftmaxArgs::mask), field("y", &SoftmaxArgs::y),
+                 field("batch", &SoftmaxArgs::batch), field("scale", &SoftmaxArgs::scale)},
       .cost =
           [](const Problem& p) {
             const double masks = static_cast<double>(p["batch"] * p["q_len"] * p["kv_len"]),

@@ -30,6 +30,8 @@ Op swiglu() {
           [](const Problem& p, std::span<void* const> t, void*) {
             return Args(SwigluArgs{.gate_up = t[0], .y = t[1], .tokens = static_cast<int>(p["tokens"])});
           },
+      .fields = {field("gate_up", &SwigluArgs::gate_up), field("y", &SwigluArgs::y),
+                 field("tokens", &SwigluArgs::tokens)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["intermediate"]);

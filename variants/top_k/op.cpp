@@ -156,6 +156,12 @@ Op top_k() {
             if (p["repetition_penalty"] == 0) return Args(args);
             return Args(PenalizedTopKArgs{args, kPenalty, static_cast<unsigned*>(t[3])});
           },
+      .fields = {field("logits", &TopKArgs::logits), field("rng", &TopKArgs::rng),
+                 field("ids", &TopKArgs::ids), field("workspace", &TopKArgs::workspace),
+                 field("batch", &TopKArgs::batch), field("temperature", &TopKArgs::temperature),
+                 field("p", &TopKArgs::p), field("min_p", &TopKArgs::min_p),
+                 field("repetition_penalty", &PenalizedTopKArgs::repetition_penalty),
+                 field("seen", &PenalizedTopKArgs::seen)},
       .cost =
           [](const Problem& p) {
             // A penalty reads the token fed last and all bits, and writes one word.

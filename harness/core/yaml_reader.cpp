@@ -1,4 +1,4 @@
-#include "harness/tune/yaml_reader.h"
+#include "harness/core/yaml_reader.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>

@@ -1,0 +1,305 @@
+#include "harness/custom/defined_op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/hash.h"
+#include "harness/core/input_file.h"
+#include "harness/core/space.h"
+#include "harness/custom/reference.h"
+#include "harness/custom/tensor_reader.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uintmax_t kMaxReferenceBytes = 16 << 20;
+
+/// A number that kernels get besides tensors and dims.
+struct Scalar {
+  std::string name;
+  std::string_view type;  // "float", "int", "long long", "double"
+  Formula value;
+};
+
+/// What an op consists of; its functions share it.
+struct Definition {
+  std::string name;
+  std::vector<std::string> dims;
+  std::vector<TensorFormula> tensors;
+  std::vector<Scalar> scalars;
+  std::vector<ArgsField> fields;  // pointers of the tensors, of the workspace, then the scalars
+  Reference reference;
+  std::optional<Formula> bytes, flops, rel_l2, max_rel, roundings;
+
+  std::size_t struct_bytes() const {
+    const std::size_t end = fields.back().offset + fields.back().bytes;
+    return (end + 7) / 8 * 8;
+  }
+  std::vector<TensorSpec> specs(const Problem& problem, std::uint64_t seed) const {
+    std::vector<TensorSpec> list;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      list.push_back(tensors[i].spec(problem, tensor_seed(seed, i)));
+    return list;
+  }
+};
+using Shared = std::shared_ptr<const Definition>;
+
+std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
+  const std::string name = yaml.text(node, what);
+  if (!is_identifier(name))
+    yaml.fail(node,
+              fmt::format("{} is '{}'; it must be a name of letters, digits and '_'", what, brief(name)));
+  return name;
+}
+
+/// `name: text`, or `name: {doc: ..., role: ..., default: ..., min: ...}`.
+Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node) {
+  static const std::vector<std::string> roles = {"shape", "work", "parallel", "data"};
+  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}};
+  const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
+  if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
+    yaml.fail(key, fmt::format("a dim cannot have the name '{}', which expressions use already", dim.name));
+  if (node.IsScalar()) {
+    dim.doc = node.Scalar();
+    return dim;
+  }
+  yaml.expect_keys(node, fmt::format("dim '{}'", dim.name), {"doc", "role", "default", "min"});
+  if (node["doc"]) dim.doc = yaml.text(node["doc"], "'doc'");
+  if (node["default"]) dim.fallback = yaml.whole(node["default"], "'default'");
+  if (node["min"]) dim.min = yaml.whole(node["min"], "'min'");
+  if (node["role"]) {
+    const std::string role = yaml.text(node["role"], "'role'");
+    const auto it = std::ranges::find(roles, role);
+    if (it == roles.end())
+      yaml.fail(node["role"],
+                fmt::format("'role' of a dim is '{}'; it must be one of {}", brief(role), listed(roles)));
+    dim.role = static_cast<DimRole>(it - roles.begin());
+  }
+  return dim;
+}
+
+/// `name: expression`, a float, or `name: {TYPE: expression}`.
+Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node,
+                   const FormulaNames& names) {
+  const std::string name = read_identifier(yaml, key, "a scalar");
+  const auto formula = [&](const YAML::Node& at) {
+    const std::string text = yaml.text(at, "a scalar");
+    return yaml.at(at, [&] { return Formula(text, names, "scalar", yaml.where(at)); });
+  };
+  if (!node.IsMap()) return {name, "float", formula(node)};
+  yaml.expect_keys(node, "a scalar with a type", {"int", "long long", "float", "double"});
+  if (node.size() != 1) yaml.fail(node, "a scalar must be an expression or {TYPE: expression}");
+  const std::string type = node.begin()->first.Scalar();
+  for (const std::string_view known : {"int", "long long", "double"})
+    if (type == known) return {name, known, formula(node.begin()->second)};
+  return {name, "float", formula(node.begin()->second)};
+}
+
+/// Offsets as a C++ compiler lays out a struct of these members.
+std::vector<ArgsField> layout(const Definition& d) {
+  std::vector<ArgsField> fields;
+  std::size_t end = 0;
+  const auto add = [&](const std::string& name, std::string_view type) {
+    const std::size_t bytes = type == "int" || type == "float" ? 4 : 8;
+    end = (end + bytes - 1) / bytes * bytes;
+    fields.push_back({name, end, bytes, type});
+    end += bytes;
+  };
+  for (const TensorFormula& tensor : d.tensors) add(tensor.name, "pointer");
+  add("workspace", "pointer");
+  for (const Scalar& scalar : d.scalars) add(scalar.name, scalar.type);
+  return fields;
+}
+
+void put_scalar(const Scalar& scalar, const Problem& problem, std::byte* to) {
+  const auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
+  if (scalar.type == "int")
+    return put(static_cast<int>(scalar.value.whole(problem, {}, -(1LL << 31), (1LL << 31) - 1)));
+  if (scalar.type == "long long") return put(static_cast<long long>(scalar.value.whole(problem, {})));
+  if (scalar.type == "double") return put(scalar.value(problem, {}));
+  put(static_cast<float>(scalar.value(problem, {})));
+}
+
+Args bind(const Definition& d, const Problem& problem, std::span<void* const> tensors, void* workspace) {
+  std::vector<std::byte> bytes(d.struct_bytes());
+  for (std::size_t i = 0; i < d.tensors.size(); ++i)
+    std::memcpy(bytes.data() + d.fields[i].offset, &tensors[i], sizeof(void*));
+  std::memcpy(bytes.data() + d.fields[d.tensors.size()].offset, &workspace, sizeof(void*));
+  for (std::size_t i = 0; i < d.scalars.size(); ++i)
+    put_scalar(d.scalars[i], problem, bytes.data() + d.fields[d.tensors.size() + 1 + i].offset);
+  return Args(std::move(bytes));
+}
+
+/// Runs the reference. `value(tensor, i)` is element i of an input; returns the outputs.
+template <class Value>
+std::vector<ReferenceTensor> run_reference(const Definition& d, const Problem& problem,
+                                           const std::vector<TensorSpec>& specs, Value&& value) {
+  std::vector<ReferenceTensor> inputs, outputs;
+  for (std::size_t t = 0; t < specs.size(); ++t) {
+    ReferenceTensor tensor{specs[t].name, specs[t].shape,
+                           std::vector<double>(static_cast<std::size_t>(specs[t].count()))};
+    if (specs[t].role != Role::input) outputs.push_back(tensor);
+    if (specs[t].role == Role::output) continue;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i)
+      tensor.values[i] = value(t, static_cast<std::int64_t>(i));
+    inputs.push_back(std::move(tensor));
+  }
+  std::vector<ReferenceNumber> dims, scalars;
+  for (const std::string& dim : d.dims) dims.push_back({dim, static_cast<double>(problem[dim]), true});
+  for (const Scalar& scalar : d.scalars)
+    scalars.push_back(
+        {scalar.name, scalar.value(problem, {}), scalar.type == "int" || scalar.type == "long long"});
+  d.reference(inputs, outputs, dims, scalars);
+  return outputs;
+}
+
+/// The reference as a variant of the host, on the tensors of a launch.
+HostFunction host_function(Shared d, const Problem& problem) {
+  return [d, problem, specs = d->specs(problem, 0)](const void* args) {
+    const auto address = [&](std::size_t t) {
+      void* data = nullptr;
+      std::memcpy(&data, static_cast<const std::byte*>(args) + d->fields[t].offset, sizeof data);
+      return data;
+    };
+    const auto outputs = run_reference(*d, problem, specs, [&](std::size_t t, std::int64_t i) {
+      return load(specs[t].dtype, address(t), i);
+    });
+    std::size_t next = 0;
+    for (std::size_t t = 0; t < specs.size(); ++t) {
+      if (specs[t].role == Role::input) continue;
+      const std::vector<double>& values = outputs[next++].values;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        store(specs[t].dtype, address(t), static_cast<std::int64_t>(i), values[i]);
+    }
+  };
+}
+
+Cost cost_of(const Definition& d, const Problem& problem) {
+  double bytes = 0, elements = 0;
+  for (const TensorSpec& spec : d.specs(problem, 0)) {
+    bytes += static_cast<double>(spec.bytes()) * (spec.role == Role::inout ? 2 : 1);
+    elements += static_cast<double>(spec.count());
+  }
+  return {.bytes = d.bytes ? (*d.bytes)(problem, {}) : bytes,
+          .flops = d.flops ? (*d.flops)(problem, {}) : elements};
+}
+
+Tolerance tolerance_of(const Definition& d, const Problem& problem) {
+  Tolerance tolerance = default_tolerance(
+      problem.dtype, d.roundings ? static_cast<int>(d.roundings->whole(problem, {}, 1, 100)) : 1);
+  if (d.rel_l2) tolerance.rel_l2 = (*d.rel_l2)(problem, {});
+  if (d.max_rel) tolerance.max_rel = (*d.max_rel)(problem, {});
+  return tolerance;
+}
+
+/// {cpp: FILE, function: NAME} or {python: FILE, function: NAME}. Adds the file's text to `sources`.
+Reference read_reference(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder,
+                         std::string& sources) {
+  yaml.expect_keys(node, "'reference'", {"cpp", "python", "function"});
+  if (!node["function"] || bool(node["cpp"]) == bool(node["python"]))
+    yaml.fail(node, "'reference' must be {cpp: FILE, function: NAME} or {python: FILE, function: NAME}");
+  const YAML::Node at = node["cpp"] ? node["cpp"] : node["python"];
+  const fs::path file = fs::absolute(folder / yaml.text(at, "a file")).lexically_normal();
+  sources +=
+      yaml.at(at, [&] { return read_input(file, fmt::format("'{}'", file.string()), kMaxReferenceBytes); });
+  const std::string function = read_identifier(yaml, node["function"], "'function'");
+  return node["cpp"] ? cpp_reference(file, function) : python_reference(file, function);
+}
+
+Op op_of(Shared d) {
+  return {
+      .name = d->name,
+      .tensors = [d](const Problem& p, std::uint64_t seed) { return d->specs(p, seed); },
+      .bind = [d](const Problem& p, std::span<void* const> t,
+                  void* workspace) { return bind(*d, p, t, workspace); },
+      .fields = d->fields,
+      .cost = [d](const Problem& p) { return cost_of(*d, p); },
+      .units = [](const Problem&) { return std::int64_t{1}; },
+      .reference =
+          [d](const Problem& p, const Inputs& in, std::int64_t, Expected& out) {
+            // The seed only matters for given contents, which `in` has.
+            const std::vector<TensorSpec> specs = d->specs(p, 0);
+            std::vector<Values> values;
+            for (const TensorSpec& spec : specs) values.push_back(in[spec.name]);
+            for (ReferenceTensor& tensor :
+                 run_reference(*d, p, specs, [&](std::size_t t, std::int64_t i) { return values[t][i]; }))
+              out.put(tensor.name, 0, std::move(tensor.values));
+          },
+      .tolerance = [d](const Problem& p) { return tolerance_of(*d, p); },
+  };
+}
+
+}  // namespace
+
+OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder) {
+  yaml.expect_keys(node, "an item of 'ops_defined'",
+                   {"name", "summary", "dims", "dtypes", "tensors", "scalars", "bytes", "flops", "tolerance",
+                    "reference"});
+  for (const char* key : {"name", "dims", "tensors", "reference"})
+    if (!node[key]) yaml.fail(node, fmt::format("an item of 'ops_defined' needs '{}'", key));
+  auto d = std::make_shared<Definition>();
+  d->name = read_identifier(yaml, node["name"], "'name'");
+  std::vector<Dim> dims;
+  yaml.expect_map(node["dims"], "'dims'");
+  for (const auto& pair : node["dims"]) dims.push_back(read_dim(yaml, pair.first, pair.second));
+  d->dims = names_of(dims);
+  const FormulaNames names{.dims = d->dims, .parameters = {}};
+  const auto optional = [&](const YAML::Node& at, const std::string& what) -> std::optional<Formula> {
+    if (!at) return std::nullopt;
+    const std::string text = yaml.text(at, what);
+    return yaml.at(at, [&] { return Formula(text, names, what, yaml.where(at)); });
+  };
+  yaml.expect_list(node["tensors"], "'tensors'");
+  for (const YAML::Node& tensor : node["tensors"]) {
+    d->tensors.push_back(read_tensor(yaml, tensor, names));
+    if (!is_identifier(d->tensors.back().name) || d->tensors.back().name == "workspace")
+      yaml.fail(tensor, fmt::format("'{}' cannot name a tensor", brief(d->tensors.back().name)));
+  }
+  if (std::ranges::none_of(d->tensors, [](const auto& t) { return t.role != Role::input; }))
+    yaml.fail(node["tensors"], "no tensor has the role output or inout, so that nothing could be verified");
+  if (node["scalars"]) {
+    yaml.expect_map(node["scalars"], "'scalars'");
+    for (const auto& pair : node["scalars"])
+      d->scalars.push_back(read_scalar(yaml, pair.first, pair.second, names));
+  }
+  d->bytes = optional(node["bytes"], "'bytes'");
+  d->flops = optional(node["flops"], "'flops'");
+  if (const YAML::Node tolerance = node["tolerance"]) {
+    yaml.expect_keys(tolerance, "'tolerance'", {"rel_l2", "max_rel", "roundings"});
+    d->rel_l2 = optional(tolerance["rel_l2"], "'rel_l2'");
+    d->max_rel = optional(tolerance["max_rel"], "'max_rel'");
+    d->roundings = optional(tolerance["roundings"], "'roundings'");
+  }
+  std::string sources = YAML::Dump(node);
+  d->reference = read_reference(yaml, node["reference"], folder, sources);
+  d->fields = layout(*d);
+  for (std::size_t i = 0; i < d->fields.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (d->fields[i].name == d->fields[j].name)
+        yaml.fail(node, fmt::format("op '{}' has two arguments '{}'", d->name, d->fields[i].name));
+
+  OpEntry entry{.op = op_of(d), .variants = {}};
+  entry.op.dims = std::move(dims);
+  entry.op.summary = node["summary"] ? yaml.text(node["summary"], "'summary'") : d->name;
+  if (node["dtypes"]) {
+    entry.op.dtypes.clear();
+    for (const YAML::Node& word : yaml.items(node["dtypes"], "'dtypes'"))
+      entry.op.dtypes.push_back(yaml.at(word, [&] { return parse_dtype(yaml.text(word, "a dtype")); }));
+  }
+  entry.variants.push_back(
+      {.name = "host_naive",
+       .idea = "The reference of the op.",
+       .backend = Backend::host,
+       .host = [d = Shared(d)](const Problem& p, const Config&) { return host_function(d, p); }});
+  entry.host_source_hash = fmt::format("{:016x}", stable_hash(sources));
+  return entry;
+}
+
+}  // namespace warptune

@@ -1,0 +1,128 @@
+#include "harness/custom/formula.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <mutex>
+
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/expression.h"
+
+namespace warptune {
+
+bool is_identifier(std::string_view text) {
+  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '_'; };
+  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
+         std::ranges::all_of(text, is_part);
+}
+
+std::vector<std::string> FormulaNames::all() const {
+  std::vector<std::string> names = parameters;
+  names.insert(names.end(), dims.begin(), dims.end());
+  names.emplace_back("dtype_bytes");
+  return names;
+}
+
+/// The expression keeps its variables, so that one thread evaluates it at a time.
+struct Formula::State {
+  Expression expression;
+  std::vector<std::string> names;
+  std::string what, where;
+  std::mutex mutex;
+};
+
+Formula::Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where)
+    : state_(new State{Expression(text, names.all(), what), names.all(), what, std::move(where), {}}) {}
+
+double Formula::operator()(const Problem& problem, const Config& config) const {
+  std::vector<double> values;
+  for (const std::string& name : state_->names) {
+    const auto* parameter = config.find(name);
+    if (parameter)
+      values.push_back(static_cast<double>(parameter->value));
+    else if (name == "dtype_bytes")
+      values.push_back(static_cast<double>(size_of(problem.dtype)));
+    else
+      values.push_back(static_cast<double>(problem.dims.get(name, 0)));
+  }
+  const std::lock_guard lock(state_->mutex);
+  return state_->expression.evaluate(values);
+}
+
+std::int64_t Formula::whole(const Problem& problem, const Config& config, std::int64_t least,
+                            std::int64_t most) const {
+  const double value = (*this)(problem, config);
+  const bool is_whole = value == std::floor(value);
+  if (is_whole && value >= static_cast<double>(least) && value <= static_cast<double>(most))
+    return static_cast<std::int64_t>(value);
+  const std::string with = config.empty() ? "" : " with " + config.str();
+  const std::string right = !is_whole            ? "a whole number; ceil_div(a, b) rounds a / b up"
+                            : least == -kLargest ? fmt::format("at most {}", most)
+                            : value < static_cast<double>(least) ? fmt::format("at least {}", least)
+                                                                 : fmt::format("at most {}", most);
+  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", state_->where,
+                                 state_->what, state_->expression.text(), value, problem.key(), with, right));
+}
+
+FormulaText::FormulaText(const std::string& text, const FormulaNames& names, const std::string& what,
+                         const std::string& where, Constants constants)
+    : what_(what), where_(where), constants_(std::move(constants)) {
+  const std::vector<std::string> known = names.all();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t open = std::min(text.find('{', at), text.size());
+    Part part{.text = text.substr(at, open - at), .value = {}, .word = {}};
+    at = open;
+    if (open < text.size()) {
+      const std::size_t close = text.find('}', open);
+      if (close == std::string::npos)
+        throw InputError(fmt::format("{} '{}' has a '{{' without '}}'", what, brief(text)));
+      const std::string inner = text.substr(open + 1, close - open - 1);
+      // A constant hides a dim of its name, as in the built-in variants.
+      const bool is_known = std::ranges::find(known, inner) != known.end();
+      const bool may_be_constant = constants_ && is_identifier(inner);
+      if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant) part.word = inner;
+      if (part.word.empty() || (may_be_constant && is_known))
+        part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);
+      at = close + 1;
+    }
+    parts_.push_back(std::move(part));
+  }
+}
+
+std::string FormulaText::operator()(const Problem& problem, const Config& config) const {
+  const Assignment constants = constants_ ? constants_(problem, config) : Assignment();
+  std::string text;
+  for (const Part& part : parts_) {
+    text += part.text;
+    if (part.word == "dtype")
+      text += cuda_type(problem.dtype);
+    else if (part.word == "warptune_dtype")
+      text += kernel_type(problem.dtype);
+    else if (const auto* constant = constants.find(part.word))
+      text += std::to_string(constant->value);
+    else if (!part.value.empty())
+      text += std::to_string(part.value.front().whole(problem, config));
+    else if (!part.word.empty())
+      throw CompileError(fmt::format("{}: {} has a placeholder '{}' that is no dim, parameter or constant",
+                                     where_, what_, brief(part.word)));
+  }
+  return text;
+}
+
+std::string_view cuda_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp16:
+      return "__half";
+    case DType::bf16:
+      return "__nv_bfloat16";
+    case DType::fp8:
+      return "__nv_fp8_e4m3";
+    default:
+      return kernel_type(dtype);
+  }
+}
+
+}  // namespace warptune

@@ -1,0 +1,69 @@
+#pragma once
+// An expression in the definition of a kernel, over the dims of the problem, the parameters of the
+// configuration and `dtype_bytes`.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/core/problem.h"
+
+namespace warptune {
+
+/// Whether a text is a name: letters, digits and '_', no digit first.
+bool is_identifier(std::string_view text);
+
+/// The names that a formula may use.
+struct FormulaNames {
+  std::vector<std::string> dims, parameters;
+
+  std::vector<std::string> all() const;  // with `dtype_bytes`
+};
+
+/// A value that can be copied and evaluated by several threads.
+class Formula {
+ public:
+  /// `what` names the text in messages, `where` is "FILE:LINE". Throws InputError, without `where`, for a
+  /// wrong expression.
+  Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where);
+
+  double operator()(const Problem& problem, const Config& config) const;
+  /// Throws CompileError, with `where`, if the value is not a whole number from `least` to `most`.
+  std::int64_t whole(const Problem& problem, const Config& config, std::int64_t least = -kLargest,
+                     std::int64_t most = kLargest) const;
+  static constexpr std::int64_t kLargest =
+      9'000'000'000'000'000;  // a double holds all whole numbers up to it
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// A text with {formulas}, each written as a whole number, and the words {dtype} and {warptune_dtype}, the
+/// name of the problem's type in CUDA (`__nv_bfloat16`) and in kernels/common (`warptune::bf16`). Other words
+/// in braces are constants of a built-in variant, where there are any.
+class FormulaText {
+ public:
+  using Constants = std::function<Assignment(const Problem&, const Config&)>;
+  /// Throws InputError as Formula does, and for a brace without its other one.
+  FormulaText(const std::string& text, const FormulaNames& names, const std::string& what,
+              const std::string& where, Constants constants = {});
+  std::string operator()(const Problem& problem, const Config& config) const;
+
+ private:
+  struct Part {
+    std::string text;            // before the value
+    std::vector<Formula> value;  // one or none
+    std::string word;            // instead of a value: "dtype", "warptune_dtype", a constant
+  };
+  std::vector<Part> parts_;
+  std::string what_, where_;
+  Constants constants_;
+};
+
+/// "float", "__half", "__nv_bfloat16", "int", "signed char", "__nv_fp8_e4m3"
+std::string_view cuda_type(DType dtype);
+
+}  // namespace warptune

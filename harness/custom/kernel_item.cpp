@@ -1,0 +1,45 @@
+#include "harness/custom/kernel_item.h"
+
+#include <fmt/format.h>
+
+namespace warptune {
+
+Formula KernelItem::formula(const YAML::Node& node, const std::string& what) const {
+  const std::string text = yaml.text(node, what);
+  return yaml.at(node, [&] { return Formula(text, names, what, yaml.where(node)); });
+}
+
+FormulaText KernelItem::formula_text(const YAML::Node& node, const std::string& what) const {
+  const std::string text = yaml.text(node, what);
+  return yaml.at(node, [&] {
+    return FormulaText(text, names, what, yaml.where(node),
+                       like ? like->constants : FormulaText::Constants());
+  });
+}
+
+std::filesystem::path KernelItem::path(const YAML::Node& node, const std::string& what) const {
+  return std::filesystem::absolute(folder / yaml.text(node, what)).lexically_normal();
+}
+
+std::function<std::vector<std::string>(const Problem&, const Config&)> read_defines(const KernelItem& item,
+                                                                                    const YAML::Node& node) {
+  item.yaml.expect_map(node, "'define'");
+  std::vector<std::pair<std::string, FormulaText>> defines;
+  for (const auto& pair : node) {
+    const std::string name = pair.first.Scalar();
+    if (!is_identifier(name))
+      item.yaml.fail(pair.first, fmt::format("'{}' cannot be a preprocessor symbol", name));
+    const std::string value = item.yaml.text(pair.second, fmt::format("'{}'", name));
+    defines.emplace_back(name, item.yaml.at(pair.second, [&] {
+      return FormulaText("{" + value + "}", item.names, fmt::format("'{}'", name),
+                         item.yaml.where(pair.second));
+    }));
+  }
+  return [defines = std::move(defines)](const Problem& p, const Config& c) {
+    std::vector<std::string> options;
+    for (const auto& [name, value] : defines) options.push_back("-D" + name + "=" + value(p, c));
+    return options;
+  };
+}
+
+}  // namespace warptune

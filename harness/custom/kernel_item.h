@@ -1,0 +1,41 @@
+#pragma once
+// What all parts of the definition of a kernel need to be read: the file, the op, and the names that its
+// expressions may use.
+#include <filesystem>
+
+#include "harness/core/variant.h"
+#include "harness/core/yaml_reader.h"
+#include "harness/custom/formula.h"
+
+namespace warptune {
+
+struct KernelItem {
+  const YamlReader& yaml;
+  std::filesystem::path folder;  // of the file: paths are relative to it
+  const Op& op;
+  const Variant* like = nullptr;  // a built-in variant whose launches it takes over
+  std::string name;               // of the kernel's variant
+  FormulaNames names = {};
+  bool has_workspace = false;
+
+  /// An expression; `what` names it in messages.
+  Formula formula(const YAML::Node& node, const std::string& what) const;
+  FormulaText formula_text(const YAML::Node& node, const std::string& what) const;
+  /// A path in the file, which need not exist.
+  std::filesystem::path path(const YAML::Node& node, const std::string& what) const;
+};
+
+/// The launch geometry: {grid: ..., block: ..., shared: ..., cluster: ..., pdl: ..., per_sm: ...,
+/// max_blocks: ...}.
+std::function<Launch(const Problem&, const Config&)> read_launch(const KernelItem& item,
+                                                                 const YAML::Node& node);
+
+/// The arguments: `args`, or a list of names, expressions and {type: expression}.
+std::function<std::vector<KernelArgument>(const Problem&, const Config&)> read_arguments(
+    const KernelItem& item, const YAML::Node& node);
+
+/// The preprocessor symbols: {NAME: expression}.
+std::function<std::vector<std::string>(const Problem&, const Config&)> read_defines(const KernelItem& item,
+                                                                                    const YAML::Node& node);
+
+}  // namespace warptune

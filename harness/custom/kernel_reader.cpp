@@ -1,0 +1,156 @@
+#include "harness/custom/kernel_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "harness/core/brief.h"
+#include "harness/core/expression.h"
+#include "harness/core/limits.h"
+#include "harness/core/space.h"
+#include "harness/custom/kernel_stage.h"
+
+namespace warptune {
+namespace {
+
+/// Names that every expression of a constraint may use, besides dims and parameters.
+std::vector<std::string> device_names() { return known_values(Problem{}, DeviceFacts{}).names; }
+
+std::string read_name(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry) {
+  if (!node["name"]) yaml.fail(node, "an item of 'kernels' needs 'name', the name of the variant");
+  const std::string name = yaml.text(node["name"], "'name'");
+  if (!is_identifier(name))
+    yaml.fail(node["name"],
+              fmt::format("'{}' cannot name a variant: letters, digits and '_' can", brief(name)));
+  if (entry.find_variant(name))
+    yaml.fail(node["name"],
+              fmt::format("op '{}' has a variant '{}' already; choose another name", entry.op.name, name));
+  return name;
+}
+
+/// The built-in variant whose launches, parameters and constraints are taken over.
+const Variant* read_like(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry) {
+  if (!node) return nullptr;
+  const std::string name = yaml.text(node, "'like'");
+  const Variant& like = *yaml.at(node, [&] { return &entry.variant(name); });
+  const bool only_kernels = like.backend == Backend::cuda && !like.stages.empty() && !calls_library(like);
+  if (!only_kernels) yaml.fail(node, fmt::format("'like' is '{}', which has no kernels of its own", name));
+  return &like;
+}
+
+std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node& node) {
+  item.yaml.expect_map(node, "'parameters'");
+  std::vector<Parameter> parameters;
+  const std::vector<std::string> taken = device_names();
+  for (const auto& pair : node) {
+    const std::string name = pair.first.Scalar(), what = fmt::format("parameter '{}'", brief(name));
+    if (!is_identifier(name))
+      item.yaml.fail(pair.first, fmt::format("{} must be a name of letters, digits and '_'", what));
+    if (item.op.find_dim(name) || std::ranges::find(taken, name) != taken.end() || name == "dtype")
+      item.yaml.fail(pair.first, fmt::format("{} has the name of a {}", what,
+                                             item.op.find_dim(name) ? "dim of the op" : "fact"));
+    Parameter parameter{.name = name, .values = {}};
+    for (const std::string& value : item.yaml.values(pair.second, what))
+      parameter.values.push_back(item.yaml.at(pair.second, [&] { return whole_number(value, what); }));
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+std::vector<DType> read_dtypes(const KernelItem& item, const YAML::Node& node) {
+  std::vector<DType> dtypes;
+  for (const YAML::Node& word : item.yaml.items(node, "'dtypes'")) {
+    const DType dtype = item.yaml.at(word, [&] { return parse_dtype(item.yaml.text(word, "a dtype")); });
+    if (std::ranges::find(item.op.dtypes, dtype) == item.op.dtypes.end())
+      item.yaml.fail(word, fmt::format("op '{}' does not take dtype {}", item.op.name, name_of(dtype)));
+    dtypes.push_back(dtype);
+  }
+  return dtypes;
+}
+
+/// Constraints of the user, and those that attributes of the launch bring: older devices lack them.
+void read_constraints(const KernelItem& item, const YAML::Node& node, std::vector<std::string>& constraints) {
+  std::vector<std::string> names = device_names();
+  for (const std::string& name : item.names.all())
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  if (node["constraints"])
+    for (const YAML::Node& text : item.yaml.items(node["constraints"], "'constraints'")) {
+      constraints.push_back(item.yaml.text(text, "a constraint"));
+      item.yaml.at(text, [&] { Expression(constraints.back(), names); });
+    }
+  const auto needs = [&](const YAML::Node& launch) {
+    if (!launch || !launch.IsMap()) return;
+    if (launch["pdl"]) constraints.push_back(fmt::format("({}) == 0 || has_pdl", launch["pdl"].Scalar()));
+    if (launch["cluster"])
+      constraints.push_back(fmt::format("({}) == 1 || has_clusters", launch["cluster"].Scalar()));
+  };
+  needs(node["launch"]);
+  if (node["stages"])
+    for (const YAML::Node& stage : node["stages"]) needs(stage["launch"]);
+}
+
+void read_workspace(const KernelItem& item, const YAML::Node& node, Variant& variant) {
+  const Formula bytes = item.formula(node, "'workspace'");
+  const auto size = [bytes](const Problem& p, const Config& c) { return bytes.whole(p, c, 0); };
+  const bool passed =
+      std::ranges::find(item.op.fields, "workspace", &ArgsField::name) != item.op.fields.end();
+  (passed ? variant.workspace_bytes : variant.own_workspace_bytes) = size;
+}
+
+std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
+  const StageDefaults defaults = read_defaults(item, node);
+  if (!node["stages"]) return {read_stage(item, node, defaults, 0)};
+  for (const char* key : {"kernel", "arguments", "launch", "when"})
+    if (node[key])
+      item.yaml.fail(node[key],
+                     fmt::format("'{}' belongs to the items of 'stages', where there are any", key));
+  item.yaml.expect_list(node["stages"], "'stages'");
+  std::vector<Stage> stages;
+  for (const YAML::Node& stage : node["stages"]) {
+    item.yaml.expect_keys(stage, "a stage",
+                          {"source", "cubin", "fatbin", "kernel", "define", "arguments", "launch", "when"});
+    stages.push_back(read_stage(item, stage, defaults, stages.size()));
+  }
+  return stages;
+}
+
+}  // namespace
+
+std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
+  yaml.expect_keys(
+      node, "an item of 'kernels'",
+      {"name", "op", "idea", "like", "source", "cubin", "fatbin", "kernel", "arguments", "define",
+       "parameters", "constraints", "dtypes", "launch", "when", "stages", "workspace", "options", "include"});
+  if (!node["op"]) yaml.fail(node, "an item of 'kernels' needs 'op', the op that it computes");
+  return yaml.text(node["op"], "'op'");
+}
+
+Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntry& entry,
+                    const std::filesystem::path& folder) {
+  KernelItem item{
+      .yaml = yaml, .folder = folder, .op = entry.op, .like = read_like(yaml, node["like"], entry)};
+  item.name = read_name(yaml, node, entry);
+  Variant variant;
+  if (item.like) {
+    variant = *item.like;
+    variant.stages.clear();
+    item.has_workspace = bool(variant.workspace_bytes);
+  }
+  variant.name = item.name;
+  variant.backend = Backend::cuda;
+  if (node["parameters"]) variant.parameters = read_parameters(item, node["parameters"]);
+  item.names = {.dims = names_of(entry.op.dims), .parameters = names_of(variant.parameters)};
+  if (node["dtypes"]) variant.dtypes = read_dtypes(item, node["dtypes"]);
+  read_constraints(item, node, variant.constraints);
+  if (node["workspace"]) {
+    item.has_workspace = true;
+    read_workspace(item, node["workspace"], variant);
+  }
+  variant.stages = read_stages(item, node);
+  variant.idea =
+      node["idea"] ? yaml.text(node["idea"], "'idea'")
+                   : fmt::format("A kernel of {}.", variant.stages.front().custom->file.filename().string());
+  return variant;
+}
+
+}  // namespace warptune

@@ -1,0 +1,151 @@
+#include "harness/device/cubin_file.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "harness/core/error.h"
+
+namespace warptune {
+namespace {
+
+/// Reads a record at an offset of a file. Throws CompileError where the file ends before it.
+template <class T>
+T read_at(std::string_view file, std::size_t offset) {
+  if (offset > file.size() || file.size() - offset < sizeof(T))
+    throw CompileError("the machine code is truncated: the ELF file is incomplete");
+  T value;
+  std::memcpy(&value, file.data() + offset, sizeof(T));
+  return value;
+}
+
+Elf64_Ehdr header_of(std::string_view cubin) {
+  const auto header = read_at<Elf64_Ehdr>(cubin, 0);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    throw CompileError("the machine code is not a 64-bit ELF file");
+  return header;
+}
+
+/// The sizes of a kernel's parameters, from its .nv.info section: a list of attributes, of which those with
+/// the number 0x17 are one parameter each, in any order.
+std::vector<std::size_t> parameters_in(std::string_view info) {
+  constexpr unsigned char kSized = 4, kParameter = 0x17;
+  std::vector<std::size_t> sizes;
+  for (std::size_t at = 0; at + 4 <= info.size();) {
+    const auto format = static_cast<unsigned char>(info[at]), kind = static_cast<unsigned char>(info[at + 1]);
+    const std::size_t bytes = format == kSized ? read_at<std::uint16_t>(info, at + 2) : 0;
+    if (format == kSized && kind == kParameter) {
+      const std::size_t ordinal = read_at<std::uint16_t>(info, at + 8);
+      if (sizes.size() <= ordinal) sizes.resize(ordinal + 1);
+      sizes[ordinal] = read_at<std::uint32_t>(info, at + 12) >> 18;
+    }
+    at += 4 + bytes;
+  }
+  return sizes;
+}
+
+/// The header of one piece of code in a fatbin.
+struct FatbinEntry {
+  std::uint16_t kind, version;
+  std::uint32_t header_bytes;
+  std::uint64_t bytes;
+  std::uint32_t compressed_bytes, unknown;
+  std::uint16_t minor, major;
+  std::uint32_t arch;
+};
+constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
+constexpr std::uint16_t kMachineCode = 2;
+
+}  // namespace
+
+std::vector<CubinSection> sections_of_cubin(std::string_view cubin) {
+  const auto header = header_of(cubin);
+  const auto at = [&](std::size_t i) {
+    return read_at<Elf64_Shdr>(cubin, header.e_shoff + i * header.e_shentsize);
+  };
+  const Elf64_Shdr names = at(header.e_shstrndx);
+  std::vector<CubinSection> sections;
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr s = at(i);
+    const std::size_t name = names.sh_offset + s.sh_name;
+    if (name >= cubin.size()) throw CompileError("the machine code is truncated: a section has no name");
+    const std::string_view rest = cubin.substr(name);
+    const bool has_bytes = s.sh_type != SHT_NOBITS && s.sh_type != SHT_NULL;
+    if (has_bytes && (s.sh_offset > cubin.size() || cubin.size() - s.sh_offset < s.sh_size))
+      throw CompileError("the machine code is truncated: a section has no content");
+    sections.push_back({.name = rest.substr(0, rest.find('\0')),
+                        .bytes = has_bytes ? cubin.substr(s.sh_offset, s.sh_size) : std::string_view(),
+                        .size = s.sh_size,
+                        .info = s.sh_info});
+  }
+  return sections;
+}
+
+int arch_of_cubin(std::string_view cubin) {
+  constexpr unsigned char kNewLayout = 8;  // of the flags, from CUDA 13 on
+  const Elf64_Ehdr header = header_of(cubin);
+  return static_cast<int>(header.e_ident[EI_ABIVERSION] >= kNewLayout ? header.e_flags >> 8 & 0xff
+                                                                      : header.e_flags & 0xff);
+}
+
+std::vector<KernelCode> kernels_of_cubin(std::string_view cubin) {
+  constexpr std::string_view kText = ".text.", kShared = ".nv.shared.", kInfo = ".nv.info.";
+  constexpr std::uint64_t kReserved = 1024;  // by the system, in the section from sm_90 on
+  const auto sections = sections_of_cubin(cubin);
+  const auto section = [&](std::string_view kind, const std::string& kernel) -> const CubinSection* {
+    const auto it = std::ranges::find(sections, std::string(kind) + kernel, &CubinSection::name);
+    return it == sections.end() ? nullptr : &*it;
+  };
+  std::vector<KernelCode> kernels;
+  for (const CubinSection& text : sections) {
+    if (!text.name.starts_with(kText)) continue;
+    KernelCode kernel{.name = std::string(text.name.substr(kText.size())),
+                      .registers = static_cast<int>(text.info >> 24),
+                      .parameter_bytes = {}};
+    const CubinSection* info = section(kInfo, kernel.name);
+    if (!info) continue;  // a function of the device
+    kernel.parameter_bytes = parameters_in(info->bytes);
+    if (const CubinSection* shared = section(kShared, kernel.name))
+      kernel.static_shared_bytes = static_cast<std::int64_t>(
+          arch_of_cubin(cubin) >= 90 && shared->size >= kReserved ? shared->size - kReserved : shared->size);
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+std::string_view cubin_for(std::string_view file, int arch) {
+  const auto runs = [&](int code) { return code / 10 == arch / 10 && code <= arch; };
+  std::vector<std::pair<int, std::string_view>> cubins;
+  if (file.size() < 4 || read_at<std::uint32_t>(file, 0) != kFatbinMagic)
+    cubins.emplace_back(arch_of_cubin(file), file);
+  else
+    for (std::size_t at = read_at<std::uint16_t>(file, 6); at + sizeof(FatbinEntry) <= file.size();) {
+      const auto entry = read_at<FatbinEntry>(file, at);
+      if (entry.header_bytes == 0 ||
+          entry.bytes > file.size() - at - std::min<std::size_t>(entry.header_bytes, file.size() - at))
+        throw CompileError("the machine code is truncated: the fatbin is incomplete");
+      if (entry.kind == kMachineCode && entry.compressed_bytes != 0)
+        throw CompileError("the fatbin is compressed; make it with nvcc --no-compress");
+      if (entry.kind == kMachineCode)
+        cubins.emplace_back(static_cast<int>(entry.arch),
+                            file.substr(at + entry.header_bytes, static_cast<std::size_t>(entry.bytes)));
+      at += entry.header_bytes + static_cast<std::size_t>(entry.bytes);
+    }
+  std::optional<std::pair<int, std::string_view>> best;
+  std::vector<std::string> archs;
+  for (const auto& cubin : cubins) {
+    archs.push_back(fmt::format("sm_{}", cubin.first));
+    if (runs(cubin.first) && (!best || cubin.first > best->first)) best = cubin;
+  }
+  if (!best)
+    throw CompileError(
+        fmt::format("it holds machine code for {}, not for sm_{}",
+                    archs.empty() ? "no architecture" : fmt::format("{}", fmt::join(archs, ", ")), arch));
+  return best->second;
+}
+
+}  // namespace warptune

@@ -1,0 +1,37 @@
+#pragma once
+// Reads machine code: the ELF file that a cubin is, its kernels, and the cubins in a fatbin.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warptune {
+
+/// A section of a cubin. Its name ends with the name of its kernel.
+struct CubinSection {
+  std::string_view name;
+  std::string_view bytes;  // empty where the file stores none
+  std::uint64_t size = 0;
+  std::uint32_t info = 0;  // of .text: the upper 8 bits are the number of registers
+};
+
+/// Throws CompileError where the text is not a complete 64-bit ELF file.
+std::vector<CubinSection> sections_of_cubin(std::string_view cubin);
+
+/// A kernel in a cubin, with what it needs.
+struct KernelCode {
+  std::string name;  // mangled
+  int registers = 0;
+  std::int64_t static_shared_bytes = 0;
+  std::vector<std::size_t> parameter_bytes;
+};
+std::vector<KernelCode> kernels_of_cubin(std::string_view cubin);
+
+/// The number of the architecture that a cubin is for: 90.
+int arch_of_cubin(std::string_view cubin);
+
+/// The cubin for an architecture number: the file itself, or the best of a fatbin. A cubin runs on its own
+/// architecture and on later ones of the same major number. Throws CompileError where there is none.
+std::string_view cubin_for(std::string_view file, int arch);
+
+}  // namespace warptune

@@ -1,0 +1,26 @@
+#pragma once
+// Makes the machine code of a kernel from a file: compiles its source, or takes it from a cubin or fatbin.
+#include <string>
+#include <vector>
+
+#include "harness/device/compile.h"
+
+namespace warptune {
+
+/// The files of the user, then those of kernels/.
+CustomKernel::Files all_files(const CustomKernel& kernel);
+
+/// Compiles the source. Throws CompileError: the words of the compiler, or, where the source has no such
+/// kernel, a sentence with those that it has.
+Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
+                   const std::vector<std::string>& options);
+
+/// Takes the kernel from machine code. Throws CompileError where it has none for this architecture, or no
+/// such kernel.
+Cubin pick_kernel(const CustomKernel& kernel, const std::string& name, const std::string& arch);
+
+/// Throws CompileError where a kernel takes other parameters than its definition passes.
+void check_arguments(const CustomKernel& kernel, const Cubin& cubin,
+                     const std::vector<KernelArgument>& arguments);
+
+}  // namespace warptune
