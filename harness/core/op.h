@@ -69,6 +69,14 @@ class Args {
   std::vector<std::byte> bytes_;
 };
 
+/// A member of an op's args struct.
+struct ArgField {
+  enum class Type { pointer, int32, int64, float32 };
+  std::string name;
+  std::size_t offset = 0;
+  Type type = Type::pointer;
+};
+
 struct Op {
   std::string name, summary;
   std::vector<Dim> dims;
@@ -80,6 +88,8 @@ struct Op {
   std::function<std::vector<TensorSpec>(const Problem&, std::uint64_t seed)> tensors;
   /// Fills the op's args.h struct from tensor addresses and the variant's workspace (null if it wants none).
   std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind;
+  /// The members of that struct that other programs fill by name, those of its largest form.
+  std::vector<ArgField> fields;
   std::function<Cost(const Problem&)> cost;
   /// How many results share each value that is read (query heads per KV head); empty: one.
   std::function<double(const Problem&)> sharing = {};

@@ -262,6 +262,8 @@ Cubin Compiler::compile(const std::string& file, const std::string& expression,
   return cubin;
 }
 
+std::string Compiler::toolkit() { return nvrtc_version(); }
+
 namespace {
 
 double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch& launch) {
@@ -354,6 +356,7 @@ Cubin Compiler::compile(const std::string& file, const std::string&, const std::
   throw CompileError(
       fmt::format("{} cannot be compiled: this program was built without the CUDA Toolkit", file));
 }
+std::string Compiler::toolkit() { return {}; }
 std::string code_hash(const Compiler&, const Variant&, const Problem&, const Config&, const std::string&) {
   return {};
 }

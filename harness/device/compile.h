@@ -47,6 +47,8 @@ class Compiler {
   /// Compiles the name expression for an architecture ("sm_80", "sm_90a"). Thread-safe. Throws CompileError.
   Cubin compile(const std::string& file, const std::string& expression, const std::string& arch) const;
   const KernelSources& sources() const { return sources_; }
+  /// "13.0": the version of NVRTC; empty in a program without CUDA.
+  static std::string toolkit();
   /// A hash of the source closure of all of a variant's kernels (hex), for provenance.
   std::string source_hash(const Variant& variant) const;
 

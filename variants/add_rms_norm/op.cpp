@@ -4,6 +4,7 @@
 
 #include "kernels/add_rms_norm/args.h"
 #include "variants/add_rms_norm/add_rms_norm.h"
+#include "variants/arg_fields.h"
 
 namespace warptune {
 
@@ -39,6 +40,10 @@ Op add_rms_norm() {
                                        .tokens = static_cast<int>(p["tokens"]),
                                        .eps = 1e-5f});
           },
+      .fields = {WARPTUNE_ARG(AddRmsNormArgs, x), WARPTUNE_ARG(AddRmsNormArgs, residual),
+                 WARPTUNE_ARG(AddRmsNormArgs, weight), WARPTUNE_ARG(AddRmsNormArgs, residual_out),
+                 WARPTUNE_ARG(AddRmsNormArgs, y), WARPTUNE_ARG(AddRmsNormArgs, tokens),
+                 WARPTUNE_ARG(AddRmsNormArgs, eps)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["hidden"]),

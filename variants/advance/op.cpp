@@ -2,6 +2,7 @@
 // word of the sampler's step is about to carry.
 #include "kernels/advance/args.h"
 #include "variants/advance/advance.h"
+#include "variants/arg_fields.h"
 
 namespace warptune {
 namespace {
@@ -56,6 +57,11 @@ Op advance() {
                                     .max_steps = kMaxSteps,
                                     .eos = kEos});
           },
+      .fields = {WARPTUNE_ARG(AdvanceArgs, ids), WARPTUNE_ARG(AdvanceArgs, positions),
+                 WARPTUNE_ARG(AdvanceArgs, lengths), WARPTUNE_ARG(AdvanceArgs, transcript),
+                 WARPTUNE_ARG(AdvanceArgs, step), WARPTUNE_ARG(AdvanceArgs, rng),
+                 WARPTUNE_ARG(AdvanceArgs, batch), WARPTUNE_ARG(AdvanceArgs, max_steps),
+                 WARPTUNE_ARG(AdvanceArgs, eos)},
       .cost =
           [](const Problem& p) {
             // Reads and writes ids, positions and lengths, one transcript entry, step and sampler.

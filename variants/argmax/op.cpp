@@ -1,5 +1,6 @@
 // The op argmax: greedy sampling.
 #include "kernels/argmax/args.h"
+#include "variants/arg_fields.h"
 #include "variants/argmax/argmax.h"
 #include "variants/helpers/sampling.h"
 
@@ -24,6 +25,8 @@ Op argmax() {
                                    .workspace = workspace,
                                    .batch = static_cast<int>(p["batch"])});
           },
+      .fields = {WARPTUNE_ARG(ArgmaxArgs, logits), WARPTUNE_ARG(ArgmaxArgs, ids),
+                 WARPTUNE_ARG(ArgmaxArgs, workspace), WARPTUNE_ARG(ArgmaxArgs, batch)},
       .cost = [](const Problem& p) { return sampling_cost(p); },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =

@@ -11,6 +11,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/attention_decode/args.h"
+#include "variants/arg_fields.h"
 #include "variants/attention_decode/dims.h"
 #include "variants/helpers/rope.h"
 
@@ -283,6 +284,26 @@ Op attention_decode() {
       .check = check,
       .tensors = tensors,
       .bind = bind,
+      .fields = {WARPTUNE_ARG(AttentionDecodeArgs, q),
+                 WARPTUNE_ARG(AttentionDecodeArgs, k_cache),
+                 WARPTUNE_ARG(AttentionDecodeArgs, v_cache),
+                 WARPTUNE_ARG(AttentionDecodeArgs, lengths),
+                 WARPTUNE_ARG(AttentionDecodeArgs, bias),
+                 WARPTUNE_ARG(AttentionDecodeArgs, inv_freq),
+                 WARPTUNE_ARG(AttentionDecodeArgs, out),
+                 WARPTUNE_ARG(AttentionDecodeArgs, workspace),
+                 WARPTUNE_ARG(AttentionDecodeArgs, batch),
+                 WARPTUNE_ARG(AttentionDecodeArgs, capacity),
+                 WARPTUNE_ARG(AttentionDecodeArgs, scale),
+                 WARPTUNE_ARG(AttentionDecodeArgs, k_scale),
+                 WARPTUNE_ARG(AttentionDecodeArgs, v_scale),
+                 WARPTUNE_ARG(AttentionDecodeArgs, block_table),
+                 WARPTUNE_ARG(AttentionDecodeArgs, alibi_slopes),
+                 WARPTUNE_ARG(AttentionDecodeArgs, score_bias),
+                 WARPTUNE_ARG(AttentionDecodeArgs, lse),
+                 WARPTUNE_ARG(AttentionDecodeArgs, shift),
+                 WARPTUNE_ARG(AttentionDecodeArgs, smooth),
+                 WARPTUNE_ARG(AttentionDecodeArgs, out_scale)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {

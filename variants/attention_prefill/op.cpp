@@ -7,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/common/vec_width.h"
+#include "variants/arg_fields.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/tensors.h"
 
@@ -100,6 +101,48 @@ Cost cost(const Problem& p) {
   return c;
 }
 
+/// The members of the args of a problem with strides; those of other problems come first.
+std::vector<ArgField> arg_fields() {
+  using Strided = StridedAttentionPrefillArgs;
+  std::vector<ArgField> fields = {WARPTUNE_ARG(Strided, q),
+                                  WARPTUNE_ARG(Strided, k_cache),
+                                  WARPTUNE_ARG(Strided, v_cache),
+                                  WARPTUNE_ARG(Strided, cu_seqlens),
+                                  WARPTUNE_ARG(Strided, kv_lens),
+                                  WARPTUNE_ARG(Strided, out),
+                                  WARPTUNE_ARG(Strided, workspace),
+                                  WARPTUNE_ARG(Strided, batch),
+                                  WARPTUNE_ARG(Strided, capacity),
+                                  WARPTUNE_ARG(Strided, scale),
+                                  WARPTUNE_ARG(Strided, tokens),
+                                  WARPTUNE_ARG(Strided, q_len),
+                                  WARPTUNE_ARG(Strided, kv_len),
+                                  WARPTUNE_ARG(Strided, q_stride),
+                                  WARPTUNE_ARG(Strided, window),
+                                  WARPTUNE_ARG(Strided, diagonal),
+                                  WARPTUNE_ARG(Strided, seqstart_k),
+                                  WARPTUNE_ARG(Strided, block_table),
+                                  WARPTUNE_ARG(Strided, max_pages),
+                                  WARPTUNE_ARG(Strided, score_bias),
+                                  WARPTUNE_ARG(Strided, alibi_slopes),
+                                  WARPTUNE_ARG(Strided, philox),
+                                  WARPTUNE_ARG(Strided, drop_below),
+                                  WARPTUNE_ARG(Strided, keep_scale),
+                                  WARPTUNE_ARG(Strided, lse)};
+  const auto add = [&](const std::string& name, auto strides, const std::vector<ArgField>& members) {
+    const ArgField whole = arg_field<Strided>(name, strides);
+    for (const ArgField& member : members)
+      fields.push_back({name + "." + member.name, whole.offset + member.offset, member.type});
+  };
+  const std::vector<ArgField> kv = {WARPTUNE_ARG(KvStrides, batch), WARPTUNE_ARG(KvStrides, head),
+                                    WARPTUNE_ARG(KvStrides, row)};
+  add("k_strides", &Strided::k_strides, kv);
+  add("v_strides", &Strided::v_strides, kv);
+  add("bias_strides", &Strided::bias_strides,
+      {WARPTUNE_ARG(BiasStrides, batch), WARPTUNE_ARG(BiasStrides, head), WARPTUNE_ARG(BiasStrides, row)});
+  return fields;
+}
+
 }  // namespace
 
 Op attention_prefill() {
@@ -163,6 +206,7 @@ Op attention_prefill() {
       .check = check,
       .tensors = tensors,
       .bind = bind,
+      .fields = arg_fields(),
       .cost = cost,
       .sharing =
           [](const Problem& p) {

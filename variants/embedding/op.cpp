@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/embedding/args.h"
+#include "variants/arg_fields.h"
 #include "variants/embedding/embedding.h"
 
 namespace warptune {
@@ -45,6 +46,9 @@ Op embedding() {
                                       .bad_token = static_cast<int*>(t[3]),
                                       .tokens = static_cast<int>(p["tokens"])});
           },
+      .fields = {WARPTUNE_ARG(EmbeddingArgs, ids), WARPTUNE_ARG(EmbeddingArgs, table),
+                 WARPTUNE_ARG(EmbeddingArgs, y), WARPTUNE_ARG(EmbeddingArgs, bad_token),
+                 WARPTUNE_ARG(EmbeddingArgs, tokens)},
       .cost =
           [](const Problem& p) {
             // The expected number of distinct rows of the table for uniform ids.

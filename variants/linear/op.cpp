@@ -6,6 +6,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/linear/args.h"
+#include "variants/arg_fields.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -107,6 +108,11 @@ Op linear() {
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
             return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
           },
+      .fields = {WARPTUNE_ARG(FusedLinearArgs, x), WARPTUNE_ARG(FusedLinearArgs, weight),
+                 WARPTUNE_ARG(FusedLinearArgs, bias), WARPTUNE_ARG(FusedLinearArgs, y),
+                 WARPTUNE_ARG(FusedLinearArgs, workspace), WARPTUNE_ARG(FusedLinearArgs, tokens),
+                 WARPTUNE_ARG(FusedLinearArgs, norm_weight), WARPTUNE_ARG(FusedLinearArgs, residual),
+                 WARPTUNE_ARG(FusedLinearArgs, eps)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),

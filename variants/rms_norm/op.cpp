@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/rms_norm/args.h"
+#include "variants/arg_fields.h"
 #include "variants/rms_norm/rms_norm.h"
 
 namespace warptune {
@@ -31,6 +32,9 @@ Op rms_norm() {
             return Args(RmsNormArgs{
                 .x = t[0], .weight = t[1], .y = t[2], .tokens = static_cast<int>(p["tokens"]), .eps = 1e-5f});
           },
+      .fields = {WARPTUNE_ARG(RmsNormArgs, x), WARPTUNE_ARG(RmsNormArgs, weight),
+                 WARPTUNE_ARG(RmsNormArgs, y), WARPTUNE_ARG(RmsNormArgs, tokens),
+                 WARPTUNE_ARG(RmsNormArgs, eps)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["hidden"]),

@@ -9,6 +9,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/rope_append/args.h"
+#include "variants/arg_fields.h"
 #include "variants/helpers/rope.h"
 #include "variants/rope_append/rope_append.h"
 
@@ -298,6 +299,15 @@ Op rope_append() {
       .check = check,
       .tensors = tensors,
       .bind = bind,
+      .fields = {WARPTUNE_ARG(RopeAppendArgs, qkv), WARPTUNE_ARG(RopeAppendArgs, bias),
+                 WARPTUNE_ARG(RopeAppendArgs, sequence), WARPTUNE_ARG(RopeAppendArgs, position),
+                 WARPTUNE_ARG(RopeAppendArgs, lengths), WARPTUNE_ARG(RopeAppendArgs, inv_freq),
+                 WARPTUNE_ARG(RopeAppendArgs, q), WARPTUNE_ARG(RopeAppendArgs, k_cache),
+                 WARPTUNE_ARG(RopeAppendArgs, v_cache), WARPTUNE_ARG(RopeAppendArgs, tokens),
+                 WARPTUNE_ARG(RopeAppendArgs, capacity), WARPTUNE_ARG(RopeAppendArgs, theta),
+                 WARPTUNE_ARG(RopeAppendArgs, factor), WARPTUNE_ARG(RopeAppendArgs, max_position),
+                 WARPTUNE_ARG(RopeAppendArgs, k_scale), WARPTUNE_ARG(RopeAppendArgs, v_scale),
+                 WARPTUNE_ARG(RopeAppendArgs, block_table)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {

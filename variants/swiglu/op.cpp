@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/swiglu/args.h"
+#include "variants/arg_fields.h"
 #include "variants/swiglu/swiglu.h"
 
 namespace warptune {
@@ -30,6 +31,8 @@ Op swiglu() {
           [](const Problem& p, std::span<void* const> t, void*) {
             return Args(SwigluArgs{.gate_up = t[0], .y = t[1], .tokens = static_cast<int>(p["tokens"])});
           },
+      .fields = {WARPTUNE_ARG(SwigluArgs, gate_up), WARPTUNE_ARG(SwigluArgs, y),
+                 WARPTUNE_ARG(SwigluArgs, tokens)},
       .cost =
           [](const Problem& p) {
             const double n = static_cast<double>(p["tokens"] * p["intermediate"]);

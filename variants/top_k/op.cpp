@@ -8,6 +8,7 @@
 #include "harness/core/error.h"
 #include "harness/core/philox.h"
 #include "kernels/top_k/args.h"
+#include "variants/arg_fields.h"
 #include "variants/helpers/sampling.h"
 #include "variants/top_k/top_k.h"
 
@@ -156,6 +157,11 @@ Op top_k() {
             if (p["repetition_penalty"] == 0) return Args(args);
             return Args(PenalizedTopKArgs{args, kPenalty, static_cast<unsigned*>(t[3])});
           },
+      .fields = {WARPTUNE_ARG(PenalizedTopKArgs, logits), WARPTUNE_ARG(PenalizedTopKArgs, rng),
+                 WARPTUNE_ARG(PenalizedTopKArgs, ids), WARPTUNE_ARG(PenalizedTopKArgs, workspace),
+                 WARPTUNE_ARG(PenalizedTopKArgs, batch), WARPTUNE_ARG(PenalizedTopKArgs, temperature),
+                 WARPTUNE_ARG(PenalizedTopKArgs, p), WARPTUNE_ARG(PenalizedTopKArgs, min_p),
+                 WARPTUNE_ARG(PenalizedTopKArgs, repetition_penalty), WARPTUNE_ARG(PenalizedTopKArgs, seen)},
       .cost =
           [](const Problem& p) {
             // A penalty reads the token fed last and all bits, and writes one word.
