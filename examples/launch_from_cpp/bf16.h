@@ -34,9 +34,9 @@ inline std::vector<std::uint16_t> random_bf16(std::size_t count, std::uint32_t s
 class DeviceArray {
  public:
   explicit DeviceArray(const std::vector<std::uint16_t>& values) : count_(values.size()) {
-    warptune::detail::check(cuMemAlloc(&address_, 2 * count_), "cuMemAlloc");
-    warptune::detail::check(cuMemcpyHtoD(address_, values.data(), 2 * count_), "cuMemcpyHtoD");
-    warptune::detail::check(cuCtxSynchronize(), "cuCtxSynchronize");  // for streams that do not wait for it
+    warptune::check(cuMemAlloc(&address_, 2 * count_), "cuMemAlloc");
+    warptune::check(cuMemcpyHtoD(address_, values.data(), 2 * count_), "cuMemcpyHtoD");
+    warptune::check(cuCtxSynchronize(), "cuCtxSynchronize");  // for streams that do not wait for it
   }
   ~DeviceArray() { cuMemFree(address_); }
   DeviceArray(const DeviceArray&) = delete;
@@ -45,12 +45,12 @@ class DeviceArray {
   CUdeviceptr address() const { return address_; }
   std::vector<std::uint16_t> read() const {
     std::vector<std::uint16_t> values(count_);
-    warptune::detail::check(cuMemcpyDtoH(values.data(), address_, 2 * count_), "cuMemcpyDtoH");
+    warptune::check(cuMemcpyDtoH(values.data(), address_, 2 * count_), "cuMemcpyDtoH");
     return values;
   }
   void clear() {
-    warptune::detail::check(cuMemsetD16(address_, 0, count_), "cuMemsetD16");
-    warptune::detail::check(cuCtxSynchronize(), "cuCtxSynchronize");
+    warptune::check(cuMemsetD16(address_, 0, count_), "cuMemsetD16");
+    warptune::check(cuCtxSynchronize(), "cuCtxSynchronize");
   }
 
  private:

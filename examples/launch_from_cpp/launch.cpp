@@ -13,7 +13,7 @@
 
 namespace {
 
-using warptune::detail::check;
+using warptune::check;
 
 constexpr std::size_t kHidden = 4096, kOut = 4096;
 constexpr int kNoGpu = 77;

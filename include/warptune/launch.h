@@ -84,9 +84,9 @@ class Workspace {
  public:
   explicit Workspace(std::size_t bytes) {
     if (bytes == 0) return;
-    detail::check(cuMemAlloc(&address_, bytes), "cuMemAlloc of " + std::to_string(bytes) + " bytes");
-    detail::check(cuMemsetD8(address_, 0, bytes), "cuMemsetD8");
-    detail::check(cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+    check(cuMemAlloc(&address_, bytes), "cuMemAlloc of " + std::to_string(bytes) + " bytes");
+    check(cuMemsetD8(address_, 0, bytes), "cuMemsetD8");
+    check(cuStreamSynchronize(nullptr), "cuStreamSynchronize");
   }
   Workspace(Workspace&& other) noexcept : address_(std::exchange(other.address_, 0)) {}
   Workspace& operator=(Workspace&& other) noexcept {
@@ -315,7 +315,7 @@ class Folder {
 
   std::shared_ptr<const detail::Module> module(const std::string& cubin) {
     CUcontext context = nullptr;
-    detail::check(cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+    check(cuCtxGetCurrent(&context), "cuCtxGetCurrent");
     auto& module = modules_[{context, cubin}];
     if (!module) module = std::make_shared<const detail::Module>(path_ + "/" + cubin);
     return module;

@@ -14,8 +14,8 @@
 #include "warptune/detail/json.h"
 
 namespace warptune {
-namespace detail {
 
+/// Throws Error with the driver's text if a call of the driver API failed.
 inline void check(CUresult result, const std::string& call) {
   if (result == CUDA_SUCCESS) return;
   const char *name = nullptr, *text = nullptr;
@@ -24,6 +24,8 @@ inline void check(CUresult result, const std::string& call) {
   throw Error(call + ": " + (name ? name : "error " + std::to_string(static_cast<int>(result))) +
               (text ? std::string(", ") + text : std::string()));
 }
+
+namespace detail {
 
 /// A number, or plus + times * the product of ceil(multiplier * value / divisor) over the factors.
 struct Formula {
