@@ -33,7 +33,7 @@ int run(int argc, char** argv) {
       "  warptune list variants rms_norm\n"
       "'warptune COMMAND --help' describes a command; docs/cli.md has an example of each.\n"
       "Exit codes: 0 ok, 1 a check failed, 2 bad input.");
-  app.set_version_flag("--version", "warptune 0.1.0 " + git_commit());
+  app.set_version_flag("--version", "warptune " + program_version() + " " + git_commit());
   app.require_subcommand(1);
   add_commands(app, exit_code);
   try {

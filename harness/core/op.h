@@ -74,12 +74,15 @@ class Args {
   std::vector<std::byte> bytes_;
 };
 
-/// A member of an op's args.h struct. A kernel from a file takes such members as arguments, by name
-/// (harness/custom).
+/// A member of an op's args.h struct. Kernels from a file (harness/custom) and other programs
+/// (harness/export) take and fill members by name.
 struct ArgsField {
   std::string name;
   std::size_t offset = 0, bytes = 0;
   std::string_view type;  // "pointer", "int", "unsigned", "long long", "float", "double"
+
+  bool is_pointer() const { return type == "pointer"; }
+  bool is_real() const { return type == "float" || type == "double"; }
 };
 
 /// The field of a member: field("eps", &RmsNormArgs::eps). Base classes of a struct lie at its beginning.
@@ -96,6 +99,17 @@ ArgsField field(std::string name, Member Struct::*member) {
   if (std::is_same_v<Member, double>) type = "double";
   static_assert(std::is_arithmetic_v<Member> || std::is_pointer_v<Member>);
   return {std::move(name), static_cast<std::size_t>(offset), sizeof(Member), type};
+}
+/// The field of a member of a struct inside: field("k_strides.row", &StridedArgs::k_strides,
+/// &KvStrides::row).
+template <class Struct, class Inner, class Member>
+ArgsField field(std::string name, Inner Struct::*outer, Member Inner::*member) {
+  const Struct object{};
+  const auto offset =
+      reinterpret_cast<const std::byte*>(&(object.*outer)) - reinterpret_cast<const std::byte*>(&object);
+  ArgsField inner = field(std::move(name), member);
+  inner.offset += static_cast<std::size_t>(offset);
+  return inner;
 }
 
 struct Op {

@@ -250,6 +250,8 @@ Cubin Compiler::compile(const Variant& variant, const Stage& stage, const Proble
   return compile(stage.file, expand_kernel_name(variant, stage, problem, config), arch);
 }
 
+std::string Compiler::toolkit() { return nvrtc_version(); }
+
 namespace {
 
 double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch& launch) {
@@ -356,6 +358,7 @@ Cubin Compiler::compile(const Variant&, const Stage& stage, const Problem&, cons
                         const std::string& arch) const {
   return compile(stage.file, {}, arch);
 }
+std::string Compiler::toolkit() { return {}; }
 std::string code_hash(const Compiler&, const Variant&, const Problem&, const Config&, const std::string&) {
   return {};
 }

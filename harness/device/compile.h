@@ -50,6 +50,8 @@ class Compiler {
   Cubin compile(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config,
                 const std::string& arch) const;
   const KernelSources& sources() const { return sources_; }
+  /// "13.0": the version of NVRTC; empty in a program without CUDA.
+  static std::string toolkit();
   /// A hash of the source closure of all of a variant's kernels (hex), for provenance.
   std::string source_hash(const Variant& variant) const;
 

@@ -19,6 +19,7 @@ std::string now(const char* format) {
 
 std::string timestamp_utc() { return now("%Y-%m-%dT%H:%M:%SZ"); }
 
+std::string program_version() { return WARPTUNE_VERSION; }
 std::string git_commit() { return kGitCommit; }
 
 RunInfo new_run() {

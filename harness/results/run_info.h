@@ -15,5 +15,7 @@ RunInfo new_run();
 /// The current time as "2026-01-02T03:04:05Z".
 std::string timestamp_utc();
 std::string git_commit();
+/// The version of this program: "0.1.0".
+std::string program_version();
 
 }  // namespace warptune

@@ -55,11 +55,12 @@ const std::map<std::string, std::set<std::string>>& arrows() {
       {"measure", below_measure},
       {"results", below_results},
       {"select", below_select},
+      {"export", with(below_select, {"select"})},
       {"search", with(below_select, {"select"})},
       {"llama", with(below_select, {"select"})},
       {"tune", below_tune},
       {"report", with(below_tune, {"tune"})},
-      {"cli", with(below_tune, {"tune", "report", "text"})}};
+      {"cli", with(below_tune, {"tune", "report", "text", "export"})}};
   return map;
 }
 

@@ -188,7 +188,16 @@ Op attention_prefill() {
                  field("philox", &AttentionPrefillArgs::philox),
                  field("drop_below", &AttentionPrefillArgs::drop_below),
                  field("keep_scale", &AttentionPrefillArgs::keep_scale),
-                 field("lse", &AttentionPrefillArgs::lse)},
+                 field("lse", &AttentionPrefillArgs::lse),
+                 field("k_strides.batch", &StridedAttentionPrefillArgs::k_strides, &KvStrides::batch),
+                 field("k_strides.head", &StridedAttentionPrefillArgs::k_strides, &KvStrides::head),
+                 field("k_strides.row", &StridedAttentionPrefillArgs::k_strides, &KvStrides::row),
+                 field("v_strides.batch", &StridedAttentionPrefillArgs::v_strides, &KvStrides::batch),
+                 field("v_strides.head", &StridedAttentionPrefillArgs::v_strides, &KvStrides::head),
+                 field("v_strides.row", &StridedAttentionPrefillArgs::v_strides, &KvStrides::row),
+                 field("bias_strides.batch", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::batch),
+                 field("bias_strides.head", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::head),
+                 field("bias_strides.row", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::row)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {

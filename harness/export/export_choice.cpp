@@ -1,0 +1,131 @@
+#include "harness/export/export_choice.h"
+
+#include <fmt/format.h>
+
+#include "harness/core/error.h"
+
+namespace warptune {
+namespace {
+
+constexpr std::size_t kAllRecorded = 1 << 20;
+
+std::string name_of(PlanSource source) {
+  switch (source) {
+    case PlanSource::overridden:
+      return "override";
+    case PlanSource::step:
+      return "step";
+    case PlanSource::exact:
+      return "exact";
+    case PlanSource::predicted:
+      return "predicted";
+    case PlanSource::nearest:
+      return "nearest";
+    case PlanSource::fallback:
+      return "default";
+  }
+  return {};
+}
+
+/// The recorded time of a configuration in the search of a winner.
+double recorded_us(const Winner& winner, const Variant& variant, const Config& config) {
+  if (winner.variant == variant.name && winner.config == config) return winner.time_us;
+  for (const TiedConfig& tied : winner.tied)
+    if (tied.variant == variant.name && tied.config == config) return tied.time_us;
+  for (const VariantTimes& times : winner.times) {
+    if (times.variant != variant.name) continue;
+    for (const VariantTimes::Row& row : times.rows)
+      if (config_of(variant, times, row) == config) return row.time_us;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+ExportChooser::ExportChooser(const OpTable& ops, const DeviceFacts& facts, const Compiler& compiler,
+                             PlanOptions options)
+    : facts_(facts),
+      compiler_(compiler),
+      chooser_(ops, facts, with_tell(std::move(options))),
+      tuned_(ops, facts, chooser_.options()) {}
+
+/// Keeps what the choice tells: it becomes a part of the reason.
+PlanOptions ExportChooser::with_tell(PlanOptions options) {
+  options.tell = [this](const std::string& what) { told_ = what; };
+  return options;
+}
+
+/// A winner was verified when it was tuned; here it only has to compile and to fit.
+bool ExportChooser::compiles(const Variant& variant, const Problem& problem, const Config& config) {
+  if (!has_machine_code(variant)) return false;
+  try {
+    inspect(compiler_, variant, problem, config, facts_);
+    return true;
+  } catch (const ResourceError&) {
+    return false;
+  } catch (const CompileError&) {
+    return false;
+  }
+}
+
+std::optional<ExportChoice> ExportChooser::runner_up(const Problem& problem, const Winner& winner) {
+  for (const auto& [variant, config] : chooser_.fastest(problem, kAllRecorded))
+    if (compiles(*variant, problem, config))
+      return ExportChoice{.variant = variant,
+                          .config = config,
+                          .source = "runner_up",
+                          .reason = fmt::format("the winner '{}' calls a library", winner.variant),
+                          .time_us = recorded_us(winner, *variant, config),
+                          .winner = &winner,
+                          .library_winner = &winner};
+  return std::nullopt;
+}
+
+std::vector<Problem> ExportChooser::add_step(const Problem& step) {
+  std::vector<Problem> problems;
+  chooser_.enter_step(step);
+  if (chooser_.step())
+    for (const StepPlan& plan : chooser_.step()->plans) {
+      problems.push_back(plan.problem);
+      steps_.try_emplace(plan.problem.key(), step);
+    }
+  chooser_.leave_step();
+  return problems;
+}
+
+ExportChoice ExportChooser::choose(const Problem& problem) {
+  chooser_.leave_step();
+  if (const auto step = steps_.find(problem.key()); step != steps_.end()) chooser_.enter_step(step->second);
+  told_.clear();
+  std::optional<ExportChoice> chosen;
+  const Winner* library = nullptr;
+  chooser_.choose(problem, true, [&](const PlanChoice& choice) {
+    const Winner* const winner = choice.source == PlanSource::exact || choice.source == PlanSource::nearest
+                                     ? tuned_.match(problem).winner
+                                     : nullptr;
+    if (choice.source == PlanSource::exact && calls_library(*choice.variant)) {
+      library = winner;
+      chosen = runner_up(problem, *winner);
+      return chosen.has_value();
+    }
+    if (!compiles(*choice.variant, problem, choice.config)) return false;
+    chosen = ExportChoice{.variant = choice.variant,
+                          .config = choice.config,
+                          .source = name_of(choice.source),
+                          .reason = choice.reason,
+                          .winner = winner,
+                          .library_winner = library};
+    if (choice.source == PlanSource::exact) chosen->time_us = winner->time_us;
+    if (choice.source == PlanSource::predicted)
+      if (const auto prediction = tuned_.predict(problem)) chosen->time_us = prediction->time_us;
+    return true;
+  });
+  if (!chosen)
+    throw InputError(fmt::format("{}: no variant can be exported for {}: none compiles and fits",
+                                 problem.key(), facts_.arch));
+  const std::string about = problem.key() + ": ";
+  if (chosen->reason.empty() && told_.starts_with(about)) chosen->reason = told_.substr(about.size());
+  return *std::move(chosen);
+}
+
+}  // namespace warptune

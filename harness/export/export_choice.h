@@ -1,0 +1,56 @@
+#pragma once
+// Chooses a configuration that can be exported for a problem: one of kernels only.
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/device/compile.h"
+#include "harness/select/plan_chooser.h"
+
+namespace warptune {
+
+/// A configuration, and how it was chosen.
+struct ExportChoice {
+  const Variant* variant = nullptr;
+  Config config;
+  std::string source;  // "exact", "step", "runner_up", "predicted", "nearest" or "default"
+  std::string reason = {};
+  double time_us = std::numeric_limits<double>::quiet_NaN();  // recorded or predicted
+  const Winner* winner = nullptr;                             // the recorded one that it comes from
+  /// The winner that calls a library and cannot be exported.
+  const Winner* library_winner = nullptr;
+};
+
+class ExportChooser {
+ public:
+  /// The first three must outlive it. `options` hold the wisdom.
+  ExportChooser(const OpTable& ops, const DeviceFacts& facts, const Compiler& compiler, PlanOptions options);
+
+  const DeviceFacts& facts() const { return facts_; }
+  const OpTable& ops() const { return chooser_.ops(); }
+  /// The problems of the plans that were tuned together in a model's step. For them these plans come first;
+  /// a problem of several steps takes the plan of the first.
+  std::vector<Problem> add_step(const Problem& step);
+
+  /// As PlanChooser::choose(), without configurations that call a library or do not fit the device. In place
+  /// of a winner that calls a library it takes the next best recorded configuration. Throws InputError where
+  /// nothing is left.
+  ExportChoice choose(const Problem& problem);
+
+ private:
+  PlanOptions with_tell(PlanOptions options);
+  bool compiles(const Variant& variant, const Problem& problem, const Config& config);
+  std::optional<ExportChoice> runner_up(const Problem& problem, const Winner& winner);
+
+  const DeviceFacts& facts_;
+  const Compiler& compiler_;
+  std::string told_;  // the last remark of the choice
+  PlanChooser chooser_;
+  TunedPlans tuned_;
+  std::map<std::string, Problem> steps_;  // by the keys of their problems
+};
+
+}  // namespace warptune

@@ -1,0 +1,229 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "harness/core/error.h"
+#include "harness/export/export_folder.h"
+#include "harness/measure/bench.h"
+#include "harness/results/run_info.h"
+
+namespace warptune {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A number, or the formula as an object.
+Json json_of(const Formula& formula) {
+  if (formula.factors.empty()) return formula.plus;
+  Json factors = Json::array();
+  for (const Formula::Factor& f : formula.factors)
+    factors.push_back({{"of", f.name}, {"multiplier", f.multiplier}, {"divisor", f.divisor}});
+  return {{"plus", formula.plus}, {"times", formula.times}, {"factors", std::move(factors)}};
+}
+
+template <class Range>
+Json json_list(const Range& formulas) {
+  Json list = Json::array();
+  for (const Formula& formula : formulas) list.push_back(json_of(formula));
+  return list;
+}
+
+/// Values with their labels: {"vec": 8, "cache_hint": "none"}.
+Json json_of(const Assignment& values) {
+  Json object = Json::object();
+  for (const auto& entry : values)
+    if (entry.label.empty())
+      object[entry.name] = entry.value;
+    else
+      object[entry.name] = entry.label;
+  return object;
+}
+
+/// The double with the fewest digits that is this float: 1e-05, not 9.999999747378752e-06.
+double short_decimal(float value) { return std::stod(fmt::format("{}", value)); }
+
+/// A list with one line per element.
+std::string lines_of(const std::vector<Json>& elements) {
+  std::string text;
+  for (const Json& element : elements) text += (text.empty() ? "\n  " : ",\n  ") + element.dump();
+  return "[" + text + "\n ]";
+}
+
+std::string role_of(DimRole role) {
+  switch (role) {
+    case DimRole::work:
+      return "work";
+    case DimRole::parallel:
+      return "parallel";
+    case DimRole::data:
+      return "data";
+    case DimRole::shape:
+      return "shape";
+  }
+  return {};
+}
+
+Json json_of(const Op& op) {
+  Json dims = Json::array();
+  for (const Dim& dim : op.dims) {
+    Json entry = {{"name", dim.name}, {"role", role_of(dim.role)}};
+    if (!dim.labels.empty()) entry["labels"] = dim.labels;
+    if (dim.fallback && dim.labels.empty()) entry["default"] = *dim.fallback;
+    if (dim.fallback && !dim.labels.empty())
+      entry["default"] = dim.labels[static_cast<std::size_t>(*dim.fallback)];
+    if (dim.optional) entry["optional"] = true;
+    entry["doc"] = dim.doc;
+    dims.push_back(std::move(entry));
+  }
+  return {{"name", op.name}, {"summary", op.summary}, {"dims", std::move(dims)}};
+}
+
+Json json_of(const TensorMapModel& map) {
+  const bool swizzled = map.box.at(0) * static_cast<std::int64_t>(size_of(map.dtype)) == 128;
+  return {{"base", map.base},
+          {"dtype", name_of(map.dtype)},
+          {"dims", json_list(map.dims)},
+          {"strides", json_list(map.strides)},
+          {"box", map.box},
+          {"swizzle_bytes", swizzled ? 128 : 0},
+          {"l2_promotion_bytes", 256}};
+}
+
+Json json_of(const StageModel& stage, const ExportedKernel& kernel) {
+  Json maps = Json::array();
+  for (const TensorMapModel& map : stage.tensor_maps) maps.push_back(json_of(map));
+  return {{"cubin", kernel.file},
+          {"kernel", kernel.entry},
+          {"expression", stage.kernel},
+          {"grid", json_list(stage.grid)},
+          {"block", json_list(stage.block)},
+          {"shared_bytes", json_of(stage.shared_bytes)},
+          {"cluster", stage.cluster},
+          {"pdl", stage.pdl},
+          {"per_sm", stage.per_sm},
+          {"max_blocks", json_of(stage.max_blocks)},
+          {"tensor_maps", std::move(maps)}};
+}
+
+Json json_of(const ArgsLayout& args) {
+  const auto type_of = [](const ArgsField& f) {
+    if (f.is_pointer()) return "pointer";
+    if (f.is_real()) return f.bytes == 8 ? "float64" : "float32";
+    return f.bytes == 8 ? "int64" : "int32";
+  };
+  Json fields = Json::array();
+  for (const ExportedField& f : args.fields) {
+    Json field = {{"name", f.field.name},
+                  {"type", type_of(f.field)},
+                  {"offset", f.field.offset},
+                  {"size", f.field.bytes}};
+    if (!f.tensor.empty()) field["tensor"] = f.tensor;
+    if (f.tensor_offset != 0) field["tensor_offset"] = f.tensor_offset;
+    if (f.workspace) field["workspace"] = true;
+    if (!f.dim.empty()) field["dim"] = f.dim;
+    if (f.value && f.field.is_real())
+      field["value"] = f.field.bytes == 8 ? *f.value : short_decimal(static_cast<float>(*f.value));
+    else if (f.value)
+      field["value"] = static_cast<std::int64_t>(*f.value);
+    if (f.required) field["required"] = true;
+    fields.push_back(std::move(field));
+  }
+  return {{"bytes", args.bytes}, {"fields", std::move(fields)}};
+}
+
+/// The tensors of the named problem. Their shapes are those of that problem.
+Json tensors_of(const Op& op, const Problem& problem) {
+  static constexpr const char* kRoles[] = {"input", "output", "inout"};
+  Json list = Json::array();
+  for (const TensorSpec& tensor : op.tensors(problem, 1))
+    list.push_back({{"name", tensor.name},
+                    {"dtype", name_of(tensor.dtype)},
+                    {"shape", tensor.shape},
+                    {"role", kRoles[static_cast<std::size_t>(tensor.role)]}});
+  return list;
+}
+
+Json json_of(const Provenance& made_on) {
+  return {{"device", made_on.device},
+          {"arch", made_on.arch},
+          {"driver", made_on.driver},
+          {"toolkit", made_on.toolkit},
+          {"git_commit", made_on.git_commit}};
+}
+
+/// How the plan was chosen and what was measured.
+Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts& facts) {
+  const ExportChoice& choice = plan.choice;
+  Json origin = {{"source", choice.source}};
+  if (!choice.reason.empty()) origin["reason"] = choice.reason;
+  if (std::isfinite(choice.time_us)) origin["time_us"] = choice.time_us;
+  if (const double floor = floor_us(facts, entry.op.cost(plan.problem), plan.problem); floor > 0)
+    origin["floor_us"] = floor;
+  if (choice.library_winner)
+    origin["instead_of"] = {{"variant", choice.library_winner->variant},
+                            {"config", choice.library_winner->config.str()},
+                            {"time_us", choice.library_winner->time_us}};
+  if (choice.winner) {
+    origin["made_on"] = json_of(choice.winner->made_on);
+    origin["run_id"] = choice.winner->run_id;
+    if (choice.source == "nearest") origin["winner_of"] = choice.winner->problem.key();
+  }
+  return origin;
+}
+
+}  // namespace
+
+std::string export_json(const OpTable& ops, const PlanTable& table, const Compiler& compiler,
+                        const DeviceFacts& facts,
+                        const std::function<ExportedKernel(const StageModel&)>& kernel_of) {
+  std::vector<Json> used_ops, plans;
+  for (const OpEntry& entry : ops)
+    for (const ExportedPlan& plan : table.plans)
+      if (plan.problem.op == entry.op.name) {
+        used_ops.push_back(json_of(entry.op));
+        break;
+      }
+  for (const ExportedPlan& plan : table.plans) {
+    const OpEntry& entry = ops.find(plan.problem.op);
+    Json fixed = Json::object(), ranges = Json::object(), stages = Json::array();
+    for (const auto& dim : plan.problem.dims) {
+      const DimRole role = entry.op.find_dim(dim.name)->role;
+      if (role == DimRole::work || role == DimRole::data) continue;
+      if (dim.label.empty())
+        fixed[dim.name] = dim.value;
+      else
+        fixed[dim.name] = dim.label;
+    }
+    for (const DimRange& range : plan.box) ranges[range.dim] = {range.from, range.to};
+    for (const StageModel& stage : plan.launch.stages) stages.push_back(json_of(stage, kernel_of(stage)));
+    plans.push_back({{"problem", plan.problem.key()},
+                     {"op", plan.problem.op},
+                     {"dtype", name_of(plan.problem.dtype)},
+                     {"dims", std::move(fixed)},
+                     {"ranges", std::move(ranges)},
+                     {"variant", plan.choice.variant->name},
+                     {"config", json_of(plan.choice.config)},
+                     {"code_hash", code_hash(compiler, *plan.choice.variant, plan.problem, plan.choice.config,
+                                             facts.arch)},
+                     {"origin", origin_of(plan, entry, facts)},
+                     {"stages", std::move(stages)},
+                     {"args", json_of(plan.args)},
+                     {"workspace", {{"bytes", json_of(plan.launch.workspace_bytes)}, {"zeroed", "once"}}},
+                     {"tensors", tensors_of(entry.op, plan.problem)}});
+  }
+  const Json head = {
+      {"schema", kExportSchema},
+      {"warptune", {{"version", program_version()}, {"git_commit", git_commit()}}},
+      {"arch", facts.arch},
+      {"device", facts.name},
+      {"toolkit", compiler.toolkit()},
+      {"written", timestamp_utc()},
+      {"left_out", table.left_out},
+  };
+  std::string text = head.dump(1);
+  text.resize(text.size() - 2);  // without the end of the object
+  return fmt::format("{},\n \"ops\": {},\n \"plans\": {}\n}}\n", text, lines_of(used_ops), lines_of(plans));
+}
+
+}  // namespace warptune

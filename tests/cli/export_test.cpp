@@ -1,0 +1,237 @@
+// warptune export: the folder and its JSON, and the sentences of every mistake. Needs no GPU.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/program.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::Ended;
+using testing::fresh_folder;
+using testing::run_shell;
+
+#if WARPTUNE_HAS_CUDA
+const std::string kWisdom = std::string(SOURCE_ROOT) + "/results/h200/wisdom.json";
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Ended run_export(const std::string& problem, const std::string& arch, const fs::path& out,
+                 const std::string& more = "") {
+  return run_shell("{} export --wisdom " + kWisdom + " --problem '" + problem + "' --arch " + arch + " -o " +
+                   out.string() + " " + more);
+}
+
+json exported(const std::string& problem, const std::string& arch, const fs::path& out,
+              const std::string& more = "") {
+  const Ended ended = run_export(problem, arch, out, more);
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  return json::parse(text_of(out / "warptune.json"), nullptr, false);
+}
+
+const json& plan_of(const json& document, const std::string& problem) {
+  for (const json& plan : document.at("plans"))
+    if (plan.at("problem") == problem) return plan;
+  throw std::out_of_range(problem);
+}
+
+const json& named(const json& list, const std::string& name) {
+  for (const json& item : list)
+    if (item.at("name") == name) return item;
+  throw std::out_of_range(name);
+}
+
+/// Every stage's cubin is there and holds its kernel; no cubin is there for nothing.
+void expect_cubins(const json& document, const fs::path& out) {
+  std::set<std::string> used;
+  for (const json& plan : document.at("plans"))
+    for (const json& stage : plan.at("stages")) {
+      const std::string cubin = stage.at("cubin"), kernel = stage.at("kernel");
+      used.insert(cubin);
+      const std::string code = text_of(out / cubin);
+      EXPECT_EQ(code.substr(1, 3), "ELF") << cubin;
+      EXPECT_NE(code.find(kernel + '\0'), std::string::npos) << kernel << " is not in " << cubin;
+    }
+  std::size_t files = 0;
+  for (const auto& file : fs::directory_iterator(out / "cubins")) files += file.is_regular_file();
+  EXPECT_EQ(files, used.size());
+}
+
+TEST(Export, AWinnerHasAllThatALaunchNeeds) {
+  const fs::path out = fresh_folder("export_rms") / "winners";
+  const json document = exported("^rms_norm\\[tokens=1,hidden=4096,dtype=bf16", "sm_90a", out);
+  EXPECT_EQ(document.at("schema"), 1);
+  EXPECT_EQ(document.at("arch"), "sm_90a");
+  const json& plan = plan_of(document, "rms_norm[tokens=1,hidden=4096,dtype=bf16]");
+  EXPECT_EQ(plan.at("variant"), "vectorized");
+  EXPECT_EQ(plan.at("dims"), json({{"hidden", 4096}}));
+  EXPECT_EQ(plan.at("ranges"), json({{"tokens", {1, 1}}}));
+  EXPECT_EQ(plan.at("origin").at("source"), "exact");
+  EXPECT_EQ(plan.at("origin").at("made_on").at("device"), "NVIDIA H200");
+  EXPECT_GT(plan.at("origin").at("time_us"), 0);
+  EXPECT_GT(plan.at("origin").at("floor_us"), 0);
+  EXPECT_EQ(plan.at("code_hash").get<std::string>().size(), 16u);
+  const json& stage = plan.at("stages").at(0);
+  EXPECT_EQ(stage.at("grid"), json({1, 1, 1}));
+  EXPECT_EQ(stage.at("block").at(0), plan.at("config").at("block"));
+  EXPECT_EQ(stage.at("pdl"), true);
+  const json& fields = plan.at("args").at("fields");
+  EXPECT_EQ(plan.at("args").at("bytes"), 32);
+  EXPECT_EQ(named(fields, "y").at("offset"), 16);
+  EXPECT_EQ(named(fields, "y").at("tensor"), "y");
+  EXPECT_EQ(named(fields, "tokens").at("dim"), "tokens");
+  EXPECT_NEAR(named(fields, "eps").at("value"), 1e-5, 1e-9);
+  EXPECT_EQ(plan.at("workspace").at("bytes"), 0);
+  expect_cubins(document, out);
+}
+
+TEST(Export, TheRecordedMachineCodeIsThatOfTheFolder) {
+  const json wisdom = json::parse(text_of(kWisdom));
+  const fs::path out = fresh_folder("export_code") / "winners";
+  const json document = exported("^rms_norm\\[tokens=1,hidden=4096,dtype=bf16", "sm_90a", out);
+  if (document.at("toolkit") != wisdom.at("toolkit"))
+    GTEST_SKIP() << "another toolkit than that of the wisdom";
+  for (const json& winner : wisdom.at("winners")) {
+    const bool is_same = winner.at("op") == "rms_norm" && winner.at("dtype") == "bf16" &&
+                         winner.at("dims") == json({{"tokens", 1}, {"hidden", 4096}});
+    if (is_same) {
+      EXPECT_EQ(document.at("plans").at(0).at("code_hash"), winner.at("code_hash"));
+    }
+  }
+}
+
+#if WARPTUNE_HAS_CUBLASLT
+TEST(Export, ALibraryWinnerGivesWayToTheNextBestKernel) {
+  const fs::path out = fresh_folder("export_library") / "winners";
+  const json document = exported("^linear\\[tokens=8,in=4096,out=4096,bias=no,dtype=bf16", "sm_90a", out);
+  const json& plan = plan_of(document, "linear[tokens=8,in=4096,out=4096,bias=no,dtype=bf16]");
+  const json& origin = plan.at("origin");
+  EXPECT_NE(plan.at("variant"), "cublaslt");
+  EXPECT_EQ(origin.at("instead_of").at("variant"), "cublaslt");
+  EXPECT_EQ(origin.at("source"), "runner_up");
+  EXPECT_GE(origin.at("time_us"), origin.at("instead_of").at("time_us"));
+  expect_cubins(document, out);
+}
+#endif
+
+TEST(Export, PersistentBlocksAndFormulasSayWhatTheyDependOn) {
+  const fs::path out = fresh_folder("export_attention") / "winners";
+  const json document = exported(
+      "^attention_decode\\[batch=64,q_heads=32,kv_heads=8,head_dim=128,context=4096,uneven=no,k_layout=sd,"
+      "append=no,bias=no,dtype=bf16",
+      "sm_90a", out);
+  const json& plan = document.at("plans").at(0);
+  EXPECT_EQ(plan.at("variant"), "mma_pipelined");
+  EXPECT_EQ(plan.at("ranges").at("context").at(1), 4096);
+  EXPECT_EQ(plan.at("stages").at(0).at("per_sm"), true);
+  const json& fields = plan.at("args").at("fields");
+  EXPECT_EQ(named(fields, "capacity").at("required"), true);
+  EXPECT_EQ(named(fields, "batch").at("dim"), "batch");
+  EXPECT_EQ(named(fields, "workspace").at("workspace"), true);
+  EXPECT_GT(plan.at("stages").at(0).at("shared_bytes"), 0);
+}
+
+TEST(Export, TensorMapsAreFormulasOfTheArgs) {
+  const fs::path out = fresh_folder("export_prefill") / "winners";
+  const json document = exported(
+      "^attention_prefill\\[batch=1,q_len=512,kv_len=512,q_heads=32,kv_heads=8,head_dim=128,", "sm_90a", out);
+  const json* plan = nullptr;
+  for (const json& p : document.at("plans"))
+    if (p.at("variant") == "flash_wgmma") plan = &p;
+  ASSERT_NE(plan, nullptr);
+  const json& maps = plan->at("stages").at(0).at("tensor_maps");
+  ASSERT_EQ(maps.size(), 3u);
+  EXPECT_EQ(maps.at(0).at("base"), "q");
+  EXPECT_EQ(maps.at(1).at("base"), "k_cache");
+  EXPECT_EQ(maps.at(2).at("base"), "v_cache");
+  EXPECT_EQ(maps.at(1).at("dims").at(1).at("factors").at(0).at("of"), "capacity");
+  EXPECT_EQ(maps.at(0).at("swizzle_bytes"), 128);
+}
+
+TEST(Export, WithoutAWinnerOfTheArchitectureDefaultsAreTaken) {
+  const fs::path out = fresh_folder("export_sm80") / "winners";
+  const json document = exported("^(rms_norm|swiglu)\\[tokens=1,.*dtype=bf16", "sm_80", out);
+  EXPECT_EQ(document.at("arch"), "sm_80");
+  for (const json& plan : document.at("plans")) {
+    EXPECT_EQ(plan.at("origin").at("source"), "default");
+    EXPECT_FALSE(plan.at("origin").contains("time_us"));
+  }
+  expect_cubins(document, out);
+}
+
+TEST(Export, ACoveredDimIsCoveredWhollyAndOnce) {
+  const fs::path out = fresh_folder("export_cover") / "winners";
+  const json document =
+      exported("^rms_norm\\[tokens=(1|8|64),hidden=4096,dtype=bf16", "sm_90a", out, "--cover tokens=1:200");
+  std::vector<int> plans(201);
+  for (const json& plan : document.at("plans")) {
+    const json& range = plan.at("ranges").at("tokens");
+    for (int tokens = range.at(0); tokens <= range.at(1); ++tokens)
+      ++plans.at(static_cast<std::size_t>(tokens));
+  }
+  for (std::size_t tokens = 1; tokens <= 200; ++tokens) EXPECT_EQ(plans[tokens], 1) << tokens;
+}
+
+TEST(Export, AModelsProblemsAreExported) {
+  const fs::path out = fresh_folder("export_model") / "winners";
+  const json document =
+      exported("^(rms_norm|swiglu|advance)", "sm_90a", out, "--model llama3.2-1b --batch 1 --context 512");
+  std::set<std::string> ops;
+  for (const json& plan : document.at("plans")) ops.insert(plan.at("op").get<std::string>());
+  EXPECT_EQ(ops, (std::set<std::string>{"rms_norm", "swiglu", "advance"}));
+}
+
+TEST(Export, AnEarlierExportIsReplacedAsAWhole) {
+  const fs::path folder = fresh_folder("export_again"), out = folder / "winners";
+  exported("^rms_norm\\[tokens=1,hidden=4096,dtype=bf16", "sm_90a", out);
+  std::ofstream(out / "cubins" / "old.cubin") << "of an earlier export";
+  const json document = exported("^swiglu\\[tokens=1,intermediate=11008,dtype=bf16", "sm_90a", out);
+  expect_cubins(document, out);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "only the export is left";
+}
+
+TEST(Export, AMistakeIsOneSentenceAndWritesNothing) {
+  const fs::path folder = fresh_folder("export_mistakes"), out = folder / "winners", file = folder / "file",
+                 other = folder / "other";
+  std::ofstream(file) << "x";
+  fs::create_directories(other);
+  std::ofstream(other / "notes.txt") << "x";
+  const std::string good = "--wisdom " + kWisdom + " --problem ^rms_norm --arch sm_90a -o ";
+  const std::vector<std::pair<std::string, std::string>> mistakes = {
+      {"--wisdom " + kWisdom + " --problem ^nothing --arch sm_90a -o " + out.string(), "matches '^nothing'"},
+      {"--wisdom " + kWisdom + " --arch sm_12 -o " + out.string(), "unknown architecture 'sm_12'"},
+      {"--wisdom /no/wisdom.json --arch sm_90a -o " + out.string(), "/no/wisdom.json"},
+      {good + file.string(), "is a file; -o names a folder"},
+      {good + other.string(), "has files but no warptune.json"},
+      {good + (folder / "no" / "winners").string(), "does not exist"},
+      {good + out.string() + " --cover tokens", "it must be DIM=FROM:TO"},
+      {good + out.string() + " --cover tokens=9:2", "it must be DIM=FROM:TO"},
+      {good + out.string() + " --cover hidden=1:2", "'hidden', which is no dim of work"},
+      {good + out.string() + " --context 512", "those of a --model"},
+      {good + out.string() + " --model llama3-8b", "--model needs --context"},
+      {good + out.string() + " --model llama9 --context 512", "llama9"},
+  };
+  for (const auto& [arguments, sentence] : mistakes) {
+    const Ended ended = run_shell("{} export " + arguments);
+    EXPECT_EQ(ended.code, 2) << arguments << "\n" << ended.text;
+    EXPECT_NE(ended.text.find(sentence), std::string::npos) << arguments << "\n" << ended.text;
+    EXPECT_EQ(std::ranges::count(ended.text, '\n'), 1) << ended.text;
+  }
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing half-written is left";
+}
+#endif
+
+}  // namespace
+}  // namespace warptune
