@@ -12,6 +12,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
+#include "harness/cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -174,6 +175,13 @@ void initialize_library(std::vector<std::string> flags) {
   if (count > 1) throw InputError(fmt::format("Google Benchmark does not take '{}'", brief(arguments[1])));
 }
 
+/// The peaks that are stored next to a file of the wisdom.
+void set_peaks(Device& device, const WisdomInUse& in_use) {
+  for (const WisdomFile& file : in_use.files)
+    if (const auto stored = load_device_file(file.path.parent_path() / "device.json", device.facts()))
+      return device.set_peaks(*stored);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
@@ -187,12 +195,12 @@ void add_bench(CLI::App& app, int& exit_code) {
       "  warptune bench --wisdom wisdom.json --benchmark_repetitions=9 \\\n"
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
-    std::string wisdom = "results/wisdom.json", problem, cache = "cold", device = "auto";
+    std::string wisdom, problem, cache = "cold", device = "auto";
     KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
   given->kernels.add_to(*command);
-  command->add_option("--wisdom", given->wisdom, "The winners")->required();
+  command->add_option("--wisdom", given->wisdom, "The winners; default: the files of WARPTUNE_WISDOM");
   command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command
       ->add_option("--cache", given->cache,
@@ -203,21 +211,20 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->allow_extras();
   command->callback([given, command, &exit_code] {
-    const auto winners = winners_of(Wisdom::load(given->wisdom), given->problem);
     initialize_library(command->remaining());
-
     const auto device = open_device(given->device);
-    const DeviceLock lock(device->facts().id);
-    const auto file = std::filesystem::path(given->wisdom).parent_path() / "device.json";
-    if (const auto stored = load_device_file(file, device->facts())) device->set_peaks(*stored);
     const DeviceFacts& facts = device->facts();
+    const WisdomInUse in_use = required_wisdom(given->wisdom, facts, "--wisdom FILE");
+    const auto winners = winners_of(in_use.wisdom, given->problem);
+    const DeviceLock lock(facts.id);
+    set_peaks(*device, in_use);
     benchmark::AddCustomContext("device", facts.name);
     benchmark::AddCustomContext("arch", facts.arch);
     benchmark::AddCustomContext("driver", facts.driver);
     benchmark::AddCustomContext("toolkit", facts.toolkit);
     benchmark::AddCustomContext("multiprocessors", std::to_string(facts.sms));
     benchmark::AddCustomContext("git_commit", git_commit());
-    benchmark::AddCustomContext("wisdom", given->wisdom);
+    benchmark::AddCustomContext("wisdom", in_use.str());
     benchmark::AddCustomContext("cache", given->cache);
 
     std::vector<std::string> left_out;
@@ -243,7 +250,7 @@ void add_bench(CLI::App& app, int& exit_code) {
           ->UseManualTime();
     }
     if (registered.empty())
-      throw InputError(fmt::format("no winner of '{}' runs on {}", given->wisdom, facts.name));
+      throw InputError(fmt::format("no winner of '{}' runs on {}", in_use.present(), facts.name));
     if (benchmark::RunSpecifiedBenchmarks() == 0)
       throw InputError(
           "no winner's benchmark matches --benchmark_filter; --benchmark_list_tests prints the names");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/cli/exchange.h"
 #include "harness/core/brief.h"
 
 namespace warptune {
@@ -87,6 +88,8 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_profile(app, exit_code);
   add_counters(app, exit_code);
   add_simulate(app, exit_code);
+  add_export_t4(app);
+  add_trace(app);
   add_regret(app, exit_code);
   add_new(app, exit_code);
   add_worker(app, exit_code);

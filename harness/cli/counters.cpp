@@ -103,11 +103,11 @@ class CounterReader {
 
 /// The device of the rows: the one the winners were tuned on, else the GPU that runs the target. Without a
 /// GPU the name is empty and nothing is computed.
-DeviceFacts facts_of(const Given& given, const std::optional<Wisdom>& wisdom) {
+DeviceFacts facts_of(const Given& given, const std::optional<WisdomInUse>& in_use) {
   DeviceFacts facts;
-  if (wisdom) {
-    facts = known_device(wisdom->provenance().arch);
-    facts.name = wisdom->provenance().device;
+  if (in_use) {
+    facts = known_device(in_use->wisdom.provenance().arch);
+    facts.name = in_use->wisdom.provenance().device;
   } else if (cuda_device_count() > 0) {
     const auto device = open_device(given.target.device);
     facts = device->facts();
@@ -115,17 +115,17 @@ DeviceFacts facts_of(const Given& given, const std::optional<Wisdom>& wisdom) {
   return facts;
 }
 
-std::vector<Subject> subjects_of(const Given& given, const std::optional<Wisdom>& wisdom) {
+std::vector<Subject> subjects_of(const Given& given, const std::optional<WisdomInUse>& in_use) {
   if (!given.target.target.empty())
     return {{.target = target_of(given.target), .run_id = {}, .csv = given.csv}};
-  if (!wisdom)
+  if (!in_use)
     throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
   std::vector<Subject> subjects;
-  for (const Winner& winner : winners_of(*wisdom, given.target.problem)) {
+  for (const Winner& winner : winners_of(in_use->wisdom, given.target.problem)) {
     if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
       continue;
     const fs::path beside =
-        fs::path(given.target.wisdom).parent_path() / fs::path(winner.csv).replace_extension(".counters.csv");
+        in_use->files.front().path.parent_path() / fs::path(winner.csv).replace_extension(".counters.csv");
     subjects.push_back({.target = {winner.problem, winner.variant, winner.config, given.target.device,
                                    given.target.kernels.files()},
                         .run_id = winner.run_id,
@@ -171,13 +171,13 @@ void write_rows(const OpTable& ops, const Subject& subject, const std::vector<Ke
 }
 
 int read_counters(const Given& given) {
-  const std::optional<Wisdom> wisdom =
-      given.target.wisdom.empty() ? std::nullopt : std::optional(Wisdom::load(given.target.wisdom));
+  const bool of_winners = !given.target.wisdom.empty() || (given.target.target.empty() && has_wisdom_path());
+  const auto in_use = of_winners ? std::optional(target_wisdom(given.target)) : std::nullopt;
   const OpTable& ops = given.target.kernels.ops();
-  const std::vector<Subject> subjects = subjects_of(given, wisdom);
+  const std::vector<Subject> subjects = subjects_of(given, in_use);
   const auto tool = find_tool("ncu");
   if (!tool) throw InputError("ncu is not on this machine (neither on the PATH nor in the CUDA Toolkit)");
-  const DeviceFacts facts = facts_of(given, wisdom);
+  const DeviceFacts facts = facts_of(given, in_use);
   const Compiler compiler(KernelSources(), default_cache_folder());
   CounterReader reader(tool->string(), given.metrics);
   int failed = 0;

@@ -15,6 +15,7 @@
 #include "harness/cli/decode_text.h"
 #include "harness/cli/generate.h"
 #include "harness/cli/recorded_speed.h"
+#include "harness/cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -83,14 +84,15 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   if (o.explain) options.tell = note;
   for (const std::string& text : o.variants)
     options.overrides.push_back(parse_plan_override(o.kernels.ops(), text));
-  const fs::path usual = fs::path(o.out) / facts.slug() / "wisdom.json";
   if (options.naive) return options;
-  if (!o.wisdom.empty() || fs::exists(usual)) {
-    options.wisdom = Wisdom::load(o.wisdom.empty() ? usual : fs::path(o.wisdom));
+  WisdomInUse in_use = wisdom_in_use(o.wisdom, facts, fs::path(o.out) / facts.slug() / "wisdom.json");
+  if (in_use.found()) {
+    if (o.explain) note("wisdom " + in_use.str());
+    options.wisdom = std::move(in_use.wisdom);
     options.has_wisdom = true;
     options.stale = o.stale_wisdom == "use" ? StaleCode::use : StaleCode::refuse;
   } else {
-    note(fmt::format("there is no wisdom at {}; every op uses a default", usual.string()));
+    note(fmt::format("there is no wisdom at {}; every op uses a default", in_use.missing()));
   }
   return options;
 }
@@ -190,6 +192,11 @@ Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& co
   return weights;
 }
 
+/// With --explain: the hash that is equal for all ranks of a job that take the same plans.
+void explain_plans(const DecodeOptions& o, const PlanBook& book) {
+  if (o.explain) note(fmt::format("plans {}", book.plan_hash()));
+}
+
 /// --dump-layers and --compare-layers, instead of a timed run. Returns the exit code.
 int run_layers(Model& model, const std::vector<std::vector<int>>& prompts, const Lengths& lengths,
                const PlanBook& book, const DecodeOptions& o) {
@@ -200,6 +207,7 @@ int run_layers(Model& model, const std::vector<std::vector<int>>& prompts, const
   else
     ok = compare_layers(model, prompts, lengths.steps, o.compare_layers);
   book.require_overrides();
+  explain_plans(o, book);
   return ok ? 0 : 1;
 }
 
@@ -252,6 +260,7 @@ int run(const DecodeOptions& o) {
   report.prefill_attention = book.plans_of("attention_prefill");
   model.step_calls(lengths.longest_context());
   book.require_overrides();
+  explain_plans(o, book);
   if (!text) print_tokens(model.transcript());
   report.device_memory_mib = used_mib(*device, free_at_start);
 

@@ -29,11 +29,11 @@ Problem problem_of(const OpTable& ops, const std::string& text, const std::strin
 
 /// The winner of the problem; OP/VARIANT restricts it to that variant's.
 ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, const std::string& variant) {
-  const Wisdom wisdom = Wisdom::load(given.wisdom);
-  const Winner* winner = wisdom.exact(problem);
-  if (!winner) throw InputError(fmt::format("'{}' holds no winner of {}", given.wisdom, problem.key()));
+  const WisdomInUse in_use = target_wisdom(given);
+  const Winner* winner = in_use.wisdom.exact(problem);
+  if (!winner) throw InputError(fmt::format("'{}' holds no winner of {}", in_use.present(), problem.key()));
   if (!variant.empty() && winner->variant != variant)
-    throw InputError(fmt::format("'{}' holds no winner of {} for {}; its winner is {} {}", given.wisdom,
+    throw InputError(fmt::format("'{}' holds no winner of {} for {}; its winner is {} {}", in_use.present(),
                                  variant, problem.key(), winner->variant, winner->config.str()));
   const Variant& known = given.kernels.ops().find(problem.op).variant(winner->variant);
   return {.problem = problem,
@@ -53,15 +53,22 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       ->capture_default_str();
   auto* config =
       command.add_option("--config", options.config, "The parameters for OP/VARIANT: \"block=256,vec=8\"");
-  command.add_option("--wisdom", options.wisdom, "The file with the winner")->excludes(config);
+  command
+      .add_option("--wisdom", options.wisdom,
+                  "The file with the winner; for a problem default: the files of WARPTUNE_WISDOM")
+      ->excludes(config);
   command.add_option("--device", options.device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
   options.kernels.add_to(command);
 }
 
+WisdomInUse target_wisdom(const TargetOptions& given) {
+  return required_wisdom(given.wisdom, given.device, "--wisdom FILE");
+}
+
 ProfileTarget target_of(const TargetOptions& given) {
   if (given.target.find('[') != std::string::npos) {
-    if (given.wisdom.empty() || !given.problem.empty())
+    if ((given.wisdom.empty() && !has_wisdom_path()) || !given.problem.empty())
       throw InputError("a problem needs --wisdom, the file with its winner, and takes no --problem");
     return winner_of(given, problem_of(given.kernels.ops(), given.target, given.dtype), "");
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/cli/kernel_option.h"
+#include "harness/cli/wisdom_in_use.h"
 #include "harness/tune/profile.h"
 
 namespace warptune {
@@ -16,6 +17,9 @@ struct TargetOptions {
 /// TARGET, --problem, --dtype, --config, --wisdom, --device and --kernels. `options` must live as long as
 /// `command`.
 void add_target_options(CLI::App& command, TargetOptions& options);
+
+/// The wisdom of --wisdom, else of WARPTUNE_WISDOM for the device, which it opens. Throws InputError.
+WisdomInUse target_wisdom(const TargetOptions& options);
 
 /// Throws InputError for an unknown name, and where the wisdom holds no such winner.
 ProfileTarget target_of(const TargetOptions& options);

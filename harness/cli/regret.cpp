@@ -10,6 +10,8 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
+#include "harness/cli/wisdom_in_use.h"
+#include "harness/results/sweep_file.h"
 #include "harness/tune/device_file.h"
 #include "variants/table.h"
 
@@ -82,6 +84,18 @@ bool print(const std::vector<Regret>& list, double mean_limit, double worst_limi
   return met;
 }
 
+/// The device of the rows, as far as they tell; of several the first.
+DeviceFacts device_of(const std::filesystem::path& csv) {
+  const auto rows = read_sweep(csv);
+  DeviceFacts facts;
+  if (rows.empty()) return facts;
+  facts.name = rows.front().at("device");
+  facts.arch = rows.front().at("arch");
+  facts.driver = rows.front().at("driver");
+  facts.toolkit = rows.front().at("toolkit");
+  return facts;
+}
+
 }  // namespace
 
 void add_regret(CLI::App& app, int& exit_code) {
@@ -98,7 +112,7 @@ void add_regret(CLI::App& app, int& exit_code) {
   };
   const auto given = std::make_shared<Given>();
   command->add_option("RESULTS", given->csv, "The CSV of an exhaustive sweep")->required();
-  command->add_option("--wisdom", given->wisdom, "wisdom.json")->required();
+  command->add_option("--wisdom", given->wisdom, "wisdom.json; default: the files of WARPTUNE_WISDOM");
   command->add_option("--mean", given->mean, "Limit of the mean, percent")
       ->check(within(0, 1e6))
       ->capture_default_str();
@@ -113,9 +127,9 @@ void add_regret(CLI::App& app, int& exit_code) {
     const auto measured = [&](const DeviceFacts& device) {
       return load_device_file(std::filesystem::path(given->csv).parent_path() / "device.json", device);
     };
-    if (!print(regrets(ops(), given->csv, Wisdom::load(given->wisdom), stale, measured), given->mean,
-               given->worst))
-      exit_code = 1;
+    const DeviceFacts facts = given->wisdom.empty() ? device_of(given->csv) : DeviceFacts{};
+    const Wisdom wisdom = required_wisdom(given->wisdom, facts, "--wisdom FILE").wisdom;
+    if (!print(regrets(ops(), given->csv, wisdom, stale, measured), given->mean, given->worst)) exit_code = 1;
   });
 }
 

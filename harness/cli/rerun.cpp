@@ -6,6 +6,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
 #include "harness/cli/lock_clocks.h"
+#include "harness/cli/wisdom_in_use.h"
 #include "harness/core/message.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
@@ -42,7 +43,8 @@ void add_rerun(CLI::App& app, int& exit_code) {
     KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("WISDOM", given->wisdom, "The winners, a wisdom.json")->required();
+  command->add_option("WISDOM", given->wisdom,
+                      "The winners, a wisdom.json; default: the files of WARPTUNE_WISDOM");
   command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
@@ -62,8 +64,9 @@ void add_rerun(CLI::App& app, int& exit_code) {
   add_lock_clocks(*command, given->lock_clocks);
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
-    Sweep sweep = winners_sweep(given->kernels.ops(), winners_of(Wisdom::load(given->wisdom), given->problem),
-                                given->name, given->bench, left_out);
+    const Wisdom wisdom = required_wisdom(given->wisdom, given->device, "WISDOM").wisdom;
+    Sweep sweep = winners_sweep(given->kernels.ops(), winners_of(wisdom, given->problem), given->name,
+                                given->bench, left_out);
     sweep.kernels = given->kernels.files_as_read();
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
     sweep.device = given->device;

@@ -1,4 +1,4 @@
-// warptune simulate RESULTS.csv: search strategies on recorded exhaustive spaces.
+// warptune simulate RESULTS: search strategies on recorded exhaustive spaces.
 #include "harness/search/simulate.h"
 
 #include <fmt/format.h>
@@ -8,23 +8,35 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
+#include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
 
 namespace warptune {
+namespace {
+
+std::vector<RecordedSpace> spaces_of(const std::filesystem::path& file, const std::string& pattern) {
+  return file.extension() == ".json" ? recorded_json_spaces(file, pattern) : recorded_spaces(file, pattern);
+}
+
+}  // namespace
 
 void add_simulate(CLI::App& app, int&) {
   auto* command = app.add_subcommand("simulate", "Simulates search strategies on recorded exhaustive spaces");
   command->footer(
       "Prints the best time found over the optimum (median, p10, p90 over seeds) by number of evaluations.\n"
       "Needs no device.\nExample:\n"
-      "  warptune simulate results/h200/spaces.csv --strategy guided,random --seeds 100");
+      "  warptune simulate results/h200/spaces.csv --strategy guided,random --seeds 100\n"
+      "  warptune simulate convolution_A100.json --strategy guided,random --seeds 100");
   struct Given {
     std::string file, problem;
     SimulateOptions options;
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("RESULTS", given->file, "The CSV of a sweep")->required();
+  command
+      ->add_option("RESULTS", given->file,
+                   "The CSV of a sweep; or a .json: a cachefile of Kernel Tuner, or results in T4")
+      ->required();
   command
       ->add_option("--strategy", given->options.strategies,
                    fmt::format("{}", fmt::join(strategy_names(), ", ")))
@@ -49,7 +61,7 @@ void add_simulate(CLI::App& app, int&) {
   command->add_option("--csv", given->options.csv, "Also write the table to this file");
   command->callback([given] {
     if (!given->options.csv.empty()) expect_writable(given->options.csv);
-    simulate(recorded_spaces(given->file, given->problem), given->options);
+    simulate(spaces_of(given->file, given->problem), given->options);
   });
 }
 

@@ -1,5 +1,5 @@
 // warptune wisdom show|check|export: prints the winners, checks which are still valid, or exports them to
-// other programs.
+// other programs. push, pull and list are in wisdom_share.cpp.
 #include "harness/results/wisdom.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
 #include "harness/cli/recorded_speed.h"
+#include "harness/cli/wisdom_share.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -162,14 +163,17 @@ void export_wisdom(const Given& given) {
 }  // namespace
 
 void add_wisdom(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand("wisdom", "Shows or exports the winners of a wisdom file");
+  auto* command =
+      app.add_subcommand("wisdom", "Shows, checks, exports or shares the winners of a wisdom file");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  warptune wisdom show results/h200/wisdom.json --op linear --problem 'tokens=1,'\n"
       "  warptune wisdom check results/h200/wisdom.json\n"
       "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h\n"
-      "  warptune wisdom export results/h200/wisdom.json --format benchmark -o tuned.json");
+      "  warptune wisdom export results/h200/wisdom.json --format benchmark -o tuned.json\n"
+      "  warptune wisdom push /mnt/team/wisdom --wisdom results/h200/wisdom.json\n"
+      "  warptune wisdom pull /mnt/team/wisdom --wisdom results/h200/wisdom.json");
   const auto given = std::make_shared<Given>();
   auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
@@ -194,6 +198,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   save->add_option("-o,--output", given->output, "The file; by default standard output");
   given->kernels.add_to(*save);
   save->callback([given] { export_wisdom(*given); });
+  add_wisdom_share(*command);
 }
 
 }  // namespace warptune

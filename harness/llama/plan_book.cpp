@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/core/hash.h"
 
 namespace warptune {
 namespace {
@@ -102,6 +103,12 @@ std::string PlanBook::plan_sources() const {
   add(PlanSource::nearest, "nearest");
   add(PlanSource::fallback, chooser_.options().naive ? "naive" : "default");
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string PlanBook::plan_hash() const {
+  std::string text;
+  for (const auto& [key, made] : made_) text += key + ' ' + made.plan + '\n';
+  return fmt::format("{:016x}", stable_hash(text));
 }
 
 std::vector<std::string> PlanBook::plans_of(const std::string& op) const {

@@ -48,6 +48,8 @@ class PlanBook {
   std::string plan_set() const;
   /// The number of plans by source: "9 tuned in the step, 3 exact, 8 nearest, 1 default".
   std::string plan_sources() const;
+  /// 16 hex digits: equal for the same plans of the same problems, in every process.
+  std::string plan_hash() const;
   /// The plans made so far for an op, as "problem variant configuration".
   std::vector<std::string> plans_of(const std::string& op) const;
   /// Keys of the problems whose plan comes neither from the wisdom nor from an override.

@@ -11,11 +11,9 @@
 #include "harness/results/csv.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/journal.h"
-#include "harness/results/source_hash.h"
-#include "harness/results/staleness.h"
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
-#include "harness/results/wisdom.h"
+#include "harness/results/wisdom_merge.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -68,8 +66,7 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
   table.runs.insert(journal.runs().begin(), journal.runs().end());
 }
 
-void add_wisdom(Joined& joined, const OpTable& ops, const fs::path& file, const fs::path& name) {
-  static const Compiler compiler(KernelSources(), default_cache_folder());
+void add_wisdom(Joined& joined, const WinnerJudge& judge, const fs::path& file, const fs::path& name) {
   const Wisdom wisdom = Wisdom::load(file);
   const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
   if (is_new) return;
@@ -79,37 +76,10 @@ void add_wisdom(Joined& joined, const OpTable& ops, const fs::path& file, const 
         "the winners in '{}' are of {} with driver '{}' and toolkit '{}', others of {} with '{}' and '{}'; "
         "measure them again with one driver and toolkit",
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
-  for (const Winner& winner : wisdom.winners()) {
-    const Winner* known = it->second.winner_on(winner.problem, winner.made_on.device);
-    const auto stale = [&](const Winner& w) { return is_stale(w, a, code_now(compiler, ops, w)); };
-    if (!known) {
-      it->second.put(winner);
-      continue;
-    }
-    const bool better = is_better(winner, stale(winner), *known, stale(*known));
-    Winner kept = better ? winner : *known;
-    const Winner& other = better ? *known : winner;
-    if (kept.cache == other.cache) {
-      std::vector<VariantTimes> times = other.times;
-      add_times(times, kept.times);
-      kept.times = std::move(times);
-    }
-    it->second.put(std::move(kept));
-  }
-  for (const StepWinner& step : wisdom.steps()) {
-    const StepWinner* known = it->second.step_on(step.step, step.made_on.device);
-    const auto stale = [&](const StepWinner& w) {
-      return std::ranges::any_of(w.plans.plans, [&](const StepPlan& plan) {
-        const Winner winner = as_winner(w, plan);
-        return is_stale(winner, a, code_now(compiler, ops, winner));
-      });
-    };
-    const auto as_one = [](const StepWinner& w) { return Winner{.time_us = w.time_us}; };
-    if (!known || is_better(as_one(step), stale(step), as_one(*known), stale(*known))) it->second.put(step);
-  }
+  WisdomMerge(judge, a).add(it->second, wisdom);
 }
 
-void add_folder(Joined& joined, const OpTable& ops, const fs::path& folder) {
+void add_folder(Joined& joined, const WinnerJudge& judge, const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& device : fs::directory_iterator(folder)) {
     if (!device.is_directory()) continue;
@@ -121,7 +91,7 @@ void add_folder(Joined& joined, const OpTable& ops, const fs::path& folder) {
     if (file.extension() == ".csv")
       add_table(joined, file, name);
     else if (file.filename() == "wisdom.json")
-      add_wisdom(joined, ops, file, name);
+      add_wisdom(joined, judge, file, name);
     else if (file.filename() == "device.json")
       joined.copies.try_emplace(name, file);
   }
@@ -154,7 +124,8 @@ MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& input
     folders.insert(folders.begin(), out);
   Joined joined;
   lock_journals(joined, out);
-  for (const fs::path& folder : folders) add_folder(joined, ops, folder);
+  const WinnerJudge judge(ops);
+  for (const fs::path& folder : folders) add_folder(joined, judge, folder);
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
 

@@ -97,6 +97,16 @@ void put_step(const fs::path& path, const Provenance& here, StepWinner winner) {
   wisdom.save(path);
 }
 
+bool change_wisdom(const fs::path& path, const Provenance& here, const std::function<void(Wisdom&)>& add) {
+  const Lock lock(path);
+  Wisdom wisdom = fs::exists(path) ? Wisdom::load(path) : Wisdom(here);
+  const std::string before = wisdom.to_json();
+  add(wisdom);
+  if (wisdom.to_json() == before) return false;
+  wisdom.save(path);
+  return true;
+}
+
 void open_wisdom(const fs::path& path, const Provenance& provenance) {
   const Lock lock(path);
   reread(path, provenance).save(path);

@@ -27,6 +27,10 @@ std::optional<Winner> add_winner(const std::filesystem::path& path, const Proven
                                  const Winner& winner);
 /// Adds the winner of a model step, or replaces the one of the same step and device.
 void put_step(const std::filesystem::path& path, const Provenance& here, StepWinner winner);
+/// Merges into the file: `add` gets its wisdom, or an empty one of `here`. Returns whether that changed the
+/// file; equal wisdom is not written again.
+bool change_wisdom(const std::filesystem::path& path, const Provenance& here,
+                   const std::function<void(Wisdom&)>& add);
 /// Sets the file's provenance and checks that it can be written; makes the file if needed.
 void open_wisdom(const std::filesystem::path& path, const Provenance& provenance);
 

@@ -1,4 +1,5 @@
-// The text of a wisdom file: JSON with one line per winner and per step, so that differences are readable.
+#include "harness/results/wisdom_json.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,7 +12,6 @@
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/results/durable_file.h"
-#include "harness/results/wisdom.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -202,13 +202,11 @@ StepWinner step_of(const Json& json) {
 
 }  // namespace
 
-Wisdom Wisdom::load(const fs::path& path) {
-  const std::string origin = fmt::format("the wisdom file '{}'", path.string());
-  const Json json = parse_json<Json>(read_input(path, origin, kMaxWisdomBytes), origin);
+Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
+  const Json json = parse_json<Json>(text, origin);
   if (json.is_discarded() || !json.is_object()) throw InputError(origin + " is not JSON");
   if (!json.contains("schema") || json["schema"] != kSchema)
-    throw InputError(fmt::format("the wisdom file '{}' has schema {}; this program reads schema {}",
-                                 path.string(),
+    throw InputError(fmt::format("{} has schema {}; this program reads schema {}", origin,
                                  json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));
   std::string where;
   try {
@@ -224,8 +222,13 @@ Wisdom Wisdom::load(const fs::path& path) {
     }
     return wisdom;
   } catch (const InputError& e) {
-    throw InputError(fmt::format("the wisdom file '{}' is wrong: {}{}", path.string(), where, e.what()));
+    throw InputError(fmt::format("{} is wrong: {}{}", origin, where, e.what()));
   }
+}
+
+Wisdom Wisdom::load(const fs::path& path) {
+  const std::string origin = fmt::format("the wisdom file '{}'", path.string());
+  return parse_wisdom(read_input(path, origin, kMaxWisdomBytes), origin);
 }
 
 namespace {
@@ -291,6 +294,9 @@ std::string Wisdom::to_json() const {
   if (!steps_.empty()) text += ",\n\"steps\": " + lines_of(steps_, provenance_);
   return text + "}\n";
 }
+
+std::string record_of(const Winner& winner) { return to_json(winner, Provenance{}).dump(); }
+std::string record_of(const StepWinner& winner) { return to_json(winner, Provenance{}).dump(); }
 
 void Wisdom::save(const fs::path& path) const { replace_file(path, to_json()); }
 

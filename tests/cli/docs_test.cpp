@@ -101,7 +101,7 @@ TEST(Docs, EveryCommandHasASectionWithAnExample) {
   std::istringstream lines(text_of(page));
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("## ")) continue;
-    static const std::regex word("[a-z]+");
+    static const std::regex word("[a-z0-9-]+");
     for (std::sregex_iterator it(line.begin(), line.end(), word), end; it != end; ++it)
       sections.insert(it->str());
   }

@@ -1,0 +1,19 @@
+#pragma once
+// Recorded spaces of other autotuners, for `simulate`: cachefiles of Kernel Tuner, and results in the T4
+// format of the auto-tuning methodology project (schema 1.0.0), which Kernel Tuner and others write.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/search/simulate.h"
+
+namespace warptune {
+
+/// The space of a JSON file of either format, if its name matches `pattern` (a regular expression). A
+/// cachefile is named "KERNEL[problem_size=4096x4096,device=NVIDIA A100]", a T4 file by its metadata or the
+/// file's name. A configuration that failed has no time. A cachefile that its writer was killed in ends at
+/// its last whole line. Throws InputError for another file, and where no configuration has a time.
+std::vector<RecordedSpace> recorded_json_spaces(const std::filesystem::path& file,
+                                                const std::string& pattern);
+
+}  // namespace warptune

@@ -1,0 +1,106 @@
+#include "harness/results/wisdom_path.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "harness/core/input_file.h"
+#include "harness/results/sha256.h"
+#include "harness/results/wisdom_json.h"
+#include "harness/results/wisdom_merge.h"
+
+namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+/// Joins the winners of the files in order, and knows the file of each.
+class Joining {
+ public:
+  Joining(const WinnerJudge& judge, const Provenance& here) : merge_(judge, here, Prefer::first) {}
+
+  void add(const Wisdom& other, std::size_t file) {
+    if (!wisdom_) wisdom_.emplace(other.provenance());
+    for (const Winner& winner : other.winners()) add(winner, winner.problem, file);
+    for (const StepWinner& step : other.steps()) add(step, step.step, file);
+  }
+  Wisdom wisdom() && { return wisdom_ ? *std::move(wisdom_) : Wisdom(); }
+  std::size_t used(std::size_t file) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(owners_, [&](const auto& owner) { return owner.second == file; }));
+  }
+
+ private:
+  template <class AnyWinner>
+  void add(const AnyWinner& winner, const Problem& problem, std::size_t file) {
+    if (merge_.add(*wisdom_, winner)) owners_[problem.key() + " " + winner.made_on.device] = file;
+  }
+
+  const WisdomMerge merge_;
+  std::optional<Wisdom> wisdom_;               // with the provenance of the first file
+  std::map<std::string, std::size_t> owners_;  // the file of each winner
+};
+
+/// "a.json, b.json": the files that exist, or those that do not.
+std::string names_of(const std::vector<WisdomFile>& files, bool exist) {
+  std::vector<std::string> names;
+  for (const WisdomFile& file : files)
+    if (exist != file.hash.empty()) names.push_back(file.path.string());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::string WisdomInUse::str() const {
+  const auto count = [](std::size_t n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  return fmt::format("{}, {} and {} of {}", hash.substr(0, 16), count(wisdom.winners().size(), "winner"),
+                     count(wisdom.steps().size(), "step"), present());
+}
+
+std::string WisdomInUse::present() const { return names_of(files, true); }
+std::string WisdomInUse::missing() const { return names_of(files, false); }
+
+std::vector<fs::path> search_path(const std::string& text) {
+  std::vector<fs::path> entries;
+  std::istringstream in(text);
+  for (std::string entry; std::getline(in, entry, ':');)
+    if (!entry.empty()) entries.emplace_back(entry);
+  return entries;
+}
+
+fs::path wisdom_file_of(const fs::path& entry, const std::string& slug) {
+  std::error_code error;
+  if (!fs::is_directory(entry, error)) return entry;
+  const fs::path of_device = entry / slug / "wisdom.json";
+  return fs::exists(of_device, error) ? of_device : entry / "wisdom.json";
+}
+
+WisdomInUse read_wisdom(const OpTable& ops, const std::vector<fs::path>& files, const Provenance& here) {
+  const WinnerJudge judge(ops);
+  Joining joining(judge, here);
+  WisdomInUse in_use;
+  std::string hashes;
+  for (const fs::path& path : files) {
+    WisdomFile& file = in_use.files.emplace_back(WisdomFile{.path = path});
+    if (std::error_code error; !fs::exists(path, error)) continue;
+    const std::string origin = fmt::format("the wisdom file '{}'", path.string());
+    const std::string text = read_input(path, origin, kMaxWisdomBytes);
+    const Wisdom wisdom = parse_wisdom(text, origin);
+    file.hash = sha256(text);
+    file.winners = wisdom.winners().size();
+    file.steps = wisdom.steps().size();
+    in_use.hash = hashes.empty() ? file.hash : sha256(hashes + file.hash);
+    hashes += file.hash;
+    joining.add(wisdom, in_use.files.size() - 1);
+  }
+  for (std::size_t i = 0; i < in_use.files.size(); ++i) in_use.files[i].used = joining.used(i);
+  in_use.wisdom = std::move(joining).wisdom();
+  return in_use;
+}
+
+}  // namespace warptune
