@@ -14,10 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// A number, or the formula as an object.
-Json json_of(const Formula& formula) {
+Json json_of(const LaunchFormula& formula) {
   if (formula.factors.empty()) return formula.plus;
   Json factors = Json::array();
-  for (const Formula::Factor& f : formula.factors)
+  for (const LaunchFormula::Factor& f : formula.factors)
     factors.push_back({{"of", f.name}, {"multiplier", f.multiplier}, {"divisor", f.divisor}});
   return {{"plus", formula.plus}, {"times", formula.times}, {"factors", std::move(factors)}};
 }
@@ -25,7 +25,7 @@ Json json_of(const Formula& formula) {
 template <class Range>
 Json json_list(const Range& formulas) {
   Json list = Json::array();
-  for (const Formula& formula : formulas) list.push_back(json_of(formula));
+  for (const LaunchFormula& formula : formulas) list.push_back(json_of(formula));
   return list;
 }
 

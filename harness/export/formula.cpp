@@ -47,14 +47,14 @@ std::optional<Shape> fit_shape(std::span<const std::int64_t> values, std::span<c
 
 }  // namespace
 
-std::int64_t Formula::evaluate(const std::function<std::int64_t(const std::string&)>& value) const {
+std::int64_t LaunchFormula::evaluate(const std::function<std::int64_t(const std::string&)>& value) const {
   std::int64_t product = times;
   for (const Factor& f : factors) product *= ceil_div(f.multiplier * value(f.name), f.divisor);
   return plus + product;
 }
 
-std::optional<Formula> fit_formula(std::span<const Axis> axes, std::span<const std::int64_t> base,
-                                   const AxisFunction& function) {
+std::optional<LaunchFormula> fit_formula(std::span<const Axis> axes, std::span<const std::int64_t> base,
+                                         const AxisFunction& function) {
   const std::int64_t at_base = function(base);
   std::vector<std::pair<const Axis*, std::vector<std::int64_t>>> moving;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -66,8 +66,8 @@ std::optional<Formula> fit_formula(std::span<const Axis> axes, std::span<const s
     if (std::ranges::any_of(results, [&](std::int64_t r) { return r != at_base; }))
       moving.emplace_back(&axes[i], std::move(results));
   }
-  if (moving.empty()) return Formula{.plus = at_base};
-  Formula formula{.times = 1};
+  if (moving.empty()) return LaunchFormula{.plus = at_base};
+  LaunchFormula formula{.times = 1};
   for (const auto& [axis, results] : moving) {
     const auto shape = fit_shape(axis->values, results, moving.size() > 1);
     if (!shape) return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<Formula> fit_formula(std::span<const Axis> axes, std::span<const s
     formula.times = shape->times;
   }
   if (moving.size() > 1) {  // each shape's `times` holds the others' factors at the base
-    Formula product{.times = 1, .factors = formula.factors};
+    LaunchFormula product{.times = 1, .factors = formula.factors};
     const std::int64_t factors = product.evaluate([&](const std::string& name) {
       return base[static_cast<std::size_t>(std::ranges::find(axes, name, &Axis::name) - axes.begin())];
     });

@@ -10,7 +10,7 @@
 namespace warptune {
 
 /// plus + times * the product of ceil(multiplier * value / divisor) over the factors.
-struct Formula {
+struct LaunchFormula {
   struct Factor {
     std::string name;  // of a dim, or of a member of the args struct
     std::int64_t multiplier = 1, divisor = 1;
@@ -20,7 +20,7 @@ struct Formula {
   std::vector<Factor> factors = {};  // empty: the number `plus`
 
   std::int64_t evaluate(const std::function<std::int64_t(const std::string&)>& value) const;
-  bool operator==(const Formula&) const = default;
+  bool operator==(const LaunchFormula&) const = default;
 };
 
 /// A variable with the values at which a function is known.
@@ -34,8 +34,8 @@ using AxisFunction = std::function<std::int64_t(std::span<const std::int64_t>)>;
 
 /// The formula that equals a function at every value of each axis, with the other axes at `base`. Empty if
 /// there is none. The caller checks other points.
-std::optional<Formula> fit_formula(std::span<const Axis> axes, std::span<const std::int64_t> base,
-                                   const AxisFunction& function);
+std::optional<LaunchFormula> fit_formula(std::span<const Axis> axes, std::span<const std::int64_t> base,
+                                         const AxisFunction& function);
 
 /// Values of [from, to], ascending, with both ends: all of them, or `count` with runs of neighbors at both
 /// ends and between.

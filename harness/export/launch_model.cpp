@@ -21,7 +21,7 @@ std::vector<std::int64_t> numbers_of(const Launch& l) {
 }
 
 /// The formulas of these numbers.
-std::vector<Formula> formulas_of(const StageModel& s) {
+std::vector<LaunchFormula> formulas_of(const StageModel& s) {
   return {s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared_bytes, s.max_blocks};
 }
 
@@ -89,7 +89,7 @@ bool maps_agree(const std::vector<TensorMapModel>& models, const std::vector<Ten
   };
   if (models.size() != maps.size()) return false;
   for (std::size_t m = 0; m < maps.size(); ++m) {
-    std::vector<Formula> formulas = models[m].dims;
+    std::vector<LaunchFormula> formulas = models[m].dims;
     formulas.insert(formulas.end(), models[m].strides.begin(), models[m].strides.end());
     const auto numbers = numbers_of(maps[m]);
     if (formulas.size() != numbers.size() || models[m].box != maps[m].box ||
@@ -241,7 +241,7 @@ std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::stri
   const auto stages = active_kernels(variant_, problem_, config_);
   for (const Stage* stage : stages) {
     const Launch launch = stage->launch(problem_, config_);
-    std::vector<Formula> numbers;
+    std::vector<LaunchFormula> numbers;
     for (std::size_t n = 0; n < numbers_of(launch).size(); ++n) {
       const auto formula = fit([&](const Problem& p) { return numbers_of(stage->launch(p, config_))[n]; });
       if (!formula) return std::nullopt;
@@ -283,7 +283,7 @@ bool Specialization::agrees(const LaunchModel& model, const DimBox& box,
       const StageModel& s = model.stages[i];
       const Launch launch = stages[i]->launch(p, config_);
       std::vector<std::int64_t> numbers;
-      for (const Formula& formula : formulas_of(s)) numbers.push_back(formula.evaluate(dim));
+      for (const LaunchFormula& formula : formulas_of(s)) numbers.push_back(formula.evaluate(dim));
       if (numbers != numbers_of(launch) || !same_flags(launch, stages[i]->launch(problem_, config_)))
         return false;
       if (!stages[i]->tensor_maps) continue;

@@ -24,14 +24,14 @@ using DimBox = std::vector<DimRange>;
 struct TensorMapModel {
   std::string base;  // the member with the address
   DType dtype = DType::bf16;
-  std::vector<Formula> dims, strides;
+  std::vector<LaunchFormula> dims, strides;
   std::vector<std::int64_t> box;
 };
 
 struct StageModel {
   std::string file, kernel;  // the source below kernels/, and the name expression
-  std::array<Formula, 3> grid, block;
-  Formula shared_bytes, max_blocks;
+  std::array<LaunchFormula, 3> grid, block;
+  LaunchFormula shared_bytes, max_blocks;
   unsigned cluster = 1;
   bool pdl = false, per_sm = false;
   std::vector<TensorMapModel> tensor_maps;
@@ -39,7 +39,7 @@ struct StageModel {
 
 struct LaunchModel {
   std::vector<StageModel> stages;
-  Formula workspace_bytes;
+  LaunchFormula workspace_bytes;
 };
 
 /// A configuration that is compiled for a problem. Its kernels may serve other values of the dims of work.

@@ -25,7 +25,7 @@ std::string fitted(const std::function<std::int64_t(std::int64_t)>& function) {
   return text;
 }
 
-TEST(Formula, NumbersLinesAndCeilingsAreFound) {
+TEST(LaunchFormula, NumbersLinesAndCeilingsAreFound) {
   EXPECT_EQ(fitted([](std::int64_t) { return 7; }), "7");
   EXPECT_EQ(fitted([](std::int64_t v) { return v; }), "0 + 1 * ceil(1 * tokens / 1)");
   EXPECT_EQ(fitted([](std::int64_t v) { return 256 + 12 * v; }), "256 + 12 * ceil(1 * tokens / 1)");
@@ -34,12 +34,12 @@ TEST(Formula, NumbersLinesAndCeilingsAreFound) {
   EXPECT_EQ(fitted([](std::int64_t v) { return ceil_div(11 * v, 16); }), "0 + 1 * ceil(11 * tokens / 16)");
 }
 
-TEST(Formula, AFunctionOfAnotherFormHasNone) {
+TEST(LaunchFormula, AFunctionOfAnotherFormHasNone) {
   EXPECT_EQ(fitted([](std::int64_t v) { return v * v; }), "none");
   EXPECT_EQ(fitted([](std::int64_t v) { return std::max<std::int64_t>(v, 100); }), "none");
 }
 
-TEST(Formula, SeveralDimsAreAProduct) {
+TEST(LaunchFormula, SeveralDimsAreAProduct) {
   const std::vector<Axis> axes = {all_from_1("batch", 9), all_from_1("q_len", 200), all_from_1("heads", 3)};
   const std::vector<std::int64_t> base = {9, 200, 3};
   const auto formula = fit_formula(
@@ -53,7 +53,7 @@ TEST(Formula, SeveralDimsAreAProduct) {
   EXPECT_EQ(at(5, 129), 32 * 5 * 2);
 }
 
-TEST(Formula, SamplesHoldBothEndsAndNeighbors) {
+TEST(LaunchFormula, SamplesHoldBothEndsAndNeighbors) {
   EXPECT_EQ(sample_values(3, 6, 10), (std::vector<std::int64_t>{3, 4, 5, 6}));
   const auto values = sample_values(1, 1'000'000, 40);
   EXPECT_EQ(values.front(), 1);
