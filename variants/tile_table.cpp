@@ -162,6 +162,9 @@ std::vector<Tile> tile_rows() {
 #if WARPTUNE_HAS_CUBLASLT
         {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
 #endif
+        {"linear", "wgmma", "has_wgmma && tokens >= 128",
+         "tile_m=128 tile_n<=256 stages<=4 cluster<=2 group_m<=8 pdl<=1",
+         "CUTLASS's cooperative 128 x 256 x 64 of sm_90, clusters of two"},
         {"linear", "mma", "tokens > 4",
          "tile_m<=128 tile_n<=tokens<=64?64:128 tile_k<=tokens<=64?64:32 warps_m<=2 warps_n=4 stages<=5 "
          "pdl<=1",

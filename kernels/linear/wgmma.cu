@@ -72,7 +72,7 @@ struct WgmmaGemm {
     __device__ __forceinline__ void load_weight(const WorkTile& work, int step) {
       constexpr int kHalf = kTileN / 2;
       Mbarrier* const full = &shared.full[state.stage];
-      mbarrier_wait_cluster(&shared.empty[state.stage], state.phase ^ 1);
+      mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
       mbarrier_arrive_expect_tx(full, kXBytes + kWeightBytes);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -147,7 +147,7 @@ struct WgmmaGemm {
       if constexpr (kCluster == 1) {
         if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
       } else {
-        if (lane < kCluster) mbarrier_arrive_cluster(&shared.empty[stage], lane);
+        if (lane < kCluster) mbarrier_arrive_remote(&shared.empty[stage], lane);
       }
     }
     /// Issues all steps of a work tile; a stage is released once the step after it is issued. Returns the last
