@@ -70,8 +70,8 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, 
       : "memory");
 }
 /// Multicast: writes the tile to the shared memory of each block of the cluster whose bit of `blocks` is set,
-/// where `shared` lies in this block; the barrier of each such block, where `barrier` lies in this one, counts
-/// the bytes.
+/// where `shared` lies in this block; the barrier of each such block, where `barrier` lies in this one,
+/// counts the bytes.
 __device__ __forceinline__ void tma_load_2d_multicast(void* shared, const TensorMap& map, int x, int y,
                                                       Mbarrier* barrier, unsigned short blocks) {
   asm volatile(

@@ -23,7 +23,7 @@ __device__ __forceinline__ void quad_transpose(unsigned (&x)[4], int lane) {
   swap_with_lane<2>(x[1], x[3], upper);
 }
 
-/// kTileN columns of accumulators: outputs, or with SwiGLU the gates of kTileN / 2 outputs and then their ups.
+/// kTileN columns of accumulators: outputs, or with SwiGLU gates of kTileN / 2 outputs and then their ups.
 template <class T, int kOut, int kBias, int kEpilogue, int kTileN>
 class WgmmaEpilogue {
  public:
@@ -38,14 +38,15 @@ class WgmmaEpilogue {
                                            int out, int lane)
       : args_(args), token_(token), out_(out), lane_(lane), item_(lane % 4) {}
 
-  /// Starts the loads of the residual, before the wait for the accumulators.
+  /// Starts the loads of the residual, before the wait for the accumulators. A lane loads what it will store,
+  /// so the residual may be y.
   __device__ __forceinline__ void load_residual() {
     if constexpr (kAdd) {
 #pragma unroll
       for (int v = 0; v < kVectors; ++v)
-        residual_[v] = is_valid(v) ? *reinterpret_cast<const uint4*>(
-                                         static_cast<const T*>(args_.residual) + offset(v))
-                                   : uint4{};
+        residual_[v] =
+            is_valid(v) ? *reinterpret_cast<const uint4*>(static_cast<const T*>(args_.residual) + offset(v))
+                        : uint4{};
     }
   }
 
@@ -68,8 +69,8 @@ class WgmmaEpilogue {
   }
 
  private:
-  /// The four lanes of a quad hold vector v as items 0 to 3: four octets of one row, or the last two octets of
-  /// both rows.
+  /// The four lanes of a quad hold vector v as items 0 to 3: four octets of one row, or the last two octets
+  /// of both rows.
   static constexpr __device__ __forceinline__ bool is_last_pair(int v) {
     return kOctets % 4 != 0 && v == kVectors - 1;
   }

@@ -22,17 +22,18 @@ Dims fused(const char* tokens, const char* in, const char* out, const char* prol
   return d;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
-                         ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"),
-                                           dims("17", "104", "7", "yes"), dims("1", "1", "1"),
-                                           fused("1", "512", "96", "rms_norm", "swiglu"),
-                                           fused("3", "257", "33", "none", "add", "yes"),
-                                           fused("2", "64", "40", "rms_norm", "add"),
-                                           fused("4", "128", "17", "rms_norm", "none", "yes"),
-                                           fused("9", "72", "8", "none", "swiglu"),
-                                           fused("20", "192", "52", "rms_norm", "swiglu"),
-                                           fused("64", "128", "24", "rms_norm", "add")),
-                         shape_name);
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Linear,
+    ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"), dims("17", "104", "7", "yes"),
+                      dims("1", "1", "1"), fused("1", "512", "96", "rms_norm", "swiglu"),
+                      fused("3", "257", "33", "none", "add", "yes"),
+                      fused("2", "64", "40", "rms_norm", "add"),
+                      fused("4", "128", "17", "rms_norm", "none", "yes"),
+                      fused("9", "72", "8", "none", "swiglu"), fused("20", "192", "52", "rms_norm", "swiglu"),
+                      fused("64", "128", "24", "rms_norm", "add"), dims("257", "72", "24", "yes"),
+                      fused("129", "64", "136", "none", "swiglu"),
+                      fused("130", "200", "8", "none", "add", "yes")),
+    shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
     ::testing::Values(

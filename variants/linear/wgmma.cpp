@@ -43,9 +43,9 @@ std::vector<Variant> linear_wgmma() {
                       "tile_m * tile_n <= (epilogue == 1 ? 32768 : 49152)",
                       // Both halves of a weight tile are whole pairs of octets.
                       "epilogue != 2 || tile_n % 32 == 0",
-                      // No token tile is padding alone.
+                      // Few tokens take small tiles.
                       "tile_m * cluster < tokens + 128",
-                      // At least half of the shared memory in flight, and groups that differ.
+                      // 147 KB of stages, and groups that differ.
                       "stages * (tile_m + tile_n) >= 1152 || stages == 8",
                       "group_m == 4 || (group_m / 2) * tile_m * cluster < tokens"},
       .resources = [](const Problem&,
