@@ -162,6 +162,10 @@ std::vector<Tile> tile_rows() {
 #if WARPTUNE_HAS_CUBLASLT
         {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
 #endif
+        {"linear", "wgmma", "has_wgmma && tokens >= 128",
+         "tile_m=128 tile_n=tokens*out<24576*sms?128:256 stages<=tile_n==128?6:4 cluster<=2 group_m<=8 "
+         "pdl<=1",
+         "CUTLASS's cooperative 128 x 256 x 64 of sm_90 in clusters of two, smaller where it fills few SMs"},
         {"linear", "mma", "tokens > 4",
          "tile_m<=128 tile_n<=tokens<=64?64:128 tile_k<=tokens<=64?64:32 warps_m<=2 warps_n=4 stages<=5 "
          "pdl<=1",
@@ -223,7 +227,7 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
     for (const auto& [in, out] :
          {std::pair{4096, 12288}, {4096, 4096}, {11008, 4096}, {14336, 4096}, {4096, 128256}, {2048, 5632}})
       add("linear", Assignment{{"tokens", tokens}, {"in", in}, {"out", out}});
-  for (const std::int64_t tokens : {8, 64, 512})
+  for (const std::int64_t tokens : {8, 64, 512, 4096})
     add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 4096}});
   for (const std::int64_t tokens : {1, 8, 64})  // norm and SwiGLU fused
     add("linear",

@@ -3,19 +3,10 @@
 // mbarrier per stage. One producer thread issues TMA loads, which arrive at the full barrier; each consumer
 // warp arrives at the empty barrier.
 #include "kernels/attention_prefill/tile_scheduler.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 
 namespace warptune {
-
-/// The stage that comes next and its phase (parity), as CUTLASS's PipelineState.
-template <int kStages>
-struct PipelineState {
-  int stage = 0;
-  unsigned phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
-  }
-};
 
 /// Shared memory, aligned to 1024 bytes. A tile is stored as column panels (kMatrices) of all its rows x 64
 /// elements (128 bytes), with the 128-byte swizzle of TMA. Q tiles also stage the output on its way to global

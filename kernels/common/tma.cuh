@@ -60,4 +60,25 @@ __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap& map, 
       : "memory");
 }
 
+/// Loads the tile of a 2D tensor whose first element is (x, y), as tma_load_3d().
+__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, int x, int y,
+                                            Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+      "[%4];" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier))
+      : "memory");
+}
+/// Multicast: writes the tile to the shared memory of each block of the cluster whose bit of `blocks` is set,
+/// where `shared` lies in this block; the barrier of each such block, where `barrier` lies in this one,
+/// counts the bytes.
+__device__ __forceinline__ void tma_load_2d_multicast(void* shared, const TensorMap& map, int x, int y,
+                                                      Mbarrier* barrier, unsigned short blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+      "[%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)), "h"(blocks)
+      : "memory");
+}
+
 }  // namespace warptune

@@ -22,17 +22,18 @@ Dims fused(const char* tokens, const char* in, const char* out, const char* prol
   return d;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Linear,
-                         ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"),
-                                           dims("17", "104", "7", "yes"), dims("1", "1", "1"),
-                                           fused("1", "512", "96", "rms_norm", "swiglu"),
-                                           fused("3", "257", "33", "none", "add", "yes"),
-                                           fused("2", "64", "40", "rms_norm", "add"),
-                                           fused("4", "128", "17", "rms_norm", "none", "yes"),
-                                           fused("9", "72", "8", "none", "swiglu"),
-                                           fused("20", "192", "52", "rms_norm", "swiglu"),
-                                           fused("64", "128", "24", "rms_norm", "add")),
-                         shape_name);
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Linear,
+    ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"), dims("17", "104", "7", "yes"),
+                      dims("1", "1", "1"), fused("1", "512", "96", "rms_norm", "swiglu"),
+                      fused("3", "257", "33", "none", "add", "yes"),
+                      fused("2", "64", "40", "rms_norm", "add"),
+                      fused("4", "128", "17", "rms_norm", "none", "yes"),
+                      fused("9", "72", "8", "none", "swiglu"), fused("20", "192", "52", "rms_norm", "swiglu"),
+                      fused("64", "128", "24", "rms_norm", "add"), dims("257", "72", "24", "yes"),
+                      fused("129", "64", "136", "none", "swiglu"),
+                      fused("130", "200", "8", "none", "add", "yes")),
+    shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
     ::testing::Values(
@@ -51,7 +52,12 @@ INSTANTIATE_TEST_SUITE_P(
         dims("2", "512", "5000"), dims("7", "2048", "1000", "yes"), dims("16", "4096", "1544"),
         dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
         fused("24", "4096", "2100", "rms_norm", "none"), fused("40", "128", "6404", "rms_norm", "swiglu"),
-        fused("64", "4096", "384", "none", "add"), fused("64", "2048", "1100", "rms_norm", "swiglu")),
+        fused("64", "4096", "384", "none", "add"), fused("64", "2048", "1100", "rms_norm", "swiglu"),
+        // Prompts: token tiles and weight tiles that end in padding, more work tiles than SMs, a single one.
+        dims("65", "64", "8"), dims("300", "520", "1032", "yes"), dims("1025", "256", "12288"),
+        dims("128", "4096", "256"), fused("257", "328", "264", "none", "add"),
+        fused("129", "200", "136", "none", "add", "yes"), fused("500", "1024", "2056", "none", "swiglu"),
+        fused("640", "2048", "5504", "none", "swiglu")),
     shape_name);
 
 TEST(LinearDims, SwigluTakesNoBias) {

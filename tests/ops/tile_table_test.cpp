@@ -90,6 +90,18 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
 #endif
 }
 
+TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
+  const auto first = [](std::int64_t tokens, std::int64_t epilogue, std::string_view variant = {}) {
+    const Assignment dims{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"epilogue", epilogue}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device("sm_90a"), variant);
+    return tiles.empty() ? "none" : tiles[0].variant->name + ' ' + tiles[0].config.str();
+  };
+  EXPECT_EQ(first(64, 0, "wgmma"), "none");
+  EXPECT_EQ(first(128, 2), "wgmma tile_m=128,tile_n=128,stages=6,cluster=1,group_m=4,pdl=1");
+  EXPECT_EQ(first(4096, 2), "wgmma tile_m=128,tile_n=256,stages=4,cluster=2,group_m=8,pdl=1");
+}
+
 TEST(TileTable, EveryOpHasADefault) {
   std::set<std::string> ops_with_rows;
   for (const Tile& tile : ops().tiles()) ops_with_rows.insert(tile.op);

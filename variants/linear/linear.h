@@ -5,6 +5,7 @@ namespace warptune {
 Op linear();
 std::vector<Variant> linear_cuda();
 std::vector<Variant> linear_streaming_mma();
+std::vector<Variant> linear_wgmma();
 std::vector<Variant> linear_host();
 #if WARPTUNE_HAS_CUBLASLT
 std::vector<Variant> linear_vendor();
