@@ -28,10 +28,10 @@ class Call:
 
 
 class Shapes:
-    """Binds the letters of patterns such as "tokens hidden" to the shapes of the tensors of one op.
+    """Binds the names in patterns such as "tokens hidden" to the shapes of the tensors of one op.
 
-    A word is a letter, or a number that the axis must have; "..." are any leading axes, whose product is bound to
-    "tokens".
+    A word is a name, a number that the axis must have, or "_" for any length; "..." are any leading axes, whose product
+    is bound to "tokens".
     """
 
     def __init__(self, op):
@@ -154,6 +154,7 @@ def _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype):
             s.match(name, scale, "kv_heads" if by_head else f"{parts} kv_heads rows", "fp32")
         if s.op == "attention_decode" and not by_head:
             dims["kv_scale"] = "token"
+        require(s.op != "rope_append" or not by_head, "rope_append: 'k_scale' and 'v_scale' have a scale per row")
     else:
         require(k_scale is None and v_scale is None, f"{s.op}: scales are those of an int8 or fp8 cache")
     if block_table is None:
@@ -214,6 +215,7 @@ def attention_prefill(q, k, v, cu_seqlens, kv_lens, seqstart_k, block_table, ali
         dims["kv_layout"] = "packed"
         constants["capacity"] = s["keys"]
     else:
+        s.match("v", v, "_ _ _ _", dtype)  # queries of a prompt attend to keys that are not quantized
         cache, constants["capacity"] = _cache(s, k, v, block_table, None, None, dtype)
         dims |= cache
         if block_table is not None:
