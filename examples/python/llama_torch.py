@@ -43,7 +43,9 @@ def replace(model, ops, state, torch):
         if len(rows) == 1:
             attended = ops.attention_decode(q, layer.k, layer.v, state.lengths)
         else:
-            attended = ops.attention_prefill(q, layer.k, layer.v, state.cu_seqlens, state.lengths, q_len=PROMPT, kv_len=PROMPT)
+            attended = ops.attention_prefill(
+                q, layer.k, layer.v, state.cu_seqlens, state.lengths, q_len=PROMPT, kv_len=PROMPT
+            )
         o = ops.linear(attended.view(len(rows), -1), layer.self_attn.o_proj.weight)
         y, rows = ops.add_rms_norm(o, rows, layer.post_attention_layernorm.weight, eps)
         y = ops.linear(ops.swiglu(ops.linear(y, layer.gate_up)), layer.mlp.down_proj.weight)
@@ -67,11 +69,11 @@ def run(model, ids):
     return model.lm_head(model.model.norm(hidden)[:, -1:])[:, -1]
 
 
-def tiny_llama(torch, device):
+def tiny_llama(torch, device, layers=22):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
+        vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=layers, num_attention_heads=32,
         num_key_value_heads=4, max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False,
     )  # fmt: skip
     torch.manual_seed(1)

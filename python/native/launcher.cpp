@@ -44,7 +44,8 @@ Launcher::Launcher(std::shared_ptr<Folder> folder, const std::string& problem, s
   }
   const std::vector<Field>& fields = entry().fields;
   if (workspace_bytes_ > 0) {
-    const auto workspace = std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.is_workspace; });
+    const auto workspace =
+        std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.is_workspace; });
     workspace_member_ = static_cast<std::size_t>(workspace - fields.begin());
     filled.set_at(workspace_member_, 0);
   }

@@ -1,4 +1,5 @@
-// A plan that is prepared for calls from Python: the args struct is filled once, and a call only writes what changes.
+// A plan that is prepared for calls from Python: the args struct is filled once, and a call only writes what
+// changes.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -12,8 +13,8 @@ namespace warptune {
 
 class Launcher {
  public:
-  /// `names`: the members of the args that each call sets, in this order. `constants`: members that keep their value.
-  /// A CUDA context is current.
+  /// `names`: the members of the args that each call sets, in this order. `constants`: members that keep
+  /// their value. A CUDA context is current.
   Launcher(std::shared_ptr<Folder> folder, const std::string& problem, std::vector<std::string> names,
            const std::map<std::string, std::int64_t>& constants, bool pdl);
   Launcher(const Launcher&) = delete;

@@ -36,7 +36,8 @@ nb::dict plan_of(const Entry& entry) {
 void set_pointer(Launcher& launcher, std::size_t i, long long address) {
   constexpr long long kAlignment = 16;
   if (address % kAlignment != 0)
-    throw Error("'" + launcher.name(i) + "' begins at an address that is no multiple of 16 bytes; a copy of it does");
+    throw Error("'" + launcher.name(i) +
+                "' begins at an address that is no multiple of 16 bytes; a copy of it does");
   launcher.set(i, address);
 }
 
@@ -71,15 +72,16 @@ std::string dtype_of(const nb::dlpack::dtype& type) {
   return "type " + std::to_string(type.code) + " of DLPack";
 }
 
-/// (address, shape, strides, dtype, device) of what speaks DLPack or the buffer protocol. The memory is that of the
-/// object.
+/// (address, shape, strides, dtype, device) of what speaks DLPack or the buffer protocol. The memory is that
+/// of the object.
 nb::tuple dlpack_view(const nb::ndarray<nb::ro>& array) {
   nb::list shape, strides;
   for (std::size_t i = 0; i < array.ndim(); ++i) {
     shape.append(array.shape(i));
     strides.append(array.stride(i));
   }
-  const bool on_gpu = array.device_type() == nb::device::cuda::value || array.device_type() == nb::device::cuda_managed::value;
+  const bool on_gpu = array.device_type() == nb::device::cuda::value ||
+                      array.device_type() == nb::device::cuda_managed::value;
   const std::string device = on_gpu ? "cuda:" + std::to_string(array.device_id()) : "cpu";
   return nb::make_tuple(reinterpret_cast<std::uintptr_t>(array.data()), nb::tuple(shape), nb::tuple(strides),
                         dtype_of(array.dtype()), device);
@@ -98,8 +100,10 @@ NB_MODULE(_native, module) {
              for (const Entry& entry : folder.entries()) plans.append(plan_of(entry));
              return plans;
            })
-      .def("find", [](const Folder& folder, const std::string& problem) { return plan_of(folder.find(problem)); },
-           "problem"_a);
+      .def(
+          "find",
+          [](const Folder& folder, const std::string& problem) { return plan_of(folder.find(problem)); },
+          "problem"_a);
   nb::class_<Launcher>(module, "Launcher")
       .def(nb::init<std::shared_ptr<Folder>, const std::string&, std::vector<std::string>,
                     const std::map<std::string, std::int64_t>&, bool>(),

@@ -25,8 +25,19 @@ def dim(name, role="shape", **more):
 
 
 def stage(kernel, grid, **more):
-    return {"cubin": "cubins/1.cubin", "kernel": kernel, "expression": kernel, "grid": grid, "block": [256, 1, 1],
-            "shared_bytes": 0, "cluster": 1, "pdl": True, "per_sm": False, "max_blocks": 0, "tensor_maps": []} | more
+    return {
+        "cubin": "cubins/1.cubin",
+        "kernel": kernel,
+        "expression": kernel,
+        "grid": grid,
+        "block": [256, 1, 1],
+        "shared_bytes": 0,
+        "cluster": 1,
+        "pdl": True,
+        "per_sm": False,
+        "max_blocks": 0,
+        "tensor_maps": [],
+    } | more
 
 
 def rows_per_block(dim_name, rows):
@@ -35,19 +46,49 @@ def rows_per_block(dim_name, rows):
 
 def plan(op, dims, ranges, stages, fields, bytes, workspace=0):
     labels = ",".join(f"{name}={value}" for name, value in ({n: r[1] for n, r in ranges.items()} | dims).items())
-    return {"problem": f"{op}[{labels},dtype=fp32]", "op": op, "dtype": "fp32", "dims": dims, "ranges": ranges,
-            "variant": "made_up", "config": {}, "stages": stages, "args": {"bytes": bytes, "fields": fields},
-            "workspace": {"bytes": workspace, "zeroed": "once"}, "tensors": []}
+    return {
+        "problem": f"{op}[{labels},dtype=fp32]",
+        "op": op,
+        "dtype": "fp32",
+        "dims": dims,
+        "ranges": ranges,
+        "variant": "made_up",
+        "config": {},
+        "stages": stages,
+        "args": {"bytes": bytes, "fields": fields},
+        "workspace": {"bytes": workspace, "zeroed": "once"},
+        "tensors": [],
+    }
 
 
 OPS = [
     {"name": "rms_norm", "summary": "", "dims": [dim("tokens", "work"), dim("hidden")]},
-    {"name": "linear", "summary": "",
-     "dims": [dim("tokens", "work"), dim("in"), dim("out"), dim("bias", default="no"), dim("prologue", default="none"),
-              dim("epilogue", default="none")]},
-    {"name": "attention_decode", "summary": "",
-     "dims": [dim("batch", "work"), dim("q_heads"), dim("kv_heads"), dim("head_dim"), dim("context", "work"),
-              dim("uneven", "data", default="no"), dim("append", default="no"), dim("window", default=0)]},
+    {
+        "name": "linear",
+        "summary": "",
+        "dims": [
+            dim("tokens", "work"),
+            dim("in"),
+            dim("out"),
+            dim("bias", default="no"),
+            dim("prologue", default="none"),
+            dim("epilogue", default="none"),
+        ],
+    },
+    {
+        "name": "attention_decode",
+        "summary": "",
+        "dims": [
+            dim("batch", "work"),
+            dim("q_heads"),
+            dim("kv_heads"),
+            dim("head_dim"),
+            dim("context", "work"),
+            dim("uneven", "data", default="no"),
+            dim("append", default="no"),
+            dim("window", default=0),
+        ],
+    },
 ]
 PLANS = [
     plan("rms_norm", {"hidden": 64}, {"tokens": [1, 8]}, [stage("rms", [rows_per_block("tokens", 2), 1, 1])],

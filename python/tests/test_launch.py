@@ -75,7 +75,7 @@ def test_any_plan_is_launched_by_the_names_of_its_members(winners, driver):
 
 def sentence(driver, winners, statement):
     """The error of a statement."""
-    code = f"{PRELUDE}\ntry:\n    {statement}\nexcept warptune.Error as error:\n    print(error, file=open(sys.argv[2], 'w'))"
+    code = f"{PRELUDE}try:\n  {statement}\nexcept warptune.Error as e:\n  print(e, file=open(sys.argv[2], 'w'))"
     file = winners / "sentence"
     assert driver(code, winners, file) == []
     return file.read_text()

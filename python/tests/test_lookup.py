@@ -49,7 +49,9 @@ def test_a_problem_finds_its_plan(winners):
 def test_a_problem_without_a_plan_names_the_nearest(winners):
     with pytest.raises(warptune.Error, match=r"no exported plan .* the nearest are rms_norm\[tokens=1\.\.8,hidden=64"):
         ops(winners).find("rms_norm[tokens=9,hidden=64,dtype=fp32]")
-    with pytest.raises(warptune.Error, match="the folder has no op 'softmax'; it has attention_decode, linear, rms_norm"):
+    with pytest.raises(
+        warptune.Error, match="the folder has no op 'softmax'; it has attention_decode, linear, rms_norm"
+    ):
         ops(winners).find("softmax[x=1,dtype=fp32]")
 
 

@@ -49,5 +49,7 @@ def test_mistakes_are_the_programs_sentence(program, tmp_path):
 def test_a_program_that_is_not_there_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.delenv("WARPTUNE_PROGRAM", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(warptune.Error, match=r"the program 'warptune' is not there: name it by program=\.\., \$WARPTUNE_PROGRAM"):
+    with pytest.raises(
+        warptune.Error, match=r"the program 'warptune' is not there: name it by program=\.\., \$WARPTUNE_PROGRAM"
+    ):
         warptune.report(tmp_path)

@@ -41,7 +41,7 @@ def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
     seen = []
 
     def backend(graph, _):
-        seen.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        seen.extend(str(node.target).removesuffix(".default") for node in graph.graph.nodes if node.op == "call_function")
         return lambda *inputs: (torch.zeros(3, 32),)
 
     def body(x, norm, weight):
@@ -49,7 +49,7 @@ def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
 
     compiled = torch.compile(body, backend=backend, fullgraph=True)
     assert compiled(torch.ones(3, 64), torch.ones(64), torch.ones(32, 64)).shape == (3, 32)
-    assert [name for name in seen if "warptune" in name] == ["warptune.rms_norm.default", "warptune.linear.default"]
+    assert [name for name in seen if "warptune" in name] == ["warptune.rms_norm", "warptune.linear"]
 
 
 def test_host_tensors_are_one_sentence(ops):
@@ -76,7 +76,9 @@ def test_a_gpu_computes_what_torch_computes(exported):
     def body(x):
         return exported.linear(exported.rms_norm(x, norm), weight)
 
-    expected = torch.nn.functional.rms_norm(x.float(), (4096,), norm.float(), 1e-5).bfloat16().float() @ weight.float().T
+    expected = (
+        torch.nn.functional.rms_norm(x.float(), (4096,), norm.float(), 1e-5).bfloat16().float() @ weight.float().T
+    )
     graph, static = torch.cuda.CUDAGraph(), torch.zeros_like(x)
     with torch.cuda.graph(graph):
         y = body(static)

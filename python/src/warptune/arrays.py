@@ -4,8 +4,16 @@ from dataclasses import dataclass
 
 from ._native import dlpack_view
 
-_CUDA_ARRAY_TYPES = {"<f4": "fp32", "<f2": "fp16", "<i4": "int32", "<i8": "int64", "|i1": "int8", "|u1": "uint8",
-                     "<u4": "uint32", "<u8": "uint64"}
+_CUDA_ARRAY_TYPES = {
+    "<f4": "fp32",
+    "<f2": "fp16",
+    "<i4": "int32",
+    "<i8": "int64",
+    "|i1": "int8",
+    "|u1": "uint8",
+    "<u4": "uint32",
+    "<u8": "uint64",
+}
 _TORCH_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8"}
 
 
@@ -74,5 +82,3 @@ def _dense_strides(shape):
         strides.append(size)
         size *= length
     return tuple(reversed(strides))
-
-

@@ -31,7 +31,7 @@ class Ops:
         return self._folder.plans()
 
     def find(self, problem):
-        """The plan that serves a problem such as `rms_norm[tokens=1,hidden=4096,dtype=bf16]`; Error names the nearest."""
+        """The plan of a problem such as `rms_norm[tokens=1,hidden=4096,dtype=bf16]`; Error names the nearest."""
         return self._folder.find(problem)
 
     def problem(self, op, *inputs, **options):
@@ -65,17 +65,34 @@ class Ops:
         """y = silu(gate) * up; a row of `gate_up` is gate, then up."""
         return self._run(specs.SWIGLU, (gate_up,), (), (), out, stream)
 
-    def linear(self, x, weight, bias=None, *, norm_weight=None, eps=1e-5, residual=None, swiglu=False, out=None,
-               stream=None):
-        """y = x @ weight.T + bias. `norm_weight`: of rms_norm(x); `residual` is added; `swiglu`: of the two halves of y."""
+    def linear(
+        self, x, weight, bias=None, *, norm_weight=None, eps=1e-5, residual=None, swiglu=False, out=None, stream=None
+    ):
+        """y = x @ weight.T + bias. `norm_weight`: of rms_norm(x); `residual` is added; `swiglu`: of the halves of y."""
         inputs = (x, weight, bias, norm_weight, residual)
         if norm_weight is None:
             return self._run(specs.LINEAR, inputs, (swiglu,), (), out, stream)
         return self._run(specs.LINEAR_NORM, inputs, (swiglu,), (eps,), out, stream)
 
-    def attention_decode(self, q, k_cache, v_cache, lengths, *, scale=None, context=0, window=0, block_table=None,
-                         k_scale=None, v_scale=None, alibi_slopes=None, score_bias=None, deterministic=False, out=None,
-                         stream=None):
+    def attention_decode(
+        self,
+        q,
+        k_cache,
+        v_cache,
+        lengths,
+        *,
+        scale=None,
+        context=0,
+        window=0,
+        block_table=None,
+        k_scale=None,
+        v_scale=None,
+        alibi_slopes=None,
+        score_bias=None,
+        deterministic=False,
+        out=None,
+        stream=None,
+    ):
         """Attention of one query token per sequence, q [batch, q_heads, head_dim], to the first `lengths` keys.
 
         k_cache and v_cache are [batch, kv_heads, capacity, head_dim], or with `block_table` [pages, kv_heads,
@@ -86,17 +103,50 @@ class Ops:
         options = (context, window, deterministic)
         return self._run(specs.ATTENTION_DECODE, inputs, options, (_scale(scale, q),), out, stream)
 
-    def attention_decode_append(self, qkv, k_cache, v_cache, lengths, inv_freq, *, bias=None, scale=None, context=0,
-                                window=0, block_table=None, k_scale=None, v_scale=None, style="half_split", out=None,
-                                stream=None):
+    def attention_decode_append(
+        self,
+        qkv,
+        k_cache,
+        v_cache,
+        lengths,
+        inv_freq,
+        *,
+        bias=None,
+        scale=None,
+        context=0,
+        window=0,
+        block_table=None,
+        k_scale=None,
+        v_scale=None,
+        style="half_split",
+        out=None,
+        stream=None,
+    ):
         """rope_append and attention_decode in one: rotates q and k of qkv [batch, q_heads + 2 kv_heads, head_dim] at
         position lengths - 1, and writes k and v there."""
         inputs = (qkv, k_cache, v_cache, lengths, inv_freq, bias, block_table, k_scale, v_scale)
         options = (context, window, style)
         return self._run(specs.ATTENTION_DECODE_APPEND, inputs, options, (_scale(scale, qkv),), out, stream)
 
-    def attention_prefill(self, q, k, v, cu_seqlens, kv_lens, *, q_len, kv_len, causal=True, scale=None, window=0,
-                          seqstart_k=None, block_table=None, alibi_slopes=None, out=None, stream=None):
+    def attention_prefill(
+        self,
+        q,
+        k,
+        v,
+        cu_seqlens,
+        kv_lens,
+        *,
+        q_len,
+        kv_len,
+        causal=True,
+        scale=None,
+        window=0,
+        seqstart_k=None,
+        block_table=None,
+        alibi_slopes=None,
+        out=None,
+        stream=None,
+    ):
         """Attention of packed queries, q [tokens, q_heads, head_dim]: sequence b has the rows cu_seqlens[b] to
         cu_seqlens[b + 1], and kv_lens[b] keys.
 
@@ -107,8 +157,23 @@ class Ops:
         options = (q_len, kv_len, causal, window)
         return self._run(specs.ATTENTION_PREFILL, inputs, options, (_scale(scale, q),), out, stream)
 
-    def rope_append(self, qkv, k_cache, v_cache, sequence, position, inv_freq, *, bias=None, block_table=None,
-                    k_scale=None, v_scale=None, style="half_split", out=None, stream=None):
+    def rope_append(
+        self,
+        qkv,
+        k_cache,
+        v_cache,
+        sequence,
+        position,
+        inv_freq,
+        *,
+        bias=None,
+        block_table=None,
+        k_scale=None,
+        v_scale=None,
+        style="half_split",
+        out=None,
+        stream=None,
+    ):
         """Splits qkv [tokens, q_heads + 2 kv_heads, head_dim], rotates q and k at `position`, appends k and v to the
         caches of `sequence`, and returns q [tokens, q_heads, head_dim]."""
         inputs = (qkv, k_cache, v_cache, sequence, position, inv_freq, bias, block_table, k_scale, v_scale)
@@ -136,7 +201,11 @@ class Ops:
 
     def _call(self, spec, arrays, options):
         """The prepared call of these inputs; a known one is found by shapes, without further checks."""
-        key = (spec.name, options, *[a if a is None else (a.shape, a.dtype, a.device, a.is_contiguous()) for a in arrays])
+        key = (
+            spec.name,
+            options,
+            *[a if a is None else (a.shape, a.dtype, a.device, a.is_contiguous()) for a in arrays],
+        )
         call = self._prepared.get(key)
         if call is None:
             call = self._prepared[key] = PreparedCall(self._folder, spec, arrays, options, self._pdl)
@@ -144,7 +213,7 @@ class Ops:
 
 
 class PreparedCall:
-    """A plan whose args struct has all but pointers and `numbers`: one per combination of shapes, dtypes and options."""
+    """A plan whose args lack only pointers and `numbers`: one per combination of shapes, dtypes and options."""
 
     def __init__(self, folder, spec, arrays, options, pdl):
         call = spec.shapes(*arrays, *options)

@@ -100,7 +100,9 @@ def swiglu(gate_up):
     require(s["both"] % 2 == 0, f"swiglu: rows of 'gate_up' are gate, then up: {s['both']} elements must be even")
     half = s["both"] // 2
     shape = (*gate_up.shape[:-1], half)
-    return Call("swiglu", {"tokens": s["tokens"], "intermediate": half}, dtype_name(gate_up.dtype), {"y": (shape, None)})
+    return Call(
+        "swiglu", {"tokens": s["tokens"], "intermediate": half}, dtype_name(gate_up.dtype), {"y": (shape, None)}
+    )
 
 
 def linear(x, weight, bias, norm_weight, residual, swiglu):
@@ -147,7 +149,9 @@ def _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype):
     quantized = stored != dtype
     if quantized:
         require(stored in ("int8", "fp8"), f"{s.op}: the cache has the dtype {stored}; it must be {dtype}, int8 or fp8")
-        require(k_scale is not None and v_scale is not None, f"{s.op}: a cache of {stored} needs 'k_scale' and 'v_scale'")
+        require(
+            k_scale is not None and v_scale is not None, f"{s.op}: a cache of {stored} needs 'k_scale' and 'v_scale'"
+        )
         dims["kv_dtype"] = stored
         by_head = len(k_scale.shape) == 1
         for name, scale in (("k_scale", k_scale), ("v_scale", v_scale)):
@@ -164,8 +168,20 @@ def _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype):
     return dims, s["rows"] * s["entries"]
 
 
-def attention_decode(q, k_cache, v_cache, lengths, block_table, k_scale, v_scale, alibi_slopes, score_bias, context,
-                     window, deterministic):
+def attention_decode(
+    q,
+    k_cache,
+    v_cache,
+    lengths,
+    block_table,
+    k_scale,
+    v_scale,
+    alibi_slopes,
+    score_bias,
+    context,
+    window,
+    deterministic,
+):
     s, dtype = Shapes("attention_decode"), dtype_name(q.dtype)
     s.match("q", q, "batch q_heads head_dim")
     cache, capacity = _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype)
@@ -181,8 +197,9 @@ def attention_decode(q, k_cache, v_cache, lengths, block_table, k_scale, v_scale
     return Call("attention_decode", dims, dtype, {"out": (q.shape, None)}, {"capacity": capacity})
 
 
-def attention_decode_append(qkv, k_cache, v_cache, lengths, inv_freq, bias, block_table, k_scale, v_scale, context,
-                            window, style):
+def attention_decode_append(
+    qkv, k_cache, v_cache, lengths, inv_freq, bias, block_table, k_scale, v_scale, context, window, style
+):
     s, dtype = Shapes("attention_decode"), dtype_name(qkv.dtype)
     s.match("qkv", qkv, "batch heads head_dim")
     cache, capacity = _cache(s, k_cache, v_cache, block_table, k_scale, v_scale, dtype)
@@ -202,7 +219,9 @@ def attention_decode_append(qkv, k_cache, v_cache, lengths, inv_freq, bias, bloc
     return Call("attention_decode", dims, dtype, {"out": (shape, None)}, {"capacity": capacity})
 
 
-def attention_prefill(q, k, v, cu_seqlens, kv_lens, seqstart_k, block_table, alibi_slopes, q_len, kv_len, causal, window):
+def attention_prefill(
+    q, k, v, cu_seqlens, kv_lens, seqstart_k, block_table, alibi_slopes, q_len, kv_len, causal, window
+):
     s, dtype = Shapes("attention_prefill"), dtype_name(q.dtype)
     s.match("q", q, "tokens q_heads head_dim")
     s.match("kv_lens", kv_lens, "batch", "int32")
@@ -224,7 +243,9 @@ def attention_prefill(q, k, v, cu_seqlens, kv_lens, seqstart_k, block_table, ali
             kv_len <= constants["capacity"],
             f"attention_prefill: kv_len is {kv_len}; the cache has room for {constants['capacity']} keys",
         )
-    dims = _attention_dims(s, batch=s["batch"], q_len=q_len, kv_len=kv_len) | {"causal": "yes" if causal else "no"} | dims
+    dims = (
+        _attention_dims(s, batch=s["batch"], q_len=q_len, kv_len=kv_len) | {"causal": "yes" if causal else "no"} | dims
+    )
     if window:
         dims["window"] = window
     dims |= _scores(s, alibi_slopes, None, dtype, "", 0)
@@ -242,7 +263,8 @@ def rope_append(qkv, k_cache, v_cache, sequence, position, inv_freq, bias, block
     dims = {"tokens": s["tokens"], "q_heads": s["q_heads"], "kv_heads": s["kv_heads"], "head_dim": s["head_dim"]}
     dims |= {"batch": s["batch"], "style": style, "scaling": "none", "bias": "no" if bias is None else "yes"} | cache
     shape = (s["tokens"], s["q_heads"], s["head_dim"])
-    return Call("rope_append", dims, dtype, {"q": (shape, None)}, {"capacity": capacity})
+    constants = {"capacity": capacity, "max_position": capacity}  # only dynamic_ntk reads max_position
+    return Call("rope_append", dims, dtype, {"q": (shape, None)}, constants)
 
 
 def top_k(logits, rng, k, drop_unlikely):

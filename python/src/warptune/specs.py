@@ -1,4 +1,4 @@
-"""The ops with a function of their own: what a call passes, in which order, and under which names of the args struct."""
+"""The ops with a function of their own: what a call passes, in which order, and the members of the args it sets."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -81,15 +81,42 @@ ATTENTION_PREFILL = Spec(
 )
 ROPE_APPEND = Spec(
     "rope_append",
-    ("qkv", "k_cache!", "v_cache!", "sequence", "position", "inv_freq", "bias?", "block_table?", "k_scale!?", "v_scale!?"),
+    (
+        "qkv",
+        "k_cache!",
+        "v_cache!",
+        "sequence",
+        "position",
+        "inv_freq",
+        "bias?",
+        "block_table?",
+        "k_scale!?",
+        "v_scale!?",
+    ),
     ("q",),
     problems.rope_append,
     (("style", "str"),),
 )
 TOP_K = Spec(
-    "top_k", ("logits", "rng"), ("ids",), problems.top_k, (("k", "int"), ("drop_unlikely", "bool")), ("temperature", "p")
+    "top_k",
+    ("logits", "rng"),
+    ("ids",),
+    problems.top_k,
+    (("k", "int"), ("drop_unlikely", "bool")),
+    ("temperature", "p"),
 )
 TOP_K_MIN_P = Spec("top_k_min_p", TOP_K.inputs, ("ids",), problems.top_k, TOP_K.options, ("temperature", "p", "min_p"))
 
-ALL = (RMS_NORM, ADD_RMS_NORM, SWIGLU, LINEAR, LINEAR_NORM, ATTENTION_DECODE, ATTENTION_DECODE_APPEND,
-       ATTENTION_PREFILL, ROPE_APPEND, TOP_K, TOP_K_MIN_P)
+ALL = (
+    RMS_NORM,
+    ADD_RMS_NORM,
+    SWIGLU,
+    LINEAR,
+    LINEAR_NORM,
+    ATTENTION_DECODE,
+    ATTENTION_DECODE_APPEND,
+    ATTENTION_PREFILL,
+    ROPE_APPEND,
+    TOP_K,
+    TOP_K_MIN_P,
+)
