@@ -41,7 +41,9 @@ def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
     seen = []
 
     def backend(graph, _):
-        seen.extend(str(node.target).removesuffix(".default") for node in graph.graph.nodes if node.op == "call_function")
+        seen.extend(
+            str(node.target).removesuffix(".default") for node in graph.graph.nodes if node.op == "call_function"
+        )
         return lambda *inputs: (torch.zeros(3, 32),)
 
     def body(x, norm, weight):

@@ -8,6 +8,10 @@ from .ops import Ops
 
 _DTYPES = {dtype_name(dtype): dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32)}
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_is_compiling = torch.compiler.is_compiling
+# Torch's own fast accessors, which builds without CUDA lack.
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 _opened = []  # what the argument `folder` of the registered ops numbers: graphs hold numbers, not objects
 
 
@@ -23,27 +27,34 @@ class TorchOps(Ops):
         self._number = len(_opened)
         _opened.append(self)
 
+    # This is the cost of an eager call: no checks but the look-up, no frames that can be avoided.
     def _run(self, spec, inputs, options, numbers, out, stream):
-        if torch.compiler.is_compiling() or (type(inputs[0]) not in _PLAIN and isinstance(inputs[0], torch.Tensor)):
-            results = getattr(torch.ops.warptune, spec.name)(self._number, *inputs, *options, *numbers)
-            return results if out is None else _copied(results, out)
-        if type(inputs[0]) not in _PLAIN:
-            return super()._run(spec, inputs, options, numbers, out, stream)
+        first = inputs[0]
+        if _is_compiling() or type(first) not in _PLAIN:
+            return self._run_elsewhere(spec, inputs, options, numbers, out, stream)
         call = self._call(spec, inputs, options)
-        device = inputs[0].device
-        if out is None:
-            outputs = [torch.empty(shape, dtype=_DTYPES[dtype], device=device) for _, shape, dtype in call.outputs]
-        else:
+        if out is not None:
             outputs = out if isinstance(out, tuple) else (out,)
             call.check_outputs(outputs)
-        if stream is None:
-            stream = torch._C._cuda_getCurrentRawStream(device.index)
-        if torch._C._cuda_getDevice() == device.index:
-            call(stream, inputs, outputs, numbers)
+        elif call.is_like_first:
+            outputs = (torch.empty_like(first),)
         else:
-            with torch.cuda.device(device):
-                call(stream, inputs, outputs, numbers)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            outputs = tuple([first.new_empty(shape, dtype=_DTYPES[dtype]) for _, shape, dtype in call.outputs])
+        index = first.device.index
+        pointers = [tensor.data_ptr() for tensor in (*inputs, *outputs) if tensor is not None]
+        if _current_device() == index:
+            call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
+        else:
+            with torch.cuda.device(index):
+                call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _run_elsewhere(self, spec, inputs, options, numbers, out, stream):
+        """A call that torch traces, or of arrays that are not torch's."""
+        if not (_is_compiling() or isinstance(inputs[0], torch.Tensor)):
+            return super()._run(spec, inputs, options, numbers, out, stream)
+        results = getattr(torch.ops.warptune, spec.name)(self._number, *inputs, *options, *numbers)
+        return results if out is None else _copied(results, out)
 
 
 def _copied(results, out):
