@@ -70,15 +70,15 @@ def run(model, ids):
 
 
 def tiny_llama(torch, device, layers=22):
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoModelForCausalLM, LlamaConfig
 
     config = LlamaConfig(
         vocab_size=32000, hidden_size=2048, intermediate_size=5632, num_hidden_layers=layers, num_attention_heads=32,
         num_key_value_heads=4, max_position_embeddings=2048, rms_norm_eps=1e-5, tie_word_embeddings=False,
     )  # fmt: skip
     torch.manual_seed(1)
-    with torch.device(device):
-        return LlamaForCausalLM(config).to(torch.bfloat16).eval()
+    with torch.device(device):  # the frequencies of RoPE stay fp32, which .to(torch.bfloat16) would round
+        return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
 
 
 def plain(model, prompt, steps):

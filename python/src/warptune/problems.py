@@ -263,7 +263,7 @@ def rope_append(qkv, k_cache, v_cache, sequence, position, inv_freq, bias, block
     dims = {"tokens": s["tokens"], "q_heads": s["q_heads"], "kv_heads": s["kv_heads"], "head_dim": s["head_dim"]}
     dims |= {"batch": s["batch"], "style": style, "scaling": "none", "bias": "no" if bias is None else "yes"} | cache
     shape = (s["tokens"], s["q_heads"], s["head_dim"])
-    constants = {"capacity": capacity, "max_position": capacity}  # only dynamic_ntk reads max_position
+    constants = {"capacity": capacity, "max_position": capacity, "lengths": 0}  # only dynamic_ntk reads the last two
     return Call("rope_append", dims, dtype, {"q": (shape, None)}, constants)
 
 
