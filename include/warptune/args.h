@@ -51,7 +51,11 @@ class Args {
   /// A pointer, or its address as a number (CUdeviceptr); a whole number; a real number.
   template <class T>
   Args& set(std::string_view name, T value) {
-    const std::size_t i = index_of(name);
+    return set_at(index(name), value);
+  }
+  /// The same by index(name), for programs that set the same members again and again.
+  template <class T>
+  Args& set_at(std::size_t i, T value) {
     const Field& f = (*fields_)[i];
     if constexpr (std::is_pointer_v<T>) {
       if (f.type != Field::Type::pointer) throw Error("'" + f.name + "' is a number, not a pointer");
@@ -84,9 +88,17 @@ class Args {
     return *this;
   }
 
+  /// The index of a member in Entry::fields.
+  std::size_t index(std::string_view name) const {
+    for (std::size_t i = 0; i < fields_->size(); ++i)
+      if ((*fields_)[i].name == name) return i;
+    std::string known;
+    for (const Field& f : *fields_) known += (known.empty() ? "" : ", ") + f.name;
+    throw Error("the args have no member '" + std::string(name) + "'; they have " + known);
+  }
   const void* data() const { return bytes_.data(); }
   /// A whole number or an address.
-  std::int64_t whole(std::string_view name) const { return get((*fields_)[index_of(name)]); }
+  std::int64_t whole(std::string_view name) const { return get((*fields_)[index(name)]); }
   /// The name of a member that must be set and is not; empty if there is none.
   std::string missing() const {
     for (std::size_t i = 0; i < fields_->size(); ++i)
@@ -95,13 +107,6 @@ class Args {
   }
 
  private:
-  std::size_t index_of(std::string_view name) const {
-    for (std::size_t i = 0; i < fields_->size(); ++i)
-      if ((*fields_)[i].name == name) return i;
-    std::string known;
-    for (const Field& f : *fields_) known += (known.empty() ? "" : ", ") + f.name;
-    throw Error("the args have no member '" + std::string(name) + "'; they have " + known);
-  }
   template <class T>
   void put(const Field& f, T value) {
     std::memcpy(reinterpret_cast<unsigned char*>(bytes_.data()) + f.offset, &value, sizeof value);

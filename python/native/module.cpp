@@ -1,0 +1,114 @@
+// The extension warptune._native: an exported folder, its plans, prepared launches, and arrays by DLPack.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "launcher.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using warptune::Entry;
+using warptune::Error;
+using warptune::Folder;
+using warptune::Launcher;
+
+nb::dict plan_of(const Entry& entry) {
+  nb::dict plan, dims, ranges;
+  for (const auto& [name, value] : entry.dims) dims[name.c_str()] = value;
+  for (const auto& [name, range] : entry.ranges) ranges[name.c_str()] = nb::make_tuple(range.from, range.to);
+  plan["op"] = entry.op;
+  plan["dtype"] = entry.dtype;
+  plan["variant"] = entry.variant;
+  plan["problem"] = entry.problem;
+  plan["covers"] = entry.covered();
+  plan["dims"] = dims;
+  plan["ranges"] = ranges;
+  return plan;
+}
+
+/// Kernels read vectors of 16 bytes.
+void set_pointer(Launcher& launcher, std::size_t i, long long address) {
+  constexpr long long kAlignment = 16;
+  if (address % kAlignment != 0)
+    throw Error("'" + launcher.name(i) +
+                "' begins at an address that is no multiple of 16 bytes; a copy of it does");
+  launcher.set(i, address);
+}
+
+void call(Launcher& launcher, std::uintptr_t stream, const nb::args& values) {
+  if (values.size() != launcher.size())
+    throw Error(launcher.entry().op + " takes " + std::to_string(launcher.size()) + " values, not " +
+                std::to_string(values.size()));
+  for (std::size_t i = 0; i < launcher.size(); ++i) {
+    PyObject* value = PyTuple_GET_ITEM(values.ptr(), static_cast<Py_ssize_t>(i));
+    if (PyFloat_Check(value)) {
+      launcher.set(i, PyFloat_AS_DOUBLE(value));
+      continue;
+    }
+    const long long whole = PyLong_AsLongLong(value);
+    if (whole == -1 && PyErr_Occurred()) throw nb::python_error();
+    if (launcher.is_pointer(i))
+      set_pointer(launcher, i, whole);
+    else
+      launcher.set(i, whole);
+  }
+  launcher.launch(stream);
+}
+
+std::string dtype_of(const nb::dlpack::dtype& type) {
+  const auto is = [&](nb::dlpack::dtype_code code) { return type.code == static_cast<std::uint8_t>(code); };
+  const std::string bits = std::to_string(type.bits);
+  if (type.lanes != 1) return "vectors";
+  if (is(nb::dlpack::dtype_code::Bfloat)) return "bf" + bits;
+  if (is(nb::dlpack::dtype_code::Float)) return "fp" + bits;
+  if (is(nb::dlpack::dtype_code::Int)) return "int" + bits;
+  if (is(nb::dlpack::dtype_code::UInt)) return "uint" + bits;
+  return "type " + std::to_string(type.code) + " of DLPack";
+}
+
+/// (address, shape, strides, dtype, device) of what speaks DLPack or the buffer protocol. The memory is that
+/// of the object.
+nb::tuple dlpack_view(const nb::ndarray<nb::ro>& array) {
+  nb::list shape, strides;
+  for (std::size_t i = 0; i < array.ndim(); ++i) {
+    shape.append(array.shape(i));
+    strides.append(array.stride(i));
+  }
+  const bool on_gpu = array.device_type() == nb::device::cuda::value ||
+                      array.device_type() == nb::device::cuda_managed::value;
+  const std::string device = on_gpu ? "cuda:" + std::to_string(array.device_id()) : "cpu";
+  return nb::make_tuple(reinterpret_cast<std::uintptr_t>(array.data()), nb::tuple(shape), nb::tuple(strides),
+                        dtype_of(array.dtype()), device);
+}
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+  nb::exception<Error>(module, "Error", PyExc_RuntimeError);
+  nb::class_<Folder>(module, "Folder")
+      .def(nb::init<std::string>(), "path"_a)
+      .def_prop_ro("arch", &Folder::arch)
+      .def("plans",
+           [](const Folder& folder) {
+             nb::list plans;
+             for (const Entry& entry : folder.entries()) plans.append(plan_of(entry));
+             return plans;
+           })
+      .def(
+          "find",
+          [](const Folder& folder, const std::string& problem) { return plan_of(folder.find(problem)); },
+          "problem"_a);
+  nb::class_<Launcher>(module, "Launcher")
+      .def(nb::init<std::shared_ptr<Folder>, const std::string&, std::vector<std::string>,
+                    const std::map<std::string, std::int64_t>&, bool>(),
+           "folder"_a, "problem"_a, "names"_a, "constants"_a, "pdl"_a)
+      .def("__call__", &call, "stream"_a, "values"_a)
+      .def_prop_ro("plan", [](const Launcher& launcher) { return plan_of(launcher.entry()); });
+  module.def("dlpack_view", &dlpack_view, "array"_a);
+}

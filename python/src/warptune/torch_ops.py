@@ -1,0 +1,93 @@
+"""The ops on torch tensors: called eagerly, and registered as torch ops so that torch.compile takes them."""
+
+import torch
+
+from . import specs
+from .arrays import dtype_name
+from .ops import Ops
+
+_DTYPES = {dtype_name(dtype): dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32)}
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
+_is_compiling = torch.compiler.is_compiling
+# Torch's own fast accessors, which builds without CUDA lack.
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_opened = []  # what the argument `folder` of the registered ops numbers: graphs hold numbers, not objects
+
+
+class TorchOps(Ops):
+    """Ops whose functions allocate their outputs and launch on torch's current stream.
+
+    An eager call goes to the plan directly, since torch's dispatcher costs more than the launch. Where torch traces,
+    the call is one of the ops `torch.ops.warptune.*`.
+    """
+
+    def __init__(self, path, pdl=False):
+        super().__init__(path, pdl)
+        self._number = len(_opened)
+        _opened.append(self)
+
+    # This is the cost of an eager call: no checks but the look-up, no frames that can be avoided.
+    def _run(self, spec, inputs, options, numbers, out, stream):
+        first = inputs[0]
+        if _is_compiling() or type(first) not in _PLAIN:
+            return self._run_elsewhere(spec, inputs, options, numbers, out, stream)
+        call = self._call(spec, inputs, options)
+        if out is not None:
+            outputs = out if isinstance(out, tuple) else (out,)
+            call.check_outputs(outputs)
+        elif call.is_like_first:
+            outputs = (torch.empty_like(first),)
+        else:
+            outputs = tuple([first.new_empty(shape, dtype=_DTYPES[dtype]) for _, shape, dtype in call.outputs])
+        index = first.device.index
+        pointers = [tensor.data_ptr() for tensor in (*inputs, *outputs) if tensor is not None]
+        if _current_device() == index:
+            call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
+        else:
+            with torch.cuda.device(index):
+                call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _run_elsewhere(self, spec, inputs, options, numbers, out, stream):
+        """A call that torch traces, or of arrays that are not torch's."""
+        if not (_is_compiling() or isinstance(inputs[0], torch.Tensor)):
+            return super()._run(spec, inputs, options, numbers, out, stream)
+        results = getattr(torch.ops.warptune, spec.name)(self._number, *inputs, *options, *numbers)
+        return results if out is None else _copied(results, out)
+
+
+def _copied(results, out):
+    if isinstance(out, tuple):
+        return tuple(target.copy_(result) for target, result in zip(out, results, strict=True))
+    return out.copy_(results)
+
+
+def _split(spec, arguments):
+    """The inputs, options and numbers of a registered op's arguments."""
+    first, second = len(spec.inputs), len(spec.inputs) + len(spec.options)
+    return arguments[:first], arguments[first:second], arguments[second:]
+
+
+def _register(spec):
+    mutated = {name.rstrip("?!") for name in spec.inputs if "!" in name}
+
+    def launch(folder, *arguments):
+        inputs, options, numbers = _split(spec, arguments)
+        return _opened[folder]._run(spec, inputs, tuple(options), tuple(numbers), None, None)
+
+    def fake(folder, *arguments):
+        inputs, options, _ = _split(spec, arguments)
+        call = spec.shapes(*inputs, *options)
+        outputs = [
+            inputs[0].new_empty(tuple(shape), dtype=_DTYPES[dtype or call.dtype])
+            for shape, dtype in call.outputs.values()
+        ]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    op = torch.library.custom_op(f"warptune::{spec.name}", launch, mutates_args=mutated, schema=spec.schema)
+    op.register_fake(fake)
+
+
+for _spec in specs.ALL:
+    _register(_spec)

@@ -1,0 +1,91 @@
+"""The ops on torch tensors. Without torch these tests skip; launches skip without a GPU."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import warptune  # noqa: E402
+from warptune import specs  # noqa: E402
+
+
+@pytest.fixture
+def ops(winners):
+    return warptune.load(winners)
+
+
+def test_every_op_is_registered_with_its_schema(ops):
+    for spec in specs.ALL:
+        schema = str(getattr(torch.ops.warptune, spec.name).default._schema)
+        assert schema == f"warptune::{spec.name}{spec.schema}"
+
+
+def test_fake_tensors_get_the_shapes_of_the_outputs(ops):
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        x, weight = torch.empty(2, 3, 64, dtype=torch.bfloat16), torch.empty(64, dtype=torch.bfloat16)
+        assert ops.rms_norm(x, weight).shape == (2, 3, 64)
+        y, residual = ops.add_rms_norm(x, x, weight)
+        assert y.shape == residual.shape == x.shape and y.dtype == torch.bfloat16
+        qkv, cache = torch.empty(5, 12, 64), torch.empty(1, 2, 256, 64)
+        places = torch.empty(5, dtype=torch.int32)
+        assert ops.rope_append(qkv, cache, cache.clone(), places, places, torch.empty(32)).shape == (5, 8, 64)
+        ids = ops.top_k(torch.empty(4, 100), torch.empty(2, dtype=torch.int64), 8, min_p=0.1)
+        assert ids.shape == (4,) and ids.dtype == torch.int32
+        with pytest.raises(ValueError, match=r"'weight' has the shape \[64\]; it must be \[hidden\] with hidden = 32"):
+            ops.rms_norm(torch.empty(2, 32), weight.float())
+
+
+def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
+    seen = []
+
+    def backend(graph, _):
+        seen.extend(
+            str(node.target).removesuffix(".default") for node in graph.graph.nodes if node.op == "call_function"
+        )
+        return lambda *inputs: (torch.zeros(3, 32),)
+
+    def body(x, norm, weight):
+        return ops.linear(ops.rms_norm(x, norm), weight)
+
+    compiled = torch.compile(body, backend=backend, fullgraph=True)
+    assert compiled(torch.ones(3, 64), torch.ones(64), torch.ones(32, 64)).shape == (3, 32)
+    assert [name for name in seen if "warptune" in name] == ["warptune.rms_norm", "warptune.linear"]
+
+
+def test_host_tensors_are_one_sentence(ops):
+    with pytest.raises(ValueError, match="'x' is in the memory of the cpu; the kernels run on a GPU"):
+        ops.rms_norm(torch.ones(2, 64), torch.ones(64))
+
+
+@pytest.fixture
+def exported():
+    """Winners for this GPU: rms_norm and linear of one token, hidden 4096, bf16."""
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    folder = os.environ.get("WARPTUNE_WINNERS")
+    if not folder:
+        pytest.skip("WARPTUNE_WINNERS names no exported folder")
+    return warptune.load(folder)
+
+
+def test_a_gpu_computes_what_torch_computes(exported):
+    torch.manual_seed(1)
+    x, norm = torch.randn(1, 4096, device="cuda").bfloat16(), torch.randn(4096, device="cuda").bfloat16()
+    weight = (torch.randn(4096, 4096, device="cuda") / 64).bfloat16()
+
+    def body(x):
+        return exported.linear(exported.rms_norm(x, norm), weight)
+
+    expected = (
+        torch.nn.functional.rms_norm(x.float(), (4096,), norm.float(), 1e-5).bfloat16().float() @ weight.float().T
+    )
+    graph, static = torch.cuda.CUDAGraph(), torch.zeros_like(x)
+    with torch.cuda.graph(graph):
+        y = body(static)
+    static.copy_(x)
+    graph.replay()
+    compiled = torch.compile(body, fullgraph=True)
+    for result in (body(x), y, compiled(x)):
+        assert ((result.float() - expected).norm() / expected.norm()).item() < 1e-2

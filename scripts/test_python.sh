@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the Python package and tests it, without torch and without a GPU; ctest runs it (label python). The first run
+# installs the pinned packages from PyPI into FOLDER/venv, and later ones use it.
+# usage: scripts/test_python.sh [PROGRAM [FOLDER [PYTEST-ARGUMENT...]]]     default: build/warptune build/python
+#   PYTHON: the interpreter, 3.10 or newer (default python3)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+program=$(realpath "${1-build/warptune}")
+folder=${2-build/python}
+shift $(($# < 2 ? $# : 2))
+if [[ ! -x $program ]]; then
+  echo "test_python: $program is not here; build it with scripts/setup.sh warptune" >&2
+  exit 2
+fi
+mkdir -p "$folder"
+folder=$(realpath "$folder")
+requirements=python/tests/requirements.txt
+if ! cmp -s "$requirements" "$folder/installed.txt"; then
+  rm -rf "$folder/venv"
+  "${PYTHON:-python3}" -m venv "$folder/venv"
+  "$folder/venv/bin/pip" -q install -r "$requirements"
+  cp "$requirements" "$folder/installed.txt"
+fi
+"$folder/venv/bin/pip" -q install --no-build-isolation --no-deps --config-settings=build-dir="$folder/extension" ./python
+WARPTUNE_PROGRAM=$program exec "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests "$@"
