@@ -211,7 +211,7 @@ TEST_F(Ranks, WithTheSameWisdomChooseTheSamePlansWhileItIsMerged) {
   std::ofstream script(folder_ / "job.sh");
   script << "ranks=()\n";
   for (int i = 0; i < kRanks; ++i) script << rank(std::to_string(i)) << " &\nranks+=($!)\n";
-  script << "(while :; do " << restore << "; " << pull << "; done) &\nmerger=$!\n"
+  script << "(while :; do " << restore << "; " << pull << "; sleep 0.05; done) &\nmerger=$!\n"
          << "code=0\nfor id in \"${ranks[@]}\"; do wait $id || code=1; done\n"
          << "kill $merger\nwait $merger 2>/dev/null\nexit $code\n";
   script.close();
