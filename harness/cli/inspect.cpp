@@ -36,8 +36,7 @@ void add_inspect(CLI::App& app, int&) {
       ->add_option("--arch", given->options.archs,
                    "Architectures: sm_80, sm_90a, sm_100, sm_120; commas between them")
       ->required()
-      ->delimiter(',')
-      ->allow_extra_args(false);  // what follows is the sweep
+      ->delimiter(',');
   auto* filter = command->add_option("--filter", given->options.filter,
                                      "Only variants whose op/variant matches this regular expression");
   auto* sample =

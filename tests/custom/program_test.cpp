@@ -68,8 +68,9 @@ TEST(KernelProgram, AHostMeasuresTheVariantsThatItRuns) {
 TEST(KernelProgram, AMistakeEndsWithItsSentence) {
   const fs::path folder = kernel_folder("program_mistake");
   const fs::path file = write(folder / "k.yaml", Definition{.arguments = "arguments: [xx]"}.text());
-  for (const std::string command : {"list ops --kernels ", "inspect --arch sm_80 ", "tune --device host "}) {
-    const Ended ended = run(command + file.string());
+  for (const std::string command :
+       {"list ops --kernels FILE", "inspect FILE --arch sm_80", "tune FILE --device host"}) {
+    const Ended ended = run(std::string(command).replace(command.find("FILE"), 4, file.string()));
     EXPECT_EQ(ended.code, 2) << command;
     EXPECT_TRUE(has(ended, "k.yaml:6: op 'rms_norm' has no argument 'xx'")) << ended.text;
   }
@@ -160,7 +161,7 @@ TEST(KernelProgram, InspectTellsWhichKernelsASourceHas) {
       write(folder / "k.yaml", Definition{.kernel = "kernel: plane"}.text() +
                                    "ops: [{op: rms_norm, problems: [{tokens: 2, hidden: 64}], "
                                    "variants: scale}]\n");
-  const Ended ended = run("inspect --arch sm_80 " + file.string());
+  const Ended ended = run("inspect " + file.string() + " --arch sm_80");
   EXPECT_EQ(ended.code, 1);
   EXPECT_TRUE(has(ended, "has no kernel 'plane'; did you mean 'plain'?")) << ended.text;
 }
