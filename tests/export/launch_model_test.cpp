@@ -213,7 +213,14 @@ TEST(ArgsLayout, MembersThatAreNotDescribedAreAnError) {
                                                           {"context", "512"},
                                                           {"append", "yes"},
                                                           {"scaling", "dynamic_ntk"}});
-  EXPECT_THROW(args_layout(ops().find("attention_decode").op, problem, {}), InputError);
+  Op op = ops().find("attention_decode").op;
+  const ArgsLayout layout = args_layout(op, problem, {});
+  const auto theta = std::ranges::find(layout.fields, "theta", [](const auto& f) { return f.field.name; });
+  ASSERT_NE(theta, layout.fields.end());
+  EXPECT_EQ(theta->field.type, "double");
+  std::erase_if(op.fields, [](const ArgsField& f) { return f.name == "theta" || f.name == "factor"; });
+  op.fields.pop_back();
+  EXPECT_THROW(args_layout(op, problem, {}), InputError);
 }
 
 }  // namespace
