@@ -83,6 +83,7 @@ nb::tuple dlpack_view(const nb::ndarray<nb::ro>& array) {
 }  // namespace
 
 NB_MODULE(_native, module) {
+  nb::set_leak_warnings(false);  // opened folders live until the process ends
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   nb::class_<Folder>(module, "Folder")
       .def(nb::init<std::string>(), "path"_a)
