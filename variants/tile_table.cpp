@@ -149,10 +149,17 @@ std::vector<Tile> tile_rows() {
          "most often the fastest of the variants without bulk copies in results/h200"},
         {"linear",
          "mma_bulk_copy",
-         "has_bulk_copy && tokens > 4 && tokens <= 32",
+         "has_bulk_copy && tokens > 4 && (tokens <= 16 || (tokens <= 32 && prologue > 0))",
          "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=tokens<=16?8:6 resident_x=0 "
          "cluster=1 pdl<=1",
          "the fastest or near it on most shapes of results/h200/linear_stream.csv",
+         kH200},
+        {"linear",
+         "wgmma_streaming",
+         "has_wgmma && tokens > 16 && tokens <= 64",
+         "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
+         "cluster_m=1 pdl<=1",
+         "near the fastest of results/h200/linear_stream.csv",
          kH200},
         {"linear", "mma_cp_async", "tokens > 4 && (prologue > 0 || epilogue > 0)",
          "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "

@@ -69,6 +69,15 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, 
       "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier))
       : "memory");
 }
+/// The same with an L2 policy.
+__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap& map, int x, int y,
+                                            Mbarrier* barrier, unsigned long long l2_policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+      "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)), "l"(l2_policy)
+      : "memory");
+}
 /// Multicast: writes the tile to the shared memory of each block of the cluster whose bit of `blocks` is set,
 /// where `shared` lies in this block; the barrier of each such block, where `barrier` lies in this one,
 /// counts the bytes.

@@ -3,25 +3,10 @@
 // 16-byte stores. A thread's accumulators are pairs of columns (kernels/common/wgmma.cuh); a transpose within
 // each quad of lanes turns them into vectors of 8 columns. The stores are not waited for: they overlap the
 // main loop of the next tile.
+#include "kernels/common/transpose.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
-
-/// Lanes whose `upper` differs, kMask apart, swap: x1 of the lower lane for x0 of the upper one.
-template <int kMask>
-__device__ __forceinline__ void swap_with_lane(unsigned& x0, unsigned& x1, bool upper) {
-  const unsigned other = __shfl_xor_sync(0xffffffffu, upper ? x0 : x1, kMask);
-  x0 = upper ? other : x0;
-  x1 = upper ? x1 : other;
-}
-/// Transposes the 4x4 matrix of a quad of lanes: x[i] of lane j becomes x[j] of lane i.
-__device__ __forceinline__ void quad_transpose(unsigned (&x)[4], int lane) {
-  const bool odd = lane & 1, upper = lane & 2;
-  swap_with_lane<1>(x[0], x[1], odd);
-  swap_with_lane<1>(x[2], x[3], odd);
-  swap_with_lane<2>(x[0], x[2], upper);
-  swap_with_lane<2>(x[1], x[3], upper);
-}
 
 /// kTileN columns of accumulators: outputs, or with SwiGLU gates of kTileN / 2 outputs and then their ups.
 template <class T, int kOut, int kBias, int kEpilogue, int kTileN>

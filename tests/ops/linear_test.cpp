@@ -53,6 +53,10 @@ INSTANTIATE_TEST_SUITE_P(
         dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
         fused("24", "4096", "2100", "rms_norm", "none"), fused("40", "128", "6404", "rms_norm", "swiglu"),
         fused("64", "4096", "384", "none", "add"), fused("64", "2048", "1100", "rms_norm", "swiglu"),
+        // wgmma streams: K split by clusters, x by multicast, several work tiles per block, padded tokens.
+        dims("64", "4096", "4096"), dims("33", "4104", "3080", "yes"), dims("20", "512", "40008", "yes"),
+        fused("64", "2048", "2048", "none", "add"), fused("50", "1032", "16392", "none", "add", "yes"),
+        fused("16", "4096", "14336", "none", "swiglu"), fused("64", "1024", "8200", "none", "swiglu"),
         // Prompts: token tiles and weight tiles that end in padding, more work tiles than SMs, a single one.
         dims("65", "64", "8"), dims("300", "520", "1032", "yes"), dims("1025", "256", "12288"),
         dims("128", "4096", "256"), fused("257", "328", "264", "none", "add"),

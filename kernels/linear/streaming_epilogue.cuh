@@ -1,0 +1,174 @@
+#pragma once
+// The epilogues of wgmma_streaming.cu: bias, residual or SwiGLU in fp32, then 16-byte stores of 8 outputs of
+// a token. The accumulators are [weight row][token]: either 8x8 transposes in registers turn them, or, with
+// split K, partial sums in shared memory are read along the rows.
+#include "kernels/common/cluster.cuh"
+#include "kernels/common/transpose.cuh"
+#include "kernels/linear/fused.cuh"
+
+namespace warptune {
+
+/// Where the vectors of a lane lie: vector v of a 16-row slab is 8 outputs of one token.
+template <class S>
+struct StreamingEpilogue {
+  using T = typename S::T;
+  static constexpr int kVectors = S::kN / 16;
+
+  const typename S::Args& args;
+  const int tile_out, lane;  // the first output of the work tile
+
+  __device__ __forceinline__ int token(int v) const { return 16 * v + lane % 4 / 2 * 8 + lane / 4; }
+  __device__ __forceinline__ int output(int first) const { return first + lane % 2 * 8; }
+  __device__ __forceinline__ bool is_valid(int v, int first) const {
+    return token(v) < S::kTokens && output(first) < S::kOutputs && tile_out + output(first) < S::kOut;
+  }
+  __device__ __forceinline__ long long offset(int v, int first) const {
+    return static_cast<long long>(token(v)) * S::kOut + tile_out + output(first);
+  }
+
+  /// Stores a slab of 16 outputs from `first` (within the work tile) of all tokens. Accumulators: gates and
+  /// ups with SwiGLU, else the same sums twice.
+  template <class Residual>
+  __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
+                                        const Residual& residual, int first) const {
+    float bias[2] = {};
+    if constexpr (S::kBias != 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int o = tile_out + first + half * 8 + lane / 4;
+        if (o < S::kOut) bias[half] = to_float(static_cast<const T*>(args.bias)[o]);
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      unsigned added[4] = {};
+      if constexpr (S::kAdd) {
+        added[0] = residual.vectors[v].x, added[1] = residual.vectors[v].y;
+        added[2] = residual.vectors[v].z, added[3] = residual.vectors[v].w;
+        quad_transpose(added, lane);
+      }
+      unsigned y[4];
+#pragma unroll
+      for (int item = 0; item < 4; ++item) {  // tokens 8 * (2 * v + item / 2) and on, rows 8 * (item % 2)
+        const int i = 4 * (2 * v + item / 2) + 2 * (item % 2);
+        float pair[2] = {sum[i] + bias[item % 2], sum[i + 1] + bias[item % 2]};
+        if constexpr (S::kAdd) {
+          const unsigned bits = matrix_transpose(added[item]);
+          const auto r = to_float(*reinterpret_cast<const Vec<T, 2>*>(&bits));
+          pair[0] += r[0], pair[1] += r[1];
+        }
+        if constexpr (S::kSwiglu) pair[0] = silu(pair[0]) * up[i], pair[1] = silu(pair[1]) * up[i + 1];
+        y[item] = matrix_transpose(pack2<T>(pair[0], pair[1]));
+      }
+      quad_transpose(y, lane);
+      if (is_valid(v, first))
+        *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + offset(v, first)) =
+            make_uint4(y[0], y[1], y[2], y[3]);
+    }
+  }
+};
+
+/// The residual of a slab, in the layout of its stores: a lane loads what it will store, so it may be y.
+template <class S>
+struct StreamingResidual {
+  uint4 vectors[S::kAdd ? S::kN / 16 : 1];
+
+  __device__ __forceinline__ void load(const StreamingEpilogue<S>& at, int first) {
+    if constexpr (S::kAdd) {
+#pragma unroll
+      for (int v = 0; v < S::kN / 16; ++v)
+        vectors[v] = at.is_valid(v, first)
+                         ? *reinterpret_cast<const uint4*>(
+                               static_cast<const typename S::T*>(at.args.residual) + at.offset(v, first))
+                         : uint4{};
+    }
+  }
+};
+
+/// Split K: adds the partial sums [token][row] of the blocks of a cluster, each block a part of the vectors.
+template <class S>
+class StreamingSplitEpilogue {
+ public:
+  template <class Schedule>
+  __device__ __forceinline__ StreamingSplitEpilogue(const typename S::Args& args, const Schedule& work,
+                                                    const float* partial)
+      : args_(args),
+        partial_(partial),
+        tile_out_(work.tile * S::kOutputs),
+        rank_m_(work.rank_m),
+        first_(work.rank_k * kMine + static_cast<int>(threadIdx.x)) {}
+
+  /// Before the barrier that makes the partial sums visible.
+  __device__ __forceinline__ void load_residual() {
+    if constexpr (S::kAdd) {
+#pragma unroll
+      for (int i = 0; i < kPerThread; ++i)
+        if (is_valid(i)) residual_[i] = load_vec<8>(static_cast<const T*>(args_.residual) + offset(i));
+    }
+  }
+  __device__ __forceinline__ void add_and_store() const {
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      if (!is_valid(i)) continue;
+      Vec<float, 8> y = sum(token(i) * S::kPitch + output(i));
+      if constexpr (S::kBias != 0)
+        add(y, load_vec<8>(static_cast<const T*>(args_.bias) + tile_out_ + output(i)));
+      if constexpr (S::kAdd) add(y, residual_[i]);
+      if constexpr (S::kSwiglu) {
+        const auto up = sum(token(i) * S::kPitch + S::kOutputs + output(i));
+#pragma unroll
+        for (int j = 0; j < 8; ++j) y[j] = silu(y[j]) * up[j];
+      }
+      store_vec<8>(static_cast<T*>(args_.y) + offset(i), from_float<T>(y));
+    }
+  }
+
+ private:
+  using T = typename S::T;
+  static constexpr int kOctets = S::kOutputs / 8, kMine = ceil_div(S::kTokens * kOctets, S::kClusterK),
+                       kPerThread = ceil_div(kMine, S::kConsumers);
+
+  __device__ __forceinline__ int vector(int i) const { return first_ + i * S::kConsumers; }
+  __device__ __forceinline__ int token(int i) const { return vector(i) / kOctets; }
+  __device__ __forceinline__ int output(int i) const { return vector(i) % kOctets * 8; }
+  __device__ __forceinline__ bool is_valid(int i) const {
+    return i * S::kConsumers + static_cast<int>(threadIdx.x) < kMine && token(i) < S::kTokens &&
+           tile_out_ + output(i) < S::kOut;
+  }
+  __device__ __forceinline__ long long offset(int i) const {
+    return static_cast<long long>(token(i)) * S::kOut + tile_out_ + output(i);
+  }
+  static __device__ __forceinline__ void add(Vec<float, 8>& y, const Vec<T, 8>& v) {
+    const auto values = to_float(v);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) y[j] += values[j];
+  }
+  __device__ __forceinline__ Vec<float, 8> sum(int at) const {
+    float4 parts[S::kClusterK][2];
+#pragma unroll
+    for (int k = 0; k < S::kClusterK; ++k)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        parts[k][half] =
+            cluster_load(reinterpret_cast<const float4*>(partial_ + at) + half, k * S::kClusterM + rank_m_);
+    Vec<float, 8> y;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float4 total = parts[0][half];
+#pragma unroll
+      for (int k = 1; k < S::kClusterK; ++k) {
+        const float4 p = parts[k][half];
+        total.x += p.x, total.y += p.y, total.z += p.z, total.w += p.w;
+      }
+      y[half * 4] = total.x, y[half * 4 + 1] = total.y, y[half * 4 + 2] = total.z, y[half * 4 + 3] = total.w;
+    }
+    return y;
+  }
+
+  const typename S::Args& args_;
+  const float* const partial_;
+  const int tile_out_, rank_m_, first_;
+  Vec<T, 8> residual_[S::kAdd ? kPerThread : 1];
+};
+
+}  // namespace warptune

@@ -1,0 +1,309 @@
+// Streaming wgmma GEMM on Hopper (TMA, sm_90a), for 2 to 64 tokens (skinny GEMM).
+// Operands: weight rows are the M operand of wgmma (m64nNk16), tokens are N; both lie in shared memory.
+// Grid: persistent blocks, one per SM, in clusters of kClusterK x kClusterM. A work tile is kRows rows of
+//   weight. The kClusterM blocks of a cluster take adjacent work tiles and multicast x to each other; the
+//   kClusterK blocks split K of one work tile. With split K a block has one work tile.
+// Roles: one thread of a producer warp issues all TMA loads; kWarpgroups consumer warpgroups take the m64
+//   tiles of a work tile round-robin.
+// Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
+//   Weights are evicted first from the L2, and those of the first stages are loaded before pdl_wait().
+// Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
+// counts
+//   the consumer warps of all.
+// Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
+//   sums [token][row]; each block adds those of a part of the outputs through distributed shared memory, in a
+//   fixed order. With SwiGLU half of a work tile are gate rows, half the up rows of the same outputs: both
+//   sums lie in one thread.
+// Wins: 16 to 64 tokens. `in` and `out` are multiples of 8.
+#include "kernels/common/cluster.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/common/wgmma.cuh"
+#include "kernels/linear/streaming_epilogue.cuh"
+
+namespace warptune {
+
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kEpilogue_, int kRows_, int kTileK_,
+          int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_>
+struct StreamingWgmma {
+  using T = T_;
+  using Args = LinearArgsOf<kPrologueNone, kEpilogue_>;
+  using State = PipelineState<kStages_>;
+  static constexpr int kTokens = kTokens_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
+                       kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
+                       kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
+  static constexpr bool kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kEpilogue == kEpilogueAdd;
+  static constexpr int kParts = kSwiglu ? 2 : 1, kOutputs = kRows / kParts;  // of a work tile
+  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;     // of a warpgroup and part
+  static constexpr int kN = 16 * ceil_div(kTokens, 16);                      // tokens, padded
+  static constexpr int kConsumers = 128 * kWarpgroups, kThreads = kConsumers + 32;
+  static constexpr int kSteps = ceil_div(kIn_, kTileK), kPanels = kTileK / 64;
+  static constexpr int kWeightPanel = kRows * 128, kXPanel = kN * 128;  // bytes
+  static constexpr int kXOffset = kPanels * kWeightPanel, kStageBytes = kPanels * (kWeightPanel + kXPanel);
+  /// The last m64 tile of a stage may read rows beyond it, whose sums are not stored.
+  static constexpr int kPadding = 128 * (64 * kSubtiles * kWarpgroups - kOutputs);
+  static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
+
+  static_assert(kRows <= 256 && kOutputs % 8 == 0 && ceil_div(kOutputs, 64) % kWarpgroups == 0 &&
+                kOut % 8 == 0);
+  static_assert(kN % (8 * kClusterM) == 0 && kCluster <= 8);
+  static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
+
+  struct Storage {
+    unsigned char stages[kStages * kStageBytes + kPadding];
+    Mbarrier full[kStages], empty[kStages];
+  };
+};
+
+/// What a block computes: work tiles, and steps of kTileK columns.
+template <class S>
+struct StreamingSchedule {
+  int tile, rank_m, rank_k, first_step, end_step;
+
+  __device__ __forceinline__ StreamingSchedule() {
+    const int rank = blockIdx.x % S::kCluster;
+    rank_m = rank % S::kClusterM;
+    rank_k = rank / S::kClusterM;
+    tile = static_cast<int>(blockIdx.x) / S::kCluster * S::kClusterM + rank_m;
+    first_step = S::kSteps * rank_k / S::kClusterK;
+    end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
+  }
+  /// Whether a block of the cluster has work: then all of them take part, as they share x.
+  __device__ __forceinline__ bool has_work() const { return tile - rank_m < ceil_div(S::kOut, S::kOutputs); }
+  __device__ __forceinline__ void advance() {
+    tile += static_cast<int>(gridDim.x) / S::kCluster * S::kClusterM;
+  }
+};
+
+/// Issues all loads of a block. One thread.
+template <class S>
+struct StreamingProducer {
+  const TensorMap &weight_map, &x_map;
+  typename S::Storage& shared;
+  const unsigned long long weight_policy;
+  StreamingSchedule<S> work;
+  typename S::State state;
+
+  __device__ __forceinline__ StreamingProducer(const TensorMap& weight, const TensorMap& x,
+                                               typename S::Storage& shared)
+      : weight_map(weight), x_map(x), shared(shared), weight_policy(l2_evict_first_policy()) {}
+
+  /// Begins a stage and loads its weights.
+  __device__ __forceinline__ void load_weights(int step) const {
+    Mbarrier* const full = &shared.full[state.stage];
+    mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+    mbarrier_arrive_expect_tx(full, S::kStageBytes);
+    unsigned char* to = shared.stages + state.stage * S::kStageBytes;
+#pragma unroll
+    for (int panel = 0; panel < S::kPanels; ++panel)
+#pragma unroll
+      for (int part = 0; part < S::kParts; ++part, to += S::kOutputs * 128)
+        tma_load_2d(to, weight_map, step * S::kTileK + panel * 64, part * S::kOut + work.tile * S::kOutputs,
+                    full, weight_policy);
+  }
+  /// Loads this block's part of x, and ends the stage.
+  __device__ __forceinline__ void load_x(int step) {
+    constexpr unsigned kShare = (1 << S::kClusterM) - 1;
+    const int token = work.rank_m * (S::kN / S::kClusterM);
+    Mbarrier* const full = &shared.full[state.stage];
+    unsigned char* const to = shared.stages + state.stage * S::kStageBytes + S::kXOffset + token * 128;
+#pragma unroll
+    for (int panel = 0; panel < S::kPanels; ++panel) {
+      const int column = step * S::kTileK + panel * 64;
+      if constexpr (S::kClusterM == 1)
+        tma_load_2d(to + panel * S::kXPanel, x_map, column, token, full);
+      else
+        tma_load_2d_multicast(to + panel * S::kXPanel, x_map, column, token, full,
+                              static_cast<unsigned short>(kShare << work.rank_k * S::kClusterM));
+    }
+    state.advance();
+  }
+  /// Weights of the first stages, which no kernel writes: before pdl_wait(), and before the barrier that
+  /// makes the mbarriers visible to other threads.
+  __device__ __forceinline__ void load_first_weights() {
+    const auto first = state;
+    for (int i = 0; i < first_steps(); ++i, state.advance()) load_weights(work.first_step + i);
+    state = first;
+  }
+  __device__ __forceinline__ void load_rest() {
+    for (int i = 0; i < first_steps(); ++i) load_x(work.first_step + i);
+    for (int step = work.first_step + first_steps();; step = work.first_step) {
+      for (; step < work.end_step; ++step) {
+        load_weights(step);
+        load_x(step);
+      }
+      work.advance();
+      if (!work.has_work()) return;
+    }
+  }
+
+ private:
+  __device__ __forceinline__ int first_steps() const {
+    return min(S::kStages, work.end_step - work.first_step);
+  }
+};
+
+/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each part of each work tile.
+template <class S>
+struct StreamingConsumer {
+  typename S::Storage& shared;
+  const int index, lane;
+  const unsigned weights, x;
+  StreamingSchedule<S> work;
+  typename S::State state;
+  float sum[S::kParts][S::kSubtiles][S::kN / 2];
+
+  __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int index)
+      : shared(shared),
+        index(index),
+        lane(threadIdx.x % 32),
+        weights(shared_address(shared.stages) + index * 64 * 128),
+        x(shared_address(shared.stages) + S::kXOffset) {}
+
+  /// Issues sum += weights . x^T of a stage.
+  __device__ __forceinline__ void issue(bool accumulate) {
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.stage * S::kStageBytes),
+                             b = wgmma_descriptor_swizzle_128b(x + state.stage * S::kStageBytes);
+    fence_sums();
+    warpgroup_arrive();
+#pragma unroll
+    for (int k = 0; k < S::kTileK / 16; ++k)
+#pragma unroll
+      for (int part = 0; part < S::kParts; ++part)
+#pragma unroll
+        for (int m = 0; m < S::kSubtiles; ++m)
+          wgmma<typename S::T, S::kN>(
+              sum[part][m],
+              wgmma_descriptor_advance(a, k / 4 * S::kWeightPanel + part * S::kOutputs * 128 +
+                                              m * S::kWarpgroups * 64 * 128 + k % 4 * 32),
+              wgmma_descriptor_advance(b, k / 4 * S::kXPanel + k % 4 * 32), accumulate || k > 0);
+    warpgroup_commit_batch();
+  }
+  __device__ __forceinline__ void release(int stage) const {
+    __syncwarp();
+    if constexpr (S::kClusterM == 1) {
+      if (lane == 0) mbarrier_arrive(&shared.empty[stage]);
+    } else {
+      if (lane < S::kClusterM)
+        mbarrier_arrive_remote(&shared.empty[stage], work.rank_k * S::kClusterM + lane);
+    }
+  }
+  /// Issues all steps of a work tile; a stage is released once the step after it is issued. Returns the last
+  /// stage, whose wgmma are in flight.
+  __device__ __forceinline__ int mainloop() {
+    int last = 0;
+    for (int step = work.first_step; step < work.end_step; ++step) {
+      mbarrier_wait(&shared.full[state.stage], state.phase);
+      issue(step > work.first_step);
+      if (step > work.first_step) {
+        warpgroup_wait<1>();
+        release(last);
+      }
+      last = state.stage;
+      state.advance();
+    }
+    return last;
+  }
+  __device__ __forceinline__ void wait_sums() {
+    warpgroup_wait<0>();
+    fence_sums();
+  }
+  __device__ __forceinline__ void fence_sums() {
+#pragma unroll
+    for (int part = 0; part < S::kParts; ++part)
+#pragma unroll
+      for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[part][m]);
+  }
+  /// The first output, within a work tile, of the 16 that this warp has of subtile m.
+  __device__ __forceinline__ int first_output(int m) const {
+    return (index + m * S::kWarpgroups) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+  }
+
+  /// All work tiles, where K is not split.
+  __device__ __forceinline__ void run(const typename S::Args& args) {
+    for (; work.has_work(); work.advance()) {
+      const int last = mainloop();
+      const StreamingEpilogue<S> epilogue{args, work.tile * S::kOutputs, lane};
+      StreamingResidual<S> residual;
+      residual.load(epilogue, first_output(0));
+      wait_sums();
+      release(last);
+#pragma unroll
+      for (int m = 0; m < S::kSubtiles; ++m) {
+        if (m > 0) residual.load(epilogue, first_output(m));
+        epilogue.store(sum[0][m], sum[S::kParts - 1][m], residual, first_output(m));
+      }
+    }
+  }
+  /// Partial sums of the block's only work tile, to the memory of the stages.
+  __device__ __forceinline__ void store_partial() {
+    mainloop();
+    wait_sums();
+    named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
+    float* const partial = reinterpret_cast<float*>(shared.stages);
+#pragma unroll
+    for (int m = 0; m < S::kSubtiles; ++m) {
+      const int output = first_output(m) + lane / 4;
+#pragma unroll
+      for (int i = 0; i < S::kN / 2; ++i) {
+        const int row = output + i / 2 % 2 * 8, token = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        if (row < S::kOutputs) {
+#pragma unroll
+          for (int part = 0; part < S::kParts; ++part)
+            partial[token * S::kPitch + part * S::kOutputs + row] = sum[part][m][i];
+        }
+      }
+    }
+  }
+};
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kEpilogue, int kRows, int kTileK,
+          int kStages, int kWarpgroups, int kClusterK, int kClusterM>
+__global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
+    linear_wgmma_streaming(LinearArgsOf<kPrologueNone, kEpilogue> args,
+                           const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
+  using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kEpilogue, kRows, kTileK, kStages, kWarpgroups,
+                           kClusterK, kClusterM>;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
+  const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
+  const bool produces = threadIdx.x == S::kConsumers;
+  StreamingProducer<S> producer(weight, x, shared);
+  if (produces) {
+    tma_prefetch_descriptor(weight);
+    tma_prefetch_descriptor(x);
+    for (int i = 0; i < kStages; ++i)
+      mbarrier_init(&shared.full[i], 1), mbarrier_init(&shared.empty[i], 4 * kWarpgroups * kClusterM);
+    mbarrier_init_fence();
+    producer.load_first_weights();
+  }
+  __syncwarp();
+  if constexpr (S::kCluster > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
+  pdl_launch_dependents();
+  pdl_wait();
+  if (warpgroup == kWarpgroups) {
+    if (produces) producer.load_rest();
+    __syncwarp();
+    if constexpr (kClusterK > 1) cluster_barrier();
+  } else {
+    StreamingConsumer<S> consumer(shared, warpgroup);
+    if constexpr (kClusterK == 1) {
+      consumer.run(args);
+    } else {
+      consumer.store_partial();
+      StreamingSplitEpilogue<S> epilogue(args, consumer.work, reinterpret_cast<float*>(shared.stages));
+      epilogue.load_residual();
+      cluster_barrier();
+      epilogue.add_and_store();
+    }
+  }
+  // No block exits while another reads its partial sums or arrives at its barriers. An arrival completes
+  // later than its instruction, so this barrier has release semantics.
+  if constexpr (S::kCluster > 1) cluster_barrier();
+}
+
+}  // namespace warptune
