@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python package and tests it, without torch and without a GPU; ctest runs it (label python). The first run
-# installs the pinned packages from PyPI into FOLDER/venv, and later ones use it.
+# Builds the Python package as users get it, from a source distribution outside the tree, and tests it, without torch
+# and without a GPU; ctest runs it (label python). The first run installs the pinned packages from PyPI into FOLDER/venv,
+# and later ones use it.
 # usage: scripts/test_python.sh [PROGRAM [FOLDER [PYTEST-ARGUMENT...]]]     default: build/warptune build/python
 #   PYTHON: the interpreter, 3.10 or newer (default python3)
 set -euo pipefail
@@ -21,5 +22,7 @@ if ! cmp -s "$requirements" "$folder/installed.txt"; then
   "$folder/venv/bin/pip" -q install -r "$requirements"
   cp "$requirements" "$folder/installed.txt"
 fi
-"$folder/venv/bin/pip" -q install --no-build-isolation --no-deps --config-settings=build-dir="$folder/extension" ./python
+rm -rf "$folder/sdist"
+(cd python && "$folder/venv/bin/python" -c "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])" "$folder/sdist" > /dev/null)
+"$folder/venv/bin/pip" -q install --no-build-isolation --no-deps --force-reinstall "$folder"/sdist/warptune-*.tar.gz
 WARPTUNE_PROGRAM=$program exec "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider python/tests "$@"

@@ -6,17 +6,16 @@
 
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <string>
 
 #include "bf16.h"
+#include "gpu.h"
 
 namespace {
 
 using warptune::check;
 
 constexpr std::size_t kHidden = 4096, kOut = 4096;
-constexpr int kNoGpu = 77;
 constexpr float kEps = 1e-5f;
 
 /// linear(rms_norm(x)) in double; the normalized rows are rounded as the kernel rounds them.
@@ -37,50 +36,6 @@ std::vector<double> expected(const std::vector<std::uint16_t>& x, const std::vec
         y[t * kOut + o] += normalized[i] * from_bf16(weight[o * kHidden + i]);
   }
   return y;
-}
-
-/// ||y - expected|| / ||expected||
-double relative_error(const std::vector<std::uint16_t>& y, const std::vector<double>& expected) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    difference += std::pow(from_bf16(y[i]) - expected[i], 2);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
-/// A context on the first GPU and a stream.
-struct Gpu {
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
-
-  Gpu() {
-    check(cuDeviceGet(&device, 0), "cuDeviceGet");
-    check(cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
-    check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-    check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  }
-  ~Gpu() {
-    cuStreamDestroy(stream);
-    cuDevicePrimaryCtxRelease(device);
-  }
-  Gpu(const Gpu&) = delete;
-  Gpu& operator=(const Gpu&) = delete;
-};
-
-/// Captures what `body` launches, and replays it twice.
-void replay(CUstream stream, const std::function<void()>& body) {
-  check(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "cuStreamBeginCapture");
-  body();
-  CUgraph graph = nullptr;
-  check(cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
-  CUgraphExec executable = nullptr;
-  check(cuGraphInstantiate(&executable, graph, 0), "cuGraphInstantiate");
-  for (int i = 0; i < 2; ++i) check(cuGraphLaunch(executable, stream), "cuGraphLaunch");
-  check(cuStreamSynchronize(stream), "cuStreamSynchronize");
-  cuGraphExecDestroy(executable);
-  cuGraphDestroy(graph);
 }
 
 int run(const char* path, const std::string& tokens) {
@@ -123,19 +78,6 @@ int run(const char* path, const std::string& tokens) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::fprintf(stderr, "usage: launch FOLDER [TOKENS]\n");
-    return 2;
-  }
-  int count = 0;
-  if (cuInit(0) != CUDA_SUCCESS || cuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0) {
-    std::fprintf(stderr, "there is no GPU here\n");
-    return kNoGpu;
-  }
-  try {
-    return run(argv[1], argc == 3 ? argv[2] : "1");
-  } catch (const warptune::Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  }
+  return run_example(argc, "usage: launch FOLDER [TOKENS]",
+                     [&] { return run(argv[1], argc == 3 ? argv[2] : "1"); });
 }

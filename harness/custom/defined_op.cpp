@@ -12,8 +12,7 @@
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
 #include "harness/core/space.h"
-#include "harness/custom/reference.h"
-#include "harness/custom/tensor_reader.h"
+#include "harness/custom/cuda_reference.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -21,33 +20,11 @@ namespace {
 
 constexpr std::uintmax_t kMaxReferenceBytes = 16 << 20;
 
-/// A number that kernels get besides tensors and dims.
-struct Scalar {
-  std::string name;
-  std::string_view type;  // "float", "int", "long long", "double"
-  Formula value;
-};
-
-/// What an op consists of; its functions share it.
-struct Definition {
-  std::string name;
-  std::vector<std::string> dims;
-  std::vector<TensorFormula> tensors;
-  std::vector<Scalar> scalars;
-  std::vector<ArgsField> fields;  // pointers of the tensors, of the workspace, then the scalars
+/// An op; its functions share it.
+struct Definition : OpDefinition {
+  std::vector<ArgsField> fields;
   Reference reference;
-  std::optional<Formula> bytes, flops, rel_l2, max_rel, roundings;
-
-  std::size_t struct_bytes() const {
-    const std::size_t end = fields.back().offset + fields.back().bytes;
-    return (end + 7) / 8 * 8;
-  }
-  std::vector<TensorSpec> specs(const Problem& problem, std::uint64_t seed) const {
-    std::vector<TensorSpec> list;
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      list.push_back(tensors[i].spec(problem, tensor_seed(seed, i)));
-    return list;
-  }
+  std::optional<KernelReference> on_gpu;  // where the reference is a kernel
 };
 using Shared = std::shared_ptr<const Definition>;
 
@@ -102,41 +79,6 @@ Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::No
   return {name, "float", formula(node.begin()->second)};
 }
 
-/// Offsets as a C++ compiler lays out a struct of these members.
-std::vector<ArgsField> layout(const Definition& d) {
-  std::vector<ArgsField> fields;
-  std::size_t end = 0;
-  const auto add = [&](const std::string& name, std::string_view type) {
-    const std::size_t bytes = type == "int" || type == "float" ? 4 : 8;
-    end = (end + bytes - 1) / bytes * bytes;
-    fields.push_back({name, end, bytes, type});
-    end += bytes;
-  };
-  for (const TensorFormula& tensor : d.tensors) add(tensor.name, "pointer");
-  add("workspace", "pointer");
-  for (const Scalar& scalar : d.scalars) add(scalar.name, scalar.type);
-  return fields;
-}
-
-void put_scalar(const Scalar& scalar, const Problem& problem, std::byte* to) {
-  const auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
-  if (scalar.type == "int")
-    return put(static_cast<int>(scalar.value.whole(problem, {}, -(1LL << 31), (1LL << 31) - 1)));
-  if (scalar.type == "long long") return put(static_cast<long long>(scalar.value.whole(problem, {})));
-  if (scalar.type == "double") return put(scalar.value(problem, {}));
-  put(static_cast<float>(scalar.value(problem, {})));
-}
-
-Args bind(const Definition& d, const Problem& problem, std::span<void* const> tensors, void* workspace) {
-  std::vector<std::byte> bytes(d.struct_bytes());
-  for (std::size_t i = 0; i < d.tensors.size(); ++i)
-    std::memcpy(bytes.data() + d.fields[i].offset, &tensors[i], sizeof(void*));
-  std::memcpy(bytes.data() + d.fields[d.tensors.size()].offset, &workspace, sizeof(void*));
-  for (std::size_t i = 0; i < d.scalars.size(); ++i)
-    put_scalar(d.scalars[i], problem, bytes.data() + d.fields[d.tensors.size() + 1 + i].offset);
-  return Args(std::move(bytes));
-}
-
 /// Runs the reference. `value(tensor, i)` is element i of an input; returns the outputs.
 template <class Value>
 std::vector<ReferenceTensor> run_reference(const Definition& d, const Problem& problem,
@@ -154,9 +96,8 @@ std::vector<ReferenceTensor> run_reference(const Definition& d, const Problem& p
   std::vector<ReferenceNumber> dims, scalars;
   for (const std::string& dim : d.dims) dims.push_back({dim, static_cast<double>(problem[dim]), true});
   for (const Scalar& scalar : d.scalars)
-    scalars.push_back(
-        {scalar.name, scalar.value(problem, {}), scalar.type == "int" || scalar.type == "long long"});
-  d.reference(inputs, outputs, dims, scalars);
+    scalars.push_back({scalar.name, scalar.value(problem, {}), scalar.is_whole()});
+  d.reference(problem, inputs, outputs, dims, scalars);
   return outputs;
 }
 
@@ -199,41 +140,61 @@ Tolerance tolerance_of(const Definition& d, const Problem& problem) {
   return tolerance;
 }
 
-/// {cpp: FILE, function: NAME} or {python: FILE, function: NAME}. Adds the file's text to `sources`.
-Reference read_reference(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder,
-                         std::string& sources) {
+/// {cpp: FILE, function: NAME}, {python: FILE, function: NAME} or {cuda: FILE, kernel: NAME, ...}. Adds the
+/// texts of its files to `sources`.
+void read_reference(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder, Definition& d,
+                    std::string& sources) {
+  yaml.expect_map(node, "'reference'");
+  if (node["cuda"]) {
+    CudaReference reference = read_cuda_reference(yaml, node, folder, d);
+    d.reference = std::move(reference.on_host);
+    d.on_gpu = std::move(reference.on_gpu);
+    for (const auto& [name, text] : d.on_gpu->variant->stages.front().custom->files) sources += text;
+    return;
+  }
   yaml.expect_keys(node, "'reference'", {"cpp", "python", "function"});
   if (!node["function"] || bool(node["cpp"]) == bool(node["python"]))
-    yaml.fail(node, "'reference' must be {cpp: FILE, function: NAME} or {python: FILE, function: NAME}");
+    yaml.fail(
+        node,
+        "'reference' must be {cuda: FILE, kernel: NAME, ...}, {cpp: FILE, function: NAME} or {python: FILE, "
+        "function: NAME}");
   const YAML::Node at = node["cpp"] ? node["cpp"] : node["python"];
   const fs::path file = fs::absolute(folder / yaml.text(at, "a file")).lexically_normal();
   sources +=
       yaml.at(at, [&] { return read_input(file, fmt::format("'{}'", file.string()), kMaxReferenceBytes); });
   const std::string function = read_identifier(yaml, node["function"], "'function'");
-  return node["cpp"] ? cpp_reference(file, function) : python_reference(file, function);
+  d.reference = node["cpp"] ? cpp_reference(file, function) : python_reference(file, function);
+}
+
+void put_reference(const Definition& d, const Problem& problem, const Inputs& inputs, Expected& out) {
+  // The seed only matters for given contents, which `inputs` has.
+  const std::vector<TensorSpec> specs = d.specs(problem, 0);
+  std::vector<Values> values;
+  for (const TensorSpec& spec : specs) values.push_back(inputs[spec.name]);
+  for (ReferenceTensor& tensor :
+       run_reference(d, problem, specs, [&](std::size_t t, std::int64_t i) { return values[t][i]; }))
+    out.put(tensor.name, 0, std::move(tensor.values));
 }
 
 Op op_of(Shared d) {
-  return {
+  Op op = {
       .name = d->name,
       .tensors = [d](const Problem& p, std::uint64_t seed) { return d->specs(p, seed); },
       .bind = [d](const Problem& p, std::span<void* const> t,
-                  void* workspace) { return bind(*d, p, t, workspace); },
+                  void* workspace) { return bind_fields(*d, d->fields, p, t, workspace); },
       .fields = d->fields,
       .cost = [d](const Problem& p) { return cost_of(*d, p); },
       .units = [](const Problem&) { return std::int64_t{1}; },
-      .reference =
-          [d](const Problem& p, const Inputs& in, std::int64_t, Expected& out) {
-            // The seed only matters for given contents, which `in` has.
-            const std::vector<TensorSpec> specs = d->specs(p, 0);
-            std::vector<Values> values;
-            for (const TensorSpec& spec : specs) values.push_back(in[spec.name]);
-            for (ReferenceTensor& tensor :
-                 run_reference(*d, p, specs, [&](std::size_t t, std::int64_t i) { return values[t][i]; }))
-              out.put(tensor.name, 0, std::move(tensor.values));
-          },
+      .reference = [d](const Problem& p, const Inputs& in, std::int64_t,
+                       Expected& out) { put_reference(*d, p, in, out); },
       .tolerance = [d](const Problem& p) { return tolerance_of(*d, p); },
   };
+  if (d->on_gpu) {
+    KernelReference reference = *d->on_gpu;
+    reference.on_host = op.reference;
+    op.reference = std::move(reference);
+  }
+  return op;
 }
 
 }  // namespace
@@ -278,8 +239,8 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
     d->roundings = optional(tolerance["roundings"], "'roundings'");
   }
   std::string sources = YAML::Dump(node);
-  d->reference = read_reference(yaml, node["reference"], folder, sources);
-  d->fields = layout(*d);
+  read_reference(yaml, node["reference"], folder, *d, sources);
+  d->fields = fields_of(*d);
   for (std::size_t i = 0; i < d->fields.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (d->fields[i].name == d->fields[j].name)

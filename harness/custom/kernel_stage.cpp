@@ -17,7 +17,7 @@ constexpr std::uintmax_t kMaxBinaryBytes = 256 << 20;
 /// The one key of the code that a node has, or null.
 const char* code_key(const KernelItem& item, const YAML::Node& node) {
   const char* found = nullptr;
-  for (const char* key : {"source", "cubin", "fatbin"}) {
+  for (const char* key : {"source", "cuda", "cubin", "fatbin"}) {
     if (!node[key]) continue;
     if (found) item.yaml.fail(node[key], fmt::format("a kernel has '{}' or '{}', not both", found, key));
     found = key;
@@ -113,7 +113,7 @@ Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefa
                       .options = {}};
   kernel.definition = YAML::Dump(defaults.kernel);
   const std::string what = fmt::format("'{}'", key);
-  if (what == "'source'")
+  if (what == "'source'" || what == "'cuda'")
     read_source(item, code[key], defaults, kernel);
   else
     read_machine_code(item, code[key], what, kernel);

@@ -1,5 +1,6 @@
 #pragma once
-// The reference of an op of the user: a C++ function, or a Python function on NumPy arrays, in fp64.
+// The reference of an op of the user: a C++ function, or a Python function on NumPy arrays, in fp64. A kernel
+// is in cuda_reference.h.
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -27,9 +28,9 @@ struct ReferenceNumber {
 
 /// Fills the outputs, which have their sizes, from the inputs. Throws InputError where the function does not
 /// run.
-using Reference =
-    std::function<void(std::span<const ReferenceTensor> inputs, std::span<ReferenceTensor> outputs,
-                       std::span<const ReferenceNumber> dims, std::span<const ReferenceNumber> scalars)>;
+using Reference = std::function<void(
+    const Problem& problem, std::span<const ReferenceTensor> inputs, std::span<ReferenceTensor> outputs,
+    std::span<const ReferenceNumber> dims, std::span<const ReferenceNumber> scalars)>;
 
 /// `extern "C" void FUNCTION(const double* const* inputs, double* const* outputs, const long long* dims,
 /// const double* scalars)`, compiled by $CXX or c++.

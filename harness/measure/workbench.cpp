@@ -31,8 +31,8 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
       problem_(std::move(problem)),
       options_(options),
       now_(std::move(now)),
-      first_(entry.op, problem_, options.seed),
-      second_(entry.op, problem_, options.seed + 1),
+      first_(device, entry.op, problem_, options.seed),
+      second_(device, entry.op, problem_, options.seed + 1),
       specs_(first_.specs().begin(), first_.specs().end()),
       current_(&first_) {
   decide_cache_states();

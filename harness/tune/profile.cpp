@@ -27,7 +27,7 @@ void run_profiled(const OpTable& ops, const ProfileTarget& target) {
     throw InputError(fmt::format("{} does not run on {}", target.name(), device->facts().name));
   const Space space(variant, target.problem, device->facts());
   if (const std::string why = space.why_excluded(target.config); !why.empty()) throw InputError(why);
-  const Oracle oracle(entry.op, target.problem, 1);
+  const Oracle oracle(*device, entry.op, target.problem, 1);
   TensorSet set(*device, oracle.specs());
   set.fill(oracle.specs(), oracle.seed());
   const auto plan = device->prepare(variant, target.problem, target.config);

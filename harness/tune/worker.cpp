@@ -96,6 +96,11 @@ bool same_options(const BenchOptions& a, const BenchOptions& b) {
          a.max_time == b.max_time && a.seed == b.seed;
 }
 
+/// The reference of a user's op does not run: no configuration of the op can be verified.
+struct BadReference : InputError {
+  using InputError::InputError;
+};
+
 /// The bench of the current problem. Another problem replaces it: two may not fit the memory.
 class Benches {
  public:
@@ -139,6 +144,8 @@ class Benches {
         bench_ = std::make_unique<Bench>(device_, ops_.find(problem.op), problem, options);
       } catch (const ResourceError& e) {
         failure_ = Measurement{.status = Status::resource, .detail = e.what()};
+      } catch (const InputError& e) {
+        throw BadReference(e.what());
       } catch (const std::bad_alloc&) {
         failure_ =
             Measurement{.status = Status::resource, .detail = "the host memory does not hold the problem"};
@@ -261,6 +268,8 @@ int run_worker(const OpTable& ops, const std::string& which, int in, int out) {
             lines.write(tagged("finalists", news.with(to_json(benches.run(finalists_job_of(message))))));
           else
             lines.write(tagged("result", news.with(to_json(benches.run(job_of(message))))));
+        } catch (const BadReference&) {
+          throw;
         } catch (const std::bad_alloc&) {
           end_after(lines, {.status = Status::resource, .detail = "the host is out of memory"});
         } catch (const std::exception& e) {

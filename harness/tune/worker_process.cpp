@@ -282,6 +282,10 @@ Measurement WorkerProcess::run_once(const Job& job, double seconds) {
     fresh_ = true;
     return {.status = Status::crash, .detail = how_it_ended()};
   }
+  if (json.at("type") == "error" && is_true(json, "input")) {
+    stop();
+    throw InputError(text_or(json, "message", ""));
+  }
   try {
     if (json.at("type") != "result")
       throw ProtocolError(text_or(json, "message", "the worker answered something else"));

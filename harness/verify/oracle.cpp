@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "harness/core/parallel.h"
+#include "harness/verify/reference_kernel.h"
 
 namespace warptune {
 namespace {
@@ -94,6 +95,21 @@ struct Sums {
 
 Oracle::Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double budget)
     : seed_(seed), tolerance_(op.tolerance(problem)), specs_(op.tensors(problem, seed)) {
+  run_reference(op, problem, budget);
+}
+
+Oracle::Oracle(Device& device, const Op& op, const Problem& problem, std::uint64_t seed)
+    : seed_(seed), tolerance_(op.tolerance(problem)), specs_(op.tensors(problem, seed)) {
+  const auto* kernel = op.reference.target<KernelReference>();
+  if (kernel && device.facts().backend == Backend::cuda) {
+    run_reference_kernel(device, *kernel, problem, specs_, seed_, expected_);
+    expect_whole(specs_, expected_.runs(), op.name, true);
+  } else {
+    run_reference(op, problem, kBudget);
+  }
+}
+
+void Oracle::run_reference(const Op& op, const Problem& problem, double budget) {
   const std::int64_t units = op.units(problem);
   const double count = static_cast<double>(std::max<std::int64_t>(units, 1));
   double elements = 0;
@@ -103,8 +119,8 @@ Oracle::Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double 
   const double computable = budget / std::max(1.0, op.cost(problem).flops / count);
   const double comparable = std::max(64.0, budget / 20 / std::max(1.0, elements / count));
   const auto max_units = static_cast<std::int64_t>(std::clamp(std::min(computable, comparable), 4.0, 4096.0));
-  const auto chosen = choose_units(units, max_units, seed);
-  const Inputs inputs(specs_, seed);
+  const auto chosen = choose_units(units, max_units, seed_);
+  const Inputs inputs(specs_, seed_);
   std::vector<Expected> parts(chosen.size());
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::exception_ptr failure;

@@ -18,8 +18,11 @@ struct Verdict {
 
 class Oracle {
  public:
+  static constexpr double kBudget = 4e7;
   /// Computes all units if `budget` (evaluations, about 10 ns each) allows, else a random sample of them.
-  Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double budget = 4e7);
+  Oracle(const Op& op, const Problem& problem, std::uint64_t seed, double budget = kBudget);
+  /// The same for results of this device: a reference that is a kernel runs on it.
+  Oracle(Device& device, const Op& op, const Problem& problem, std::uint64_t seed);
 
   std::span<const TensorSpec> specs() const { return specs_; }
   std::uint64_t seed() const { return seed_; }
@@ -28,6 +31,8 @@ class Oracle {
   Verdict compare(const TensorSet& set) const;
 
  private:
+  void run_reference(const Op& op, const Problem& problem, double budget);
+
   std::uint64_t seed_;
   Tolerance tolerance_;
   std::vector<TensorSpec> specs_;

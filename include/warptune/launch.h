@@ -248,9 +248,10 @@ class Folder {
         throw Error(problem.op + " needs the dim '" + dim.name + "'");
       if (!dim.is_data) dims[dim.name] = given == problem.dims.end() ? dim.fallback : given->second;
     }
-    for (const auto& [name, value] : problem.dims)
-      if (std::none_of(op->second.begin(), op->second.end(), [&](const Dim& d) { return d.name == name; }))
-        throw Error(problem.op + " has no dim '" + name + "'");
+    for (const auto& given : problem.dims)
+      if (std::none_of(op->second.begin(), op->second.end(),
+                       [&](const Dim& dim) { return dim.name == given.first; }))
+        throw Error(problem.op + " has no dim '" + given.first + "'");
     return dims;
   }
 

@@ -63,4 +63,12 @@ void Launcher::launch(std::uintptr_t stream) {
   plan_.launch(args_, reinterpret_cast<CUstream>(stream), pdl_);
 }
 
+void set_pointer(Launcher& launcher, std::size_t i, long long address) {
+  constexpr long long kAlignment = 16;
+  if (address % kAlignment != 0)
+    throw Error("'" + launcher.name(i) +
+                "' begins at an address that is no multiple of 16 bytes; a copy of it does");
+  launcher.set(i, address);
+}
+
 }  // namespace warptune

@@ -43,4 +43,7 @@ class Launcher {
   bool pdl_;
 };
 
+/// Sets a pointer. Kernels read vectors of 16 bytes: another alignment is an Error.
+void set_pointer(Launcher& launcher, std::size_t i, long long address);
+
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "launcher.h"
+#include "tensor_calls.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -17,6 +18,7 @@ using warptune::Entry;
 using warptune::Error;
 using warptune::Folder;
 using warptune::Launcher;
+using warptune::TensorCalls;
 
 nb::dict plan_of(const Entry& entry) {
   nb::dict plan, dims, ranges;
@@ -30,15 +32,6 @@ nb::dict plan_of(const Entry& entry) {
   plan["dims"] = dims;
   plan["ranges"] = ranges;
   return plan;
-}
-
-/// Kernels read vectors of 16 bytes.
-void set_pointer(Launcher& launcher, std::size_t i, long long address) {
-  constexpr long long kAlignment = 16;
-  if (address % kAlignment != 0)
-    throw Error("'" + launcher.name(i) +
-                "' begins at an address that is no multiple of 16 bytes; a copy of it does");
-  launcher.set(i, address);
 }
 
 void call(Launcher& launcher, std::uintptr_t stream, const nb::args& values) {
@@ -90,6 +83,7 @@ nb::tuple dlpack_view(const nb::ndarray<nb::ro>& array) {
 }  // namespace
 
 NB_MODULE(_native, module) {
+  nb::set_leak_warnings(false);  // opened folders live until the process ends
   nb::exception<Error>(module, "Error", PyExc_RuntimeError);
   nb::class_<Folder>(module, "Folder")
       .def(nb::init<std::string>(), "path"_a)
@@ -110,5 +104,9 @@ NB_MODULE(_native, module) {
            "folder"_a, "problem"_a, "names"_a, "constants"_a, "pdl"_a)
       .def("__call__", &call, "stream"_a, "values"_a)
       .def_prop_ro("plan", [](const Launcher& launcher) { return plan_of(launcher.entry()); });
+  nb::class_<TensorCalls>(module, "TensorCalls")
+      .def(nb::init<nb::tuple, nb::object, nb::object>(), "types"_a, "library"_a.none(), "empty"_a)
+      .def("add", &TensorCalls::add, "inputs"_a, "launcher"_a, "outputs"_a)
+      .def("__call__", &TensorCalls::call, "inputs"_a, "numbers"_a);
   module.def("dlpack_view", &dlpack_view, "array"_a);
 }

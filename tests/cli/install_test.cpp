@@ -61,17 +61,26 @@ const fs::path& consumer() {
   return folder;
 }
 
-/// Winners for the example, exported once per architecture.
-fs::path winners_for(const std::string& arch) {
+/// Winners of the problems that match, exported once per architecture.
+fs::path winners_for(const std::string& arch,
+                     const std::string& problems =
+                         "^(rms_norm\\[tokens=(1|8|64),hidden=4096|linear\\[tokens=(1|16),in=4096,out=4096,"
+                         "bias=no),dtype=bf16") {
   const fs::path out = fresh_folder("install_winners_" + arch) / "winners";
-  const Ended ended =
-      run_shell("{} export --wisdom " SOURCE_ROOT
-                "/results/h200/wisdom.json --problem "
-                "'^(rms_norm\\[tokens=(1|8|64),hidden=4096|linear\\[tokens=(1|16),in=4096,out=4096,"
-                "bias=no),dtype=bf16' --arch " +
-                arch + " -o " + out.string());
+  const Ended ended = run_shell("{} export --wisdom " SOURCE_ROOT "/results/h200/wisdom.json --problem '" +
+                                problems + "' --arch " + arch + " -o " + out.string());
   EXPECT_EQ(ended.code, 0) << ended.text;
   return out;
+}
+
+/// Compilers differ in what of C++20 they accept as C++17.
+TEST(Install, TheHeaderIsCpp17ForClangToo) {
+  if (run_shell("clang++ --version").code != 0) GTEST_SKIP() << "no clang++ here";
+  const Ended ended =
+      run_shell("clang++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I " +
+                (prefix() / "include").string() +
+                " -isystem " CUDA_INCLUDE " " SOURCE_ROOT "/examples/launch_from_cpp/launch.cpp");
+  EXPECT_EQ(ended.code, 0) << ended.text;
 }
 
 /// Runs the consumer's `find` with the toolkit's stub in place of the driver, which it does not call.
@@ -121,6 +130,13 @@ TEST(GpuInstall, AConsumerLaunchesTheWinners) {
   const fs::path winners = winners_for(arch);
   for (const char* tokens : {"1", "16"}) {  // 16 tokens: a kernel with tensor maps on sm_90a
     const Ended ended = run_shell((consumer() / "launch").string() + " " + winners.string() + " " + tokens);
+    EXPECT_EQ(ended.code, 0) << ended.text;
+  }
+  const fs::path attention = winners_for(
+      arch, "^attention_decode\\[batch=1,q_heads=32,kv_heads=8,head_dim=128,context=(512|4096),uneven=no");
+  for (const char* context : {"512", "4000"}) {
+    const Ended ended =
+        run_shell((consumer() / "attend").string() + " " + attention.string() + " " + context);
     EXPECT_EQ(ended.code, 0) << ended.text;
   }
 }

@@ -1,6 +1,8 @@
 // Kernels from a file, compiled or taken from machine code: no GPU is needed.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "harness/device/cubin_file.h"
 #include "harness/device/source_closure.h"
 #include "tests/custom/kernel_file.h"
@@ -57,6 +59,31 @@ TEST_F(KernelBuild, CompilesPlainKernelsAndTemplates) {
   const Cubin cubin = build(write(folder / "typed.yaml", typed.text()));
   EXPECT_EQ(cubin.static_shared_bytes, 256);
   EXPECT_NE(cubin.entry, "typed");  // mangled
+}
+
+/// $WARPTUNE_CUTLASS_INCLUDE is the folder with cute/ and cutlass/.
+TEST_F(KernelBuild, CuteCompilesByItsFolder) {
+  const char* headers = std::getenv("WARPTUNE_CUTLASS_INCLUDE");
+  if (!headers) GTEST_SKIP() << "WARPTUNE_CUTLASS_INCLUDE names no folder";
+  const fs::path folder = kernel_folder("cute");
+  write(folder / "cute.cu", R"(#include <cute/tensor.hpp>
+using namespace cute;
+template <int kThreads>
+__global__ void scaled(const float* x, float* y) {
+  auto shape = make_shape(Int<4 * kThreads>{});
+  auto threads = make_layout(Int<kThreads>{});
+  auto from = local_partition(make_tensor(make_gmem_ptr(x), shape), threads, threadIdx.x);
+  auto to = local_partition(make_tensor(make_gmem_ptr(y), shape), threads, threadIdx.x);
+  copy(from, to);
+}
+)");
+  const Definition cute{
+      .source = "source: cute.cu",
+      .kernel = "kernel: \"scaled<{block}>\"",
+      .arguments = "arguments: [x, y]",
+      .more = "include: [\"" + std::string(headers) + "\"]\n    options: [-default-device]"};
+  const fs::path file = write(folder / "kernels.yaml", cute.text());
+  for (const char* arch : {"sm_80", "sm_90a"}) EXPECT_GT(build(file, arch).registers, 0) << arch;
 }
 
 TEST_F(KernelBuild, ComparesTheArgumentsWithTheParameters) {

@@ -1,46 +1,22 @@
 // Ops of the user: what their definitions become, their references, and the sentence of each mistake.
 #include <gtest/gtest.h>
 
-#include "tests/custom/kernel_file.h"
+#include "tests/custom/op_file.h"
 
 namespace warptune {
 namespace {
 
+using testing::check_reference;
+using testing::op_folder;
+using testing::OpText;
+using testing::problem_of;
+using testing::reference_error;
 using testing::table_of;
 using testing::write;
 namespace fs = std::filesystem;
 
-/// The definition of an op with other lines in place of the usual ones.
-struct OpDefinition {
-  std::string name = "axpy", dims = "dims: {rows: {doc: rows, role: work}, columns: row length}",
-              x = "{name: x, shape: [rows, columns], uniform: 2}",
-              reference = "{cpp: axpy.cpp, function: axpy}", more = "summary: y += a * x";
-
-  std::string text() const {
-    return "ops_defined:\n  - name: " + name + "\n    " + dims + "\n    tensors:\n      - " + x +
-           "\n      - {name: y, shape: [rows, columns], role: inout, cache: hot}\n"
-           "      - {name: ids, shape: rows, dtype: int32, below: columns}\n"
-           "    scalars: {a: 0.5, count: {long long: rows * columns}}\n    reference: " +
-           reference + "\n    " + more + "\n";
-  }
-};
-
-fs::path op_folder(const std::string& name) {
-  const fs::path folder = fs::path(::testing::TempDir()) / name;
-  write(folder / "axpy.cpp", R"(
-extern "C" void axpy(const double* const* in, double* const* out, const long long* dims, const double* scalars) {
-  for (long long i = 0; i < dims[0] * dims[1]; ++i) out[0][i] = in[1][i] + scalars[0] * in[0][i] + 0 * in[2][0];
-}
-)");
-  write(folder / "axpy.py",
-        "def axpy(x, y, a, rows):\n    assert x.shape[0] == rows\n    return y + a * x\n");
-  return folder;
-}
-
-Problem problem_of(const Op& op) { return op.problem(Assignment{{"rows", 3}, {"columns", 5}}, DType::fp32); }
-
 TEST(DefinedOp, HasDimsTensorsCostAndArguments) {
-  const auto table = table_of(write(op_folder("op_parts") / "op.yaml", OpDefinition().text()));
+  const auto table = table_of(write(op_folder("op_parts") / "op.yaml", OpText().text()));
   const Op& op = table->find("axpy").op;
   const Problem problem = problem_of(op);
   EXPECT_EQ(problem.key(), "axpy[rows=3,columns=5,dtype=fp32]");
@@ -69,47 +45,19 @@ TEST(DefinedOp, HasDimsTensorsCostAndArguments) {
   EXPECT_EQ(bound.count, 15);
 }
 
-/// Element i of y in the reference, and the sum that it must be.
-void check_reference(const Op& op) {
-  const Problem problem = problem_of(op);
-  const auto specs = op.tensors(problem, 3);
-  const Inputs inputs(specs, 3);
-  Expected expected;
-  op.reference(problem, inputs, 0, expected);
-  ASSERT_EQ(expected.runs().size(), 1u);
-  EXPECT_EQ(expected.runs()[0].tensor, "y");
-  ASSERT_EQ(expected.runs()[0].values.size(), 15u);
-  for (std::int64_t i = 0; i < 15; ++i)
-    EXPECT_DOUBLE_EQ(expected.runs()[0].values[static_cast<std::size_t>(i)],
-                     inputs["y"][i] + 0.5 * inputs["x"][i]);
-}
-
 TEST(DefinedOp, HasAReferenceInCpp) {
-  check_reference(table_of(write(op_folder("op_cpp") / "op.yaml", OpDefinition().text()))->find("axpy").op);
+  check_reference(table_of(write(op_folder("op_cpp") / "op.yaml", OpText().text()))->find("axpy").op);
 }
 
 TEST(DefinedOp, HasAReferenceInPython) {
   if (!testing::has_numpy()) GTEST_SKIP() << "python3 has no NumPy";
-  const OpDefinition d{.reference = "{python: axpy.py, function: axpy}"};
+  const OpText d{.reference = "{python: axpy.py, function: axpy}"};
   check_reference(table_of(write(op_folder("op_python") / "op.yaml", d.text()))->find("axpy").op);
-}
-
-std::string reference_error(const OpDefinition& d, const fs::path& folder) {
-  const auto table = table_of(write(folder / "op.yaml", d.text()));
-  const Op& op = table->find("axpy").op;
-  const auto specs = op.tensors(problem_of(op), 3);
-  Expected expected;
-  try {
-    op.reference(problem_of(op), Inputs(specs, 3), 0, expected);
-  } catch (const InputError& e) {
-    return e.what();
-  }
-  return "none";
 }
 
 TEST(DefinedOp, TellsWhyAReferenceDoesNotRun) {
   const fs::path folder = op_folder("op_wrong_reference");
-  const auto holds = [&](const OpDefinition& d, const std::string& part) {
+  const auto holds = [&](const OpText& d, const std::string& part) {
     const std::string text = reference_error(d, folder);
     EXPECT_NE(text.find(part), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -125,7 +73,7 @@ TEST(DefinedOp, TellsWhyAReferenceDoesNotRun) {
 
 TEST(DefinedOp, EveryMistakeIsOneSentenceWithItsLine) {
   const fs::path folder = op_folder("op_mistakes");
-  const auto wrong = [&](const OpDefinition& d) -> std::string {
+  const auto wrong = [&](const OpText& d) -> std::string {
     try {
       table_of(write(folder / "op.yaml", d.text()));
     } catch (const InputError& e) {
@@ -150,7 +98,8 @@ TEST(DefinedOp, EveryMistakeIsOneSentenceWithItsLine) {
   EXPECT_EQ(wrong({.x = "{name: x, shape: rows, role: in}"}),
             "op.yaml:5: 'role' is 'in'; it must be one of input, output, inout");
   EXPECT_EQ(wrong({.reference = "{cpp: axpy.cpp}"}),
-            "op.yaml:9: 'reference' must be {cpp: FILE, function: NAME} or {python: FILE, function: NAME}");
+            "op.yaml:9: 'reference' must be {cuda: FILE, kernel: NAME, ...}, {cpp: FILE, function: NAME} or "
+            "{python: FILE, function: NAME}");
   EXPECT_TRUE(wrong({.reference = "{cpp: none.cpp, function: f}"}).starts_with("op.yaml:9: '"));
   EXPECT_EQ(wrong({.more = "dtypes: fp64"}).substr(0, 11), "op.yaml:10:");
   EXPECT_EQ(wrong({.more = "bites: 3"}).substr(0, 30), "op.yaml:10: unknown key 'bites");

@@ -110,6 +110,21 @@ TEST(OpProgram, TheExamplesRunOnTheHost) {
   }
 }
 
+TEST(OpProgram, AReferenceThatDoesNotRunEndsTheSweep) {
+  const fs::path folder = fresh_folder("op_bad_reference");
+  for (const char* file : {"saxpy.yaml", "saxpy.cu"})
+    fs::copy_file(fs::path(SOURCE_ROOT) / "examples" / "saxpy" / file, folder / file);
+  write(folder / "reference.cu",
+        "extern \"C\" __global__ void saxpy_reference(const double* x, double* y, int n, double a) {\n"
+        "  __shared__ double first[1];\n  first[0] = a;\n  if (n) y[0] += first[0] * x[0];\n}\n");
+  const Ended ended =
+      run("tune " + (folder / "saxpy.yaml").string() + " --device host --out " + folder.string());
+  EXPECT_EQ(ended.code, 2) << ended.text;
+  EXPECT_TRUE(
+      has(ended, "reference.cu:2:11: error: a reference that runs without a GPU has no shared memory"))
+      << ended.text;
+}
+
 TEST(OpProgram, SkeletonsRunOnTheHost) {
   const fs::path folder = fresh_folder("op_skeleton");
   ASSERT_EQ(testing::run_shell("{} new op my_scale -o " + folder.string()).code, 0);

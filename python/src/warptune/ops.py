@@ -224,8 +224,6 @@ class PreparedCall:
         self.op = spec.name
         self._fitting = set()  # outputs that were checked, by shape, dtype and place
         self.outputs = [(name, tuple(shape), dtype or call.dtype) for name, (shape, dtype) in call.outputs.items()]
-        like = (tuple(arrays[0].shape), dtype_name(arrays[0].dtype))
-        self.is_like_first = [output[1:] for output in self.outputs] == [like]  # the one output is as the first input
         members = [spec.member(name) for name in names] + list(call.outputs) + list(spec.numbers)
         self.launcher = Launcher(folder, call.problem, members, call.constants, pdl)
 

@@ -3,6 +3,7 @@
 import torch
 
 from . import specs
+from ._native import TensorCalls
 from .arrays import dtype_name
 from .ops import Ops
 
@@ -12,6 +13,15 @@ _is_compiling = torch.compiler.is_compiling
 # Torch's own fast accessors, which builds without CUDA lack.
 _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+# Reads tensors and the current stream from C; versions before 2.10 lack it.
+_library = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+
+
+def _empty_strided(shape, strides, dtype):
+    return torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
+
+
+_empty = getattr(getattr(getattr(torch._C, "_dynamo", None), "guards", None), "_empty_strided_cuda", _empty_strided)
 _opened = []  # what the argument `folder` of the registered ops numbers: graphs hold numbers, not objects
 
 
@@ -24,11 +34,22 @@ class TorchOps(Ops):
 
     def __init__(self, path, pdl=False):
         super().__init__(path, pdl)
+        self._known = {}  # TensorCalls by op and options
         self._number = len(_opened)
         _opened.append(self)
 
-    # This is the cost of an eager call: no checks but the look-up, no frames that can be avoided.
+    # This is the cost of an eager call: where the call is known, the rest of it is native.
     def _run(self, spec, inputs, options, numbers, out, stream):
+        if out is None and stream is None and not _is_compiling():
+            calls = self._known.get((spec.name, options))
+            if calls is not None:
+                results = calls(inputs, numbers)
+                if results is not None:
+                    return results
+        return self._run_first(spec, inputs, options, numbers, out, stream)
+
+    def _run_first(self, spec, inputs, options, numbers, out, stream):
+        """A call that is not known yet, or that gives its outputs or stream."""
         first = inputs[0]
         if _is_compiling() or type(first) not in _PLAIN:
             return self._run_elsewhere(spec, inputs, options, numbers, out, stream)
@@ -36,8 +57,6 @@ class TorchOps(Ops):
         if out is not None:
             outputs = out if isinstance(out, tuple) else (out,)
             call.check_outputs(outputs)
-        elif call.is_like_first:
-            outputs = (torch.empty_like(first),)
         else:
             outputs = tuple([first.new_empty(shape, dtype=_DTYPES[dtype]) for _, shape, dtype in call.outputs])
         index = first.device.index
@@ -47,6 +66,9 @@ class TorchOps(Ops):
         else:
             with torch.cuda.device(index):
                 call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
+        if out is None and _library is not None:
+            calls = self._known.setdefault((spec.name, options), TensorCalls(tuple(_PLAIN), _library, _empty))
+            calls.add(inputs, call.launcher, [(tuple(o.shape), o.stride(), o.dtype) for o in outputs])
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _run_elsewhere(self, spec, inputs, options, numbers, out, stream):

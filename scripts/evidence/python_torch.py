@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Measures the Python package on a GPU: a transformers LLaMA with and without the winners, and the cost of a call.
+
+    warptune export --wisdom results/h200/wisdom.json --model tinyllama-1.1b --batch 1 --context 512 --prompt-len 128 \
+        --arch sm_90a -o winners
+    scripts/evidence/python_torch.py winners --out results/h200/evidence
+
+Writes python_torch.csv, a row per quantity: its value, its unit, the bar (the value must not exceed it) and what it was
+measured on. Host time of a call is the least of 5 means over 200 eager calls. Exits with 1 if a bar is not met.
+"""
+
+import argparse
+import csv
+import ctypes
+import importlib.util
+import pathlib
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_HOST_US = 6
+CALLS = 200
+
+
+def example():
+    path = ROOT / "examples" / "python" / "llama_torch.py"
+    spec = importlib.util.spec_from_file_location("llama_torch", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Rows:
+    """The CSV, written row by row so that a failure keeps what was measured."""
+
+    def __init__(self, path, columns):
+        self._columns = columns
+        self._file = path.open("w", newline="")
+        self._writer = csv.writer(self._file)
+        self._writer.writerow(["quantity", "value", "unit", "bar", *columns])
+        self.missed = []
+
+    def add(self, quantity, value, unit, bar=None):
+        self._writer.writerow([quantity, f"{value:.5g}", unit, "" if bar is None else bar, *self._columns.values()])
+        self._file.flush()
+        print(f"{quantity}: {value:.5g} {unit}", flush=True)
+        if bar is not None and not value <= bar:
+            self.missed.append(f"{quantity} is {value:.3g} {unit}, the bar is {bar}")
+
+
+def error_of(logits, expected):
+    return max(((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(logits, expected))
+
+
+def calls_of_a_layer(torch, ops, model, state):
+    """Each op as a layer calls it for one token."""
+    layer = model.model.layers[0]
+    rows = torch.randn(1, model.config.hidden_size, dtype=torch.bfloat16, device="cuda")
+    norm, rope = layer.input_layernorm.weight, model.model.rotary_emb.inv_freq
+    qkv = ops.linear(rows, layer.qkv).view(1, -1, layer.self_attn.head_dim)
+    gate_up = ops.linear(rows, layer.gate_up)
+    place = state.step["sequence"], state.step["position"]
+    q = ops.rope_append(qkv, layer.k, layer.v, *place, rope)
+    return {
+        "rms_norm": lambda: ops.rms_norm(rows, norm),
+        "add_rms_norm": lambda: ops.add_rms_norm(rows, rows, norm),
+        "linear": lambda: ops.linear(rows, layer.qkv),
+        "swiglu": lambda: ops.swiglu(gate_up),
+        "rope_append": lambda: ops.rope_append(qkv, layer.k, layer.v, *place, rope),
+        "attention_decode": lambda: ops.attention_decode(q, layer.k, layer.v, state.lengths),
+        "torch.rms_norm": lambda: torch.nn.functional.rms_norm(rows, norm.shape, norm),
+        "torch.linear": lambda: torch.nn.functional.linear(rows, layer.qkv),
+    }
+
+
+def nodes_of(graph):
+    """The number of nodes of a graph that was captured with keep_graph."""
+    driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t()
+    if driver.cuGraphGetNodes(ctypes.c_void_p(graph.raw_cuda_graph()), None, ctypes.byref(count)):
+        raise RuntimeError("cuGraphGetNodes failed")
+    return count.value
+
+
+def measure_calls(torch, llama, ops, model, state, rows):
+    for name, call in calls_of_a_layer(torch, ops, model, state).items():
+        host = min(llama.seconds(torch, call, CALLS)[0] for _ in range(5))
+        ours = not name.startswith("torch.")
+        rows.add(f"host time of a call, {name}", 1e6 * host, "us", MOST_HOST_US if ours else None)
+    call = calls_of_a_layer(torch, ops, model, state)["rms_norm"]
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        for _ in range(CALLS):
+            call()
+    rows.add("nodes of a CUDA graph per call of rms_norm", nodes_of(graph) / CALLS, "nodes", 1)
+    graph.instantiate()
+    rows.add("time of rms_norm in a CUDA graph", 1e6 * llama.seconds(torch, graph.replay, 10)[1] / CALLS, "us")
+
+
+def measure_model(torch, llama, ops, rows):
+    steps = llama.STEPS
+    model, state = llama.tiny_llama(torch, "cuda"), llama.State(torch, "cuda")
+    prompt = torch.randint(32000, (1, llama.PROMPT), device="cuda")
+    expected, fed = llama.plain(model, prompt, steps)
+    before = llama.seconds(torch, lambda: llama.plain(model, prompt, steps), 2)[1]
+    rows.add("tokens/s, transformers", steps / before, "tokens/s")
+
+    llama.replace(model, ops, state, torch)
+    logits = llama.replaced(model, state, prompt, fed)
+    rows.add("relative L2 error of the logits, at most", error_of(logits, expected), "1", llama.TOLERANCE)
+    after = llama.seconds(torch, lambda: llama.replaced(model, state, prompt, fed), 2)[1]
+    rows.add("tokens/s, replaced, eager", steps / after, "tokens/s")
+    token = fed[0].clone()
+    graph = llama.captured(torch, lambda: llama.run(model, token))
+    rows.add("tokens/s, replaced, in a CUDA graph", 1 / llama.seconds(torch, graph.replay, steps)[1], "tokens/s")
+    measure_calls(torch, llama, ops, model, state, rows)
+
+    begin = time.perf_counter()
+    step = torch.compile(lambda ids: llama.run(model, ids), fullgraph=True)
+    last = step(fed[-1])
+    torch.cuda.synchronize()
+    rows.add("time of torch.compile, a step of 22 layers", time.perf_counter() - begin, "s")
+    rows.add("relative L2 error of the logits, compiled", error_of([last], [logits[-1]]), "1", llama.TOLERANCE)
+    compiled = llama.seconds(torch, lambda: step(token), steps)[1]
+    rows.add("tokens/s, replaced, torch.compile", 1 / compiled, "tokens/s")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("winners", help="a folder of `warptune export`")
+    arguments.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "evidence", help="folder of the CSV")
+    given = arguments.parse_args()
+    try:
+        import torch
+        import transformers
+        import warptune
+    except ImportError as error:
+        sys.exit(f"python_torch: {error.name} is not installed")
+    if not torch.cuda.is_available():
+        sys.exit("python_torch: there is no GPU here")
+    given.out.mkdir(parents=True, exist_ok=True)
+    columns = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    rows = Rows(given.out / "python_torch.csv", columns)
+    with torch.inference_mode():
+        measure_model(torch, example(), warptune.load(given.winners, pdl=True), rows)
+    print("python_torch:", "; ".join(rows.missed) if rows.missed else "every bar is met")
+    sys.exit(1 if rows.missed else 0)
+
+
+if __name__ == "__main__":
+    main()
