@@ -14,7 +14,7 @@ import time
 from types import MethodType
 
 PROMPT, CAPACITY, STEPS = 128, 512, 64
-TOLERANCE = 2e-2  # relative L2 error of the logits, as `warptune decode` allows in 16 bits
+TOLERANCE = 4e-2  # relative L2 error of a row of logits, as `warptune decode` allows in 16 bits
 
 
 class State:
@@ -55,7 +55,7 @@ def replace(model, ops, state, torch):
         attention, mlp = layer.self_attn, layer.mlp
         layer.qkv = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
         layer.gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-        layer.k, layer.v = layer.qkv.new_zeros(2, 1, kv, CAPACITY, d)
+        layer.k, layer.v = (layer.qkv.new_zeros(1, kv, CAPACITY, d) for _ in range(2))
         layer.forward = MethodType(forward, layer)
     model.model.norm.forward = lambda x: ops.rms_norm(x, model.model.norm.weight, eps)
     model.lm_head.forward = lambda x: ops.linear(x, model.lm_head.weight)

@@ -54,6 +54,12 @@ def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
     assert [name for name in seen if "warptune" in name] == ["warptune.rms_norm", "warptune.linear"]
 
 
+def test_traced_calls_have_no_pdl(winners):
+    loaded = warptune.load(winners, pdl=True)
+    traced = warptune.torch_ops._opened[loaded._number]
+    assert (loaded._pdl, traced._pdl) == (True, False)
+
+
 def test_host_tensors_are_one_sentence(ops):
     with pytest.raises(ValueError, match="'x' is in the memory of the cpu; the kernels run on a GPU"):
         ops.rms_norm(torch.ones(2, 64), torch.ones(64))

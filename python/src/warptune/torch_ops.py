@@ -35,8 +35,11 @@ class TorchOps(Ops):
     def __init__(self, path, pdl=False):
         super().__init__(path, pdl)
         self._known = {}  # TensorCalls by op and options
+        # Compiled code may copy a cache right before a call. A kernel with PDL reads old keys and values before it
+        # waits for that copy, so traced calls have none.
+        self._traced = TorchOps(path) if pdl else self
         self._number = len(_opened)
-        _opened.append(self)
+        _opened.append(self._traced)
 
     # This is the cost of an eager call: where the call is known, the rest of it is native.
     def _run(self, spec, inputs, options, numbers, out, stream):
