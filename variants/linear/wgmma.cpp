@@ -38,7 +38,8 @@ std::vector<Variant> linear_wgmma() {
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
                      pdl_parameter()},
-      .constraints = {"has_wgmma", "tokens > 64", "prologue == 0", "in >= 64 && in % 8 == 0", "out % 8 == 0",
+      .constraints = {"has_wgmma", "tokens > 64", "prologue == 0", "epilogue < 3", "in >= 64 && in % 8 == 0",
+                      "out % 8 == 0",
                       // Accumulators of a thread: 128, or 192 without a residual.
                       "tile_m * tile_n <= (epilogue == 1 ? 32768 : 49152)",
                       // Both halves of a weight tile are whole pairs of octets.
