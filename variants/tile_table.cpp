@@ -141,9 +141,10 @@ std::vector<Tile> tile_rows() {
          "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 warps<=16 pdl<=1",
          among,
          kH200},
-        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue > 0 || epilogue == 2)",
+        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue > 0 || epilogue > 1)",
          "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
-         "64 KB in flight per multiprocessor; gemv_vectorized does not normalize"},
+         "64 KB in flight per multiprocessor; gemv_vectorized does not normalize, and its argmax combines "
+         "many blocks"},
         {"linear", "gemv_vectorized", "tokens <= 4",
          "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
          "most often the fastest of the variants without bulk copies in results/h200"},
@@ -239,6 +240,8 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   for (const std::int64_t tokens : {1, 8, 64})  // norm and SwiGLU fused
     add("linear",
         Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 11008}, {"prologue", 1}, {"epilogue", 2}});
+  for (const std::int64_t tokens : {1, 8})  // argmax fused
+    add("linear", Assignment{{"tokens", tokens}, {"in", 4096}, {"out", 128256}, {"epilogue", 3}});
   for (const std::int64_t tokens : {1, 64, 2048}) {
     const Assignment rows{{"tokens", tokens}, {"hidden", 4096}};
     add("rms_norm", rows);

@@ -88,6 +88,7 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
   fuse("--fuse-norm", o.fuse_norm,
        "each RMSNorm inside the product that reads it, the residual add inside the one before");
   fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the product of gate and up");
+  fuse("--fuse-argmax", o.fuse_argmax, "argmax inside lm_head, where sampling is greedy");
 }
 
 void add_output(CLI::App& c, DecodeOptions& o) {

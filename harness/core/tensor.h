@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/core/dtype.h"
@@ -15,6 +16,10 @@ namespace warptune {
 enum class Role { input, output, inout };
 /// Where an argument is when the op runs in a model: weights and KV cold, activations hot (for decode).
 enum class CacheState { cold, hot };
+
+/// Reads elements [first, first + count) of an output as a kernel has written it.
+using ReadOutput =
+    std::function<std::vector<double>(std::string_view tensor, std::int64_t first, std::int64_t count)>;
 
 struct TensorSpec {
   std::string name;
@@ -27,6 +32,9 @@ struct TensorSpec {
       values;  // int32 tensors with given contents (lengths, ids); empty: random or output
   std::vector<float> floats = {};  // the same for float tensors (tables), rounded to their dtype
   bool sparse = false;  // an output that the op writes only in part: other elements keep the poison
+  /// Of an output that is defined by earlier outputs as they were written and rounded (the index of the
+  /// largest): all of its elements. The reference does not set it.
+  std::function<std::vector<double>(const ReadOutput&)> derive = {};
 
   std::int64_t count() const {
     return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

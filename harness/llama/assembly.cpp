@@ -256,16 +256,19 @@ void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
 }
 
 Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                       int batch, void* logits, const Fusion& fusion) {
+                       int batch, void* logits, int* ids, const Fusion& fusion) {
   auto entry = book.get(ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion));
   const LinearArgs args{.x = rows,
                         .weight = weights.head(),
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
+  const FusedLinearArgs fused{args, fusion.norm ? weights.final_norm.data() : nullptr, nullptr,
+                              config.rms_eps};
   return {std::move(entry),
-          fusion.norm ? Args(FusedLinearArgs{args, weights.final_norm.data(), nullptr, config.rms_eps})
-                      : Args(args),
+          fusion.argmax ? Args(ArgmaxLinearArgs{fused, ids})
+          : fusion.norm ? Args(fused)
+                        : Args(args),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
 }
 

@@ -52,9 +52,10 @@ class Assembly {
 
   std::vector<Call> take() { return std::move(calls_); }
 
-  /// The logits of `rows`, hidden states that are normalized or, with a fused norm, not.
+  /// The logits of `rows`, hidden states that are normalized or, with a fused norm, not; with a fused argmax
+  /// also the ids.
   static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                      int batch, void* logits, const Fusion& fusion = {});
+                      int batch, void* logits, int* ids, const Fusion& fusion = {});
 
  private:
   template <class T>

@@ -65,15 +65,15 @@ std::vector<Call> Model::tail(const Fusion& fusion) const {
   const ModelProblems problems(book_.ops(), config_, weights_.dtype);
   std::vector<Call> calls = {Assembly::lm_head(
       config_, weights_, book_, (fusion.norm ? activations_.residual : activations_.rows_a).data(), batch,
-      logits_.data(), fusion)};
-  if (options_.sampling.greedy) {
+      logits_.data(), state_.ids.as<int>(), fusion)};
+  if (options_.sampling.greedy && !fusion.argmax) {
     auto entry = book_.get(problems.argmax(batch));
     const ArgmaxArgs args{.logits = logits_.data(),
                           .ids = state_.ids.as<int>(),
                           .workspace = entry->workspace.data(),
                           .batch = batch};
     calls.push_back({std::move(entry), Args(args)});
-  } else {
+  } else if (!options_.sampling.greedy) {
     const Sampling& sampling = options_.sampling;
     auto entry = book_.get(problems.top_k(batch, sampling.k, sampling.penalizes(), sampling.min_p > 0));
     const TopKArgs args{.logits = logits_.data(),
@@ -106,9 +106,9 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const auto choice = [&](std::optional<bool> given, std::string_view option) {
     return given ? given : book_.step_option(option);
   };
-  const FusionChoice wanted = {choice(options_.fuse.append, kFuseAppend),
-                               choice(options_.fuse.norm, kFuseNorm),
-                               choice(options_.fuse.swiglu, kFuseSwiglu)};
+  const FusionChoice wanted = {
+      choice(options_.fuse.append, kFuseAppend), choice(options_.fuse.norm, kFuseNorm),
+      choice(options_.fuse.swiglu, kFuseSwiglu), choice(options_.fuse.argmax, kFuseArgmax)};
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const std::vector<Problem> apart = {problems.rope_append(batch, batch),
@@ -123,6 +123,12 @@ Fusion Model::fusion_for(std::int64_t context) const {
     if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
       best = more;
   }
+  if (options_.sampling.greedy && batch <= kMaxFusedTokens) {
+    const Problem head = problems.lm_head(batch, best);
+    best.argmax = true;
+    const std::vector<Problem> fused = {problems.lm_head(batch, best)};
+    best.argmax = wanted.argmax.value_or(book_.prefers(fused, std::vector{head, problems.argmax(batch)}));
+  }
   return best;
 }
 
@@ -136,6 +142,7 @@ Model::Step& Model::step_for(std::int64_t length) {
   set_option(step.options, kFuseAppend, fusion.append);
   set_option(step.options, kFuseNorm, fusion.norm);
   set_option(step.options, kFuseSwiglu, fusion.swiglu);
+  set_option(step.options, kFuseArgmax, fusion.argmax);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};

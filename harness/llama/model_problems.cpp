@@ -63,7 +63,8 @@ void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batc
   if (batch > kMaxFusedTokens) return;
   for (const Fusion& fusion : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true}}) {
     for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));
-    problems.add(of.lm_head(batch, fusion));
+    for (const bool argmax : {false, true})
+      problems.add(of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax}));
   }
 }
 
@@ -116,7 +117,8 @@ Problem ModelProblems::down(std::int64_t tokens, const Fusion& fusion) const {
   return linear(tokens, config_.intermediate, config_.hidden, false, "none", residual_after(fusion));
 }
 Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const {
-  return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion));
+  return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion),
+                fusion.argmax ? "argmax" : "none");
 }
 std::vector<Problem> ModelProblems::layer_products(std::int64_t tokens, const Fusion& fusion) const {
   std::vector<Problem> problems = {qkv(tokens, fusion), o(tokens, fusion)};

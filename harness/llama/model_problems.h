@@ -18,8 +18,9 @@ struct Fusion {
   bool append = false;  // rope_append into attention_decode
   bool norm = false;    // each RMSNorm into the product that reads it, the residual into the one before
   bool swiglu = false;  // swiglu into gate_up
+  bool argmax = false;  // argmax into lm_head
 };
-/// Kernels with a fused norm or SwiGLU are for at most so many tokens.
+/// Kernels with a fused norm, SwiGLU or argmax are for at most so many tokens.
 inline constexpr std::int64_t kMaxFusedTokens = 64;
 
 /// One problem per op, for `tokens` rows or `batch` sequences. `kv`: the format of the cache.

@@ -15,9 +15,11 @@ inline constexpr std::string_view kFuseAppend = "fuse_append";
 inline constexpr std::string_view kFuseNorm = "fuse_norm";
 /// swiglu is part of the product gate_up.
 inline constexpr std::string_view kFuseSwiglu = "fuse_swiglu";
+/// argmax is part of the product lm_head, where sampling is greedy.
+inline constexpr std::string_view kFuseArgmax = "fuse_argmax";
 
 /// All options. The search of a step (tune/step_tuner.h) tries both values of each.
-inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu};
+inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu, kFuseArgmax};
 
 inline void set_option(Assignment& options, std::string_view name, bool on) {
   options.set(name, on ? 1 : 0, on ? "yes" : "no");

@@ -20,12 +20,18 @@ inline constexpr int kPrologueRmsNorm = 1;  // x is replaced by rms_norm(x) * no
 inline constexpr int kEpilogueNone = 0;
 inline constexpr int kEpilogueAdd = 1;     // y += residual
 inline constexpr int kEpilogueSwiglu = 2;  // weight: rows of gate, then of up; y = silu(gate) * up
+inline constexpr int kEpilogueArgmax = 3;  // also ids[t]: the index of the largest y[t], as op argmax
 
 /// With a prologue or an epilogue. With kEpilogueSwiglu, weight is [2 * out, in].
 struct FusedLinearArgs : LinearArgs {
   const void* norm_weight;  // [in], dtype; null without kPrologueRmsNorm
   const void* residual;     // [tokens, out], dtype, may be y; null without kEpilogueAdd
   float eps;                // of the norm
+};
+
+/// With kEpilogueArgmax.
+struct ArgmaxLinearArgs : FusedLinearArgs {
+  int* ids;  // [tokens]
 };
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #pragma once
-// What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them.
+// What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
+// argmax.cuh).
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
@@ -7,17 +8,22 @@
 
 namespace warptune {
 
-template <bool kFused>
+template <bool kFused, bool kArgmax>
 struct LinearArgsType {
   using type = LinearArgs;
 };
 template <>
-struct LinearArgsType<true> {
+struct LinearArgsType<true, false> {
   using type = FusedLinearArgs;
 };
-/// The struct of a problem. That of a plain product is smaller.
+template <>
+struct LinearArgsType<true, true> {
+  using type = ArgmaxLinearArgs;
+};
+/// The struct of a problem. That of a plain product is the smallest.
 template <int kPrologue, int kEpilogue>
-using LinearArgsOf = typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone>::type;
+using LinearArgsOf = typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone,
+                                             kEpilogue == kEpilogueArgmax>::type;
 
 /// The row of weight behind row r of kRows rows that compute the outputs from `first` on: with SwiGLU half of
 /// the rows are gates, the other half ups.
@@ -39,12 +45,14 @@ __device__ __forceinline__ float load_residual(const Args& args, int token, int 
     return 0;
 }
 
-/// Epilogue of one output: adds bias and residual, and stores.
+/// Epilogue of one output: adds bias and residual, and stores. Returns what it stores.
 template <class T, int kOut, int kBias, int kEpilogue, class Args>
-__device__ __forceinline__ void store_output(const Args& args, int token, int o, float y, float residual) {
+__device__ __forceinline__ T store_output(const Args& args, int token, int o, float y, float residual) {
   if constexpr (kBias != 0) y += to_float(static_cast<const T*>(args.bias)[o]);
   if constexpr (kEpilogue == kEpilogueAdd) y += residual;
-  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = from_float<T>(y);
+  const T rounded = from_float<T>(y);
+  static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = rounded;
+  return rounded;
 }
 
 /// Copies the norm's weight to shared memory. It depends on no kernel: call it before pdl_wait().

@@ -4,15 +4,16 @@
 // Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
-//   start.
+//   start, except at the end of argmax (argmax.cuh).
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
 //   loaded before pdl_wait(), so that the weights, which no kernel writes, stream while the kernels before
 //   still run; and shared memory holds more bytes in flight than registers can.
 // Fused: every block normalizes x for itself; with SwiGLU half of the kRows rows are gates, half their ups.
 // Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], norm weight [kIn] where x is
-//   normalized, full barriers [kWarps][kStages].
+//   normalized, full barriers [kWarps][kStages]; static: keys of argmax.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/tma.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
@@ -21,6 +22,7 @@ namespace warptune {
 template <class T, int kOut, int kBias, int kEpilogue, int kTokens, int kRows, class Args>
 __device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[kTokens][kRows],
                                            const float (&residual)[kTokens], int group, int lane) {
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) {
     if constexpr (kEpilogue == kEpilogueSwiglu) {
@@ -35,7 +37,7 @@ __device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[
       for (int r = 0; r < kRows; ++r) {
         float y = warp_reduce<Sum>(sum[t][r]);
         const int o = group * kRows + r;
-        if (lane == r) store_output<T, kOut, kBias, kEpilogue>(args, t, o, y, residual[t]);
+        if (lane == r) Keys::add(t, store_output<T, kOut, kBias, kEpilogue>(args, t, o, y, residual[t]), o);
       }
     }
   }
@@ -99,6 +101,8 @@ __global__ void __launch_bounds__(kWarps * 32)
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
   if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  Keys::clear();
   pdl_launch_dependents();
   pdl_wait();
   if constexpr (kNorm)
@@ -145,6 +149,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     }
     store_rows<T, kOut, kBias, kEpilogue>(args, sum, residual, group, lane);
   }
+  Keys::template write<kWarps * 32>(args);
 }
 
 }  // namespace warptune

@@ -4,13 +4,15 @@
 // Loads: every warp has a pipeline of its own of kStages stages of kUnroll * 32 vectors of 16 bytes, which
 //   continues across the ends of rows. Shared memory, not registers, holds the bytes in flight. The first
 //   kStages - 1 stages are loaded before pdl_wait(). x is read from global memory (L1, L2) for every row.
-// Sync: none. A thread reads back only what it has copied itself, after cp_async_wait().
+// Sync: none before argmax (argmax.cuh). A thread reads back only what it has copied itself, after
+//   cp_async_wait().
 // Fused: every block normalizes x for itself and keeps it in shared memory; with SwiGLU a warp computes the
 //   gate of an output and then its up.
 // Rows are whole multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] and the norm weight
 //   [kIn] where x is normalized.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
@@ -54,6 +56,8 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
   // Load prologue.
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) load();
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  Keys::clear();
   if constexpr (kPrologue == kPrologueRmsNorm) {
     T* const normalized = reinterpret_cast<T*>(stages + kWarps * kStages * kUnroll * 32);
     T* const norm_weight = normalized + kTokens * kIn;
@@ -105,12 +109,13 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
           gate[t] = total;
         } else if (lane == 0) {
           if constexpr (kEpilogue == kEpilogueSwiglu) total *= silu(gate[t]);
-          store_output<T, kOut, kBias, kEpilogue>(args, t, row, total, residual[t]);
+          Keys::add(t, store_output<T, kOut, kBias, kEpilogue>(args, t, row, total, residual[t]), row);
         }
       }
     }
   }
   cp_async_wait<0>();
+  Keys::template write<kWarps * 32>(args);
 }
 
 }  // namespace warptune

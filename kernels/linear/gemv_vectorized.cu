@@ -2,8 +2,10 @@
 // Grid: a block has kWarps / kWarpsPerRow groups; a group of kWarpsPerRow warps computes kRows output rows.
 // Loads: 16-byte read-only loads without an L1 line, kUnroll per row and thread in flight (gemv.cuh); the
 //   first ones are issued before pdl_wait().
-// Sync: the warps of a group add their partial sums in shared memory, one __syncthreads().
+// Sync: the warps of a group add their partial sums in shared memory, one __syncthreads(). Argmax:
+//   argmax.cuh.
 #include "kernels/common/pdl.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 #include "kernels/linear/gemv.cuh"
 
@@ -19,6 +21,8 @@ __global__ void __launch_bounds__(kWarps * 32)
   const int row0 = (static_cast<int>(blockIdx.x) * kGroups + group) * kRows;
   Rows rows(static_cast<const T*>(args.weight), row0, kOut, threadIdx.x % kLanes, 0, Rows::kVectors);
   rows.load_prologue();
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  Keys::clear();
   pdl_launch_dependents();
   pdl_wait();
   constexpr int kStores = ceil_div(kResults, kLanes);  // outputs that a thread stores
@@ -48,9 +52,10 @@ __global__ void __launch_bounds__(kWarps * 32)
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < kWarpsPerRow; ++w) sum += partial[group * kWarpsPerRow + w][i];
-      store_output<T, kOut, kBias, kEpilogue>(args, token, row, sum, residual[j]);
+      Keys::add(token, store_output<T, kOut, kBias, kEpilogue>(args, token, row, sum, residual[j]), row);
     }
   }
+  Keys::template write<kWarps * 32>(args);
 }
 
 }  // namespace warptune

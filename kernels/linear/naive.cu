@@ -1,17 +1,17 @@
 // Naive GEMM on CUDA cores: the readable baseline.
 // Grid: one thread per output element (token, output row); a thread reads both rows element by element and
 //   accumulates in fp32. A fused norm takes every thread one more pass over x, SwiGLU a second row of weight.
+//   For argmax every thread puts a key (argmax.cuh).
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
 
-template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlock>
-__global__ void __launch_bounds__(kBlock) linear_naive(LinearArgsOf<kPrologue, kEpilogue> args) {
-  pdl_wait();
-  const long long i = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
-  if (i >= static_cast<long long>(args.tokens) * kOut) return;
+/// Computes and stores output i of all tokens.
+template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, class Args>
+__device__ __forceinline__ void compute_output(const Args& args, long long i) {
   const long long token = i / kOut, o = i % kOut;
   const T* x = static_cast<const T*>(args.x) + token * kIn;
   const T* weight = static_cast<const T*>(args.weight) + o * kIn;
@@ -34,8 +34,20 @@ __global__ void __launch_bounds__(kBlock) linear_naive(LinearArgsOf<kPrologue, k
   float y = scale * dot(weight);
   if constexpr (kEpilogue == kEpilogueSwiglu)
     y = silu(y) * scale * dot(weight + static_cast<long long>(kOut) * kIn);
-  store_output<T, kOut, kBias, kEpilogue>(args, static_cast<int>(token), static_cast<int>(o), y,
-                                          load_residual<T, kOut, kEpilogue>(args, token, o));
+  const T rounded =
+      store_output<T, kOut, kBias, kEpilogue>(args, static_cast<int>(token), static_cast<int>(o), y,
+                                              load_residual<T, kOut, kEpilogue>(args, token, o));
+  if constexpr (kEpilogue == kEpilogueArgmax)
+    put_key(args, static_cast<int>(token), SortKey<T, kOut>::make(rounded, static_cast<int>(o)));
+}
+
+template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlock>
+__global__ void __launch_bounds__(kBlock) linear_naive(LinearArgsOf<kPrologue, kEpilogue> args) {
+  pdl_wait();
+  const long long i = static_cast<long long>(blockIdx.x) * kBlock + threadIdx.x;
+  if (i < static_cast<long long>(args.tokens) * kOut)
+    compute_output<T, kIn, kOut, kBias, kPrologue, kEpilogue>(args, i);
+  if constexpr (kEpilogue == kEpilogueArgmax) write_ids<T, kOut, kBlock>(args);
 }
 
 }  // namespace warptune

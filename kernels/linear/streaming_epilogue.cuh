@@ -1,9 +1,11 @@
 #pragma once
 // The epilogues of wgmma_streaming.cu: bias, residual or SwiGLU in fp32, then 16-byte stores of 8 outputs of
 // a token. The accumulators are [weight row][token]: either 8x8 transposes in registers turn them, or, with
-// split K, partial sums in shared memory are read along the rows.
+// split K, partial sums in shared memory are read along the rows. Argmax (argmax.cuh) reduces the keys of two
+// such vectors.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/transpose.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
@@ -64,7 +66,25 @@ struct StreamingEpilogue {
       if (is_valid(v, first))
         *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + offset(v, first)) =
             make_uint4(y[0], y[1], y[2], y[3]);
+      if constexpr (S::kArgmax) put_keys(y, v, first);
     }
+  }
+
+ private:
+  /// The two lanes of a token in a slab reduce the keys of its 16 outputs.
+  __device__ __forceinline__ void put_keys(const unsigned (&y)[4], int v, int first) const {
+    using Key = SortKey<T, S::kOut>;
+    if (token(v) >= S::kTokens) return;
+    typename Key::Word key = 0;
+    if (is_valid(v, first)) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const auto pair = *reinterpret_cast<const Vec<T, 2>*>(&y[i]);
+        const int o = tile_out + output(first) + 2 * i;
+        key = max_key(key, max_key(Key::make(pair[0], o), Key::make(pair[1], o + 1)));
+      }
+    }
+    put_largest_key<1, 2>(args, token(v), key, 3u << (lane & ~1));
   }
 };
 

@@ -12,13 +12,15 @@
 //   in shared memory, those of the blocks of a cluster through distributed shared memory, both in a fixed
 //   order; without a split of K a warp stores its fragments. The producers meanwhile load the next group.
 // Fused: RMSNorm multiplies the fragments of x by the weight of the norm, sums the squares of x on the way
-//   and scales the outputs; with SwiGLU 8 gate rows and their 8 up rows are one m16 tile.
+//   and scales the outputs; with SwiGLU 8 gate rows and their 8 up rows are one m16 tile; for argmax
+//   neighboring lanes reduce the keys of a token in every group (argmax.cuh).
 // Shared memory (SkinnyGemm): stages, resident x, partial sums, squares and scales of the tokens, barriers.
 //   Weights lie as [8-row slot][64-column panel][8][64], x as [panel][tokens][64], with the 128-byte swizzle.
 // Wins: 2 to 64 tokens.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
@@ -30,11 +32,12 @@ template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue
 struct SkinnyGemm {
   using T = T_;
   using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
+  using Key = SortKey<T, kOut_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
   static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kRows = kRows_, kTileK = kTileK_,
                        kStages = kStages_, kCluster = kCluster_;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
-                        kResidentX = kResidentX_;
+                        kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
   static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
@@ -347,6 +350,7 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
       const int token = n * 8 + lane % 4 * 2 + i;
       if (S::kTokens % 8 != 0 && token >= S::kTokens) continue;
       const float scale = S::kNorm ? shared.scale()[token] : 1;
+      [[maybe_unused]] typename S::Key::Word key = 0;
 #pragma unroll
       for (int m = 0; m < S::kRowTiles; ++m)
 #pragma unroll
@@ -354,11 +358,14 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
           const int output = ((warp_m * S::kRowTiles + m) * (2 / S::kSlotsOfUnit) + half) * 8 + lane / 4;
           float y = scale * sums.d[m][n][i + 2 * half];
           if constexpr (S::kSwiglu) y = silu(y) * (scale * sums.d[m][n][i + 2]);
-          if (output < outputs)
-            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+          if (output < outputs) {
+            const auto rounded = store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
                 args, token, first + output, y,
                 load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
+            if constexpr (S::kArgmax) key = max_key(key, S::Key::make(rounded, first + output));
+          }
         }
+      if constexpr (S::kArgmax) put_largest_key<4, 32>(args, token, key, 0x11111111u << lane % 4);
     }
 }
 
@@ -383,15 +390,26 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
   for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
        i += S::kCluster * S::kThreads) {
     const int token = i / S::kGroupOutputs, output = i % S::kGroupOutputs;
-    if (output >= outputs) continue;
+    if (!S::kArgmax && output >= outputs) continue;
     const float scale = S::kNorm ? shared.scale()[token] : 1;
     const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
     const float* const at = partial + token * S::kPitch + row;
     float y = scale * sum_partial<S>(at, S::kPartial);
     if constexpr (S::kSwiglu) y = silu(y) * (scale * sum_partial<S>(at + 8, S::kPartial));
-    store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
-        args, token, first + output, y,
-        load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
+    if constexpr (S::kArgmax) {
+      typename S::Key::Word key = 0;
+      if (output < outputs)
+        key = S::Key::make(
+            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y, 0),
+            first + output);
+      // A group is a multiple of 16 outputs, so these lanes have one token, and all or none of them are here.
+      constexpr int kLanes = S::kGroupOutputs % 32 == 0 ? 32 : 16;
+      put_largest_key<1, kLanes>(args, token, key, kLanes == 32 ? ~0u : 0xffffu << (lane & 16));
+    } else {
+      store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+          args, token, first + output, y,
+          load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
+    }
   }
   // The last arrival is not waited for, and may reach a block that has exited.
   if (S::kCluster > 1 && !last) arrive_in_cluster<S>(shared.partial_empty(), lane);
@@ -450,6 +468,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       store_fragments<S>(args, shared, sums, begin, end - begin, warp_m, lane);
     }
   }
+  if constexpr (S::kArgmax) write_ids<typename S::T, S::kOut, S::kThreads>(args);
 }
 
 }  // namespace warptune

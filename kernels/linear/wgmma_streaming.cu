@@ -33,7 +33,8 @@ struct StreamingWgmma {
   static constexpr int kTokens = kTokens_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
-  static constexpr bool kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kEpilogue == kEpilogueAdd;
+  static constexpr bool kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kEpilogue == kEpilogueAdd,
+                        kArgmax = kEpilogue == kEpilogueArgmax;
   static constexpr int kParts = kSwiglu ? 2 : 1, kOutputs = kRows / kParts;  // of a work tile
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;     // of a warpgroup and part
   static constexpr int kN = 16 * ceil_div(kTokens, 16);                      // tokens, padded
@@ -48,6 +49,7 @@ struct StreamingWgmma {
   static_assert(kRows <= 256 && kOutputs % 8 == 0 && ceil_div(kOutputs, 64) % kWarpgroups == 0 &&
                 kOut % 8 == 0);
   static_assert(kN % (8 * kClusterM) == 0 && kCluster <= 8);
+  static_assert(kClusterK == 1 || !kArgmax);
   static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
 
   struct Storage {
@@ -293,6 +295,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
     StreamingConsumer<S> consumer(shared, warpgroup);
     if constexpr (kClusterK == 1) {
       consumer.run(args);
+      if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
       consumer.store_partial();
       StreamingSplitEpilogue<S> epilogue(args, consumer.work, reinterpret_cast<float*>(shared.stages));

@@ -167,6 +167,7 @@ TEST(ArgsLayout, EveryTensorIsReachedByAMember) {
       {"linear", {{"tokens", "3"}, {"in", "64"}, {"out", "64"}, {"bias", "yes"}}},
       {"linear",
        {{"tokens", "3"}, {"in", "64"}, {"out", "64"}, {"prologue", "rms_norm"}, {"epilogue", "add"}}},
+      {"linear", {{"tokens", "3"}, {"in", "64"}, {"out", "64"}, {"epilogue", "argmax"}}},
       {"attention_decode",
        {{"batch", "2"},
         {"q_heads", "4"},

@@ -127,6 +127,18 @@ TEST_F(DecodeCommand, BothLayoutsOfKGiveTheSameTokens) {
   EXPECT_EQ(tokens(" --k-layout dsx --kv-dtype int8"), tokens(" --k-layout sd --kv-dtype int8"));
 }
 
+TEST_F(DecodeCommand, AFusedArgmaxIsForced) {
+  for (const char* fuse : {"on", "off"}) {
+    ASSERT_EQ(run("--model " + golden("gqa") + " --check " + golden("gqa") +
+                  "/golden.safetensors --dtype bf16 --fuse-argmax " + fuse),
+              0)
+        << output_;
+    EXPECT_EQ(output_.find("epilogue=argmax") != std::string::npos, std::string(fuse) == "on") << output_;
+    EXPECT_EQ(output_.find("argmax[") != std::string::npos, std::string(fuse) == "off") << output_;
+    EXPECT_NE(output_.find("27 tokens equal"), std::string::npos) << output_;
+  }
+}
+
 TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
   const std::string sweep = (folder_ / "golden.yaml").string();
   std::ofstream(sweep)

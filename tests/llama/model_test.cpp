@@ -11,6 +11,7 @@
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
 #include "harness/llama/prompts.h"
+#include "harness/results/source_hash.h"
 #include "tests/llama/small_models.h"
 #include "variants/table.h"
 
@@ -33,7 +34,7 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
               {.batch = static_cast<int>(golden.prompts.size()),
                .capacity = 80,
                .max_steps = golden.steps(),
-               .fuse = {fused, fused, fused},
+               .fuse = {fused, fused, fused, fused},
                .graph = !naive});
   const Agreement agreement = check_golden(model, golden);
   EXPECT_TRUE(agreement.ok()) << agreement.summary();
@@ -141,6 +142,57 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
     for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
     EXPECT_EQ(launches - fewer, (norm ? 1 + 2 * tiny().layers : 0) + (swiglu ? tiny().layers : 0));
   }
+}
+
+/// The ops of a step, and the tokens of a run.
+struct Greedy {
+  explicit Greedy(ModelOptions options, DType dtype = DType::bf16, PlanBook::Options plans = {}) {
+    options.batch = 3;
+    options.capacity = 64;
+    options.max_steps = 12;
+    Rig rig(options, tiny(), dtype, std::move(plans));
+    tokens = run(rig.model, random_prompts(3, std::vector{5, 9, 2}, tiny().vocab, 7), 12);
+    for (const Call& call : rig.model.step_calls(16)) ops.push_back(call.entry->problem.key());
+  }
+  bool has(const std::string& part) const {
+    return std::ranges::any_of(ops, [&](const auto& key) { return key.find(part) != std::string::npos; });
+  }
+  std::vector<std::vector<int>> tokens;
+  std::vector<std::string> ops;
+};
+
+TEST(Model, AFusedArgmaxGivesTheSameTokens) {
+  for (const DType dtype : {DType::fp32, DType::bf16})  // 16-bit logits often have equal maxima
+    for (const bool norm : {false, true}) {
+      const Greedy apart({.fuse = {false, norm, false, false}}, dtype);
+      const Greedy fused({.fuse = {false, norm, false, true}}, dtype);
+      EXPECT_EQ(fused.tokens, apart.tokens);
+      EXPECT_EQ(fused.ops.size() + 1, apart.ops.size());
+      EXPECT_TRUE(fused.has("epilogue=argmax") && !fused.has("argmax["));
+      EXPECT_TRUE(!apart.has("epilogue=argmax") && apart.has("argmax["));
+    }
+  const Greedy sampled({.sampling = parse_sampling("top_k=5"), .fuse = {.argmax = true}});
+  EXPECT_TRUE(!sampled.has("epilogue=argmax") && sampled.has("top_k[")) << "its sampling is not greedy";
+}
+
+TEST(Model, ArgmaxIsFusedWhereItIsFasterByTheWisdom) {
+  const ModelProblems of(ops(), tiny(), DType::fp32);
+  const auto is_fused = [&](double fused_us) {
+    const auto device = open_device("host");
+    const DeviceFacts& facts = device->facts();
+    Wisdom wisdom({facts.name, facts.arch, facts.driver, facts.toolkit, "abc"});
+    const auto put = [&](const Problem& problem, double us) {
+      Winner winner{.problem = problem, .variant = "host_naive", .config = {}, .time_us = us};
+      winner.source_hash = source_hash(Compiler(KernelSources(), {}), ops(), winner);
+      wisdom.put(winner);
+    };
+    put(of.lm_head(3), 10);
+    put(of.argmax(3), 2);
+    put(of.lm_head(3, {.argmax = true}), fused_us);
+    return Greedy({}, DType::fp32, {.wisdom = wisdom, .has_wisdom = true}).has("epilogue=argmax");
+  };
+  EXPECT_TRUE(is_fused(11));
+  EXPECT_FALSE(is_fused(13));
 }
 
 TEST(Model, APinnedStepAttendsToTheKeysOfEachSequence) {

@@ -24,15 +24,16 @@ Dims fused(const char* tokens, const char* in, const char* out, const char* prol
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Linear,
-    ::testing::Values(dims("1", "512", "96"), dims("3", "257", "33", "yes"), dims("17", "104", "7", "yes"),
-                      dims("1", "1", "1"), fused("1", "512", "96", "rms_norm", "swiglu"),
-                      fused("3", "257", "33", "none", "add", "yes"),
-                      fused("2", "64", "40", "rms_norm", "add"),
-                      fused("4", "128", "17", "rms_norm", "none", "yes"),
-                      fused("9", "72", "8", "none", "swiglu"), fused("20", "192", "52", "rms_norm", "swiglu"),
-                      fused("64", "128", "24", "rms_norm", "add"), dims("257", "72", "24", "yes"),
-                      fused("129", "64", "136", "none", "swiglu"),
-                      fused("130", "200", "8", "none", "add", "yes")),
+    ::testing::Values(
+        dims("1", "512", "96"), dims("3", "257", "33", "yes"), dims("17", "104", "7", "yes"),
+        dims("1", "1", "1"), fused("1", "512", "96", "rms_norm", "swiglu"),
+        fused("3", "257", "33", "none", "add", "yes"), fused("2", "64", "40", "rms_norm", "add"),
+        fused("4", "128", "17", "rms_norm", "none", "yes"), fused("9", "72", "8", "none", "swiglu"),
+        fused("20", "192", "52", "rms_norm", "swiglu"), fused("64", "128", "24", "rms_norm", "add"),
+        dims("257", "72", "24", "yes"), fused("129", "64", "136", "none", "swiglu"),
+        fused("130", "200", "8", "none", "add", "yes"), fused("1", "64", "97", "none", "argmax"),
+        fused("2", "40", "33", "rms_norm", "argmax"), fused("3", "257", "7", "none", "argmax", "yes"),
+        fused("8", "128", "130", "rms_norm", "argmax"), fused("17", "64", "1003", "none", "argmax")),
     shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
@@ -57,12 +58,55 @@ INSTANTIATE_TEST_SUITE_P(
         dims("64", "4096", "4096"), dims("33", "4104", "3080", "yes"), dims("20", "512", "40008", "yes"),
         fused("64", "2048", "2048", "none", "add"), fused("50", "1032", "16392", "none", "add", "yes"),
         fused("16", "4096", "14336", "none", "swiglu"), fused("64", "1024", "8200", "none", "swiglu"),
+        // Argmax: blocks without rows, ragged ends, a token's outputs in one block or in all.
+        fused("1", "4096", "1031", "none", "argmax"), fused("1", "2048", "128256", "rms_norm", "argmax"),
+        fused("1", "512", "7", "none", "argmax", "yes"), fused("1", "264", "1", "none", "argmax"),
+        fused("2", "520", "1030", "rms_norm", "argmax"), fused("3", "100", "7", "none", "argmax", "yes"),
+        fused("4", "512", "1032", "rms_norm", "argmax"), fused("8", "1000", "129", "none", "argmax"),
+        fused("8", "512", "5000", "none", "argmax"), fused("17", "2048", "1003", "rms_norm", "argmax"),
+        fused("40", "1024", "6404", "none", "argmax"), fused("64", "1024", "1100", "none", "argmax"),
         // Prompts: token tiles and weight tiles that end in padding, more work tiles than SMs, a single one.
         dims("65", "64", "8"), dims("300", "520", "1032", "yes"), dims("1025", "256", "12288"),
         dims("128", "4096", "256"), fused("257", "328", "264", "none", "add"),
         fused("129", "200", "136", "none", "add", "yes"), fused("500", "1024", "2056", "none", "swiglu"),
         fused("640", "2048", "5504", "none", "swiglu")),
     shape_name);
+
+/// Epilogue argmax on chosen weights w(row, column); x is 1, so y is the sum of a row in each token.
+struct ArgmaxCase {
+  const char* name;
+  float (*w)(std::int64_t o, std::int64_t i);
+};
+constexpr ArgmaxCase kArgmaxCases[] = {
+    {"AllEqual", [](std::int64_t, std::int64_t) { return 0.5f; }},
+    {"AllZeroOfBothSigns", [](std::int64_t o, std::int64_t) { return o % 2 == 0 ? -0.0f : 0.0f; }},
+    {"AllBelowZero",
+     [](std::int64_t o, std::int64_t) { return -0.25f - static_cast<float>(o * 37 % 101) / 128; }},
+    {"MaximaEverywhere",
+     [](std::int64_t o, std::int64_t) { return o % 5 == 3 ? 1.0f : -static_cast<float>(o % 7); }},
+    {"TheLast", [](std::int64_t o, std::int64_t) { return static_cast<float>(o) / 256; }},
+    {"EqualOnlyAsRounded",
+     [](std::int64_t o, std::int64_t i) { return i == 0 ? static_cast<float>(o) / 4096 : 1; }}};
+class LinearArgmax : public ::testing::TestWithParam<ArgmaxCase> {
+ protected:
+  static OpEntry entry() {
+    const auto one = with_input(find_op("linear"), "x", [](const Problem&, std::int64_t) { return 1.0f; });
+    return with_input(one, "weight", [w = GetParam().w](const Problem& p, std::int64_t i) {
+      return w(i / p["in"], i % p["in"]);
+    });
+  }
+};
+class GpuLinearArgmax : public LinearArgmax {};
+TEST_P(LinearArgmax, HostVariantsMatchTheReference) {
+  check_host_variants(entry(), fused("3", "64", "101", "none", "argmax"), kFloats);
+}
+TEST_P(GpuLinearArgmax, CudaVariantsMatchTheReference) {
+  for (const char* tokens : {"1", "3", "8", "20"})
+    check_cuda_variants(entry(), fused(tokens, "128", "1004", "none", "argmax"), kFloats, 32);
+}
+const auto kArgmaxName = [](const auto& shown) { return std::string(shown.param.name); };
+INSTANTIATE_TEST_SUITE_P(Weights, LinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
+INSTANTIATE_TEST_SUITE_P(Weights, GpuLinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 
 TEST(LinearDims, SwigluTakesNoBias) {
   EXPECT_THROW(find_op("linear").op.problem(fused("1", "8", "8", "none", "swiglu", "yes"), DType::bf16),
@@ -71,6 +115,8 @@ TEST(LinearDims, SwigluTakesNoBias) {
 TEST(LinearDims, APlainProblemKeepsItsKey) {
   const Problem p = find_op("linear").op.problem(fused("1", "8", "8", "none", "none"), DType::bf16);
   EXPECT_EQ(p.key(), "linear[tokens=1,in=8,out=8,bias=no,dtype=bf16]");
+  EXPECT_EQ(find_op("linear").op.problem(fused("1", "8", "8", "none", "argmax"), DType::bf16).key(),
+            "linear[tokens=1,in=8,out=8,bias=no,epilogue=argmax,dtype=bf16]");
 }
 
 }  // namespace

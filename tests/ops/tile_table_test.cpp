@@ -106,6 +106,19 @@ TEST(TileTable, PromptsTakeWgmmaWhereNoLibraryDoes) {
   EXPECT_EQ(first(4096, 2), "wgmma tile_m=128,tile_n=256,stages=4,cluster=2,group_m=8,pdl=1");
 }
 
+TEST(TileTable, AFusedArgmaxTakesFewBlocks) {
+  const auto first = [](std::int64_t tokens, std::string_view arch) {
+    const Assignment dims{{"tokens", tokens}, {"in", 4096}, {"out", 128256}, {"epilogue", 3}};
+    const auto tiles =
+        ops().default_tiles(find_op("linear").op.problem(dims, DType::bf16), known_device(arch));
+    return tiles.empty() ? "none" : tiles[0].variant->name;
+  };
+  EXPECT_EQ(first(1, "sm_80"), "gemv_cp_async");
+  EXPECT_EQ(first(1, "sm_90a"), "gemv_bulk_copy");
+  EXPECT_EQ(first(8, "sm_80"), "mma_cp_async");
+  EXPECT_EQ(first(8, "sm_90a"), "mma_bulk_copy");
+}
+
 TEST(TileTable, EveryOpHasADefault) {
   std::set<std::string> ops_with_rows;
   for (const Tile& tile : ops().tiles()) ops_with_rows.insert(tile.op);

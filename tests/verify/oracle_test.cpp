@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -141,6 +142,32 @@ TEST(Oracle, SeesOneWrongInteger) {
   Case c;
   c.z()[6] = 7;
   EXPECT_EQ(c.verdict().detail, "'z'[6] is 7, should be 6");
+}
+
+/// The index of an element of y as it was written: the reference does not set it.
+TEST(Oracle, ComparesWhatFollowsFromOtherOutputs) {
+  Op op = twice();
+  op.tensors = [tensors = op.tensors](const Problem& p, std::uint64_t seed) {
+    auto specs = tensors(p, seed);
+    specs.push_back({.name = "largest",
+                     .dtype = DType::int32,
+                     .shape = {1},
+                     .role = Role::output,
+                     .derive = [](const ReadOutput& read) {
+                       const auto y = read("y", 2, kCount - 2);
+                       return std::vector{2.0 + static_cast<double>(std::ranges::max_element(y) - y.begin())};
+                     }});
+    return specs;
+  };
+  Case c(op);
+  c.y()[7] = 5 + c.y()[7];  // y has an error of its own
+  const auto largest = [&]() -> std::int32_t& { return *static_cast<std::int32_t*>(c.set.addresses()[3]); };
+  largest() = 7;
+  EXPECT_TRUE(c.verdict().detail.starts_with("'y'[7] is ")) << c.verdict().detail;
+  largest() = 6;
+  EXPECT_EQ(c.verdict().detail, "'largest'[0] is 6, should be 7");
+  largest() = -1;
+  EXPECT_EQ(c.verdict().detail, "1 of 1 elements of 'largest' were not written or are NaN");
 }
 
 TEST(Oracle, ForgivesRounding) {

@@ -5,18 +5,10 @@
 #include "harness/core/parallel.h"
 #include "kernels/argmax/args.h"
 #include "variants/argmax/argmax.h"
+#include "variants/argmax/index_of_largest.h"
 
 namespace warptune {
 namespace {
-
-/// The best of [first, last), `first` < `last`.
-template <class T>
-std::int64_t best_of(const T* logits, std::int64_t first, std::int64_t last) {
-  std::int64_t best = first;
-  for (std::int64_t i = first + 1; i < last; ++i)
-    if (static_cast<float>(logits[i]) > static_cast<float>(logits[best])) best = i;
-  return best;
-}
 
 HostFunction run(const Problem& p, int threads) {
   return [=, vocab = p["vocab"], dtype = p.dtype](const void* raw) {
@@ -26,8 +18,8 @@ HostFunction run(const Problem& p, int threads) {
       std::vector<std::int64_t> best(static_cast<std::size_t>(a.batch * parts));
       parallel_for(a.batch * parts, threads, [&](std::int64_t i) {
         const std::int64_t first = i % parts * part;
-        best[static_cast<std::size_t>(i)] = best_of(static_cast<const T*>(a.logits) + i / parts * vocab,
-                                                    first, std::min(vocab, first + part));
+        best[static_cast<std::size_t>(i)] = index_of_largest(
+            static_cast<const T*>(a.logits) + i / parts * vocab, first, std::min(vocab, first + part));
       });
       for (std::int64_t row = 0; row < a.batch; ++row) {
         const T* logits = static_cast<const T*>(a.logits) + row * vocab;

@@ -1,5 +1,6 @@
 // CUDA variants of linear, in rising difficulty.
 #include "variants/helpers/streaming.h"
+#include "variants/linear/argmax.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -33,6 +34,7 @@ Variant naive() {
                     return Launch{.grid = {blocks_for(p["tokens"] * p["out"], c["block"])},
                                   .block = {static_cast<unsigned>(c["block"])}};
                   }}},
+      .workspace_bytes = argmax_workspace,
   };
 }
 
@@ -122,6 +124,7 @@ Variant gemv_vectorized() {
                                   .block = {threads(c["warps"])},
                                   .pdl = c["pdl"] != 0};
                   }}},
+      .workspace_bytes = argmax_workspace,
   };
 }
 
@@ -188,6 +191,7 @@ Variant gemv_cp_async() {
                   .shared_bytes = c["warps"] * c["stages"] * c["unroll"] * 512 + normalized_x_bytes(p),
                   .pdl = c["pdl"] != 0};
             }}},
+      .workspace_bytes = argmax_workspace,
   };
 }
 
@@ -227,6 +231,7 @@ Variant gemv_bulk_copy() {
                             .pdl = c["pdl"] != 0,
                             .per_sm = true};
             }}},
+      .workspace_bytes = argmax_workspace,
   };
 }
 

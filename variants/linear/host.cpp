@@ -5,6 +5,7 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/linear/args.h"
+#include "variants/argmax/index_of_largest.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -53,6 +54,15 @@ class Product {
     static_cast<T*>(args_.y)[token * out_ + o] = static_cast<T>(y);
   }
 
+  /// The ids of epilogue argmax, after all outputs.
+  void store_ids() const {
+    if (epilogue_ != kEpilogueArgmax) return;
+    int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;
+    for (std::int64_t token = 0; token < args_.tokens; ++token)
+      ids[token] = static_cast<int>(
+          index_of_largest(static_cast<const T*>(args_.y), token * out_, (token + 1) * out_) - token * out_);
+  }
+
  private:
   void normalize() {
     normalized_.resize(static_cast<std::size_t>(args_.tokens * in_));
@@ -84,6 +94,7 @@ HostFunction naive(const Problem& p) {
       };
       for (std::int64_t token = 0; token < p["tokens"]; ++token)
         for (std::int64_t o = 0; o < p["out"]; ++o) product.compute(token, o, one_by_one);
+      product.store_ids();
     });
   };
 }
@@ -99,6 +110,7 @@ HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
         for (std::int64_t token = 0; token < tokens; ++token)
           for (std::int64_t o = group * block; o < last; ++o) product.compute(token, o, dot<T>);
       });
+      product.store_ids();
     });
   };
 }

@@ -6,6 +6,7 @@
 
 #include "harness/core/error.h"
 #include "kernels/linear/args.h"
+#include "variants/argmax/index_of_largest.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -43,12 +44,28 @@ double dot(std::span<const double> x, const Values& weight, std::int64_t row) {
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
 
+/// The ids of epilogue argmax. Near the maximum the order of fp32 sums decides, so they are those of y as it
+/// was written; y has a reference of its own.
+TensorSpec argmax_spec(const Problem& p) {
+  return {.name = "ids",
+          .dtype = DType::int32,
+          .shape = {p["tokens"]},
+          .role = Role::output,
+          .cache = CacheState::hot,
+          .derive = [tokens = p["tokens"], out = p["out"]](const ReadOutput& read) {
+            std::vector<double> ids;
+            for (std::int64_t t = 0; t < tokens; ++t)
+              ids.push_back(static_cast<double>(index_of_largest(read("y", t * out, out).data(), 0, out)));
+            return ids;
+          }};
+}
+
 }  // namespace
 
 Op linear() {
   return {
       .name = "linear",
-      .summary = "y = x * weight^T (+ bias), with RMSNorm before and a residual or SwiGLU after",
+      .summary = "y = x * weight^T (+ bias), with RMSNorm before and a residual, SwiGLU or argmax after",
       .dims = {work_dim({"tokens", "rows of x"}),
                {"in", "row length of x and weight"},
                {"out", "rows of weight"},
@@ -59,9 +76,11 @@ Op linear() {
                 .labels = {"none", "rms_norm"},
                 .optional = true},
                {.name = "epilogue",
-                .doc = "what happens to the sums: a residual is added, or SwiGLU of two halves of weight",
+                .doc =
+                    "what happens to the sums: a residual is added, SwiGLU of two halves of weight, or the "
+                    "index of the largest of a row is also written",
                 .fallback = 0,
-                .labels = {"none", "add", "swiglu"},
+                .labels = {"none", "add", "swiglu", "argmax"},
                 .optional = true}},
       .check =
           [](const Problem& p) {
@@ -89,29 +108,34 @@ Op linear() {
                              .shape = {p["tokens"], p["out"]},
                              .role = Role::output,
                              .cache = CacheState::hot});
+            if (p["epilogue"] == kEpilogueArgmax) specs.push_back(argmax_spec(p));
             return specs;
           },
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
             std::size_t next = 0;
-            FusedLinearArgs args{};
+            ArgmaxLinearArgs args{};
             args.x = t[next++];
             args.weight = t[next++];
             if (p["bias"] != 0) args.bias = t[next++];
             if (p["prologue"] == kPrologueRmsNorm) args.norm_weight = t[next++];
             if (p["epilogue"] == kEpilogueAdd) args.residual = t[next++];
-            args.y = t[next];
+            args.y = t[next++];
+            if (p["epilogue"] == kEpilogueArgmax) args.ids = static_cast<int*>(t[next]);
             args.workspace = workspace;
             args.tokens = static_cast<int>(p["tokens"]);
             args.eps = kEps;
+            if (p["epilogue"] == kEpilogueArgmax) return Args(args);
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
-            return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
+            return fused ? Args(static_cast<const FusedLinearArgs&>(args))
+                         : Args(static_cast<const LinearArgs&>(args));
           },
       .fields = {field("x", &LinearArgs::x), field("weight", &LinearArgs::weight),
                  field("bias", &LinearArgs::bias), field("y", &LinearArgs::y),
                  field("workspace", &LinearArgs::workspace), field("tokens", &LinearArgs::tokens),
                  field("norm_weight", &FusedLinearArgs::norm_weight),
-                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps)},
+                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps),
+                 field("ids", &ArgmaxLinearArgs::ids)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
@@ -119,7 +143,8 @@ Op linear() {
             const double elements = tokens * in + rows * in + tokens * out + (p["bias"] != 0 ? out : 0) +
                                     (p["prologue"] == kPrologueRmsNorm ? in : 0) +
                                     (p["epilogue"] == kEpilogueAdd ? tokens * out : 0);
-            return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)),
+            const double id_bytes = p["epilogue"] == kEpilogueArgmax ? 4 * tokens : 0;
+            return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)) + id_bytes,
                         .flops = 2 * tokens * in * rows};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },

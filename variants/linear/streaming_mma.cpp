@@ -1,6 +1,7 @@
 // Streaming tensor-core variants of linear, for 2 to 64 tokens (kernels/linear/streaming_mma.cuh).
 #include "kernels/linear/args.h"
 #include "variants/helpers/streaming.h"
+#include "variants/linear/argmax.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -99,7 +100,8 @@ Variant mma_bulk_copy() {
                     const std::int64_t rows = p["epilogue"] == kEpilogueSwiglu ? 2 * p["out"] : p["out"];
                     return {panels_map(p, c, args.weight, rows, 8),
                             panels_map(p, c, args.x, p["tokens"], padded_tokens(p))};
-                  }}}};
+                  }}},
+      .workspace_bytes = argmax_workspace};
   // racecheck reports hazards between the blocks of a cluster that are not explained: none is taken.
   v.parameters.push_back({"cluster", {1}, "blocks of a cluster, which split K"});
   v.parameters.push_back(pdl_parameter());
@@ -119,7 +121,8 @@ Variant mma_cp_async() {
       .resources = resources,
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"linear/mma_cp_async.cu", "linear_mma_cp_async" + kTemplate + ">",
-                  [](const Problem& p, const Config& c) { return launch(p, c, 128); }}}};
+                  [](const Problem& p, const Config& c) { return launch(p, c, 128); }}},
+      .workspace_bytes = argmax_workspace};
   for (const char* constraint : {"in % 8 == 0", "blocks_per_sm == 1 || warps_m * warps_k == 4"})
     v.constraints.emplace_back(constraint);
   return v;

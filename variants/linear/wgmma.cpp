@@ -2,6 +2,7 @@
 // tokens.
 #include "kernels/linear/args.h"
 #include "variants/helpers/streaming.h"
+#include "variants/linear/argmax.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -41,7 +42,8 @@ Variant prompts() {
                      {"cluster", {1, 2}, "blocks that share a weight tile by multicast"},
                      {"group_m", {4, 8, 16}, "L2 swizzle: clusters along the tokens that run together"},
                      pdl_parameter()},
-      .constraints = {"has_wgmma", "tokens > 64", "prologue == 0", "in >= 64 && in % 8 == 0", "out % 8 == 0",
+      .constraints = {"has_wgmma", "tokens > 64", "prologue == 0", "epilogue < 3", "in >= 64 && in % 8 == 0",
+                      "out % 8 == 0",
                       // Accumulators of a thread: 128, or 192 without a residual.
                       "tile_m * tile_n <= (epilogue == 1 ? 32768 : 49152)",
                       // Both halves of a weight tile are whole pairs of octets.
@@ -123,7 +125,7 @@ Variant few_tokens() {
            // Each block of a cluster loads whole groups of 8 tokens.
            tokens16 + " % (8 * cluster_m) == 0", "rows % (8 * " + parts + ") == 0",
            // With split K a block has one work tile, whose partial sums fit the stages.
-           "cluster_k == 1 || " + blocks + " <= sms",
+           "cluster_k == 1 || " + blocks + " <= sms", "cluster_k == 1 || epilogue < 3",
            "cluster_k == 1 || 2 * " + tokens16 + " * (rows + 4) <= tile_k * stages * (rows + " + tokens16 +
                ")",
            // Nearly all SMs have work in the last wave, unless there is little. GPCs that are no
@@ -164,6 +166,7 @@ Variant few_tokens() {
                     return {matrix_map(p, args.weight, weight_rows(p), tile.outputs),
                             matrix_map(p, args.x, p["tokens"], tile.tokens / c["cluster_m"])};
                   }}},
+      .workspace_bytes = argmax_workspace,
       .work_distribution =
           [](const Problem& p, const Config& c) {
             return WorkDistribution{.tiles = static_cast<double>(StreamingTile(p, c).tiles * c["cluster_k"])};
