@@ -42,7 +42,8 @@ class Rows:
         self.missed = []
 
     def add(self, quantity, value, unit, bar=None):
-        self._writer.writerow([quantity, f"{value:.5g}", unit, "" if bar is None else f"{bar:.5g}", *self._columns.values()])
+        cells = [quantity, f"{value:.5g}", unit, "" if bar is None else f"{bar:.5g}"]
+        self._writer.writerow(cells + list(self._columns.values()))
         self._file.flush()
         print(f"{quantity}: {value:.5g} {unit}", flush=True)
         if bar is not None and not value <= bar:
