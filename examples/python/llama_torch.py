@@ -9,12 +9,13 @@ Compares the logits, and prints tokens/s and the time of a call. It downloads no
 """
 
 import argparse
+import copy
 import sys
 import time
 from types import MethodType
 
 PROMPT, CAPACITY, STEPS = 128, 512, 64
-TOLERANCE = 4e-2  # relative L2 error of a row of logits, as `warptune decode` allows in 16 bits
+TOLERANCE = 1.25  # error of the logits against fp32, in units of the error of transformers in bf16
 
 
 class State:
@@ -55,7 +56,8 @@ def replace(model, ops, state, torch):
         attention, mlp = layer.self_attn, layer.mlp
         layer.qkv = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight])
         layer.gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])
-        layer.k, layer.v = (layer.qkv.new_zeros(1, kv, CAPACITY, d) for _ in range(2))
+        # Two tensors: torch.compile corrupts a cache that is a view into a larger tensor.
+        layer.k, layer.v = (layer.qkv.new_zeros(1, kv, CAPACITY, d) for _ in "kv")
         layer.forward = MethodType(forward, layer)
     model.model.norm.forward = lambda x: ops.rms_norm(x, model.model.norm.weight, eps)
     model.lm_head.forward = lambda x: ops.linear(x, model.lm_head.weight)
@@ -81,12 +83,12 @@ def tiny_llama(torch, device, layers=22):
         return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
 
 
-def plain(model, prompt, steps):
-    """Logits of a greedy run of transformers, and the tokens that were fed."""
+def plain(model, prompt, steps, given=None):
+    """Logits of transformers, and the tokens that were fed: those given, else the likeliest ones."""
     out = model(prompt, use_cache=True, logits_to_keep=1)
     logits, fed = [out.logits[:, -1]], []
-    for _ in range(steps):
-        fed.append(logits[-1].argmax(-1, keepdim=True))
+    for i in range(steps):
+        fed.append(given[i] if given else logits[-1].argmax(-1, keepdim=True))
         out = model(fed[-1], past_key_values=out.past_key_values, use_cache=True, logits_to_keep=1)
         logits.append(out.logits[:, -1])
     return logits, fed
@@ -102,6 +104,11 @@ def replaced(model, state, prompt, fed):
         state.lengths += 1
         logits.append(run(model, token))
     return logits
+
+
+def error(logits, exact):
+    """The largest relative L2 error over the positions."""
+    return max(((a.float() - b).norm() / b.norm()).item() for a, b in zip(logits, exact, strict=True))
 
 
 def seconds(torch, body, repeats):
@@ -155,20 +162,21 @@ def main():
         model, state = tiny_llama(torch, "cuda"), State(torch, "cuda")
         prompt = torch.randint(32000, (1, PROMPT), device="cuda")
         expected, fed = plain(model, prompt, STEPS)
+        exact, _ = plain(copy.deepcopy(model).float(), prompt, STEPS, fed)
         _, before = seconds(torch, lambda: plain(model, prompt, STEPS), 3)
 
         replace(model, ops, state, torch)
         logits = replaced(model, state, prompt, fed)
-        error = max(((a - b).norm() / b.norm()).item() for a, b in zip(logits, expected))
+        ours, theirs = error(logits, exact), error(expected, exact)
         _, after = seconds(torch, lambda: replaced(model, state, prompt, fed), 3)
         graph = captured(torch, lambda: run(model, fed[0]))
         _, step = seconds(torch, graph.replay, STEPS)
         eager, in_graph = time_of_a_call(torch, ops, model)
-    print(f"logits: relative L2 error {error:.2g} at most, over {len(logits)} positions")
+    print(f"relative L2 error of {len(logits)} logits against fp32: {ours:.2g}, of transformers in bf16 {theirs:.2g}")
     print(f"tokens/s: transformers {STEPS / before:.0f}, replaced {STEPS / after:.0f}, in a CUDA graph {1 / step:.0f}")
     print(f"rms_norm of a token: {eager:.1f} us of the host per eager call, {in_graph:.1f} us per call in a graph")
-    if not error < TOLERANCE:
-        sys.exit(f"the logits differ by more than {TOLERANCE}")
+    if not ours < TOLERANCE * theirs:
+        sys.exit(f"the error of the logits is more than {TOLERANCE} times that of transformers")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def empty(shape, strides, dtype):
     return Tensor(shape, 12288)
 
 library = Library(1, 2, None, (ctypes.c_void_p * 3)(), VIEW(view), STREAM(current_stream))
-launcher = Launcher(Folder(sys.argv[1]), "rms_norm[tokens=5,hidden=64,dtype=fp32]", ["x", "weight", "y", "eps"], {}, False)
+problem, names = "rms_norm[tokens=5,hidden=64,dtype=fp32]", ["x", "weight", "y", "eps"]
+launcher = Launcher(Folder(sys.argv[1]), problem, names, {}, False)
 x, weight = Tensor((5, 64), 4096), Tensor((64,), 8192)
 
 def known(library, types=(Tensor,)):

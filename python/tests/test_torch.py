@@ -37,6 +37,16 @@ def test_fake_tensors_get_the_shapes_of_the_outputs(ops):
             ops.rms_norm(torch.empty(2, 32), weight.float())
 
 
+def test_a_cache_that_torch_compile_would_corrupt_is_an_error(ops):
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        qkv, caches = torch.empty(5, 12, 64), torch.empty(2, 1, 2, 256, 64)
+        places = torch.empty(5, dtype=torch.int32)
+        with pytest.raises(ValueError, match="rope_append: 'k_cache' is a view into a larger tensor; torch.compile"):
+            ops.rope_append(qkv, caches[0], caches[1], places, places, torch.empty(32))
+
+
 def test_torch_compile_takes_the_ops_without_a_graph_break(ops):
     seen = []
 

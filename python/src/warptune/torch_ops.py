@@ -94,6 +94,15 @@ def _split(spec, arguments):
     return arguments[:first], arguments[first:second], arguments[second:]
 
 
+def _expect_own_memory(op, name, tensor):
+    """Inductor of torch 2.11 copies a mutated view from and to the wrong place."""
+    if tensor.storage_offset() != 0 or tensor.untyped_storage().nbytes() != tensor.nbytes:
+        raise ValueError(
+            f"{op}: '{name}' is a view into a larger tensor; torch.compile corrupts views that an op writes, so it "
+            "must be a tensor of its own"
+        )
+
+
 def _register(spec):
     mutated = {name.rstrip("?!") for name in spec.inputs if "!" in name}
 
@@ -103,6 +112,9 @@ def _register(spec):
 
     def fake(folder, *arguments):
         inputs, options, _ = _split(spec, arguments)
+        for name, tensor in zip(spec.input_names, inputs):
+            if name in mutated and tensor is not None:
+                _expect_own_memory(spec.name, name, tensor)
         call = spec.shapes(*inputs, *options)
         outputs = [
             inputs[0].new_empty(tuple(shape), dtype=_DTYPES[dtype or call.dtype])
