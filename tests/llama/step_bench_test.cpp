@@ -138,8 +138,10 @@ TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
   spec.dtype = DType::bf16;
   StepBench bench(ops(), *device, spec);
   StepPlans start, fused, naive;
-  set_option(start.options, kFuseAppend, false);
-  set_option(fused.options, kFuseAppend, true);
+  for (const std::string_view option : kStepOptions) {
+    set_option(start.options, option, false);
+    set_option(fused.options, option, true);
+  }
   naive.options = start.options;
   const std::int64_t contexts[] = {spec.context};
   for (const Problem& problem : decode_problems(ops(), spec.model, spec.dtype, spec.batch, contexts))
