@@ -1,5 +1,6 @@
 """Launches, seen by a driver without a GPU: the args, the grid, the stream, the workspace."""
 
+import os
 import struct
 import subprocess
 import sys
@@ -92,7 +93,7 @@ def test_mistakes_of_a_launch_are_one_sentence(winners, driver):
 def test_without_a_driver_a_launch_says_so(winners, tmp_path):
     (tmp_path / "libcuda.so.1").write_text("no library")
     code = PRELUDE + "ops.rms_norm(Fake((5, 64), 4096), Fake((64,), 8192), out=Fake((5, 64), 12288))"
-    ended = subprocess.run([sys.executable, "-c", code, winners], env={"LD_LIBRARY_PATH": str(tmp_path)},
+    ended = subprocess.run([sys.executable, "-c", code, winners], env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
                            capture_output=True, text=True, check=False)  # fmt: skip
     assert "libcuda.so.1 cannot be loaded: a launch needs a GPU and its driver" in ended.stderr
 
