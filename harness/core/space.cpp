@@ -122,14 +122,15 @@ std::vector<double> Space::values_of(const Config& config) const {
 
 bool Space::holds(const Expression& rule, const std::vector<double>& values) const {
   const double value = rule.evaluate(values);
-  if (std::isfinite(value)) return value != 0;
+  if (!std::isnan(value)) return value != 0;
   // Only the parameters that it uses: others may not have a value yet.
   std::string where;
   for (const std::size_t i : rule.used_variables())
     if (i < parameters_.size())
       where += fmt::format("{}{}={}", where.empty() ? " for " : ",", parameters_[i].name, values[i]);
-  throw NotANumber(fmt::format("constraint '{}' is {}, not a number{}", brief(rule.text()), value, where),
-                   rule.text());
+  throw NotANumber(
+      fmt::format("constraint '{}' is not a number{}: {}", brief(rule.text()), where, kNotFinite),
+      rule.text());
 }
 
 const Expression* Space::broken(const std::vector<double>& values) const {
@@ -156,14 +157,12 @@ std::optional<std::string> Space::broken_constraint(const Config& config) const 
 }
 
 std::string Space::why_excluded(const Config& config) const {
-  const auto values = values_of(config);
-  const Expression* rule = broken(values);
+  const Expression* rule = broken(values_of(config));
   if (!rule) {
     const auto resource = broken_resource(config);
     return resource ? fmt::format("{} {}", config.empty() ? "it" : config.str(), *resource) : "";
   }
-  return fmt::format("constraint '{}' excludes {}{}", rule->text(), config.empty() ? "it" : config.str(),
-                     rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
+  return fmt::format("constraint '{}' excludes {}", rule->text(), config.empty() ? "it" : config.str());
 }
 
 /// Sets one parameter after the other, depth first.

@@ -29,7 +29,8 @@ struct Override {
   std::vector<std::int64_t> values;
 };
 
-/// A constraint that is neither true nor false for a configuration: its value is not finite.
+/// A constraint that is neither true nor false for a configuration: it divides by zero, or a result in it
+/// is not finite.
 struct NotANumber : InputError {
   NotANumber(const std::string& sentence, std::string text)
       : InputError(sentence), constraint(std::move(text)) {}
@@ -48,7 +49,7 @@ class Space {
   Config at(std::int64_t index) const;
   /// The first constraint that the configuration breaks. Throws NotANumber, as do the next two.
   std::optional<std::string> broken_constraint(const Config& config) const;
-  /// The same as a sentence, which also tells of a division by zero in the constraint.
+  /// The same as a sentence; empty if it breaks none.
   std::string why_excluded(const Config& config) const;
   /// All configurations that satisfy every constraint. A constraint is evaluated as soon as all its
   /// parameters have values, so that the walk skips everything below a violation. Throws InputError where the

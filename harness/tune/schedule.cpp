@@ -185,11 +185,11 @@ std::optional<std::string> PruneRules::broken(const Resources& r) const {
                                       static_cast<double>(r.spill_bytes), r.occupancy_pct};
   for (const Expression& condition : conditions_) {
     const double value = condition.evaluate(values);
-    if (!std::isfinite(value))
+    if (std::isnan(value))
       throw InputError(fmt::format(
-          "prune condition '{}' is {}, not a number, for {} registers, {} bytes of spills, {} "
-          "bytes of shared memory and an occupancy of {:.4g} %",
-          brief(condition.text()), value, r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct));
+          "prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
+          "bytes of shared memory and an occupancy of {:.4g} %: {}",
+          brief(condition.text()), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct, kNotFinite));
     if (value != 0)
       return fmt::format(
           "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,
