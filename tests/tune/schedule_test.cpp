@@ -57,24 +57,30 @@ TEST(Schedule, LegalConfigurationsOfALargeSpaceArePlanned) {
   EXPECT_LT(plan.at(0).candidates.size(), 100u);
 }
 
-TEST(Schedule, SpacesTooLargeForAnyMemoryAreRefused) {
-  const std::string values = numbers(1010);
-  const auto refusal = [&](const std::string& more) {
-    const Sweep sweep =
-        load(with_op("    problems: [{tokens: 1, hidden: 512}]\n    variants:\n"
-                     "      - vectorized: {parameters: {block: " +
-                     values + ", pdl: " + values + ", rows: 1, vec: 1, cache_hint: none}}\n" + more));
-    try {
-      make_schedule(sweep, known_device("sm_90a"));
-    } catch (const InputError& e) {
-      return std::string(e.what());
-    }
-    return std::string("not refused");
+/// The error of a schedule, on the host or another device.
+std::string refusal_of(const std::string& sweep, const DeviceFacts& facts) {
+  const Sweep loaded = load(sweep);
+  try {
+    make_schedule(loaded, facts);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST(Schedule, SpacesTooLargeForTheMemoryAreRefused) {
+  const auto refusal = [](const std::string& more) {
+    return refusal_of(
+        with_op("    problems: [{tokens: 1, hidden: 512}]\n    variants:\n"
+                "      - vectorized: {parameters: {block: {from: 1, to: 1000, step: 1}, pdl: {from: 1, to: "
+                "11000, step: 1}, rows: 1, vec: 1, cache_hint: none}}\n" +
+                more),
+        known_device("sm_90a"));
   };
   const std::string sentence =
       file() +
-      ":5: variant 'rms_norm/vectorized' has 1020100 configurations before constraints; at most 1000000";
-  EXPECT_EQ(refusal(""), sentence + " configurations are possible, and 10000000 steps to find them");
+      ":5: variant 'rms_norm/vectorized' has 11000000 configurations before constraints; at most 10000000";
+  EXPECT_EQ(refusal(""), sentence + " configurations are possible, and 100000000 steps to find them");
   EXPECT_EQ(refusal("constraint_rows: true\n"), sentence + " are possible with 'constraint_rows'");
 }
 
