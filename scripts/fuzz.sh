@@ -74,7 +74,7 @@ fuzz() { # TARGET
     for file in "$corpus"/*; do rm -f "$small/$(sha1sum <"$file" | cut -d' ' -f1)"; done
     find "$small" -type f -exec cp {} "$corpus" ';'
   else
-    "build-fuzz/tests/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 \
+    "build-fuzz/tests/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=8192 -max_len=4096 \
       -artifact_prefix="$out/$1/" -print_final_stats=1 "$found" "$corpus" "$seeds"
   fi
 }

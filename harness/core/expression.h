@@ -9,6 +9,9 @@
 
 namespace warptune {
 
+/// Why a value is not a number, for messages.
+inline constexpr std::string_view kNotFinite = "it divides by zero, or a result in it is not finite";
+
 class Expression {
  public:
   /// Throws InputError that gives the position of the error in the text, or names an unknown variable.
@@ -20,11 +23,9 @@ class Expression {
   const std::string& text() const;
   /// The indices, in `variables`, of the variables that it uses; empty: it is a constant.
   std::vector<std::size_t> used_variables() const;
-  /// The values in the order of the variables given.
+  /// The values in the order of the variables given. NaN where the result, or anything that it is computed
+  /// from, is not a finite number: `8 % 0 == 0` is NaN, `0 && 8 % 0 == 0` is 0, as is `1 ? 0 : 8 % 0`.
   double evaluate(const std::vector<double>& values) const;
-  /// Whether a `%` has a zero on its right for these values. evaluate() then takes the remainder as 1, so
-  /// that nothing is divisible by zero.
-  bool takes_remainder_by_zero(const std::vector<double>& values) const;
 
  private:
   struct State;

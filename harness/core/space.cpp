@@ -16,16 +16,15 @@
 namespace warptune {
 
 struct Space::Rules {
-  std::vector<Expression> expressions;
-  std::function<LaunchResources(const Config&)> resources;  // empty: the variant declares none
-  std::int64_t shared_per_block = 0, registers_per_sm = 0;
+  std::vector<std::string> variables;   // the parameters, then the known values
+  std::vector<Expression> expressions;  // in the order of a walk: by depth_of(), else as declared
 };
 
 namespace {
 
-constexpr std::int64_t kMaxSteps = 10'000'000;  // a walk of some seconds
-constexpr std::size_t kMaxConfigs = 1'000'000;
-constexpr std::size_t kMaxKept = 100'000;  // more are counted before they are built
+constexpr std::int64_t kMaxSteps = 100'000'000;  // a walk of half a minute
+constexpr std::size_t kMaxConfigs = 10'000'000;  // 4 GB of them
+constexpr std::size_t kMaxKept = 100'000;        // more are counted before they are built
 
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
@@ -62,7 +61,7 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
 
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
-    : parameters_(variant.parameters) {
+    : parameters_(variant.parameters), facts_(facts), resources_(variant.resources) {
   for (const Override& o : overrides) {
     const auto it = std::ranges::find(parameters_, o.parameter, &Parameter::name);
     if (it == parameters_.end())
@@ -70,25 +69,42 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
                                    variant.name, o.parameter, names_of(variant)));
     it->values = o.values;
   }
+  std::vector<std::string> all = variant.constraints;
+  all.insert(all.end(), constraints.begin(), constraints.end());
+  set_problem(problem, all);
+}
+
+Space Space::of(const Problem& problem) const {
+  Space space = *this;
+  std::vector<std::string> constraints;
+  for (const Expression& e : rules_->expressions) constraints.push_back(e.text());
+  space.set_problem(problem, constraints);
+  return space;
+}
+
+void Space::set_problem(const Problem& problem, std::span<const std::string> constraints) {
+  problem_ = problem;
+  fixed_.clear();
   std::vector<std::string> variables;
   for (const Parameter& p : parameters_) variables.push_back(p.name);
-  const NamedValues known = known_values(problem, facts);
+  NamedValues known = known_values(problem, facts_);
   for (std::size_t i = 0; i < known.names.size(); ++i) {
     if (std::ranges::find(variables, known.names[i]) != variables.end()) continue;  // hidden by a parameter
-    variables.push_back(known.names[i]);
+    variables.push_back(std::move(known.names[i]));
     fixed_.push_back(known.values[i]);
   }
-
-  auto rules = std::make_shared<Rules>();
-  for (const std::string& text : variant.constraints) rules->expressions.emplace_back(text, variables);
-  for (const std::string& text : constraints) rules->expressions.emplace_back(text, variables);
-  if (variant.resources) {
-    rules->resources = [resources = variant.resources, problem](const Config& config) {
-      return resources(problem, config);
-    };
-    rules->shared_per_block = facts.shared_per_block;
-    rules->registers_per_sm = facts.registers_per_sm;
+  if (rules_ && rules_->variables == variables) return;
+  std::vector<std::pair<std::size_t, Expression>> compiled;
+  for (const std::string& text : constraints) {
+    Expression e(text, variables);
+    const std::size_t depth = depth_of(e);
+    compiled.emplace_back(depth, std::move(e));
   }
+  auto rules = std::make_shared<Rules>();
+  for (std::size_t depth = 0; depth <= parameters_.size(); ++depth)
+    for (auto& [needs, e] : compiled)
+      if (needs == depth) rules->expressions.push_back(std::move(e));
+  rules->variables = std::move(variables);
   rules_ = std::move(rules);
 }
 
@@ -122,14 +138,22 @@ std::vector<double> Space::values_of(const Config& config) const {
 
 bool Space::holds(const Expression& rule, const std::vector<double>& values) const {
   const double value = rule.evaluate(values);
-  if (std::isfinite(value)) return value != 0;
+  if (!std::isnan(value)) return value != 0;
   // Only the parameters that it uses: others may not have a value yet.
   std::string where;
   for (const std::size_t i : rule.used_variables())
     if (i < parameters_.size())
       where += fmt::format("{}{}={}", where.empty() ? " for " : ",", parameters_[i].name, values[i]);
-  throw NotANumber(fmt::format("constraint '{}' is {}, not a number{}", brief(rule.text()), value, where),
-                   rule.text());
+  throw NotANumber(
+      fmt::format("constraint '{}' is not a number{}: {}", brief(rule.text()), where, kNotFinite),
+      rule.text());
+}
+
+std::size_t Space::depth_of(const Expression& rule) const {
+  std::size_t depth = 0;
+  for (const std::size_t variable : rule.used_variables())
+    if (variable < parameters_.size()) depth = std::max(depth, variable + 1);
+  return depth;
 }
 
 const Expression* Space::broken(const std::vector<double>& values) const {
@@ -139,14 +163,14 @@ const Expression* Space::broken(const std::vector<double>& values) const {
 }
 
 std::optional<std::string> Space::broken_resource(const Config& config) const {
-  if (!rules_->resources) return std::nullopt;
-  const LaunchResources needs = rules_->resources(config);
-  if (needs.shared_bytes > rules_->shared_per_block)
+  if (!resources_) return std::nullopt;
+  const LaunchResources needs = resources_(problem_, config);
+  if (needs.shared_bytes > facts_.shared_per_block)
     return fmt::format("needs {} bytes of shared memory, the device has {}", needs.shared_bytes,
-                       rules_->shared_per_block);
-  if (rules_->registers_per_sm > 0 && needs.registers * needs.threads_per_sm > rules_->registers_per_sm)
+                       facts_.shared_per_block);
+  if (facts_.registers_per_sm > 0 && needs.registers * needs.threads_per_sm > facts_.registers_per_sm)
     return fmt::format("needs {} registers for each of {} threads, an SM has {}", needs.registers,
-                       needs.threads_per_sm, rules_->registers_per_sm);
+                       needs.threads_per_sm, facts_.registers_per_sm);
   return std::nullopt;
 }
 
@@ -156,14 +180,12 @@ std::optional<std::string> Space::broken_constraint(const Config& config) const 
 }
 
 std::string Space::why_excluded(const Config& config) const {
-  const auto values = values_of(config);
-  const Expression* rule = broken(values);
+  const Expression* rule = broken(values_of(config));
   if (!rule) {
     const auto resource = broken_resource(config);
     return resource ? fmt::format("{} {}", config.empty() ? "it" : config.str(), *resource) : "";
   }
-  return fmt::format("constraint '{}' excludes {}{}", rule->text(), config.empty() ? "it" : config.str(),
-                     rule->takes_remainder_by_zero(values) ? " (it divides by zero there)" : "");
+  return fmt::format("constraint '{}' excludes {}", rule->text(), config.empty() ? "it" : config.str());
 }
 
 /// Sets one parameter after the other, depth first.
@@ -175,15 +197,12 @@ class Space::Walk {
         values_(parameters_.size()),
         due_(parameters_.size() + 1) {
     values_.insert(values_.end(), space.fixed_.begin(), space.fixed_.end());
-    for (const Expression& rule : space.rules_->expressions) {
-      std::size_t last = 0;
-      for (const std::size_t variable : rule.used_variables())
-        if (variable < parameters_.size()) last = std::max(last, variable + 1);
-      due_[last].push_back(&rule);
-    }
+    for (const Expression& rule : space.rules_->expressions) due_[space.depth_of(rule)].push_back(&rule);
   }
 
   std::vector<Config> run() {
+    const bool counted = space_.rules_->expressions.empty() && !space_.resources_;
+    if (counted && space_.size() > static_cast<std::int64_t>(kMaxConfigs)) too_many();
     go(0);
     if (count_ <= kMaxKept) return std::move(kept_);
     // There are many: they were counted first and are built now that they are known to be possible.

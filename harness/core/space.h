@@ -1,6 +1,7 @@
 #pragma once
 // The configurations of a variant for a problem on a device.
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,9 +28,11 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 struct Override {
   std::string parameter;
   std::vector<std::int64_t> values;
+  bool operator==(const Override&) const = default;
 };
 
-/// A constraint that is neither true nor false for a configuration: its value is not finite.
+/// A constraint that is neither true nor false for a configuration: it divides by zero, or a result in it
+/// is not finite.
 struct NotANumber : InputError {
   NotANumber(const std::string& sentence, std::string text)
       : InputError(sentence), constraint(std::move(text)) {}
@@ -44,11 +47,16 @@ class Space {
   Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
         std::span<const Override> overrides = {}, std::span<const std::string> constraints = {});
 
+  /// The same for another problem. It shares the compiled constraints where the dims have the same names: one
+  /// thread uses both.
+  Space of(const Problem& problem) const;
+
   std::int64_t size() const;  // before constraints; saturates at the largest int64
   Config at(std::int64_t index) const;
-  /// The first constraint that the configuration breaks. Throws NotANumber, as do the next two.
+  /// The constraint that the configuration breaks, of several the one that needs the fewest parameters.
+  /// Throws NotANumber, as do the next two.
   std::optional<std::string> broken_constraint(const Config& config) const;
-  /// The same as a sentence, which also tells of a division by zero in the constraint.
+  /// The same as a sentence; empty if it breaks none.
   std::string why_excluded(const Config& config) const;
   /// All configurations that satisfy every constraint. A constraint is evaluated as soon as all its
   /// parameters have values, so that the walk skips everything below a violation. Throws InputError where the
@@ -56,14 +64,22 @@ class Space {
   std::vector<Config> configs() const;
 
  private:
-  std::vector<Parameter> parameters_;
-  std::vector<double> fixed_;  // the known values: variables of the expressions after the parameters
   struct Rules;
   class Walk;
+  void set_problem(const Problem& problem, std::span<const std::string> constraints);
+  /// How many of the first parameters a constraint needs.
+  std::size_t depth_of(const Expression& rule) const;
   const Expression* broken(const std::vector<double>& values) const;
   bool holds(const Expression& rule, const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
   std::optional<std::string> broken_resource(const Config& config) const;
+
+  std::vector<Parameter> parameters_;
+  DeviceFacts facts_;
+  std::function<LaunchResources(const Problem&, const Config&)>
+      resources_;  // empty: the variant declares none
+  Problem problem_;
+  std::vector<double> fixed_;  // the known values: variables of the expressions after the parameters
   std::shared_ptr<const Rules> rules_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "harness/core/brief.h"
@@ -16,8 +17,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kMaxExcluded = 1'000'000;   // of a variant, where each gets a row
-constexpr std::size_t kMaxCandidates = 2'000'000;  // of a sweep
+constexpr std::int64_t kMaxExcluded = 10'000'000;   // of a variant, where each gets a row
+constexpr std::size_t kMaxCandidates = 10'000'000;  // of a sweep: 4 GB
 
 bool takes(const Variant& variant, DType dtype) {
   return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
@@ -31,12 +32,41 @@ const std::string& place_of(const std::string& constraint, const VariantChoice& 
   return at < choice.constraint_places.size() ? choice.constraint_places[at] : item.where;
 }
 
+/// The number of configurations of a variant before constraints.
+double size_before_constraints(const VariantChoice& choice) {
+  double size = 1;
+  for (const Parameter& p : choice.variant->parameters) {
+    const auto given = std::ranges::find(choice.overrides, p.name, &Override::parameter);
+    size *= static_cast<double>(given == choice.overrides.end() ? p.values.size() : given->values.size());
+  }
+  return size;
+}
+
+/// The spaces of a sweep. The problems of an item of the file share the compiled constraints.
+class Spaces {
+ public:
+  explicit Spaces(const DeviceFacts& facts) : facts_(&facts) {}
+  Space of(const VariantChoice& choice, const Problem& problem) {
+    const auto [it, is_new] = last_.try_emplace(choice.variant);
+    auto& [known, space] = it->second;
+    if (is_new || known != choice) {
+      known = choice;
+      space.emplace(*choice.variant, problem, *facts_, choice.overrides, choice.constraints);
+    }
+    return space->of(problem);
+  }
+
+ private:
+  const DeviceFacts* facts_;
+  std::map<const Variant*, std::pair<VariantChoice, std::optional<Space>>> last_;
+};
+
 /// Adds the configurations of a variant to a problem; returns how many rows they are at most.
-std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, const DeviceFacts& facts,
+std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, Spaces& spaces,
                         bool constraint_rows) {
   const SweepItem& item = *problem.item;
   const Variant& variant = *choice.variant;
-  const Space space(variant, item.problem, facts, choice.overrides, choice.constraints);
+  const Space space = spaces.of(choice, item.problem);
   const auto too_large = [&](std::string_view why) {
     return InputError(fmt::format("{}: variant '{}/{}' has {} configurations before constraints; {}",
                                   item.where, item.entry->op.name, variant.name, space.size(), why));
@@ -81,6 +111,13 @@ std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
   const Pattern pattern(filter, "--filter");
   Schedule schedule;
+  Spaces spaces(facts);
+  const auto runs = [&](const SweepItem& item, const Variant& variant) {
+    return variant.backend == facts.backend && takes(variant, item.problem.dtype);
+  };
+  const auto matches = [&](const SweepItem& item, const Variant& variant) {
+    return pattern.is_in(item.entry->op.name + "/" + variant.name);
+  };
   bool any_match = false;
   std::size_t total = 0;
   for (const SweepItem& item : sweep.items) {
@@ -88,19 +125,26 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
     bool fits = false;
     for (const VariantChoice& choice : item.choices) {
       const Variant& variant = *choice.variant;
-      if (variant.backend != facts.backend || !takes(variant, item.problem.dtype)) continue;
+      if (!runs(item, variant)) continue;
       fits = true;
-      if (!pattern.is_in(item.entry->op.name + "/" + variant.name)) continue;
+      if (!matches(item, variant)) continue;
       any_match = true;
       try {
-        total += add_variant(problem, choice, facts, sweep.constraint_rows);
+        total += add_variant(problem, choice, spaces, sweep.constraint_rows);
       } catch (const NotANumber& e) {
         throw InputError(fmt::format("{}: variant '{}/{}': {}", place_of(e.constraint, choice, item),
                                      item.entry->op.name, variant.name, e.what()));
       }
-      if (total > kMaxCandidates)
-        throw InputError(fmt::format("{}: more than {} configurations up to here; a sweep takes no more",
-                                     item.where, kMaxCandidates));
+      if (total > kMaxCandidates) {
+        double all = 0;
+        for (const SweepItem& other : sweep.items)
+          for (const VariantChoice& c : other.choices)
+            if (runs(other, *c.variant) && matches(other, *c.variant)) all += size_before_constraints(c);
+        throw InputError(
+            fmt::format("{}: more than {} configurations up to here, of {:.16g} before constraints; a "
+                        "sweep takes no more",
+                        item.where, kMaxCandidates, all));
+      }
     }
     if (!fits && item.named)
       throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}",
@@ -185,11 +229,11 @@ std::optional<std::string> PruneRules::broken(const Resources& r) const {
                                       static_cast<double>(r.spill_bytes), r.occupancy_pct};
   for (const Expression& condition : conditions_) {
     const double value = condition.evaluate(values);
-    if (!std::isfinite(value))
+    if (std::isnan(value))
       throw InputError(fmt::format(
-          "prune condition '{}' is {}, not a number, for {} registers, {} bytes of spills, {} "
-          "bytes of shared memory and an occupancy of {:.4g} %",
-          brief(condition.text()), value, r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct));
+          "prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
+          "bytes of shared memory and an occupancy of {:.4g} %: {}",
+          brief(condition.text()), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct, kNotFinite));
     if (value != 0)
       return fmt::format(
           "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,

@@ -20,11 +20,12 @@ namespace warptune {
 namespace {
 
 using Dims = std::vector<std::pair<std::string, std::string>>;
+using DimLists = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
-constexpr std::size_t kMaxProblems = 10000, kMaxSteps = 1000;
-constexpr double kMaxRepeated = 100'000;  // those included that come up again
-constexpr double kMaxGiven = 1e7;         // steps and prefills of a model; many contexts share a problem
-constexpr double kMaxBytes = 1LL << 43;   // of a tensor or a launch: more than any memory
+constexpr std::size_t kMaxProblems = 1'000'000, kMaxSteps = 1000;  // 1.3 GB of problems
+constexpr double kMaxRepeated = 2e6;                               // those included that come up again
+constexpr double kMaxGiven = 1e7;        // steps and prefills of a model; many contexts share a problem
+constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
 
 /// Throws InputError for sizes beyond any memory, before they overflow.
 void check_size(const Op& op, const Problem& problem) {
@@ -103,11 +104,10 @@ class Loader {
     return *yaml_.at(node, [&] { return &ops_->find(name); });
   }
 
-  /// The cross product of a map of dims; the last dim varies fastest.
-  std::vector<Dims> crossed(const YAML::Node& node, const Op& op, std::size_t dtypes) {
+  /// The values of each dim of a map.
+  DimLists lists_of(const YAML::Node& node, const Op& op) const {
     yaml_.expect_map(node, fmt::format("a problem of op '{}'", op.name));
-    std::vector<std::pair<std::string, std::vector<std::string>>> lists;
-    auto count = static_cast<double>(dtypes);
+    DimLists lists;
     for (const auto& pair : node) {
       const std::string name = pair.first.Scalar();
       if (!op.find_dim(name)) {
@@ -117,10 +117,13 @@ class Loader {
       }
       auto values = yaml_.values(pair.second, fmt::format("dim '{}'", name));
       for (const std::string& value : values) yaml_.at(pair.second, [&] { check_value(op, name, value); });
-      count *= static_cast<double>(values.size());
       lists.emplace_back(name, std::move(values));
     }
-    expect_possible(node, count);
+    return lists;
+  }
+
+  /// The cross product; the last dim varies fastest.
+  static std::vector<Dims> crossed(const DimLists& lists) {
     std::vector<Dims> problems{{}};
     for (const auto& [name, values] : lists) {
       std::vector<Dims> more;
@@ -179,8 +182,13 @@ class Loader {
     if (node["constraints"]) add_constraints(yaml_, node["constraints"], entry, item.choices);
     if (!node["problems"]) yaml_.fail(node, fmt::format("op '{}' needs 'problems'", entry.op.name));
     yaml_.expect_list(node["problems"], "'problems'");
+    for (const YAML::Node& map : node["problems"]) {
+      auto count = static_cast<double>(dtypes.size());
+      for (const auto& [name, values] : lists_of(map, entry.op)) count *= static_cast<double>(values.size());
+      expect_possible(map, count);
+    }
     for (const YAML::Node& map : node["problems"])
-      for (const Dims& dims : crossed(map, entry.op, dtypes.size()))
+      for (const Dims& dims : crossed(lists_of(map, entry.op)))
         for (const DType dtype : dtypes) {
           item.problem = yaml_.at(map, [&] { return problem_of(entry, dims, dtype); });
           add(item, map);

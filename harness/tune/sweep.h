@@ -21,6 +21,7 @@ struct VariantChoice {
   std::vector<Override> overrides;
   std::vector<std::string> constraints;
   std::vector<std::string> constraint_places = {};  // "FILE:LINE" of each
+  bool operator==(const VariantChoice&) const = default;
 };
 
 /// A problem and the variants to try on it.

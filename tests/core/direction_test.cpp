@@ -19,9 +19,9 @@ namespace warptune {
 namespace {
 namespace fs = std::filesystem;
 
-std::vector<fs::path> sources() {
+std::vector<fs::path> sources(const char* folder = "harness") {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / "harness"))
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / folder))
     if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") files.push_back(entry.path());
   return files;
 }
@@ -104,6 +104,38 @@ TEST(Direction, TheHarnessNamesNoOp) {
       }
     }
   }
+}
+
+/// The types that a file defines outside of its anonymous namespaces, with their namespaces.
+std::set<std::string> shared_types_of(const fs::path& file) {
+  const std::regex named(R"(namespace ([\w:]+) \{)"),
+      definition(R"((?:struct|class|enum|enum class) (\w+)(?: final)?(?: : .*)? \{.*)");
+  std::set<std::string> names;
+  std::string space;
+  bool anonymous = false;
+  for (const std::string& line : lines_of(file)) {
+    std::smatch m;
+    if (line == "namespace {" || line == "}  // namespace")
+      anonymous = line == "namespace {";
+    else if (std::regex_match(line, m, named))
+      space = m[1];
+    else if (!anonymous && std::regex_match(line, m, definition))
+      names.insert(space + "::" + m[1].str());
+  }
+  return names;
+}
+
+/// The linker takes one of two types of a name for both: a program of such types crashes.
+TEST(Direction, NoTwoFilesDefineATypeOfOneName) {
+  std::map<std::string, fs::path> where;
+  for (const char* folder : {"harness", "variants"})
+    for (const fs::path& file : sources(folder))
+      for (const std::string& name : shared_types_of(file)) {
+        const auto [first, is_new] = where.try_emplace(name, file);
+        EXPECT_TRUE(is_new) << name << " is in " << first->second << " and in " << file
+                            << "\nrename one or put it into an anonymous namespace";
+      }
+  EXPECT_TRUE(where.contains("warptune::Space") && where.contains("warptune::Variant"));
 }
 
 }  // namespace
