@@ -8,13 +8,13 @@
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
 //   Weights are evicted first from the L2, and those of the first stages are loaded before pdl_wait().
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
-// counts
-//   the consumer warps of all.
+//   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
 //   sums [token][row]; each block adds those of a part of the outputs through distributed shared memory, in a
 //   fixed order. With SwiGLU half of a work tile are gate rows, half the up rows of the same outputs: both
 //   sums lie in one thread.
-// Wins: 16 to 64 tokens. `in` and `out` are multiples of 8.
+// Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
+// Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
