@@ -18,5 +18,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Advance, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAdvance, kShapes, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AdvanceCompile, ::testing::Values(Dims{{"batch", "300"}}), shape_name);
 
+/// So that variants and reference are compared on free slots of a batch too.
+TEST(AdvanceOp, EveryThirdSequenceIsFree) {
+  const Op& op = find_op("advance").op;
+  const auto specs = op.tensors(op.problem(Dims{{"batch", "6"}}, DType::int32), 1);
+  const auto& positions = specs.at(1).values;
+  const auto& lengths = specs.at(2).values;
+  for (std::size_t b = 0; b < 6; ++b) {
+    EXPECT_EQ(positions.at(b) == -1, b % 3 == 2) << b;
+    EXPECT_EQ(lengths.at(b), positions.at(b) + 1) << b;
+  }
+}
+
 }  // namespace
 }  // namespace warptune::testing

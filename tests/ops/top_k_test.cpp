@@ -78,5 +78,25 @@ TEST(TopKDims, RefuseMoreCandidatesThanThereAre) {
   EXPECT_NO_THROW(op.problem(dims("1", "256", "256"), DType::fp32));
 }
 
+/// A sample closer to the edge between two tokens than rounding can tell may be either; the others are exact.
+TEST(TopKOp, ASampleOnAnEdgeMayBeEither) {
+  constexpr std::int64_t kRows = 50'000;
+  const Op& op = find_op("top_k").op;
+  const Problem p = op.problem(dims(std::to_string(kRows).c_str(), "2", "2"), DType::fp32);
+  const auto specs = op.tensors(p, 1);
+  const Inputs in(specs, 1);
+  int on_an_edge = 0;
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    Expected out;
+    op.reference(p, in, row, out);
+    const auto& run = out.runs().at(0);
+    if (run.also.empty()) continue;
+    ++on_an_edge;
+    EXPECT_EQ(run.also, std::vector<double>{1 - run.values.at(0)}) << row;
+  }
+  EXPECT_GE(on_an_edge, 1);
+  EXPECT_LE(on_an_edge, 100);
+}
+
 }  // namespace
 }  // namespace warptune::testing

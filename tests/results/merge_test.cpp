@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "harness/core/error.h"
 #include "harness/results/journal.h"
 #include "harness/results/samples_file.h"
@@ -159,6 +161,78 @@ TEST_F(Merge, HoldsTheJournalUntilTheRowsAreReplaced) {
   replaced.clear();
   merge_results(ops(), {more}, out);
   EXPECT_EQ(replaced[out / "host" / "sweep.csv"], "journal held");
+}
+
+TEST_F(Merge, DropsRowsThatItHas) {
+  const fs::path a = folder_ / "a", b = folder_ / "b", out = folder_ / "all";
+  const auto with_rows = [](const fs::path& folder, const std::string& run, const std::vector<Fields>& rows) {
+    Journal(folder / "host" / "sweep.journal").add(run, {{stamp_name("p", "cold", "v"), "hash options"}});
+    write_csv(folder / "host" / "sweep.csv", sweep_columns(), rows);
+  };
+  const auto row = [](const std::string& run, const std::string& time, const Fields& more = {}) {
+    Fields fields = more;
+    fields.insert({{"run_id", run}, {"problem", "p"}, {"variant", "v"}, {"time_us", time}});
+    return sweep_fields(fields);
+  };
+  const Fields finalist = {{"sampling", "finalist"}}, failed = {{"status", "timeout"}};
+  with_rows(a, "r1", {row("r1", "1"), row("r1", "2", finalist)});
+  with_rows(b, "r2", {row("r2", "3"), row("r2", "", failed), row("r2", "2", finalist), row("none", "4")});
+  MergeCounts counts = merge_results(ops(), {a, b}, out);
+  EXPECT_EQ(counts.duplicates, 1u) << "the first row of a configuration stays";
+  EXPECT_EQ(counts.rows, 5u) << "one failed, two finalists, one without a key";
+  EXPECT_EQ(read_csv(out / "host" / "sweep.csv").at(0).at("time_us"), "1");
+  EXPECT_EQ(Journal::read(out / "host" / "sweep.journal").runs().size(), 2u);
+  counts = merge_results(ops(), {a, b, out}, out);
+  EXPECT_EQ(counts.rows, 5u);
+  EXPECT_EQ(counts.duplicates, 6u) << "`out` is read once";
+}
+
+TEST_F(Merge, TakesResultsOnly) {
+  const fs::path a = results("a", 1, now_);
+  std::ofstream(a / "notes.txt") << "x";
+  std::ofstream(a / "host" / "device.json") << "{\"first\": 1}";
+  write_csv(a / "host" / "other.csv", {"x"}, {{{"x", "1"}}});
+  const fs::path b = results("b", 2, now_);
+  std::ofstream(b / "host" / "device.json") << "{\"second\": 2}";
+  const MergeCounts counts = merge_results(ops(), {a, b}, folder_ / "all");
+  EXPECT_EQ(counts.files, 1u);
+  EXPECT_FALSE(fs::exists(folder_ / "all" / "host" / "other.csv"));
+  EXPECT_EQ(fs::file_size(folder_ / "all" / "host" / "device.json"), 12u);
+  merge_results(ops(), {b}, folder_ / "all");
+  EXPECT_EQ(fs::file_size(folder_ / "all" / "host" / "device.json"), 12u) << "it keeps its own";
+  EXPECT_FALSE(fs::exists(folder_ / "all" / "host" / "sweep.journal")) << "no run has a stamp";
+}
+
+TEST_F(Merge, ErrorsNameTheFolderOrFile) {
+  const auto error = [&](const std::vector<fs::path>& inputs) {
+    try {
+      merge_results(ops(), inputs, folder_ / "all");
+    } catch (const InputError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  const fs::path a = results("a", 1, now_), empty = folder_ / "empty";
+  fs::create_directories(empty / "host");
+  EXPECT_EQ(error({a, folder_ / "none"}), "'" + (folder_ / "none").string() + "' is not a folder");
+  EXPECT_EQ(error({empty}), "the folders hold no results: a folder of results is what 'tune --out' wrote");
+  const fs::path other = results("other", 1, now_);
+  write_csv(other / "host" / "sweep.samples.csv", {"run_id", "x"}, {{{"run_id", "r"}, {"x", "1"}}});
+  EXPECT_EQ(error({a, other}), (other / "host" / "sweep.samples.csv").string() +
+                                   ":1: other columns than the same file of another folder");
+  const fs::path newer = results("newer", 1, now_);
+  for (const Provenance& there : {Provenance{"other", "x86_64", "", "", "abc"},
+                                  {"host", "arm", "", "", "abc"},
+                                  {"host", "x86_64", "2", "", "abc"},
+                                  {"host", "x86_64", "", "3", "abc"}}) {
+    Wisdom(there).save(newer / "host" / "wisdom.json");
+    const std::string sentence = error({a, newer});
+    EXPECT_TRUE(sentence.starts_with("the winners in '" + (newer / "host" / "wisdom.json").string() +
+                                     "' are of " + there.device + " with driver '" + there.driver +
+                                     "' and toolkit '" + there.toolkit + "', others of host with '' and ''"))
+        << sentence;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "all"));
 }
 
 }  // namespace

@@ -71,9 +71,8 @@ Op causal_mask() {
             const double q_len = in["q_lens"][b], k_len = in["k_lens"][b];
             std::vector<double> mask(static_cast<std::size_t>(keys));
             for (std::int64_t k = 0; k < keys; ++k)
-              mask[static_cast<std::size_t>(k)] = static_cast<double>(q) < q_len &&
-                                                  static_cast<double>(k) < k_len &&
-                                                  static_cast<double>(k - q) <= k_len - q_len;
+              mask[static_cast<std::size_t>(k)] =
+                  static_cast<double>(q) < q_len && static_cast<double>(k - q) <= k_len - q_len;
             out.put("mask", row * keys, std::move(mask));
           },
       .tolerance = [](const Problem&) { return Tolerance{}; },
