@@ -93,5 +93,18 @@ TEST(GpuCausalMaskExamples, MatchTheNotes) {
   check_example(*device, kSecond);
 }
 
+TEST(CausalMaskOp, TheFirstSequenceHasAllKeys) {
+  const Op& op = find_op("causal_mask").op;
+  for (const char* batch : {"1", "5"}) {
+    const Problem p =
+        op.problem(Dims{{"batch", batch}, {"max_q_len", "2"}, {"max_k_len", "90"}}, DType::fp32);
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      const auto k_lens = op.tensors(p, seed).at(1).values;
+      EXPECT_EQ(k_lens.at(0), 90);
+      EXPECT_LE(std::ranges::max(k_lens), 90);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace warptune::testing

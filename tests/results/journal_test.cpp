@@ -91,6 +91,14 @@ TEST(Journal, StampsAndKeysAreHashesOfTheirParts) {
   EXPECT_EQ(code_stamp("hash", "k"), "code k");
 }
 
+/// Rows of earlier runs are found by their keys. A new kMeasuringVersion changes the stamps: all is measured
+/// again.
+TEST(Journal, KeysOfEarlierRunsStay) {
+  EXPECT_EQ(key_of(row_of("r1"), "hash options"), "c9a0a111be9bbe44");
+  EXPECT_EQ(stamp_of("source", {.max_rel_ci = 0.25, .min_samples = 7, .max_time = 3, .seed = 5}),
+            "source cec883b330538eac");
+}
+
 TEST_F(JournalFile, SkipsLinesOfAnotherForm) {
   write(
       "{\"run_id\":\"r1\"}\n{\"stamps\":{}}\n[1]\n7\n{\"run_id\":1,\"stamps\":{}}\n"
