@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "harness/core/error.h"
 #include "harness/results/sweep_file.h"
@@ -19,6 +21,7 @@ using Times = std::map<std::string, double>;
 struct Searched {
   DeviceFacts facts;
   Times first, finalists;
+  std::set<std::string> variants;
 };
 
 DeviceFacts facts_of(const CsvRow& row) {
@@ -43,11 +46,18 @@ Problem problem_of(const OpTable& ops, const std::string& key) {
       .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
 }
 
-PlanChoice first_choice(PlanChooser& chooser, const Problem& problem) {
-  PlanChoice choice;
-  if (!chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }))
-    throw InputError(fmt::format("no variant of this program runs '{}'", problem.key()));
-  return choice;
+/// The first choice whose variant the search tried; a search that is older than a variant cannot judge it.
+/// The first of all if there is none.
+PlanChoice first_choice(PlanChooser& chooser, const Problem& problem, const std::set<std::string>& tried) {
+  std::optional<PlanChoice> first;
+  const auto take = [&](const PlanChoice& choice) {
+    const bool known = tried.contains(choice.variant->name);
+    if (known || !first) first = choice;
+    return known;
+  };
+  chooser.choose(problem, true, take);
+  if (!first) throw InputError(fmt::format("no variant of this program runs '{}'", problem.key()));
+  return *first;
 }
 
 }  // namespace
@@ -66,6 +76,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     }
     Times& times = sampling_of(row) == SamplingClass::finalist ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
+    it->second.variants.insert(row.at("variant"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
   std::map<std::string, PlanChooser> choosers;  // by device
@@ -79,7 +90,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
   for (const std::string& key : order) {
     const Searched& s = searched.at(key);
     const Problem problem = problem_of(ops, key);
-    const PlanChoice choice = first_choice(chooser_of(s.facts), problem);
+    const PlanChoice choice = first_choice(chooser_of(s.facts), problem, s.variants);
     Regret regret{
         .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};
     const Times& times = s.finalists.contains(regret.chosen) ? s.finalists : s.first;

@@ -114,8 +114,8 @@ TEST(Export, TheRecordedMachineCodeIsThatOfTheFolder) {
 #if WARPTUNE_HAS_CUBLASLT
 TEST(Export, ALibraryWinnerGivesWayToTheNextBestKernel) {
   const fs::path out = fresh_folder("export_library") / "winners";
-  const json document = exported("^linear\\[tokens=64,in=4096,out=6144,bias=no,dtype=bf16", "sm_90a", out);
-  const json& plan = plan_of(document, "linear[tokens=64,in=4096,out=6144,bias=no,dtype=bf16]");
+  const json document = exported("^linear\\[tokens=64,in=4096,out=128256,bias=no,dtype=bf16", "sm_90a", out);
+  const json& plan = plan_of(document, "linear[tokens=64,in=4096,out=128256,bias=no,dtype=bf16]");
   const json& origin = plan.at("origin");
   EXPECT_NE(plan.at("variant"), "cublaslt");
   EXPECT_EQ(origin.at("instead_of").at("variant"), "cublaslt");
