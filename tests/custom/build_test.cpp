@@ -33,16 +33,8 @@ class KernelBuild : public ::testing::Test {
   }
   std::string error_of(const fs::path& folder, const Definition& definition,
                        const std::string& arch = "sm_90a") const {
-    try {
-      build(write(folder / "kernels.yaml", definition.text()), arch);
-    } catch (const CompileError& e) {
-      std::string text = e.what();
-      const std::string prefix = folder.string() + "/";
-      for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
-        text.erase(at, prefix.size());
-      return text;
-    }
-    return "none";
+    return testing::message_of<CompileError>(
+        folder, [&] { build(write(folder / "kernels.yaml", definition.text()), arch); });
   }
 };
 

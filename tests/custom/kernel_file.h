@@ -65,11 +65,12 @@ inline std::shared_ptr<const OpTable> table_of(const fs::path& file) {
   return with_kernels(ops(), files);
 }
 
-/// The error of a definition, without the folder; or "none".
-inline std::string error_of(const fs::path& folder, const Definition& definition) {
+/// The message of the exception of type E that `body` throws, without the folder; or "none".
+template <class E, class Body>
+std::string message_of(const fs::path& folder, const Body& body) {
   try {
-    table_of(write(folder / "kernels.yaml", definition.text()));
-  } catch (const InputError& e) {
+    body();
+  } catch (const E& e) {
     std::string text = e.what();
     const std::string prefix = folder.string() + "/";
     for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
@@ -77,6 +78,11 @@ inline std::string error_of(const fs::path& folder, const Definition& definition
     return text;
   }
   return "none";
+}
+
+/// The error of a definition.
+inline std::string error_of(const fs::path& folder, const Definition& definition) {
+  return message_of<InputError>(folder, [&] { table_of(write(folder / "kernels.yaml", definition.text())); });
 }
 
 }  // namespace warptune::testing
