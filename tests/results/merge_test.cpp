@@ -231,6 +231,9 @@ TEST_F(Merge, ErrorsNameTheFolderOrFile) {
                                      "' are of " + there.device + " with driver '" + there.driver +
                                      "' and toolkit '" + there.toolkit + "', others of host with '' and ''"))
         << sentence;
+    const std::string reversed = error({newer, a}), others = "others of " + there.device + " with '" +
+                                                             there.driver + "' and '" + there.toolkit + "';";
+    EXPECT_NE(reversed.find(others), std::string::npos) << reversed;
   }
   EXPECT_FALSE(fs::exists(folder_ / "all"));
 }
