@@ -42,6 +42,15 @@ TEST(Costs, OfRopeAppend) {
   expect_cost("rope_append", dims, 3 * (2 * 64 + 2 * 32 + 32 + 4 * 4 + 8) + 2 * 64, 3 * 3 * 12);
 }
 
+TEST(Costs, OfAttentionDecode) {
+  Dims dims = {{"batch", "2"}, {"q_heads", "4"}, {"kv_heads", "2"}, {"head_dim", "8"}, {"context", "10"}};
+  // Per sequence q, out, keys and values, and a length of 4 bytes; 4 operations per key and element of q.
+  const double keys = 2 * 10 * 2 * 8;
+  expect_cost("attention_decode", dims, 2 * (2 * (32 + 32 + keys) + 4), 2 * 4 * 10 * 32);
+  dims.emplace_back("append", "yes");  // the new rows are read and written, and inv_freq is 4 floats
+  expect_cost("attention_decode", dims, 2 * (2 * (32 + 32 + keys + 2 * 16) + 4) + 4 * 4, 2 * 4 * 10 * 32);
+}
+
 TEST(Costs, OfSoftmaxAndMask) {
   Dims dims = {{"batch", "2"}, {"q_heads", "4"}, {"q_len", "3"}, {"kv_len", "5"}, {"mask", "none"}};
   expect_cost("softmax", dims, 2 * 2 * 120, 5 * 120);

@@ -108,6 +108,16 @@ const auto kArgmaxName = [](const auto& shown) { return std::string(shown.param.
 INSTANTIATE_TEST_SUITE_P(Weights, LinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 INSTANTIATE_TEST_SUITE_P(Weights, GpuLinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 
+TEST(LinearTolerance, GrowsWithTheRootOfTheLengthInFp32) {
+  const Op& op = find_op("linear").op;
+  const auto bound = [&](const char* in, DType dtype) {
+    return op.tolerance(op.problem(Dims{{"tokens", "1"}, {"in", in}, {"out", "1"}}, dtype)).rel_l2;
+  };
+  EXPECT_DOUBLE_EQ(bound("64", DType::fp32), 2e-6) << "the default";
+  EXPECT_DOUBLE_EQ(bound("65536", DType::fp32), 256 * 0x1p-24);
+  EXPECT_EQ(bound("65536", DType::bf16), bound("64", DType::bf16));
+}
+
 TEST(LinearDims, SwigluTakesNoBias) {
   EXPECT_THROW(find_op("linear").op.problem(fused("1", "8", "8", "none", "swiglu", "yes"), DType::bf16),
                InputError);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "harness/core/error.h"
 #include "tests/support.h"
 
@@ -45,6 +47,25 @@ TEST(LogitsDotVOp, QHeadsAreAMultipleOfKvHeads) {
   } catch (const InputError& e) {
     EXPECT_STREQ(e.what(), "logits_dot_v: q_heads (5) must be a multiple of kv_heads (2)");
   }
+}
+TEST(LogitsDotVOp, TheSeedSaysWhichSequenceIsFinished) {
+  const Op& op = find_op("logits_dot_v").op;
+  const Problem p = op.problem(dims(5, 2, 1, 64, 40), DType::fp32);
+  for (const std::uint64_t seed : {0u, 3u, 14u}) {
+    const auto specs = op.tensors(p, seed);
+    const auto& lengths = std::ranges::find(specs, "lengths", &TensorSpec::name)->values;
+    ASSERT_EQ(lengths.size(), 5u);
+    for (std::size_t s = 0; s < 5; ++s) EXPECT_EQ(lengths[s] == 0, s == seed % 5) << s;
+  }
+}
+TEST(LogitsDotVOp, LongFp32SumsHaveAWiderTolerance) {
+  const Op& op = find_op("logits_dot_v").op;
+  const auto bound = [&](int context, DType dtype) {
+    return op.tolerance(op.problem(dims(1, 2, 1, 64, context), dtype)).rel_l2;
+  };
+  EXPECT_DOUBLE_EQ(bound(100, DType::fp32), 8e-6);
+  EXPECT_DOUBLE_EQ(bound(16384, DType::fp32), 16e-6);
+  EXPECT_EQ(bound(16384, DType::bf16), bound(100, DType::bf16));
 }
 TEST(LogitsDotVOp, BytesAreThoseOfVAndTheLogits) {
   const Op& op = find_op("logits_dot_v").op;

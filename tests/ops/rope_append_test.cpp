@@ -120,6 +120,37 @@ TEST(RopeAppendOp, ElementsBehindRotaryDimStay) {
   for (std::size_t i = 2; i < 6; ++i) EXPECT_EQ(inv_freq->floats[i], 0.0f);
 }
 
+TEST(RopeAppendOp, BlockedKeysSplitEachHeadAcrossRows) {
+  const Op& op = find_op("rope_append").op;
+  const Problem p =
+      op.problem(shape(5, 4, 2, 32, {{"k_layout", "dsx"}, {"page_size", "16"}, {"batch", "1"}}), DType::bf16);
+  const auto specs = op.tensors(p, 1);
+  const auto k = std::ranges::find(specs, "k_cache", &TensorSpec::name),
+             v = std::ranges::find(specs, "v_cache", &TensorSpec::name);
+  ASSERT_EQ(v->shape.size(), 4u);
+  const std::int64_t pages = v->shape[0];
+  EXPECT_EQ(v->shape, (std::vector<std::int64_t>{pages, 2, 16, 32}));
+  EXPECT_EQ(k->shape, (std::vector<std::int64_t>{pages, 2, 4, 16, 8})) << "[pages, kv_heads, D/x, S, x]";
+}
+
+TEST(RopeAppendOp, BatchesHaveTokensOfFinishedSequences) {
+  const Op& op = find_op("rope_append").op;
+  const auto finished = [&](const char* batch) {
+    const Problem p = op.problem(shape(32, 1, 1, 8, {{"batch", batch}}), DType::fp32);
+    const auto specs = op.tensors(p, 1);
+    const auto& positions = std::ranges::find(specs, "position", &TensorSpec::name)->values;
+    return std::ranges::count(positions, -1);
+  };
+  EXPECT_EQ(finished("1"), 0);
+  EXPECT_EQ(finished("4"), 2);
+}
+
+TEST(RopeAppendOp, QkvHasAtMostTwoToThe31Elements) {
+  const Op& op = find_op("rope_append").op;  // (30 + 2 * 1) * 64 elements per token
+  EXPECT_NO_THROW(op.problem(shape(1 << 20, 30, 1, 64), DType::bf16));
+  EXPECT_THROW(op.problem(shape((1 << 20) + 1, 30, 1, 64), DType::bf16), InputError);
+}
+
 TEST(RopeTables, Llama3KeepsShortWavesAndSlowsLongOnes) {
   const RopeScaling plain{.theta = 500000};
   RopeScaling scaled = plain;

@@ -68,5 +68,24 @@ TEST(Tensors, AreBoundToTheMembersOfTheirNames) {
   }
 }
 
+TEST(Tensors, AreOfOpsWhoseDimsAreExplained) {
+  for (const OpEntry& entry : ops()) {
+    EXPECT_NE(entry.op.summary, "") << entry.op.name;
+    for (const Dim& dim : entry.op.dims) EXPECT_NE(dim.doc, "") << entry.op.name << ": " << dim.name;
+  }
+}
+
+TEST(Tensors, HaveAMemberEach) {
+  for (const OpEntry& entry : ops()) {
+    std::set<std::string> members;
+    for (const ArgsField& field : entry.op.fields) {
+      EXPECT_NE(field.name, "") << entry.op.name;
+      EXPECT_TRUE(members.insert(field.name).second) << entry.op.name << ": " << field.name << " twice";
+    }
+    for (const TensorSpec& spec : entry.op.tensors(small_problem(entry.op), 1))
+      EXPECT_TRUE(members.contains(spec.name)) << entry.op.name << ": " << spec.name;
+  }
+}
+
 }  // namespace
 }  // namespace warptune::testing

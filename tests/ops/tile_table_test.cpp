@@ -83,10 +83,14 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
   EXPECT_EQ(first(8, 4096, "sm_90a"),
             "mma_bulk_copy blocks_per_sm=1,warps_m=1,warps_k=4,rows=32,tile_k=256,stages=8,resident_x=no,"
             "cluster=1,pdl=1");
-  EXPECT_EQ(first(64, 4096, "sm_90a"),
-            "wgmma_streaming rows=64,tile_k=64,stages=12,warpgroups=1,cluster_k=2,cluster_m=1,pdl=1");
-  EXPECT_EQ(first(32, 14336, "sm_90a"),
-            "wgmma_streaming rows=64,tile_k=128,stages=8,warpgroups=1,cluster_k=2,cluster_m=1,pdl=1");
+  EXPECT_EQ(
+      first(64, 4096, "sm_90a"),
+      "wgmma_streaming "
+      "rows=64,tile_k=64,stages=12,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,pdl=1");
+  EXPECT_EQ(
+      first(32, 14336, "sm_90a"),
+      "wgmma_streaming "
+      "rows=64,tile_k=128,stages=8,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,pdl=1");
 #if WARPTUNE_HAS_CUBLASLT
   EXPECT_EQ(first(8, 4096, "sm_80"), "cublaslt algo=0") << "the library's first choice";
 #else

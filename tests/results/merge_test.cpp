@@ -190,6 +190,7 @@ TEST_F(Merge, DropsRowsThatItHas) {
 TEST_F(Merge, TakesResultsOnly) {
   const fs::path a = results("a", 1, now_);
   std::ofstream(a / "notes.txt") << "x";
+  std::ofstream(a / "host" / "notes.txt") << "x";
   std::ofstream(a / "host" / "device.json") << "{\"first\": 1}";
   write_csv(a / "host" / "other.csv", {"x"}, {{{"x", "1"}}});
   const fs::path b = results("b", 2, now_);
@@ -197,6 +198,7 @@ TEST_F(Merge, TakesResultsOnly) {
   const MergeCounts counts = merge_results(ops(), {a, b}, folder_ / "all");
   EXPECT_EQ(counts.files, 1u);
   EXPECT_FALSE(fs::exists(folder_ / "all" / "host" / "other.csv"));
+  EXPECT_FALSE(fs::exists(folder_ / "all" / "host" / "notes.txt"));
   EXPECT_EQ(fs::file_size(folder_ / "all" / "host" / "device.json"), 12u);
   merge_results(ops(), {b}, folder_ / "all");
   EXPECT_EQ(fs::file_size(folder_ / "all" / "host" / "device.json"), 12u) << "it keeps its own";
