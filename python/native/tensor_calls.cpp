@@ -1,5 +1,7 @@
 #include "tensor_calls.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace nb = nanobind;
@@ -8,11 +10,6 @@ namespace warptune {
 namespace {
 
 constexpr std::uint32_t kMajorVersion = 1;  // of DLPack
-
-template <class T>
-void append(std::string& key, const T& value) {
-  key.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 bool is_contiguous(const nb::dlpack::dltensor& tensor) {
   if (!tensor.strides) return true;
@@ -28,8 +25,9 @@ long long address_of(const nb::dlpack::dltensor& tensor) {
   return static_cast<long long>(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset);
 }
 
-/// A number of Python, as a call passes it.
-void set_number(Launcher& launcher, std::size_t i, nb::handle value) {
+/// A number of Python, as a call passes it. None: 1 / sqrt(last_dim), the usual scale of attention.
+void set_number(Launcher& launcher, std::size_t i, nb::handle value, std::int64_t last_dim) {
+  if (value.is_none()) return launcher.set(i, 1 / std::sqrt(static_cast<double>(last_dim)));
   if (PyFloat_Check(value.ptr())) return launcher.set(i, PyFloat_AsDouble(value.ptr()));
   const long long whole = PyLong_AsLongLong(value.ptr());
   if (whole == -1 && PyErr_Occurred()) throw nb::python_error();
@@ -40,6 +38,7 @@ void set_number(Launcher& launcher, std::size_t i, nb::handle value) {
 
 TensorCalls::TensorCalls(nb::tuple types, nb::object library, nb::object empty)
     : types_(std::move(types)), capsule_(std::move(library)), empty_(std::move(empty)) {
+  for (nb::handle type : types_) plain_.push_back(reinterpret_cast<PyTypeObject*>(type.ptr()));
   if (capsule_.is_none()) return;
   auto* found = static_cast<TensorLibrary*>(PyCapsule_GetPointer(capsule_.ptr(), "dlpack_exchange_api"));
   if (!found) throw nb::python_error();
@@ -54,47 +53,58 @@ bool TensorCalls::view(PyObject* tensor, nb::dlpack::dltensor& out) const {
 }
 
 /// False for inputs that another way must take: other types, no GPU, gaps between elements.
-bool TensorCalls::read(const nb::tuple& inputs, Inputs& read, std::string& key) const {
-  key.clear();
+bool TensorCalls::read(const nb::tuple& inputs, Inputs& read) const {
   for (nb::handle input : inputs) {
-    key += input.is_none() ? 'n' : 't';
-    if (input.is_none()) continue;
-    const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(input.ptr()));
-    bool is_plain = false;
-    for (nb::handle plain : types_) is_plain = is_plain || plain.ptr() == type;
+    if (input.is_none()) {
+      if (!read.key.add(-1)) return false;
+      continue;
+    }
+    const bool is_plain = std::find(plain_.begin(), plain_.end(), Py_TYPE(input.ptr())) != plain_.end();
     nb::dlpack::dltensor tensor;
     if (!is_plain || read.count == read.addresses.size() || !view(input.ptr(), tensor)) return false;
+    if (read.count == 0 && tensor.ndim > 0) read.last_dim = tensor.shape[tensor.ndim - 1];
     const int device = tensor.device.device_id;
     if (tensor.device.device_type != nb::device::cuda::value || !is_contiguous(tensor)) return false;
     if (read.device >= 0 && device != read.device) return false;
     read.device = device;
-    append(key, tensor.dtype);
-    append(key, tensor.ndim);
-    key.append(reinterpret_cast<const char*>(tensor.shape),
-               sizeof(std::int64_t) * static_cast<std::size_t>(tensor.ndim));
+    std::int64_t type = 0;
+    static_assert(sizeof tensor.dtype == 4);
+    std::memcpy(&type, &tensor.dtype, sizeof tensor.dtype);
+    bool fits = read.key.add(type << 8 | tensor.ndim);
+    for (int i = 0; i < tensor.ndim; ++i) fits = fits && read.key.add(tensor.shape[i]);
+    if (!fits) return false;
     read.addresses[read.count++] = address_of(tensor);
   }
-  append(key, read.device);
-  return read.device >= 0;
+  return read.device >= 0 && read.key.add(read.device);
 }
 
 void TensorCalls::add(const nb::tuple& inputs, nb::object launcher, nb::list outputs) {
   Inputs first;
-  std::string key;
-  if (!library_ || !read(inputs, first, key)) return;
+  if (!library_ || !read(inputs, first)) return;
   Known known{.object = launcher, .launcher = nb::cast<Launcher*>(launcher), .outputs = {}};
   for (nb::handle output : outputs)
     known.outputs.push_back({nb::borrow(output[0]), nb::borrow(output[1]), nb::borrow(output[2])});
-  known_.insert_or_assign(key, std::move(known));
+  known_.insert_or_assign(first.key.text(), std::move(known));
+  last_ = nullptr;
+}
+
+/// The call of these inputs, nullptr if it is not known. Calls of one op mostly have the shapes of the call
+/// before.
+const TensorCalls::Known* TensorCalls::find(const Key& key) {
+  if (last_ && last_key_ == key) return last_;
+  const auto it = known_.find(key.text());
+  if (it == known_.end()) return nullptr;
+  last_ = &it->second;
+  last_key_ = key;
+  return last_;
 }
 
 nb::object TensorCalls::call(const nb::tuple& inputs, const nb::tuple& numbers) {
-  thread_local std::string key;  // keeps its memory
   Inputs given;
-  if (!library_ || !read(inputs, given, key)) return nb::none();
-  const auto it = known_.find(key);
-  if (it == known_.end()) return nb::none();
-  const Known& known = it->second;
+  if (!library_ || !read(inputs, given)) return nb::none();
+  const Known* const found = find(given.key);
+  if (!found) return nb::none();
+  const Known& known = *found;
   CUdevice current = -1;
   if (cuCtxGetDevice(&current) != CUDA_SUCCESS || current != given.device) return nb::none();
 
@@ -113,7 +123,7 @@ nb::object TensorCalls::call(const nb::tuple& inputs, const nb::tuple& numbers) 
   std::size_t member = 0;
   for (std::size_t i = 0; i < given.count; ++i) set_pointer(*known.launcher, member++, given.addresses[i]);
   for (std::size_t i = 0; i < known.outputs.size(); ++i) set_pointer(*known.launcher, member++, results[i]);
-  for (nb::handle number : numbers) set_number(*known.launcher, member++, number);
+  for (nb::handle number : numbers) set_number(*known.launcher, member++, number, given.last_dim);
   known.launcher->launch(reinterpret_cast<std::uintptr_t>(stream));
   if (known.outputs.size() == 1) return outputs[0];
   return nb::make_tuple(outputs[0], outputs[1]);

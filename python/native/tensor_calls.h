@@ -4,7 +4,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,7 +37,8 @@ class TensorCalls {
   /// Makes a call known. `outputs`: (shape, strides, dtype) of each, at most two. Calls that this class
   /// cannot make stay unknown.
   void add(const nanobind::tuple& inputs, nanobind::object launcher, nanobind::list outputs);
-  /// The output, or a tuple of them; None where the call is not known, or not of the current device.
+  /// The output, or a tuple of them; None where the call is not known, or not of the current device. A number
+  /// that is None is 1 / sqrt(last dim of the first input).
   nanobind::object call(const nanobind::tuple& inputs, const nanobind::tuple& numbers);
 
  private:
@@ -47,19 +50,42 @@ class TensorCalls {
     Launcher* launcher;
     std::vector<Output> outputs;
   };
+  /// Dtypes, shapes and device of the inputs of a call, as numbers.
+  struct Key {
+    std::array<std::int64_t, 96> words;
+    std::size_t count = 0;
+    /// False where it is full.
+    bool add(std::int64_t word) {
+      if (count == words.size()) return false;
+      words[count++] = word;
+      return true;
+    }
+    bool operator==(const Key& other) const {
+      return count == other.count && std::equal(words.begin(), words.begin() + count, other.words.begin());
+    }
+    std::string text() const {
+      return std::string(reinterpret_cast<const char*>(words.data()), count * sizeof words[0]);
+    }
+  };
   /// The inputs of a call.
   struct Inputs {
+    Key key;
     std::array<long long, 16> addresses;
     std::size_t count = 0;
     int device = -1;
+    std::int64_t last_dim = 0;  // of the first input
   };
-  bool read(const nanobind::tuple& inputs, Inputs& read, std::string& key) const;
+  bool read(const nanobind::tuple& inputs, Inputs& read) const;
+  const Known* find(const Key& key);
   bool view(PyObject* tensor, nanobind::dlpack::dltensor& out) const;
 
   nanobind::tuple types_;
+  std::vector<PyTypeObject*> plain_;  // the same
   nanobind::object capsule_, empty_;
   const TensorLibrary* library_ = nullptr;
-  std::unordered_map<std::string, Known> known_;
+  std::unordered_map<std::string, Known> known_;  // by Key::text()
+  const Known* last_ = nullptr;                   // of the call before, with its key
+  Key last_key_;
 };
 
 }  // namespace warptune

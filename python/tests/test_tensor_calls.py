@@ -73,6 +73,11 @@ def test_a_known_call_makes_its_output_and_launches_on_the_current_stream(winner
     assert struct.unpack("<QQQif", bytes.fromhex(second["args"])) == (16384, 8192, 12288, 5, 0.5)
 
 
+def test_a_number_that_is_none_is_the_scale_of_attention(winners, driver):
+    (launch,) = driver(PRELUDE + "known(library)((x, weight), (None,))\n", winners, args_bytes=32)
+    assert struct.unpack("<QQQif", bytes.fromhex(launch["args"]))[-1] == 0.125
+
+
 def test_other_calls_are_left_to_the_way_that_checks(winners, driver):
     launches = driver(
         PRELUDE + "calls = known(library)\n"

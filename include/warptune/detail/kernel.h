@@ -134,12 +134,21 @@ inline int device_attribute(CUdevice_attribute attribute) {
   return value;
 }
 
+inline constexpr std::size_t kMaxTensorMaps = 8, kMaxRank = 5;  // of a stage; of a tensor map, by the driver
+
 /// A kernel with the geometry of its launch.
 class Kernel {
  public:
   template <class ValueOf>
   Kernel(const Stage& stage, std::shared_ptr<const Module> module, const ValueOf& dim)
       : stage_(&stage), module_(std::move(module)), function_(module_->function(stage.kernel)) {
+    if (stage.tensor_maps.size() > kMaxTensorMaps)
+      throw Error(stage.kernel + " has " + std::to_string(stage.tensor_maps.size()) +
+                  " tensor maps; at most " + std::to_string(kMaxTensorMaps) + " are supported");
+    for (const TensorMap& map : stage.tensor_maps)
+      if (map.dims.size() > kMaxRank || map.strides.size() >= map.dims.size())
+        throw Error("the tensor map of '" + map.base + "' has " + std::to_string(map.dims.size()) +
+                    " dims and " + std::to_string(map.strides.size()) + " strides");
     for (std::size_t i = 0; i < 3; ++i) {
       grid_[i] = static_cast<unsigned>(stage.grid[i].evaluate(dim));
       block_[i] = static_cast<unsigned>(stage.block[i].evaluate(dim));
@@ -153,11 +162,16 @@ class Kernel {
     std::array<CUlaunchAttribute, 2> attributes{};
     CUlaunchConfig config = configure(attributes, pdl);
     config.hStream = stream;
-    std::vector<CUtensorMap> maps;
-    for (const TensorMap& map : stage_->tensor_maps) maps.push_back(encode(map, args));
-    std::vector<void*> arguments = {const_cast<void*>(args.data())};
-    for (CUtensorMap& map : maps) arguments.push_back(&map);
-    check(cuLaunchKernelEx(&config, function_, arguments.data(), nullptr), "launch of " + stage_->kernel);
+    std::array<CUtensorMap, kMaxTensorMaps> maps;
+    std::array<void*, 1 + kMaxTensorMaps> arguments{const_cast<void*>(args.data())};
+    for (std::size_t i = 0; i < stage_->tensor_maps.size(); ++i) {
+      maps[i] = encode(stage_->tensor_maps[i], args);
+      arguments[1 + i] = &maps[i];
+    }
+    // The text of an error costs as much as a tenth of a launch: only where there is one.
+    if (const CUresult result = cuLaunchKernelEx(&config, function_, arguments.data(), nullptr);
+        result != CUDA_SUCCESS)
+      check(result, "launch of " + stage_->kernel);
   }
 
  private:
@@ -213,18 +227,20 @@ class Kernel {
   }
   static CUtensorMap encode(const TensorMap& map, const Args& args) {
     const auto member = [&](const std::string& name) { return args.whole(name); };
-    std::vector<cuuint64_t> dims, strides;
-    for (const Formula& f : map.dims) dims.push_back(static_cast<cuuint64_t>(f.evaluate(member)));
-    for (const Formula& f : map.strides) strides.push_back(static_cast<cuuint64_t>(f.evaluate(member)));
-    const std::vector<cuuint32_t> steps(dims.size(), 1);
+    std::array<cuuint64_t, kMaxRank> dims{}, strides{};
+    for (std::size_t i = 0; i < map.dims.size(); ++i)
+      dims[i] = static_cast<cuuint64_t>(map.dims[i].evaluate(member));
+    for (std::size_t i = 0; i < map.strides.size(); ++i)
+      strides[i] = static_cast<cuuint64_t>(map.strides[i].evaluate(member));
+    const std::array<cuuint32_t, kMaxRank> steps{1, 1, 1, 1, 1};
     CUtensorMap encoded{};
-    check(cuTensorMapEncodeTiled(&encoded, map.type, static_cast<cuuint32_t>(dims.size()),
-                                 reinterpret_cast<void*>(static_cast<std::uintptr_t>(args.whole(map.base))),
-                                 dims.data(), strides.data(), map.box.data(), steps.data(),
-                                 CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                 map.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-          "cuTensorMapEncodeTiled for '" + map.base + "'");
+    const CUresult result = cuTensorMapEncodeTiled(
+        &encoded, map.type, static_cast<cuuint32_t>(map.dims.size()),
+        reinterpret_cast<void*>(static_cast<std::uintptr_t>(args.whole(map.base))), dims.data(),
+        strides.data(), map.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+        map.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS) check(result, "cuTensorMapEncodeTiled for '" + map.base + "'");
     return encoded;
   }
 

@@ -101,7 +101,7 @@ class Ops:
         """
         inputs = (q, k_cache, v_cache, lengths, block_table, k_scale, v_scale, alibi_slopes, score_bias)
         options = (context, window, deterministic)
-        return self._run(specs.ATTENTION_DECODE, inputs, options, (_scale(scale, q),), out, stream)
+        return self._run(specs.ATTENTION_DECODE, inputs, options, (_scale(scale),), out, stream)
 
     def attention_decode_append(
         self,
@@ -126,7 +126,7 @@ class Ops:
         position lengths - 1, and writes k and v there."""
         inputs = (qkv, k_cache, v_cache, lengths, inv_freq, bias, block_table, k_scale, v_scale)
         options = (context, window, style)
-        return self._run(specs.ATTENTION_DECODE_APPEND, inputs, options, (_scale(scale, qkv),), out, stream)
+        return self._run(specs.ATTENTION_DECODE_APPEND, inputs, options, (_scale(scale),), out, stream)
 
     def attention_prefill(
         self,
@@ -155,7 +155,7 @@ class Ops:
         """
         inputs = (q, k, v, cu_seqlens, kv_lens, seqstart_k, block_table, alibi_slopes)
         options = (q_len, kv_len, causal, window)
-        return self._run(specs.ATTENTION_PREFILL, inputs, options, (_scale(scale, q),), out, stream)
+        return self._run(specs.ATTENTION_PREFILL, inputs, options, (_scale(scale),), out, stream)
 
     def rope_append(
         self,
@@ -196,7 +196,7 @@ class Ops:
         outputs = [as_array(value, name) for value, name in zip(outputs, spec.outputs)]
         call = self._call(spec, arrays, options)
         call.check_outputs(outputs)
-        call(stream or 0, arrays, outputs, numbers)
+        call(stream or 0, arrays, outputs, complete(numbers, arrays[0]))
         return out
 
     def _call(self, spec, arrays, options):
@@ -277,5 +277,10 @@ def same_device(one, other):
     return one == other or (one.startswith("cuda") and other.startswith("cuda") and "cuda" in (one, other))
 
 
-def _scale(scale, q):
-    return q.shape[-1] ** -0.5 if scale is None else float(scale)
+def _scale(scale):
+    return None if scale is None else float(scale)
+
+
+def complete(numbers, first):
+    """The numbers of a call. None is the scale of attention: 1 / sqrt(head_dim), the last dim of the first input."""
+    return tuple([first.shape[-1] ** -0.5 if number is None else number for number in numbers])

@@ -5,7 +5,7 @@ import torch
 from . import specs
 from ._native import TensorCalls
 from .arrays import dtype_name
-from .ops import Ops
+from .ops import Ops, complete
 
 _DTYPES = {dtype_name(dtype): dtype for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32)}
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
@@ -49,7 +49,7 @@ class TorchOps(Ops):
                 results = calls(inputs, numbers)
                 if results is not None:
                     return results
-        return self._run_first(spec, inputs, options, numbers, out, stream)
+        return self._run_first(spec, inputs, options, complete(numbers, inputs[0]), out, stream)
 
     def _run_first(self, spec, inputs, options, numbers, out, stream):
         """A call that is not known yet, or that gives its outputs or stream."""
