@@ -1,8 +1,7 @@
 #pragma once
 // The epilogues of wgmma_streaming.cu: bias, residual or SwiGLU in fp32, then 16-byte stores of 8 outputs of
 // a token. The accumulators are [weight row][token]: either 8x8 transposes in registers turn them, or, with
-// split K, partial sums in shared memory are read along the rows. Argmax (argmax.cuh) reduces the keys of two
-// such vectors.
+// split K, partial sums in shared memory are read along the rows. Then argmax.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/transpose.cuh"
 #include "kernels/linear/argmax.cuh"
@@ -30,9 +29,9 @@ struct StreamingEpilogue {
 
   /// Stores a slab of 16 outputs from `first` (within the work tile) of all tokens. Accumulators: gates and
   /// ups with SwiGLU, else the same sums twice.
-  template <class Residual>
+  template <class Residual, class Keys>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
-                                        const Residual& residual, int first) const {
+                                        const Residual& residual, Keys& keys, int first) const {
     float bias[2] = {};
     if constexpr (S::kBias != 0) {
 #pragma unroll
@@ -66,25 +65,44 @@ struct StreamingEpilogue {
       if (is_valid(v, first))
         *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + offset(v, first)) =
             make_uint4(y[0], y[1], y[2], y[3]);
-      if constexpr (S::kArgmax) put_keys(y, v, first);
+      if constexpr (S::kArgmax)
+        if (is_valid(v, first)) keys.add(v, y, tile_out + output(first));
     }
   }
+};
 
- private:
-  /// The two lanes of a token in a slab reduce the keys of its 16 outputs.
-  __device__ __forceinline__ void put_keys(const unsigned (&y)[4], int v, int first) const {
-    using Key = SortKey<T, S::kOut>;
-    if (token(v) >= S::kTokens) return;
-    typename Key::Word key = 0;
-    if (is_valid(v, first)) {
+/// Epilogue argmax (argmax.cuh): the largest keys of a lane's tokens over all its outputs.
+template <class S>
+struct StreamingKeys {
+  using Key = SortKey<typename S::T, S::kOut>;
+  typename Key::Word largest[S::kArgmax ? S::kN / 16 : 1] = {};
+
+  /// 8 outputs from `first` of the token of vector v.
+  __device__ __forceinline__ void add(int v, const unsigned (&y)[4], int first) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const auto pair = *reinterpret_cast<const Vec<T, 2>*>(&y[i]);
-        const int o = tile_out + output(first) + 2 * i;
-        key = max_key(key, max_key(Key::make(pair[0], o), Key::make(pair[1], o + 1)));
-      }
+    for (int i = 0; i < 4; ++i) {
+      const auto pair = *reinterpret_cast<const Vec<typename S::T, 2>*>(&y[i]);
+      const int o = first + 2 * i;
+      largest[v] = max_key(largest[v], max_key(Key::make(pair[0], o), Key::make(pair[1], o + 1)));
     }
-    put_largest_key<1, 2>(args, token(v), key, 3u << (lane & ~1));
+  }
+  /// Reduces the keys of the block in `memory`, and puts them. All consumers.
+  __device__ __forceinline__ void write(const typename S::Args& args, unsigned char* memory, int lane) const {
+    auto* const of_warps = reinterpret_cast<typename Key::Word*>(memory);  // [warp][token]
+    constexpr int kWarps = S::kConsumers / 32;
+#pragma unroll
+    for (int v = 0; v < S::kN / 16; ++v) {
+      const auto key = max_key(largest[v], __shfl_xor_sync(~0u, largest[v], 1));  // the other half of a slab
+      const int token = 16 * v + lane % 4 / 2 * 8 + lane / 4;
+      if (lane % 2 == 0) of_warps[threadIdx.x / 32 * S::kN + token] = key;
+    }
+    named_barrier_sync(1, S::kConsumers);
+    for (int token = threadIdx.x; token < S::kTokens; token += S::kConsumers) {
+      auto key = of_warps[token];
+#pragma unroll
+      for (int warp = 1; warp < kWarps; ++warp) key = max_key(key, of_warps[warp * S::kN + token]);
+      put_key(args, token, key);
+    }
   }
 };
 

@@ -1,18 +1,18 @@
 // Streaming wgmma GEMM on Hopper (TMA, sm_90a), for 2 to 64 tokens (skinny GEMM).
 // Operands: weight rows are the M operand of wgmma (m64nNk16), tokens are N; both lie in shared memory.
-// Grid: persistent blocks, one per SM, in clusters of kClusterK x kClusterM. A work tile is kRows rows of
-//   weight. The kClusterM blocks of a cluster take adjacent work tiles and multicast x to each other; the
-//   kClusterK blocks split K of one work tile. With split K a block has one work tile.
+// Grid: persistent blocks, one per SM, or a block per work tile, in clusters of kClusterK x kClusterM. A work
+//   tile is kRows rows of weight. The kClusterM blocks of a cluster take adjacent work tiles and multicast x
+//   to each other; the kClusterK blocks split K of one work tile. With split K a block has one work tile.
 // Roles: one thread of a producer warp issues all TMA loads; kWarpgroups consumer warpgroups take the m64
 //   tiles of a work tile round-robin.
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
-//   Weights are evicted first from the L2, and those of the first stages are loaded before pdl_wait().
+//   Weights of the first stages are loaded before pdl_wait(). Work tiles begin at different columns.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
 //   sums [token][row]; each block adds those of a part of the outputs through distributed shared memory, in a
-//   fixed order. With SwiGLU half of a work tile are gate rows, half the up rows of the same outputs: both
-//   sums lie in one thread.
+//   fixed order. With argmax a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile
+//   are gate rows, half the up rows of the same outputs: both sums lie in one thread.
 // Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
 // Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
 #include "kernels/common/cluster.cuh"
@@ -25,7 +25,7 @@
 namespace warptune {
 
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kEpilogue_, int kRows_, int kTileK_,
-          int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_>
+          int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_>
 struct StreamingWgmma {
   using T = T_;
   using Args = LinearArgsOf<kPrologueNone, kEpilogue_>;
@@ -34,7 +34,7 @@ struct StreamingWgmma {
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
   static constexpr bool kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kEpilogue == kEpilogueAdd,
-                        kArgmax = kEpilogue == kEpilogueArgmax;
+                        kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
   static constexpr int kParts = kSwiglu ? 2 : 1, kOutputs = kRows / kParts;  // of a work tile
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;     // of a warpgroup and part
   static constexpr int kN = 16 * ceil_div(kTokens, 16);                      // tokens, padded
@@ -71,6 +71,12 @@ struct StreamingSchedule {
     first_step = S::kSteps * rank_k / S::kClusterK;
     end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
   }
+  /// The first column of a step. Tiles of neighboring blocks begin a third of K or so apart, which spreads
+  /// the addresses that are read at a time: all rows have the same pitch.
+  __device__ __forceinline__ int column(int step) const {
+    step += tile / S::kClusterM * 21 % (S::kSteps / S::kClusterK);
+    return (step < end_step ? step : step - (end_step - first_step)) * S::kTileK;
+  }
   /// Whether a block of the cluster has work: then all of them take part, as they share x.
   __device__ __forceinline__ bool has_work() const { return tile - rank_m < ceil_div(S::kOut, S::kOutputs); }
   __device__ __forceinline__ void advance() {
@@ -96,13 +102,18 @@ struct StreamingProducer {
     Mbarrier* const full = &shared.full[state.stage];
     mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
     mbarrier_arrive_expect_tx(full, S::kStageBytes);
+    const int column = work.column(step);
     unsigned char* to = shared.stages + state.stage * S::kStageBytes;
 #pragma unroll
     for (int panel = 0; panel < S::kPanels; ++panel)
 #pragma unroll
-      for (int part = 0; part < S::kParts; ++part, to += S::kOutputs * 128)
-        tma_load_2d(to, weight_map, step * S::kTileK + panel * 64, part * S::kOut + work.tile * S::kOutputs,
-                    full, weight_policy);
+      for (int part = 0; part < S::kParts; ++part, to += S::kOutputs * 128) {
+        const int row = part * S::kOut + work.tile * S::kOutputs;
+        if constexpr (S::kEvictFirst)
+          tma_load_2d(to, weight_map, column + panel * 64, row, full, weight_policy);
+        else
+          tma_load_2d(to, weight_map, column + panel * 64, row, full);
+      }
   }
   /// Loads this block's part of x, and ends the stage.
   __device__ __forceinline__ void load_x(int step) {
@@ -112,7 +123,7 @@ struct StreamingProducer {
     unsigned char* const to = shared.stages + state.stage * S::kStageBytes + S::kXOffset + token * 128;
 #pragma unroll
     for (int panel = 0; panel < S::kPanels; ++panel) {
-      const int column = step * S::kTileK + panel * 64;
+      const int column = work.column(step) + panel * 64;
       if constexpr (S::kClusterM == 1)
         tma_load_2d(to + panel * S::kXPanel, x_map, column, token, full);
       else
@@ -224,6 +235,7 @@ struct StreamingConsumer {
 
   /// All work tiles, where K is not split.
   __device__ __forceinline__ void run(const typename S::Args& args) {
+    StreamingKeys<S> keys;
     for (; work.has_work(); work.advance()) {
       const int last = mainloop();
       const StreamingEpilogue<S> epilogue{args, work.tile * S::kOutputs, lane};
@@ -234,8 +246,12 @@ struct StreamingConsumer {
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m) {
         if (m > 0) residual.load(epilogue, first_output(m));
-        epilogue.store(sum[0][m], sum[S::kParts - 1][m], residual, first_output(m));
+        epilogue.store(sum[0][m], sum[S::kParts - 1][m], residual, keys, first_output(m));
       }
+    }
+    if constexpr (S::kArgmax) {
+      named_barrier_sync(1, S::kConsumers);  // all wgmma of the block have read their stages
+      keys.write(args, shared.stages, lane);
     }
   }
   /// Partial sums of the block's only work tile, to the memory of the stages.
@@ -261,12 +277,12 @@ struct StreamingConsumer {
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kEpilogue, int kRows, int kTileK,
-          int kStages, int kWarpgroups, int kClusterK, int kClusterM>
+          int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst>
 __global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
     linear_wgmma_streaming(LinearArgsOf<kPrologueNone, kEpilogue> args,
                            const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
   using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kEpilogue, kRows, kTileK, kStages, kWarpgroups,
-                           kClusterK, kClusterM>;
+                           kClusterK, kClusterM, kEvictFirst>;
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);

@@ -100,22 +100,28 @@ struct StreamingTile {
 Variant few_tokens() {
   const std::string parts = "(1 + (epilogue == 2))", outputs = "(rows / " + parts + ")",
                     subtiles = "ceil(" + outputs + " / 64)", tokens16 = "(16 * ceil(tokens / 16))",
-                    blocks = "(ceil(out / " + outputs + ") * cluster_k)";
+                    blocks = "(ceil(out / " + outputs + ") * cluster_k)",
+                    stage_bytes = "(2 * stages * tile_k * (rows + " + tokens16 + "))";
   return {
       .name = "wgmma_streaming",
       .idea =
           "2 to 64 tokens on Hopper: persistent blocks stream weights by TMA to wgmma, as its M operand; a "
           "cluster splits K or shares x.",
-      .parameters = {{"rows",
-                      {32,  40,  48,  56,  64,  72,  80,  88,  96,  104, 112, 120, 128, 136, 144,
-                       152, 160, 168, 176, 184, 192, 200, 208, 216, 224, 232, 240, 248, 256},
-                      "weight rows of a work tile"},
-                     {"tile_k", {64, 128}, "columns of a stage"},
-                     {"stages", {3, 4, 5, 6, 7, 8, 10, 12, 16}, "stages of the pipeline"},
-                     {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups along the weight rows"},
-                     {"cluster_k", {1, 2}, "blocks that split K"},
-                     {"cluster_m", {1, 2, 4}, "blocks of adjacent work tiles that share x by multicast"},
-                     pdl_parameter()},
+      .parameters =
+          {{"rows",
+            {32,  40,  48,  56,  64,  72,  80,  88,  96,  104, 112, 120, 128, 136, 144,
+             152, 160, 168, 176, 184, 192, 200, 208, 216, 224, 232, 240, 248, 256},
+            "weight rows of a work tile"},
+           {"tile_k", {64, 128}, "columns of a stage"},
+           {"stages", {3, 4, 5, 6, 7, 8, 10, 12, 16}, "stages of the pipeline"},
+           {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups along the weight rows"},
+           {"cluster_k", {1, 2}, "blocks that split K"},
+           {"cluster_m", {1, 2, 4}, "blocks of adjacent work tiles that share x by multicast"},
+           {"evict_first", {1, 0}, "weights leave the L2 first"},
+           {"persistent",
+            {1, 0},
+            "a block per SM takes work tiles in turn; 0: a block per work tile, two at a time per SM"},
+           pdl_parameter()},
       .constraints =
           {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue == 0", "in >= 64 && in % 8 == 0",
            "out % 8 == 0", "cluster_k * cluster_m <= 4", subtiles + " % warpgroups == 0",
@@ -125,17 +131,20 @@ Variant few_tokens() {
            // Each block of a cluster loads whole groups of 8 tokens.
            tokens16 + " % (8 * cluster_m) == 0", "rows % (8 * " + parts + ") == 0",
            // With split K a block has one work tile, whose partial sums fit the stages.
-           "cluster_k == 1 || " + blocks + " <= sms", "cluster_k == 1 || epilogue < 3",
+           "cluster_k == 1 || persistent == 0 || " + blocks + " <= sms", "cluster_k == 1 || epilogue < 3",
            "cluster_k == 1 || 2 * " + tokens16 + " * (rows + 4) <= tile_k * stages * (rows + " + tokens16 +
                ")",
            // Nearly all SMs have work in the last wave, unless there is little. GPCs that are no
            // multiple of a cluster leave SMs idle.
-           "rows == 64 || " + blocks + " >= (cluster_k * cluster_m > 2 ? 0.8 : 0.9) * sms * ceil(" + blocks +
-               " / sms)",
+           "rows == 64 || persistent == 0 || " + blocks +
+               " >= (cluster_k * cluster_m > 2 ? 0.8 : 0.9) * sms * ceil(" + blocks + " / sms)",
            // x from the L2 is at most as much as the weights.
            "rows == 64 || " + tokens16 + " <= rows * cluster_m",
            // Most of the shared memory holds stages, or all steps have one; no more stages than steps.
-           "2 * stages * tile_k * (rows + " + tokens16 + ") >= 160000 || stages * tile_k * cluster_k >= in",
+           "persistent == 0 || " + stage_bytes + " >= 160000 || stages * tile_k * cluster_k >= in",
+           // Two blocks share an SM, so that one loads while the other ends, and more wait for their turn.
+           "persistent == 1 || (" + stage_bytes + " >= 48000 && " + stage_bytes +
+               " <= 112000 && warpgroups == 1 && " + blocks + " > 2 * sms)",
            "tile_k * cluster_k <= in", "stages == 3 || (stages - 1) * tile_k * cluster_k < in"},
       .resources =
           [](const Problem& p, const Config& c) {
@@ -144,12 +153,12 @@ Variant few_tokens() {
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{"linear/wgmma_streaming.cu",
                   "linear_wgmma_streaming<{dtype}, {tokens}, {in}, {out}, {bias}, {epilogue}, {rows}, "
-                  "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}>",
+                  "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}>",
                   [](const Problem& p, const Config& c) {
                     const StreamingTile tile(p, c);
                     const std::int64_t cluster = c["cluster_k"] * c["cluster_m"];
                     // With split K a block has one work tile, also where a second wave is needed.
-                    const bool persistent = c["cluster_k"] == 1;
+                    const bool persistent = c["cluster_k"] == 1 && c["persistent"] != 0;
                     const std::int64_t blocks = ceil_div(tile.tiles, c["cluster_m"]) * cluster;
                     return Launch{.grid = {persistent ? 1 : static_cast<unsigned>(blocks)},
                                   .block = {static_cast<unsigned>(128 * c["warpgroups"] + 32)},
