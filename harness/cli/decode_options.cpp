@@ -89,6 +89,9 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
        "each RMSNorm inside the product that reads it, the residual add inside the one before");
   fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the product of gate and up");
   fuse("--fuse-argmax", o.fuse_argmax, "argmax inside lm_head, where sampling is greedy");
+  fuse("--split-norm", o.split_norm,
+       "each RMSNorm between two products inside both: sums of squares in the first, their scale in the "
+       "second");
 }
 
 void add_output(CLI::App& c, DecodeOptions& o) {

@@ -13,9 +13,9 @@ namespace warptune {
 struct DecodeOptions {
   std::string model_folder, preset_name,
       device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on", fuse_append = "auto",
-      fuse_norm = "auto", fuse_swiglu = "auto", fuse_argmax = "auto", sampling = "greedy", golden, csv,
-      out = "results", stale_wisdom = "refuse", kv_dtype = "same", k_layout = "sd", dump_layers,
-      compare_layers;
+      fuse_norm = "auto", fuse_swiglu = "auto", fuse_argmax = "auto", split_norm = "auto",
+      sampling = "greedy", golden, csv, out = "results", stale_wisdom = "refuse", kv_dtype = "same",
+      k_layout = "sd", dump_layers, compare_layers;
   std::vector<int> prompt_lens;
   std::string text_file;                  // of prompts
   std::vector<std::string> texts, stops;  // prompts, stop strings

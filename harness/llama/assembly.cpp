@@ -19,9 +19,20 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
   return device.allocate(static_cast<std::size_t>(tokens * width) * size_of(dtype));
 }
 
-/// Whether the kernels of a linear take FusedLinearArgs.
-bool is_fused(const Problem& linear) {
-  return linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
+/// The struct that the kernels of a product take.
+Args args_of(const Problem& linear, const SplitNormLinearArgs& args) {
+  const auto prologue = linear["prologue"], epilogue = linear["epilogue"];
+  if (prologue == kPrologueRmsScale || epilogue == kEpilogueAddRms) return Args(args);
+  if (epilogue == kEpilogueArgmax) return Args(static_cast<const ArgmaxLinearArgs&>(args));
+  if (prologue != kPrologueNone || epilogue != kEpilogueNone)
+    return Args(static_cast<const FusedLinearArgs&>(args));
+  return Args(static_cast<const LinearArgs&>(args));
+}
+
+/// The rows that a product reads which follows a norm: normalized, or what its prologue takes.
+const void* rows_of(const Activations& a, const Problem& linear) {
+  if (linear["prologue"] == kPrologueRmsNorm) return a.residual.data();
+  return (linear["prologue"] == kPrologueRmsScale ? a.rows_b : a.rows_a).data();
 }
 
 float attention_scale(const ModelConfig& config) {
@@ -35,7 +46,8 @@ Activations::Activations(Device& device, const ModelConfig& c, DType dtype, int 
       rows_a(rows(device, dtype, tokens, std::max(c.hidden, c.q_width()))),
       rows_b(rows(device, dtype, tokens, c.hidden)),
       wide(rows(device, dtype, tokens, std::max(c.qkv_width(), 2 * c.intermediate))),
-      inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))) {}
+      inner(rows(device, dtype, tokens, std::max(c.q_width(), c.intermediate))),
+      squares(rows(device, DType::fp32, tokens, ceil_div(c.hidden, kSquaresGroup))) {}
 
 Assembly::Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
                    const Activations& activations, int tokens, const Fusion& fusion)
@@ -57,19 +69,22 @@ void Assembly::linear(const Problem& problem, const void* x, const Buffer& weigh
                         .y = y,
                         .workspace = entry->workspace.data(),
                         .tokens = tokens_};
-  if (is_fused(problem))
-    add(std::move(entry), FusedLinearArgs{args, norm_weight, residual, config_.rms_eps}, {std::move(output)});
-  else
-    add(std::move(entry), args, {std::move(output)});
+  const Activations& a = activations_;
+  const SplitNormLinearArgs all{{{args, norm_weight, residual, config_.rms_eps}, nullptr},
+                                a.squares.as<float>(),
+                                a.rows_b.data(),
+                                a.squares.as<float>()};
+  calls_.push_back({std::move(entry), args_of(problem, all), {std::move(output)}, layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                                   const void* x, const Buffer& weight, const Buffer& bias,
                                   const Buffer& norm_weight) {
   const Activations& a = activations_;
-  if (fusion_.norm) {
+  if (fusion_.norm || fusion_.split_norm) {
     linear(problem, x, weight, bias, a.residual.data(),
-           output(layer, norm, a.residual, config_.hidden, "residual"), nullptr, a.residual.data());
+           output(layer, norm, a.residual, config_.hidden, "residual"), norm_weight.data(),
+           a.residual.data());
   } else {
     linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden));
     add_norm(layer, norm, a.rows_b.data(), norm_weight);
@@ -116,7 +131,7 @@ void Assembly::begin(const int* ids, int* bad_token) {
                     .tokens = tokens_},
       {Output::dense(-1, "embedding", "ids", DType::int32, tokens_, 1, ids),
        output(-1, "embedding", activations_.residual, config_.hidden)});
-  if (fusion_.norm) return;
+  if (fusion_.norm && !fusion_.split_norm) return;
   add(book_.get(problems_.rms_norm(tokens_)),
       RmsNormArgs{.x = activations_.residual.data(),
                   .weight = weights_.layers[0].input_norm.data(),
@@ -130,7 +145,8 @@ void Assembly::qkv(int layer) {
   layer_ = layer;
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   const Activations& a = activations_;
-  linear(problems_.qkv(tokens_, fusion_), normed_rows(), w.qkv, {}, a.wide.data(),
+  const Problem problem = problems_.qkv(tokens_, layer == 0 && fusion_.split_norm ? Fusion{} : fusion_);
+  linear(problem, rows_of(a, problem), w.qkv, {}, a.wide.data(),
          output(layer, "linear_qkv", a.wide, config_.qkv_width()), w.input_norm.data());
 }
 
@@ -230,10 +246,10 @@ void Assembly::finish_layer(int layer) {
                      a.rows_a.data(), w.o, w.o_bias, w.attention_norm);
   const Problem gate_up = problems_.gate_up(tokens_, fusion_);
   if (fusion_.swiglu) {
-    linear(gate_up, normed_rows(), w.gate_up, {}, a.inner.data(),
+    linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.inner.data(),
            output(layer, "swiglu", a.inner, config_.intermediate), w.attention_norm.data());
   } else {
-    linear(gate_up, normed_rows(), w.gate_up, {}, a.wide.data(),
+    linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.wide.data(),
            output(layer, "linear_gate_up", a.wide, 2LL * config_.intermediate), w.attention_norm.data());
     add(book_.get(problems_.swiglu(tokens_)),
         SwigluArgs{.gate_up = a.wide.data(), .y = a.inner.data(), .tokens = tokens_},
@@ -255,20 +271,22 @@ void Assembly::gather(const int* indices, int count, void* to, int* bad_token) {
       {Output::dense(-1, "gather", "out", weights_.dtype, count, config_.hidden, to)});
 }
 
-Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                       int batch, void* logits, int* ids, const Fusion& fusion) {
-  auto entry = book.get(ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion));
-  const LinearArgs args{.x = rows,
+Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book,
+                       const Activations& activations, int batch, void* logits, int* ids,
+                       const Fusion& fusion) {
+  const Problem problem = ModelProblems(book.ops(), config, weights.dtype).lm_head(batch, fusion);
+  auto entry = book.get(problem);
+  const LinearArgs args{.x = rows_of(activations, problem),
                         .weight = weights.head(),
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
-  const FusedLinearArgs fused{args, fusion.norm ? weights.final_norm.data() : nullptr, nullptr,
-                              config.rms_eps};
+  const SplitNormLinearArgs all{{{args, weights.final_norm.data(), nullptr, config.rms_eps}, ids},
+                                activations.squares.as<float>(),
+                                nullptr,
+                                nullptr};
   return {std::move(entry),
-          fusion.argmax ? Args(ArgmaxLinearArgs{fused, ids})
-          : fusion.norm ? Args(fused)
-                        : Args(args),
+          args_of(problem, all),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};
 }
 

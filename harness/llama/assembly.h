@@ -18,6 +18,7 @@ struct Activations {
   Buffer rows_a, rows_b;  // [tokens, max(hidden, q_heads * head_dim)], [tokens, hidden]
   Buffer wide;            // [tokens, max(qkv, 2 * intermediate)]
   Buffer inner;           // [tokens, max(q, intermediate)]
+  Buffer squares;  // [tokens, hidden / kSquaresGroup] fp32, of the residual stream, where a norm is split
 };
 
 /// Device arrays with the sequence and position of each row.
@@ -33,7 +34,7 @@ class Assembly {
   Assembly(const ModelConfig& config, const Weights& weights, const float* inv_freq, PlanBook& book,
            const Activations& activations, int tokens, const Fusion& fusion = {});
 
-  /// Embeds token ids into the residual stream and applies the first norm, unless it is fused.
+  /// Embeds token ids into the residual stream and applies the first norm, unless it is fused into qkv.
   void begin(const int* ids, int* bad_token);
   void qkv(int layer);
   /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`. `name`: of the outputs.
@@ -52,10 +53,10 @@ class Assembly {
 
   std::vector<Call> take() { return std::move(calls_); }
 
-  /// The logits of `rows`, hidden states that are normalized or, with a fused norm, not; with a fused argmax
-  /// also the ids.
-  static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book, const void* rows,
-                      int batch, void* logits, int* ids, const Fusion& fusion = {});
+  /// The logits of the final hidden states; with a fused argmax also the ids.
+  static Call lm_head(const ModelConfig& config, const Weights& weights, PlanBook& book,
+                      const Activations& activations, int batch, void* logits, int* ids,
+                      const Fusion& fusion = {});
 
  private:
   template <class T>
@@ -79,10 +80,6 @@ class Assembly {
   /// A product that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                           const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight);
-  /// What a product reads whose norm may be fused.
-  const void* normed_rows() const {
-    return (fusion_.norm ? activations_.residual : activations_.rows_a).data();
-  }
   void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;

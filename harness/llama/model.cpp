@@ -59,13 +59,12 @@ void Model::launch(std::span<const Call> calls, LaunchWatcher* watcher) {
   if (watcher) watcher->end();
 }
 
-/// From the final hidden states, in rows_a or with a fused norm in the residual stream, to the next tokens.
+/// From the final hidden states to the next tokens.
 std::vector<Call> Model::tail(const Fusion& fusion) const {
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype);
-  std::vector<Call> calls = {Assembly::lm_head(
-      config_, weights_, book_, (fusion.norm ? activations_.residual : activations_.rows_a).data(), batch,
-      logits_.data(), state_.ids.as<int>(), fusion)};
+  std::vector<Call> calls = {Assembly::lm_head(config_, weights_, book_, activations_, batch, logits_.data(),
+                                               state_.ids.as<int>(), fusion)};
   if (options_.sampling.greedy && !fusion.argmax) {
     auto entry = book_.get(problems.argmax(batch));
     const ArgmaxArgs args{.logits = logits_.data(),
@@ -108,7 +107,8 @@ Fusion Model::fusion_for(std::int64_t context) const {
   };
   const FusionChoice wanted = {
       choice(options_.fuse.append, kFuseAppend), choice(options_.fuse.norm, kFuseNorm),
-      choice(options_.fuse.swiglu, kFuseSwiglu), choice(options_.fuse.argmax, kFuseArgmax)};
+      choice(options_.fuse.swiglu, kFuseSwiglu), choice(options_.fuse.argmax, kFuseArgmax),
+      choice(options_.fuse.split_norm, kSplitNorm)};
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const std::vector<Problem> apart = {problems.rope_append(batch, batch),
@@ -116,10 +116,15 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
   Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
               .norm = wanted.norm.value_or(false),
-              .swiglu = wanted.swiglu.value_or(false)};
-  for (Fusion more : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true}}) {
+              .swiglu = wanted.swiglu.value_or(false),
+              .split_norm = wanted.split_norm.value_or(false)};
+  for (Fusion more : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true},
+                      Fusion{.swiglu = true, .split_norm = true}}) {
     if (batch > kMaxFusedTokens) break;
-    more = {best.append, wanted.norm.value_or(more.norm), wanted.swiglu.value_or(more.swiglu)};
+    more.append = best.append;
+    more.norm = wanted.norm.value_or(more.norm);
+    more.swiglu = wanted.swiglu.value_or(more.swiglu);
+    more.split_norm = wanted.split_norm.value_or(more.split_norm);
     if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
       best = more;
   }
@@ -143,6 +148,7 @@ Model::Step& Model::step_for(std::int64_t length) {
   set_option(step.options, kFuseNorm, fusion.norm);
   set_option(step.options, kFuseSwiglu, fusion.swiglu);
   set_option(step.options, kFuseArgmax, fusion.argmax);
+  set_option(step.options, kSplitNorm, fusion.split_norm);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};

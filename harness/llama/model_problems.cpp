@@ -12,8 +12,12 @@ std::string str(std::int64_t value) { return std::to_string(value); }
 
 const char* yes_no(bool value) { return value ? "yes" : "no"; }
 
-const char* norm_before(const Fusion& fusion) { return fusion.norm ? "rms_norm" : "none"; }
-const char* residual_after(const Fusion& fusion) { return fusion.norm ? "add" : "none"; }
+const char* norm_before(const Fusion& fusion) {
+  return fusion.split_norm ? "rms_scale" : fusion.norm ? "rms_norm" : "none";
+}
+const char* residual_after(const Fusion& fusion) {
+  return fusion.split_norm ? "add_rms" : fusion.norm ? "add" : "none";
+}
 
 const char* label(RopeKind kind) {
   switch (kind) {
@@ -61,10 +65,12 @@ void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t toke
 /// What a decode step may take instead of the products of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
   if (batch > kMaxFusedTokens) return;
-  for (const Fusion& fusion : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true}}) {
+  for (const Fusion& fusion : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true},
+                               Fusion{.swiglu = true, .split_norm = true}}) {
     for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
-      problems.add(of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax}));
+      problems.add(
+          of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax, .split_norm = fusion.split_norm}));
   }
 }
 
@@ -121,12 +127,13 @@ Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const 
                 fusion.argmax ? "argmax" : "none");
 }
 std::vector<Problem> ModelProblems::layer_products(std::int64_t tokens, const Fusion& fusion) const {
+  const bool apart = !fusion.norm && !fusion.split_norm;
   std::vector<Problem> problems = {qkv(tokens, fusion), o(tokens, fusion)};
-  if (!fusion.norm) problems.push_back(add_rms_norm(tokens));
+  if (apart) problems.push_back(add_rms_norm(tokens));
   problems.push_back(gate_up(tokens, fusion));
   if (!fusion.swiglu) problems.push_back(swiglu(tokens));
   problems.push_back(down(tokens, fusion));
-  if (!fusion.norm) problems.push_back(add_rms_norm(tokens));
+  if (apart) problems.push_back(add_rms_norm(tokens));
   return problems;
 }
 Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {

@@ -19,6 +19,9 @@ struct Fusion {
   bool norm = false;    // each RMSNorm into the product that reads it, the residual into the one before
   bool swiglu = false;  // swiglu into gate_up
   bool argmax = false;  // argmax into lm_head
+  /// Each RMSNorm between two products into both: the one before leaves the row times the norm's weight and
+  /// sums of its squares, the one after scales its outputs. `norm` is then of no effect.
+  bool split_norm = false;
 };
 /// Kernels with a fused norm, SwiGLU or argmax are for at most so many tokens.
 inline constexpr std::int64_t kMaxFusedTokens = 64;
@@ -37,6 +40,7 @@ class ModelProblems {
   Problem add_rms_norm(std::int64_t tokens) const;
   Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
                  const char* prologue = "none", const char* epilogue = "none") const;
+  /// The first layer's qkv follows no product: with a split norm it is that of {}.
   Problem qkv(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem o(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem gate_up(std::int64_t tokens, const Fusion& fusion = {}) const;

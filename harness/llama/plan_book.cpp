@@ -58,8 +58,9 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
 }
 
 std::optional<bool> PlanBook::step_option(std::string_view name) const {
-  const auto* option = chooser_.step() ? chooser_.step()->options.find(name) : nullptr;
-  return option ? std::optional(option->value != 0) : std::nullopt;
+  if (!chooser_.step()) return std::nullopt;
+  const auto* option = chooser_.step()->options.find(name);
+  return option && option->value != 0;  // a step that was recorded before there was the option is without it
 }
 
 std::size_t PlanBook::count(PlanSource source) const {

@@ -17,9 +17,11 @@ inline constexpr std::string_view kFuseNorm = "fuse_norm";
 inline constexpr std::string_view kFuseSwiglu = "fuse_swiglu";
 /// argmax is part of the product lm_head, where sampling is greedy.
 inline constexpr std::string_view kFuseArgmax = "fuse_argmax";
+/// Each RMSNorm between two products is part of both (Fusion::split_norm); fuse_norm is then of no effect.
+inline constexpr std::string_view kSplitNorm = "split_norm";
 
 /// All options. The search of a step (tune/step_tuner.h) tries both values of each.
-inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu, kFuseArgmax};
+inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu, kFuseArgmax, kSplitNorm};
 
 inline void set_option(Assignment& options, std::string_view name, bool on) {
   options.set(name, on ? 1 : 0, on ? "yes" : "no");

@@ -14,24 +14,38 @@ struct LinearArgs {
 
 // The values of dim `prologue`.
 inline constexpr int kPrologueNone = 0;
-inline constexpr int kPrologueRmsNorm = 1;  // x is replaced by rms_norm(x) * norm_weight
+inline constexpr int kPrologueRmsNorm = 1;   // x is replaced by rms_norm(x) * norm_weight
+inline constexpr int kPrologueRmsScale = 2;  // the sums are divided by the RMS of a row, given by its squares
 
 // The values of dim `epilogue`.
 inline constexpr int kEpilogueNone = 0;
 inline constexpr int kEpilogueAdd = 1;     // y += residual
 inline constexpr int kEpilogueSwiglu = 2;  // weight: rows of gate, then of up; y = silu(gate) * up
 inline constexpr int kEpilogueArgmax = 3;  // also ids[t]: the index of the largest y[t], as op argmax
+inline constexpr int kEpilogueAddRms =
+    4;  // y += residual; also what kPrologueRmsScale of the next product reads
+
+/// Adjacent elements of a row whose squares have one sum.
+inline constexpr int kSquaresGroup = 16;
 
 /// With a prologue or an epilogue. With kEpilogueSwiglu, weight is [2 * out, in].
 struct FusedLinearArgs : LinearArgs {
-  const void* norm_weight;  // [in], dtype; null without kPrologueRmsNorm
-  const void* residual;     // [tokens, out], dtype, may be y; null without kEpilogueAdd
+  const void* norm_weight;  // kPrologueRmsNorm: [in], kEpilogueAddRms: [out], dtype
+  const void* residual;     // [tokens, out], dtype, may be y; null where none is added
   float eps;                // of the norm
 };
 
 /// With kEpilogueArgmax.
 struct ArgmaxLinearArgs : FusedLinearArgs {
   int* ids;  // [tokens]
+};
+
+/// With kPrologueRmsScale or kEpilogueAddRms: RMSNorm split between two products. The one before it writes
+/// the row times the weight of the norm, and sums of its squares; the one after it divides by their root.
+struct SplitNormLinearArgs : ArgmaxLinearArgs {
+  const float* squares;  // kPrologueRmsScale: [tokens, in / kSquaresGroup]
+  void* scaled;          // kEpilogueAddRms: [tokens, out], dtype: y * norm_weight
+  float* squares_out;    // kEpilogueAddRms: [tokens, out / kSquaresGroup], of y
 };
 
 }  // namespace warptune

@@ -1,6 +1,6 @@
 #pragma once
 // What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
-// argmax.cuh).
+// argmax.cuh), and the halves of an RMSNorm that is split between two products.
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
@@ -8,22 +8,32 @@
 
 namespace warptune {
 
-template <bool kFused, bool kArgmax>
+template <bool kFused, bool kArgmax, bool kSplitNorm>
 struct LinearArgsType {
   using type = LinearArgs;
 };
 template <>
-struct LinearArgsType<true, false> {
+struct LinearArgsType<true, false, false> {
   using type = FusedLinearArgs;
 };
 template <>
-struct LinearArgsType<true, true> {
+struct LinearArgsType<true, true, false> {
   using type = ArgmaxLinearArgs;
+};
+template <bool kArgmax>
+struct LinearArgsType<true, kArgmax, true> {
+  using type = SplitNormLinearArgs;
 };
 /// The struct of a problem. That of a plain product is the smallest.
 template <int kPrologue, int kEpilogue>
-using LinearArgsOf = typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone,
-                                             kEpilogue == kEpilogueArgmax>::type;
+using LinearArgsOf =
+    typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone,
+                            kEpilogue == kEpilogueArgmax,
+                            kPrologue == kPrologueRmsScale || kEpilogue == kEpilogueAddRms>::type;
+
+/// Whether an epilogue adds a residual.
+template <int kEpilogue>
+inline constexpr bool kAddsResidual = kEpilogue == kEpilogueAdd || kEpilogue == kEpilogueAddRms;
 
 /// The row of weight behind row r of kRows rows that compute the outputs from `first` on: with SwiGLU half of
 /// the rows are gates, the other half ups.
@@ -39,7 +49,7 @@ __device__ __forceinline__ long long weight_row(long long first, int r) {
 /// would end every group of rows.
 template <class T, int kOut, int kEpilogue, class Args>
 __device__ __forceinline__ float load_residual(const Args& args, int token, int o) {
-  if constexpr (kEpilogue == kEpilogueAdd)
+  if constexpr (kAddsResidual<kEpilogue>)
     return to_float(static_cast<const T*>(args.residual)[static_cast<long long>(token) * kOut + o]);
   else
     return 0;
@@ -49,7 +59,7 @@ __device__ __forceinline__ float load_residual(const Args& args, int token, int 
 template <class T, int kOut, int kBias, int kEpilogue, class Args>
 __device__ __forceinline__ T store_output(const Args& args, int token, int o, float y, float residual) {
   if constexpr (kBias != 0) y += to_float(static_cast<const T*>(args.bias)[o]);
-  if constexpr (kEpilogue == kEpilogueAdd) y += residual;
+  if constexpr (kAddsResidual<kEpilogue>) y += residual;
   const T rounded = from_float<T>(y);
   static_cast<T*>(args.y)[static_cast<long long>(token) * kOut + o] = rounded;
   return rounded;
@@ -94,6 +104,23 @@ __device__ __forceinline__ void load_normalized_x(T* shared, const void* x, cons
     }
   }
   __syncthreads();
+}
+
+/// The product of two pairs of 16-bit floats; -0 is the neutral element of the addition.
+template <class T>
+__device__ __forceinline__ unsigned multiply_pairs(unsigned a, unsigned b) {
+  unsigned y;
+  if constexpr (is_same<T, bf16>)
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(0x80008000u));
+  else
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+}
+/// `sum` and the squares of a pair.
+template <class T>
+__device__ __forceinline__ float add_squares(float sum, unsigned pair) {
+  const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
+  return fmaf(v[0], v[0], fmaf(v[1], v[1], sum));
 }
 
 }  // namespace warptune

@@ -1,7 +1,8 @@
 // Naive GEMM on CUDA cores: the readable baseline.
 // Grid: one thread per output element (token, output row); a thread reads both rows element by element and
 //   accumulates in fp32. A fused norm takes every thread one more pass over x, SwiGLU a second row of weight.
-//   For argmax every thread puts a key (argmax.cuh).
+//   For argmax every thread puts a key (argmax.cuh). The squares of kSquaresGroup outputs are added by
+//   shuffles.
 #include "kernels/common/numeric.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"
@@ -31,6 +32,12 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
     for (int k = 0; k < kIn; ++k) squares += to_float(x[k]) * to_float(x[k]);
     scale = rsqrtf(squares / kIn + args.eps);
   }
+  if constexpr (kPrologue == kPrologueRmsScale) {
+    constexpr int kGroups = kIn / kSquaresGroup;
+    float squares = 0;
+    for (int k = 0; k < kGroups; ++k) squares += args.squares[token * kGroups + k];
+    scale = rsqrtf(squares / kIn + args.eps);
+  }
   float y = scale * dot(weight);
   if constexpr (kEpilogue == kEpilogueSwiglu)
     y = silu(y) * scale * dot(weight + static_cast<long long>(kOut) * kIn);
@@ -39,6 +46,17 @@ __device__ __forceinline__ void compute_output(const Args& args, long long i) {
                                               load_residual<T, kOut, kEpilogue>(args, token, o));
   if constexpr (kEpilogue == kEpilogueArgmax)
     put_key(args, static_cast<int>(token), SortKey<T, kOut>::make(rounded, static_cast<int>(o)));
+  if constexpr (kEpilogue == kEpilogueAddRms) {
+    const float value = to_float(rounded);
+    static_cast<T*>(args.scaled)[i] =
+        from_float<T>(value * to_float(static_cast<const T*>(args.norm_weight)[o]));
+    float square = value * value;
+    const unsigned group = 0xffffu << (threadIdx.x & 16);  // rows are whole groups: all of its lanes are here
+#pragma unroll
+    for (int offset = kSquaresGroup / 2; offset > 0; offset /= 2)
+      square += __shfl_xor_sync(group, square, offset);
+    if (i % kSquaresGroup == 0) args.squares_out[i / kSquaresGroup] = square;
+  }
 }
 
 template <class T, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlock>

@@ -1,13 +1,48 @@
 #pragma once
-// The epilogues of wgmma_streaming.cu: bias, residual or SwiGLU in fp32, then 16-byte stores of 8 outputs of
-// a token. The accumulators are [weight row][token]: either 8x8 transposes in registers turn them, or, with
-// split K, partial sums in shared memory are read along the rows. Then argmax.
+// The epilogues of wgmma_streaming.cu: the scale of a token, bias, residual or SwiGLU in fp32, then 16-byte
+// stores of 8 outputs of a token. The accumulators are [weight row][token]: either 8x8 transposes in
+// registers turn them, or, with split K, partial sums in shared memory are read along the rows. Then argmax.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/transpose.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
+
+/// Epilogue add_rms, for 8 outputs of a token from `o` on that a lane has rounded: y times the weight of the
+/// next norm and, with the lane beside it, which has the other 8 of kSquaresGroup, the sum of their squares.
+template <class S>
+class AddRms {
+ public:
+  /// Before the main loop ends: the latency of the weights would end the kernel.
+  __device__ __forceinline__ void load(const typename S::Args& args, int o) {
+    if constexpr (S::kAddRms) weight_ = load_vec<8>(static_cast<const T*>(args.norm_weight) + o);
+  }
+  /// The lanes of `mask` call, in pairs.
+  __device__ __forceinline__ void store(const typename S::Args& args, const unsigned (&y)[4], int token,
+                                        int o, bool is_valid, unsigned mask) const {
+    if constexpr (S::kAddRms) {
+      const auto* const weight = reinterpret_cast<const unsigned*>(&weight_);
+      unsigned scaled[4];
+      float squares = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scaled[i] = multiply_pairs<T>(y[i], weight[i]);
+        squares = add_squares<T>(squares, y[i]);
+      }
+      squares += __shfl_xor_sync(mask, squares, 1);
+      if (!is_valid) return;
+      const long long at = static_cast<long long>(token) * S::kOut + o;
+      *reinterpret_cast<uint4*>(static_cast<T*>(args.scaled) + at) =
+          make_uint4(scaled[0], scaled[1], scaled[2], scaled[3]);
+      if (o % kSquaresGroup == 0) args.squares_out[at / kSquaresGroup] = squares;
+    }
+  }
+
+ private:
+  using T = typename S::T;
+  Vec<T, S::kAddRms ? 8 : 1> weight_;
+};
 
 /// Where the vectors of a lane lie: vector v of a 16-row slab is 8 outputs of one token.
 template <class S>
@@ -16,7 +51,8 @@ struct StreamingEpilogue {
   static constexpr int kVectors = S::kN / 16;
 
   const typename S::Args& args;
-  const int tile_out, lane;  // the first output of the work tile
+  const float* const scales;  // of the tokens; with kRmsScale
+  const int tile_out, lane;   // the first output of the work tile
 
   __device__ __forceinline__ int token(int v) const { return 16 * v + lane % 4 / 2 * 8 + lane / 4; }
   __device__ __forceinline__ int output(int first) const { return first + lane % 2 * 8; }
@@ -52,22 +88,32 @@ struct StreamingEpilogue {
 #pragma unroll
       for (int item = 0; item < 4; ++item) {  // tokens 8 * (2 * v + item / 2) and on, rows 8 * (item % 2)
         const int i = 4 * (2 * v + item / 2) + 2 * (item % 2);
-        float pair[2] = {sum[i] + bias[item % 2], sum[i + 1] + bias[item % 2]};
+        const auto scale = scales_of(8 * (2 * v + item / 2) + lane % 4 * 2);
+        float pair[2] = {scale[0] * sum[i] + bias[item % 2], scale[1] * sum[i + 1] + bias[item % 2]};
         if constexpr (S::kAdd) {
           const unsigned bits = matrix_transpose(added[item]);
           const auto r = to_float(*reinterpret_cast<const Vec<T, 2>*>(&bits));
           pair[0] += r[0], pair[1] += r[1];
         }
-        if constexpr (S::kSwiglu) pair[0] = silu(pair[0]) * up[i], pair[1] = silu(pair[1]) * up[i + 1];
+        if constexpr (S::kSwiglu)
+          pair[0] = silu(pair[0]) * (scale[0] * up[i]), pair[1] = silu(pair[1]) * (scale[1] * up[i + 1]);
         y[item] = matrix_transpose(pack2<T>(pair[0], pair[1]));
       }
       quad_transpose(y, lane);
       if (is_valid(v, first))
         *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + offset(v, first)) =
             make_uint4(y[0], y[1], y[2], y[3]);
+      residual.rms.store(args, y, token(v), tile_out + output(first), is_valid(v, first), ~0u);
       if constexpr (S::kArgmax)
         if (is_valid(v, first)) keys.add(v, y, tile_out + output(first));
     }
+  }
+
+ private:
+  /// Of two adjacent tokens, the first even.
+  __device__ __forceinline__ Vec<float, 2> scales_of(int first) const {
+    if constexpr (S::kRmsScale) return load_vec<2>(scales + first);
+    return {{1, 1}};
   }
 };
 
@@ -106,12 +152,15 @@ struct StreamingKeys {
   }
 };
 
-/// The residual of a slab, in the layout of its stores: a lane loads what it will store, so it may be y.
+/// The residual of a slab, in the layout of its stores: a lane loads what it will store, so it may be y. With
+/// it, the weights of the next norm.
 template <class S>
 struct StreamingResidual {
+  AddRms<S> rms;
   uint4 vectors[S::kAdd ? S::kN / 16 : 1];
 
   __device__ __forceinline__ void load(const StreamingEpilogue<S>& at, int first) {
+    if (const int o = at.tile_out + at.output(first); o < S::kOut) rms.load(at.args, o);
     if constexpr (S::kAdd) {
 #pragma unroll
       for (int v = 0; v < S::kN / 16; ++v)
@@ -129,9 +178,10 @@ class StreamingSplitEpilogue {
  public:
   template <class Schedule>
   __device__ __forceinline__ StreamingSplitEpilogue(const typename S::Args& args, const Schedule& work,
-                                                    const float* partial)
+                                                    const float* partial, const float* scales)
       : args_(args),
         partial_(partial),
+        scales_(scales),
         tile_out_(work.tile * S::kOutputs),
         rank_m_(work.rank_m),
         first_(work.rank_k * kMine + static_cast<int>(threadIdx.x)) {}
@@ -141,7 +191,10 @@ class StreamingSplitEpilogue {
     if constexpr (S::kAdd) {
 #pragma unroll
       for (int i = 0; i < kPerThread; ++i)
-        if (is_valid(i)) residual_[i] = load_vec<8>(static_cast<const T*>(args_.residual) + offset(i));
+        if (is_valid(i)) {
+          residual_[i] = load_vec<8>(static_cast<const T*>(args_.residual) + offset(i));
+          rms_[i].load(args_, tile_out_ + output(i));
+        }
     }
   }
   __device__ __forceinline__ void add_and_store() const {
@@ -149,21 +202,35 @@ class StreamingSplitEpilogue {
     for (int i = 0; i < kPerThread; ++i) {
       if (!is_valid(i)) continue;
       Vec<float, 8> y = sum(token(i) * S::kPitch + output(i));
+      float scale = 1;
+      if constexpr (S::kRmsScale) {
+        scale = scales_[token(i)];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) y[j] *= scale;
+      }
       if constexpr (S::kBias != 0)
         add(y, load_vec<8>(static_cast<const T*>(args_.bias) + tile_out_ + output(i)));
       if constexpr (S::kAdd) add(y, residual_[i]);
       if constexpr (S::kSwiglu) {
         const auto up = sum(token(i) * S::kPitch + S::kOutputs + output(i));
 #pragma unroll
-        for (int j = 0; j < 8; ++j) y[j] = silu(y[j]) * up[j];
+        for (int j = 0; j < 8; ++j) y[j] = silu(y[j]) * (scale * up[j]);
       }
-      store_vec<8>(static_cast<T*>(args_.y) + offset(i), from_float<T>(y));
+      const auto rounded = from_float<T>(y);
+      store_vec<8>(static_cast<T*>(args_.y) + offset(i), rounded);
+      if constexpr (S::kAddRms) {
+        const unsigned pair = 3u << (threadIdx.x % 32 & ~1u);
+        rms_[i].store(args_, reinterpret_cast<const unsigned(&)[4]>(rounded), token(i), tile_out_ + output(i),
+                      true, pair);
+      }
     }
   }
 
  private:
   using T = typename S::T;
-  static constexpr int kOctets = S::kOutputs / 8, kMine = ceil_div(S::kTokens * kOctets, S::kClusterK),
+  // With add_rms a block has whole pairs of octets.
+  static constexpr int kOctets = S::kOutputs / 8, kTogether = S::kAddRms ? 2 : 1,
+                       kMine = kTogether * ceil_div(S::kTokens * kOctets, kTogether*S::kClusterK),
                        kPerThread = ceil_div(kMine, S::kConsumers);
 
   __device__ __forceinline__ int vector(int i) const { return first_ + i * S::kConsumers; }
@@ -204,9 +271,10 @@ class StreamingSplitEpilogue {
   }
 
   const typename S::Args& args_;
-  const float* const partial_;
+  const float *const partial_, *const scales_;
   const int tile_out_, rank_m_, first_;
   Vec<T, 8> residual_[S::kAdd ? kPerThread : 1];
+  AddRms<S> rms_[S::kAddRms ? kPerThread : 1];
 };
 
 }  // namespace warptune

@@ -194,22 +194,6 @@ __device__ __forceinline__ void fence_reads_before_copies() {
 #endif
 }
 
-/// The product of two pairs of 16-bit floats; -0 is the neutral element of the addition.
-template <class T>
-__device__ __forceinline__ unsigned multiply_pairs(unsigned a, unsigned b) {
-  unsigned y;
-  if constexpr (is_same<T, bf16>)
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(y) : "r"(a), "r"(b), "r"(0x80008000u));
-  else
-    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
-  return y;
-}
-template <class T>
-__device__ __forceinline__ float add_squares(float sum, unsigned pair) {
-  const auto v = to_float(*reinterpret_cast<const Vec<T, 2>*>(&pair));
-  return fmaf(v[0], v[0], fmaf(v[1], v[1], sum));
-}
-
 /// The sums of a consumer warp: D fragments, and of the tokens lane / 4 of each n8 tile the squares of x.
 template <class S>
 struct SkinnySums {

@@ -4,42 +4,47 @@
 //   tile is kRows rows of weight. The kClusterM blocks of a cluster take adjacent work tiles and multicast x
 //   to each other; the kClusterK blocks split K of one work tile. With split K a block has one work tile.
 // Roles: one thread of a producer warp issues all TMA loads; kWarpgroups consumer warpgroups take the m64
-//   tiles of a work tile round-robin.
+//   tiles of a work tile round-robin. With the prologue rms_scale one more warpgroup adds the squares of the
+//   rows of x, and ends.
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
 //   Weights of the first stages are loaded before pdl_wait(). Work tiles begin at different columns.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
 //   sums [token][row]; each block adds those of a part of the outputs through distributed shared memory, in a
-//   fixed order. With argmax a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile
-//   are gate rows, half the up rows of the same outputs: both sums lie in one thread.
+//   fixed order. add_rms also leaves y times the weight of the next norm, and sums of 16 squares. With argmax
+//   a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile are gate rows, half the up
+//   rows of the same outputs: both sums lie in one thread.
 // Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
 // Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
 #include "kernels/common/cluster.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/pipeline_state.cuh"
+#include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/common/wgmma.cuh"
 #include "kernels/linear/streaming_epilogue.cuh"
 
 namespace warptune {
 
-template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kEpilogue_, int kRows_, int kTileK_,
-          int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_>
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_, int kRows_,
+          int kTileK_, int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_>
 struct StreamingWgmma {
   using T = T_;
-  using Args = LinearArgsOf<kPrologueNone, kEpilogue_>;
+  using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
   using State = PipelineState<kStages_>;
-  static constexpr int kTokens = kTokens_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
+  static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
                        kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
-  static constexpr bool kSwiglu = kEpilogue == kEpilogueSwiglu, kAdd = kEpilogue == kEpilogueAdd,
+  static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
   static constexpr int kParts = kSwiglu ? 2 : 1, kOutputs = kRows / kParts;  // of a work tile
   static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;     // of a warpgroup and part
   static constexpr int kN = 16 * ceil_div(kTokens, 16);                      // tokens, padded
-  static constexpr int kConsumers = 128 * kWarpgroups, kThreads = kConsumers + 32;
-  static constexpr int kSteps = ceil_div(kIn_, kTileK), kPanels = kTileK / 64;
+  static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0;
+  static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32;
+  static constexpr int kSteps = ceil_div(kIn, kTileK), kPanels = kTileK / 64;
   static constexpr int kWeightPanel = kRows * 128, kXPanel = kN * 128;  // bytes
   static constexpr int kXOffset = kPanels * kWeightPanel, kStageBytes = kPanels * (kWeightPanel + kXPanel);
   /// The last m64 tile of a stage may read rows beyond it, whose sums are not stored.
@@ -50,6 +55,7 @@ struct StreamingWgmma {
                 kOut % 8 == 0);
   static_assert(kN % (8 * kClusterM) == 0 && kCluster <= 8);
   static_assert(kClusterK == 1 || !kArgmax);
+  static_assert(!kAddRms || kOutputs % kSquaresGroup == 0);
   static_assert(kClusterK == 1 || 4 * kN * kPitch <= kStages * kStageBytes);
 
   struct Storage {
@@ -57,6 +63,35 @@ struct StreamingWgmma {
     Mbarrier full[kStages], empty[kStages];
   };
 };
+
+/// With the prologue rms_scale, 1 / RMS of the tokens [kN], behind the Storage.
+template <class S>
+__device__ __forceinline__ float* scales_of(typename S::Storage& shared) {
+  return reinterpret_cast<float*>(&shared + 1);
+}
+/// Computes the scales, from the sums of squares that the product before has left.
+/// The scale warps call; the consumers wait with wait_scales().
+template <class S>
+__device__ __forceinline__ void compute_scales(const typename S::Args& args, float* scales) {
+  constexpr int kGroups = S::kIn / kSquaresGroup, kVec = vec_width<float>(kGroups), kVectors = kGroups / kVec;
+  const int warp = threadIdx.x / 32 % S::kScaleWarps, lane = threadIdx.x % 32;
+#pragma unroll 4
+  for (int token = warp; token < S::kTokens; token += S::kScaleWarps) {
+    float sum = 0;
+    for (int i = lane; i < kVectors; i += 32) {
+      const auto squares = load_vec<kVec>(args.squares + token * kGroups + i * kVec);
+#pragma unroll
+      for (int j = 0; j < kVec; ++j) sum += squares[j];
+    }
+    sum = warp_reduce<Sum>(sum);
+    if (lane == 0) scales[token] = rsqrtf(sum / S::kIn + args.eps);
+  }
+  named_barrier_arrive(2, S::kConsumers + 32 * S::kScaleWarps);
+}
+template <class S>
+__device__ __forceinline__ void wait_scales() {
+  if constexpr (S::kRmsScale) named_barrier_sync(2, S::kConsumers + 32 * S::kScaleWarps);
+}
 
 /// What a block computes: work tiles, and steps of kTileK columns.
 template <class S>
@@ -236,13 +271,14 @@ struct StreamingConsumer {
   /// All work tiles, where K is not split.
   __device__ __forceinline__ void run(const typename S::Args& args) {
     StreamingKeys<S> keys;
-    for (; work.has_work(); work.advance()) {
+    for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
       const int last = mainloop();
-      const StreamingEpilogue<S> epilogue{args, work.tile * S::kOutputs, lane};
+      const StreamingEpilogue<S> epilogue{args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
       StreamingResidual<S> residual;
       residual.load(epilogue, first_output(0));
       wait_sums();
       release(last);
+      if (is_first) wait_scales<S>();
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m) {
         if (m > 0) residual.load(epilogue, first_output(m));
@@ -276,17 +312,17 @@ struct StreamingConsumer {
   }
 };
 
-template <class T, int kTokens, int kIn, int kOut, int kBias, int kEpilogue, int kRows, int kTileK,
-          int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst>
-__global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
-    linear_wgmma_streaming(LinearArgsOf<kPrologueNone, kEpilogue> args,
-                           const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
-  using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kEpilogue, kRows, kTileK, kStages, kWarpgroups,
-                           kClusterK, kClusterM, kEvictFirst>;
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kRows,
+          int kTileK, int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst>
+__global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) + 32, 1)
+    linear_wgmma_streaming(LinearArgsOf<kPrologue, kEpilogue> args, const __grid_constant__ TensorMap weight,
+                           const __grid_constant__ TensorMap x) {
+  using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages,
+                           kWarpgroups, kClusterK, kClusterM, kEvictFirst>;
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
-  const bool produces = threadIdx.x == S::kConsumers;
+  const bool produces = threadIdx.x == S::kProducer;
   StreamingProducer<S> producer(weight, x, shared);
   if (produces) {
     tma_prefetch_descriptor(weight);
@@ -303,7 +339,10 @@ __global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
     __syncthreads();
   pdl_launch_dependents();
   pdl_wait();
-  if (warpgroup == kWarpgroups) {
+  if (S::kRmsScale && warpgroup == kWarpgroups) {
+    if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
+    if constexpr (kClusterK > 1) cluster_barrier();
+  } else if (warpgroup == S::kProducer / 128) {
     if (produces) producer.load_rest();
     __syncwarp();
     if constexpr (kClusterK > 1) cluster_barrier();
@@ -314,9 +353,11 @@ __global__ void __launch_bounds__(128 * kWarpgroups + 32, 1)
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
       consumer.store_partial();
-      StreamingSplitEpilogue<S> epilogue(args, consumer.work, reinterpret_cast<float*>(shared.stages));
+      StreamingSplitEpilogue<S> epilogue(args, consumer.work, reinterpret_cast<float*>(shared.stages),
+                                         scales_of<S>(shared));
       epilogue.load_residual();
       cluster_barrier();
+      wait_scales<S>();
       epilogue.add_and_store();
     }
   }

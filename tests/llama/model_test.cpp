@@ -1,6 +1,7 @@
 // Complete models on a device against the goldens of transformers and against themselves.
 #include "harness/llama/model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void expect_golden(const std::string& name, const std::string& where, DType dtyp
               {.batch = static_cast<int>(golden.prompts.size()),
                .capacity = 80,
                .max_steps = golden.steps(),
-               .fuse = {fused, fused, fused, fused},
+               .fuse = {fused, fused, fused, fused, false},
                .graph = !naive});
   const Agreement agreement = check_golden(model, golden);
   EXPECT_TRUE(agreement.ok()) << agreement.summary();
@@ -131,17 +132,25 @@ TEST(Model, FusedAndSeparateAppendsGiveTheSameWhereThetaGrows) {
 
 TEST(Model, FusedNormsAndSwigluGiveTheSame) {
   const auto prompts = random_prompts(2, std::vector{5, 9}, tiny().vocab, 7);
-  const auto of_step = [&](bool norm, bool swiglu) {
-    Rig rig({.batch = 2, .capacity = 64, .max_steps = 4, .fuse = {false, norm, swiglu}});
+  const auto of_step = [&](bool norm, bool swiglu, bool split_norm) {
+    Rig rig({.batch = 2,
+             .capacity = 64,
+             .max_steps = 4,
+             .fuse = {.append = false, .norm = norm, .swiglu = swiglu, .split_norm = split_norm}});
     run(rig.model, prompts, 4);
     return std::pair(rig.model.logits(), static_cast<int>(rig.model.step_calls(16).size()));
   };
-  const auto [apart, launches] = of_step(false, false);
-  for (const auto& [norm, swiglu] : {std::pair(true, false), {false, true}, {true, true}}) {
-    const auto [fused, fewer] = of_step(norm, swiglu);
-    for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
-    EXPECT_EQ(launches - fewer, (norm ? 1 + 2 * tiny().layers : 0) + (swiglu ? tiny().layers : 0));
-  }
+  const auto [apart, launches] = of_step(false, false, false);
+  for (const bool norm : {false, true})
+    for (const bool swiglu : {false, true})
+      for (const bool split_norm : {false, true}) {
+        SCOPED_TRACE(fmt::format("norm {} swiglu {} split_norm {}", norm, swiglu, split_norm));
+        const auto [fused, fewer] = of_step(norm, swiglu, split_norm);
+        for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
+        // The first norm follows no product.
+        const int norms = split_norm ? 2 * tiny().layers : norm ? 2 * tiny().layers + 1 : 0;
+        EXPECT_EQ(launches - fewer, norms + (swiglu ? tiny().layers : 0));
+      }
 }
 
 /// The ops of a step, and the tokens of a run.

@@ -33,7 +33,10 @@ INSTANTIATE_TEST_SUITE_P(
         dims("257", "72", "24", "yes"), fused("129", "64", "136", "none", "swiglu"),
         fused("130", "200", "8", "none", "add", "yes"), fused("1", "64", "97", "none", "argmax"),
         fused("2", "40", "33", "rms_norm", "argmax"), fused("3", "257", "7", "none", "argmax", "yes"),
-        fused("8", "128", "130", "rms_norm", "argmax"), fused("17", "64", "1003", "none", "argmax")),
+        fused("8", "128", "130", "rms_norm", "argmax"), fused("17", "64", "1003", "none", "argmax"),
+        fused("3", "208", "33", "rms_scale", "none", "yes"), fused("2", "64", "40", "rms_scale", "swiglu"),
+        fused("5", "32", "7", "rms_scale", "argmax"), fused("1", "257", "48", "none", "add_rms", "yes"),
+        fused("9", "48", "64", "rms_scale", "add_rms")),
     shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
@@ -65,6 +68,16 @@ INSTANTIATE_TEST_SUITE_P(
         fused("4", "512", "1032", "rms_norm", "argmax"), fused("8", "1000", "129", "none", "argmax"),
         fused("8", "512", "5000", "none", "argmax"), fused("17", "2048", "1003", "rms_norm", "argmax"),
         fused("40", "1024", "6404", "none", "argmax"), fused("64", "1024", "1100", "none", "argmax"),
+        // RMSNorm split between two products: more tokens than scale warps, K split by clusters whose blocks
+        // have odd parts, x by multicast, several work tiles per block.
+        fused("1", "512", "112", "rms_scale", "none"), fused("3", "208", "48", "none", "add_rms", "yes"),
+        fused("5", "4096", "6144", "rms_scale", "none"), fused("3", "4096", "4096", "none", "add_rms"),
+        fused("8", "4096", "1032", "rms_scale", "swiglu"), fused("64", "4096", "4096", "none", "add_rms"),
+        fused("33", "1040", "3088", "rms_scale", "none", "yes"),
+        fused("20", "528", "16400", "none", "add_rms", "yes"),
+        fused("64", "1024", "8200", "rms_scale", "swiglu"),
+        fused("17", "2048", "1008", "rms_scale", "argmax"),
+        fused("64", "1024", "32008", "rms_scale", "argmax"), fused("2", "112", "64", "rms_scale", "add_rms"),
         // Prompts: token tiles and weight tiles that end in padding, more work tiles than SMs, a single one.
         dims("65", "64", "8"), dims("300", "520", "1032", "yes"), dims("1025", "256", "12288"),
         dims("128", "4096", "256"), fused("257", "328", "264", "none", "add"),
@@ -116,6 +129,16 @@ TEST(LinearTolerance, GrowsWithTheRootOfTheLengthInFp32) {
   EXPECT_DOUBLE_EQ(bound("64", DType::fp32), 2e-6) << "the default";
   EXPECT_DOUBLE_EQ(bound("65536", DType::fp32), 256 * 0x1p-24);
   EXPECT_EQ(bound("65536", DType::bf16), bound("64", DType::bf16));
+}
+
+TEST(LinearDims, SquaresAreOfWholeGroups) {
+  const Op& op = find_op("linear").op;
+  EXPECT_THROW(
+      op.problem(Dims{{"tokens", "2"}, {"in", "40"}, {"out", "32"}, {"prologue", "rms_scale"}}, DType::bf16),
+      InputError);
+  EXPECT_THROW(
+      op.problem(Dims{{"tokens", "2"}, {"in", "32"}, {"out", "40"}, {"epilogue", "add_rms"}}, DType::bf16),
+      InputError);
 }
 
 TEST(LinearDims, SwigluTakesNoBias) {

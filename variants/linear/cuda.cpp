@@ -111,8 +111,8 @@ Variant gemv_vectorized() {
                      {"rows", {1, 2, 4}, "output rows per group of warps"},
                      {"unroll", {1, 2, 4, 8, 16}, "loads in flight per row and thread"},
                      kPdl},
-      .constraints = {kNoPrologue, kNoSwiglu, "tokens <= 8", "warps_per_row <= warps", "rows * unroll >= 4",
-                      "rows * unroll <= 16", "rows * tokens <= 16",
+      .constraints = {kNoPrologue, kNoSwiglu, kNoSplitNorm, "tokens <= 8", "warps_per_row <= warps",
+                      "rows * unroll >= 4", "rows * unroll <= 16", "rows * tokens <= 16",
                       "rows * warps / warps_per_row <= max(out, 8)",
                       "unroll * warps_per_row * 512 <= in * dtype_bytes || rows * unroll == 4",
                       kPdlConstraint},
@@ -173,7 +173,7 @@ Variant gemv_cp_async() {
                      {"unroll", {1, 2, 4}, "16-byte copies per thread and stage"},
                      kPdl},
       .constraints =
-          {"tokens <= 8", "in * dtype_bytes % 16 == 0", "grid_blocks % sms == 0",
+          {kNoSplitNorm, "tokens <= 8", "in * dtype_bytes % 16 == 0", "grid_blocks % sms == 0",
            "unroll * 512 <= in * dtype_bytes || unroll == 1",
            // Bytes of the pipelines of an SM: enough to hide the latency, and no more than its shared memory.
            "grid_blocks / sms * warps * stages * unroll * 512 >= 32768",
@@ -214,7 +214,7 @@ Variant gemv_bulk_copy() {
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
                      kPdl},
       .constraints =
-          {"has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
+          {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",

@@ -1,6 +1,7 @@
 // Host variants of linear.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "harness/core/parallel.h"
@@ -32,9 +33,11 @@ class Product {
  public:
   Product(const Problem& p, const void* raw)
       : args_(*static_cast<const LinearArgs*>(raw)), in_(p["in"]), out_(p["out"]), epilogue_(p["epilogue"]) {
-    const bool normalizes = p["prologue"] == kPrologueRmsNorm;
-    if (normalizes || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
+    const bool normalizes = p["prologue"] == kPrologueRmsNorm, scales = p["prologue"] == kPrologueRmsScale;
+    if (normalizes || scales || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
+    if (scales || epilogue_ == kEpilogueAddRms) split_ = static_cast<const SplitNormLinearArgs*>(raw);
     if (normalizes) normalize();
+    if (scales) add_squares();
   }
 
   /// x of a token, normalized where the problem has that prologue.
@@ -45,25 +48,49 @@ class Product {
   template <class Dot>
   void compute(std::int64_t token, std::int64_t o, Dot dot) const {
     const T* const weight = static_cast<const T*>(args_.weight);
-    float y = dot(x(token), weight + o * in_, in_);
+    const float scale = scales_.empty() ? 1 : scales_[static_cast<std::size_t>(token)];
+    float y = scale * dot(x(token), weight + o * in_, in_);
     if (args_.bias) y += static_cast<float>(static_cast<const T*>(args_.bias)[o]);
-    if (epilogue_ == kEpilogueAdd)
+    if (epilogue_ == kEpilogueAdd || epilogue_ == kEpilogueAddRms)
       y += static_cast<float>(static_cast<const T*>(fused_->residual)[token * out_ + o]);
     if (epilogue_ == kEpilogueSwiglu)
-      y = y / (1 + std::exp(-y)) * dot(x(token), weight + (out_ + o) * in_, in_);
+      y = y / (1 + std::exp(-y)) * scale * dot(x(token), weight + (out_ + o) * in_, in_);
     static_cast<T*>(args_.y)[token * out_ + o] = static_cast<T>(y);
   }
 
-  /// The ids of epilogue argmax, after all outputs.
+  /// What an epilogue makes of all outputs.
+  void finish() const {
+    if (epilogue_ == kEpilogueArgmax) store_ids();
+    if (epilogue_ == kEpilogueAddRms) store_scaled();
+  }
+
+ private:
   void store_ids() const {
-    if (epilogue_ != kEpilogueArgmax) return;
     int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;
     for (std::int64_t token = 0; token < args_.tokens; ++token)
       ids[token] = static_cast<int>(
           index_of_largest(static_cast<const T*>(args_.y), token * out_, (token + 1) * out_) - token * out_);
   }
-
- private:
+  void store_scaled() const {
+    const T *const y = static_cast<const T*>(args_.y), *const weight =
+                                                           static_cast<const T*>(fused_->norm_weight);
+    T* const scaled = static_cast<T*>(split_->scaled);
+    std::fill_n(split_->squares_out, args_.tokens * out_ / kSquaresGroup, 0.0f);
+    for (std::int64_t i = 0; i < args_.tokens * out_; ++i) {
+      const auto value = static_cast<float>(y[i]);
+      scaled[i] = static_cast<T>(value * static_cast<float>(weight[i % out_]));
+      split_->squares_out[i / kSquaresGroup] += value * value;
+    }
+  }
+  /// The scales of the tokens from the sums of their squares.
+  void add_squares() {
+    const std::int64_t groups = in_ / kSquaresGroup;
+    for (std::int64_t token = 0; token < args_.tokens; ++token) {
+      const float* const of_token = split_->squares + token * groups;
+      const float squares = std::accumulate(of_token, of_token + groups, 0.0f);
+      scales_.push_back(1 / std::sqrt(squares / static_cast<float>(in_) + fused_->eps));
+    }
+  }
   void normalize() {
     normalized_.resize(static_cast<std::size_t>(args_.tokens * in_));
     for (std::int64_t token = 0; token < args_.tokens; ++token) {
@@ -78,9 +105,11 @@ class Product {
   }
 
   const LinearArgs& args_;
-  const FusedLinearArgs* fused_ = nullptr;  // null: a plain product
+  const FusedLinearArgs* fused_ = nullptr;      // null: a plain product
+  const SplitNormLinearArgs* split_ = nullptr;  // null: no half of a norm
   std::int64_t in_, out_, epilogue_;
   std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
+  std::vector<float> scales_;  // [tokens]; empty: sums are taken as they are
 };
 
 HostFunction naive(const Problem& p) {
@@ -94,7 +123,7 @@ HostFunction naive(const Problem& p) {
       };
       for (std::int64_t token = 0; token < p["tokens"]; ++token)
         for (std::int64_t o = 0; o < p["out"]; ++o) product.compute(token, o, one_by_one);
-      product.store_ids();
+      product.finish();
     });
   };
 }
@@ -110,7 +139,7 @@ HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
         for (std::int64_t token = 0; token < tokens; ++token)
           for (std::int64_t o = group * block; o < last; ++o) product.compute(token, o, dot<T>);
       });
-      product.store_ids();
+      product.finish();
     });
   };
 }

@@ -1,10 +1,13 @@
 // The op linear: the projections of a transformer layer, and the logits.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <vector>
 
 #include "harness/core/error.h"
+#include "harness/core/random.h"
 #include "kernels/linear/args.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/linear/linear.h"
@@ -19,6 +22,10 @@ constexpr float kEps = 1e-5f;
 std::int64_t weight_rows(const Problem& p) {
   return p["epilogue"] == kEpilogueSwiglu ? 2 * p["out"] : p["out"];
 }
+
+bool takes_squares(const Problem& p) { return p["prologue"] == kPrologueRmsScale; }
+bool leaves_squares(const Problem& p) { return p["epilogue"] == kEpilogueAddRms; }
+bool adds_residual(const Problem& p) { return p["epilogue"] == kEpilogueAdd || leaves_squares(p); }
 
 /// The row of x that is multiplied: normalized where the problem has that prologue.
 std::vector<double> input_row(const Problem& p, const Inputs& inputs, std::int64_t token) {
@@ -40,6 +47,38 @@ double dot(std::span<const double> x, const Values& weight, std::int64_t row) {
   double sum = 0;
   for (std::int64_t i = 0; i < in; ++i) sum += x[static_cast<std::size_t>(i)] * weight[row * in + i];
   return sum;
+}
+
+/// 1 / RMS of the row whose squares a problem is given, else 1.
+double scale_of(const Problem& p, const Inputs& inputs, std::int64_t token) {
+  if (!takes_squares(p)) return 1;
+  const std::int64_t groups = p["in"] / kSquaresGroup;
+  const Values squares = inputs["squares"];
+  double sum = 0;
+  for (std::int64_t i = 0; i < groups; ++i) sum += squares[token * groups + i];
+  return 1 / std::sqrt(sum / static_cast<double>(p["in"]) + kEps);
+}
+
+/// Puts what kEpilogueAddRms leaves of outputs y from index `first` of all, row index `o` on.
+void put_scaled(const Inputs& inputs, Expected& expected, std::span<const double> y, std::int64_t first,
+                std::int64_t o) {
+  const Values weight = inputs["norm_weight"];
+  std::vector<double> scaled, squares(y.size() / kSquaresGroup);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    scaled.push_back(y[i] * weight[o + static_cast<std::int64_t>(i)]);
+    squares[i / kSquaresGroup] += y[i] * y[i];
+  }
+  expected.put("scaled", first, std::move(scaled));
+  expected.put("squares_out", first / kSquaresGroup, std::move(squares));
+}
+
+/// Sums of squares as those of rows near 1.
+std::vector<float> random_squares(std::int64_t count, std::uint64_t seed) {
+  std::vector<float> squares;
+  for (std::int64_t i = 0; i < count; ++i)
+    squares.push_back(0.5f * kSquaresGroup +
+                      static_cast<float>(random_bits(seed, static_cast<std::uint64_t>(i)) % 1024) / 64);
+  return squares;
 }
 
 double silu(double x) { return x / (1 + std::exp(-x)); }
@@ -71,24 +110,32 @@ Op linear() {
                {"out", "rows of weight"},
                {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}},
                {.name = "prologue",
-                .doc = "what happens to x first: RMSNorm, with a weight of its own",
+                .doc = "what happens first: RMSNorm of x, with a weight of its own, or only its scale, of "
+                       "squares that a product with epilogue=add_rms left",
                 .fallback = 0,
-                .labels = {"none", "rms_norm"},
+                .labels = {"none", "rms_norm", "rms_scale"},
                 .optional = true},
                {.name = "epilogue",
                 .doc =
-                    "what happens to the sums: a residual is added, SwiGLU of two halves of weight, or the "
-                    "index of the largest of a row is also written",
+                    "what happens to the sums: a residual is added, SwiGLU of two halves of weight, the "
+                    "index of the largest of a row is also written, or a residual is added and what the next "
+                    "product's RMSNorm needs is also written",
                 .fallback = 0,
-                .labels = {"none", "add", "swiglu", "argmax"},
+                .labels = {"none", "add", "swiglu", "argmax", "add_rms"},
                 .optional = true}},
       .check =
           [](const Problem& p) {
             if (p["epilogue"] == kEpilogueSwiglu && p["bias"] != 0)
               throw InputError("epilogue=swiglu takes no bias");
+            if (takes_squares(p) && p["in"] % kSquaresGroup != 0)
+              throw InputError(fmt::format("prologue=rms_scale needs in as a multiple of {}, not {}",
+                                           kSquaresGroup, p["in"]));
+            if (leaves_squares(p) && p["out"] % kSquaresGroup != 0)
+              throw InputError(fmt::format("epilogue=add_rms needs out as a multiple of {}, not {}",
+                                           kSquaresGroup, p["out"]));
           },
       .tensors =
-          [](const Problem& p, std::uint64_t) {
+          [](const Problem& p, std::uint64_t seed) {
             // Keeps y near 1: a power of two near 1/sqrt(in), so that the values use all of their mantissa.
             const float scale = std::exp2(std::round(-0.5f * std::log2(static_cast<float>(p["in"]))));
             std::vector<TensorSpec> specs{
@@ -98,34 +145,57 @@ Op linear() {
             if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {p["out"]}});
             if (p["prologue"] == kPrologueRmsNorm)
               specs.push_back({.name = "norm_weight", .dtype = p.dtype, .shape = {p["in"]}});
-            if (p["epilogue"] == kEpilogueAdd)
+            if (takes_squares(p)) {
+              const std::int64_t groups = p["in"] / kSquaresGroup;
+              specs.push_back({.name = "squares",
+                               .shape = {p["tokens"], groups},
+                               .cache = CacheState::hot,
+                               .floats = random_squares(p["tokens"] * groups, seed)});
+            }
+            const auto output = [&](const char* name, DType dtype, std::int64_t width) {
+              return TensorSpec{.name = name,
+                                .dtype = dtype,
+                                .shape = {p["tokens"], width},
+                                .role = Role::output,
+                                .cache = CacheState::hot};
+            };
+            if (adds_residual(p))
               specs.push_back({.name = "residual",
                                .dtype = p.dtype,
                                .shape = {p["tokens"], p["out"]},
                                .cache = CacheState::hot});
-            specs.push_back({.name = "y",
-                             .dtype = p.dtype,
-                             .shape = {p["tokens"], p["out"]},
-                             .role = Role::output,
-                             .cache = CacheState::hot});
+            if (leaves_squares(p))
+              specs.push_back({.name = "norm_weight", .dtype = p.dtype, .shape = {p["out"]}});
+            specs.push_back(output("y", p.dtype, p["out"]));
+            if (leaves_squares(p)) {
+              specs.push_back(output("scaled", p.dtype, p["out"]));
+              specs.push_back(output("squares_out", DType::fp32, p["out"] / kSquaresGroup));
+            }
             if (p["epilogue"] == kEpilogueArgmax) specs.push_back(argmax_spec(p));
             return specs;
           },
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
             std::size_t next = 0;
-            ArgmaxLinearArgs args{};
+            SplitNormLinearArgs args{};
             args.x = t[next++];
             args.weight = t[next++];
             if (p["bias"] != 0) args.bias = t[next++];
             if (p["prologue"] == kPrologueRmsNorm) args.norm_weight = t[next++];
-            if (p["epilogue"] == kEpilogueAdd) args.residual = t[next++];
+            if (takes_squares(p)) args.squares = static_cast<const float*>(t[next++]);
+            if (adds_residual(p)) args.residual = t[next++];
+            if (leaves_squares(p)) args.norm_weight = t[next++];
             args.y = t[next++];
+            if (leaves_squares(p)) {
+              args.scaled = t[next++];
+              args.squares_out = static_cast<float*>(t[next++]);
+            }
             if (p["epilogue"] == kEpilogueArgmax) args.ids = static_cast<int*>(t[next]);
             args.workspace = workspace;
             args.tokens = static_cast<int>(p["tokens"]);
             args.eps = kEps;
-            if (p["epilogue"] == kEpilogueArgmax) return Args(args);
+            if (takes_squares(p) || leaves_squares(p)) return Args(args);
+            if (p["epilogue"] == kEpilogueArgmax) return Args(static_cast<const ArgmaxLinearArgs&>(args));
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
             return fused ? Args(static_cast<const FusedLinearArgs&>(args))
                          : Args(static_cast<const LinearArgs&>(args));
@@ -135,16 +205,21 @@ Op linear() {
                  field("workspace", &LinearArgs::workspace), field("tokens", &LinearArgs::tokens),
                  field("norm_weight", &FusedLinearArgs::norm_weight),
                  field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps),
-                 field("ids", &ArgmaxLinearArgs::ids)},
+                 field("ids", &ArgmaxLinearArgs::ids), field("squares", &SplitNormLinearArgs::squares),
+                 field("scaled", &SplitNormLinearArgs::scaled),
+                 field("squares_out", &SplitNormLinearArgs::squares_out)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
                        out = static_cast<double>(p["out"]), rows = static_cast<double>(weight_rows(p));
             const double elements = tokens * in + rows * in + tokens * out + (p["bias"] != 0 ? out : 0) +
                                     (p["prologue"] == kPrologueRmsNorm ? in : 0) +
-                                    (p["epilogue"] == kEpilogueAdd ? tokens * out : 0);
-            const double id_bytes = p["epilogue"] == kEpilogueArgmax ? 4 * tokens : 0;
-            return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)) + id_bytes,
+                                    (adds_residual(p) ? tokens * out : 0) +
+                                    (leaves_squares(p) ? (tokens + 1) * out : 0);
+            const double words = (p["epilogue"] == kEpilogueArgmax ? tokens : 0) +
+                                 (takes_squares(p) ? tokens * in / kSquaresGroup : 0) +
+                                 (leaves_squares(p) ? tokens * out / kSquaresGroup : 0);
+            return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)) + 4 * words,
                         .flops = 2 * tokens * in * rows};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },
@@ -155,22 +230,25 @@ Op linear() {
             const std::int64_t n = std::min(kUnitOutputs, out - first);
             const Values weight = inputs["weight"];
             const std::vector<double> x = input_row(p, inputs, token);
+            const double scale = scale_of(p, inputs, token);
             std::vector<double> y(static_cast<std::size_t>(n));
             for (std::int64_t i = 0; i < n; ++i) {
               const std::int64_t o = first + i;
-              double sum = dot(x, weight, o);
+              double sum = scale * dot(x, weight, o);
               if (p["bias"] != 0) sum += inputs["bias"][o];
-              if (p["epilogue"] == kEpilogueAdd) sum += inputs["residual"][token * out + o];
-              if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * dot(x, weight, out + o);
+              if (adds_residual(p)) sum += inputs["residual"][token * out + o];
+              if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * scale * dot(x, weight, out + o);
               y[static_cast<std::size_t>(i)] = sum;
             }
+            if (leaves_squares(p)) put_scaled(inputs, expected, y, token * out + first, first);
             expected.put("y", token * out + first, std::move(y));
           },
       .tolerance =
           [](const Problem& p) {
-            // A normalized x may be rounded to dtype. The rounding error of an fp32 sum grows with the square
-            // root of its length.
-            Tolerance t = default_tolerance(p.dtype, p["prologue"] == kPrologueRmsNorm ? 2 : 1);
+            // A normalized x may be rounded to dtype, and what follows from y is that of a rounded y. The
+            // rounding error of an fp32 sum grows with the square root of its length.
+            Tolerance t =
+                default_tolerance(p.dtype, p["prologue"] == kPrologueRmsNorm || leaves_squares(p) ? 2 : 1);
             const double grown = std::sqrt(static_cast<double>(p["in"])) * 0x1p-24;
             t.rel_l2 = std::max(t.rel_l2, grown);
             t.max_rel = std::max(t.max_rel, 4 * grown);

@@ -84,16 +84,20 @@ Variant prompts() {
 /// StreamingWgmma of wgmma_streaming.cu.
 struct StreamingTile {
   std::int64_t tokens, outputs, subtiles, tiles;  // padded tokens; of a work tile, work tiles
+  bool scales;                                    // whether warps add squares
 
   StreamingTile(const Problem& p, const Config& c)
       : tokens(16 * ceil_div(p["tokens"], 16)),
         outputs(p["epilogue"] == kEpilogueSwiglu ? c["rows"] / 2 : c["rows"]),
         subtiles(ceil_div(outputs, 64)),
-        tiles(ceil_div(p["out"], outputs)) {}
-  /// Stages, what the last m64 tile reads beyond them, barriers.
+        tiles(ceil_div(p["out"], outputs)),
+        scales(p["prologue"] == kPrologueRmsScale) {}
+  /// Consumers, the warps that add squares, the producer.
+  std::int64_t threads(const Config& c) const { return 128 * (c["warpgroups"] + scales) + 32; }
+  /// Stages, what the last m64 tile reads beyond them, barriers, scales.
   std::int64_t shared_bytes(const Config& c) const {
     return c["stages"] * 2 * c["tile_k"] * (c["rows"] + tokens) + 128 * (64 * subtiles - outputs) +
-           16 * c["stages"];
+           16 * c["stages"] + (scales ? 4 * tokens : 0);
   }
 };
 
@@ -123,15 +127,18 @@ Variant few_tokens() {
             "a block per SM takes work tiles in turn; 0: a block per work tile, two at a time per SM"},
            pdl_parameter()},
       .constraints =
-          {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue == 0", "in >= 64 && in % 8 == 0",
+          {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue != 1", "in >= 64 && in % 8 == 0",
            "out % 8 == 0", "cluster_k * cluster_m <= 4", subtiles + " % warpgroups == 0",
-           // Accumulators of a thread: 128, or 64 where four warpgroups share the registers.
+           // Accumulators of a thread: 128, or 64 where four warpgroups, or three and the one that adds
+           // squares, share the registers.
            subtiles + " / warpgroups * " + parts + " * " + tokens16 +
-               " <= (warpgroups == 4 ? 128 : warpgroups == 3 ? 192 : 256)",
+               " <= 256 - 64 * max(0, warpgroups + (prologue == 2) - 2)",
            // Each block of a cluster loads whole groups of 8 tokens.
            tokens16 + " % (8 * cluster_m) == 0", "rows % (8 * " + parts + ") == 0",
+           // add_rms: whole groups of squares.
+           "epilogue != 4 || rows % 16 == 0",
            // With split K a block has one work tile, whose partial sums fit the stages.
-           "cluster_k == 1 || persistent == 0 || " + blocks + " <= sms", "cluster_k == 1 || epilogue < 3",
+           "cluster_k == 1 || persistent == 0 || " + blocks + " <= sms", "cluster_k == 1 || epilogue != 3",
            "cluster_k == 1 || 2 * " + tokens16 + " * (rows + 4) <= tile_k * stages * (rows + " + tokens16 +
                ")",
            // Nearly all SMs have work in the last wave, unless there is little. GPCs that are no
@@ -151,30 +158,31 @@ Variant few_tokens() {
             return LaunchResources{.shared_bytes = StreamingTile(p, c).shared_bytes(c)};
           },
       .dtypes = {DType::fp16, DType::bf16},
-      .stages = {{"linear/wgmma_streaming.cu",
-                  "linear_wgmma_streaming<{dtype}, {tokens}, {in}, {out}, {bias}, {epilogue}, {rows}, "
-                  "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}>",
-                  [](const Problem& p, const Config& c) {
-                    const StreamingTile tile(p, c);
-                    const std::int64_t cluster = c["cluster_k"] * c["cluster_m"];
-                    // With split K a block has one work tile, also where a second wave is needed.
-                    const bool persistent = c["cluster_k"] == 1 && c["persistent"] != 0;
-                    const std::int64_t blocks = ceil_div(tile.tiles, c["cluster_m"]) * cluster;
-                    return Launch{.grid = {persistent ? 1 : static_cast<unsigned>(blocks)},
-                                  .block = {static_cast<unsigned>(128 * c["warpgroups"] + 32)},
-                                  .shared_bytes = tile.shared_bytes(c),
-                                  .pdl = c["pdl"] != 0,
-                                  .cluster = static_cast<unsigned>(cluster),
-                                  .per_sm = persistent,
-                                  .max_blocks = blocks};
-                  },
-                  {},
-                  [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
-                    const auto& args = *static_cast<const LinearArgs*>(raw);
-                    const StreamingTile tile(p, c);
-                    return {matrix_map(p, args.weight, weight_rows(p), tile.outputs),
-                            matrix_map(p, args.x, p["tokens"], tile.tokens / c["cluster_m"])};
-                  }}},
+      .stages =
+          {{"linear/wgmma_streaming.cu",
+            "linear_wgmma_streaming<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {rows}, "
+            "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}>",
+            [](const Problem& p, const Config& c) {
+              const StreamingTile tile(p, c);
+              const std::int64_t cluster = c["cluster_k"] * c["cluster_m"];
+              // With split K a block has one work tile, also where a second wave is needed.
+              const bool persistent = c["cluster_k"] == 1 && c["persistent"] != 0;
+              const std::int64_t blocks = ceil_div(tile.tiles, c["cluster_m"]) * cluster;
+              return Launch{.grid = {persistent ? 1 : static_cast<unsigned>(blocks)},
+                            .block = {static_cast<unsigned>(tile.threads(c))},
+                            .shared_bytes = tile.shared_bytes(c),
+                            .pdl = c["pdl"] != 0,
+                            .cluster = static_cast<unsigned>(cluster),
+                            .per_sm = persistent,
+                            .max_blocks = blocks};
+            },
+            {},
+            [](const Problem& p, const Config& c, const void* raw) -> std::vector<TensorMapSpec> {
+              const auto& args = *static_cast<const LinearArgs*>(raw);
+              const StreamingTile tile(p, c);
+              return {matrix_map(p, args.weight, weight_rows(p), tile.outputs),
+                      matrix_map(p, args.x, p["tokens"], tile.tokens / c["cluster_m"])};
+            }}},
       .workspace_bytes = argmax_workspace,
       .work_distribution =
           [](const Problem& p, const Config& c) {
