@@ -118,9 +118,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
               .norm = wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),
               .split_norm = wanted.split_norm.value_or(false)};
-  for (Fusion more : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true},
-                      Fusion{.swiglu = true, .split_norm = true}}) {
-    if (batch > kMaxFusedTokens) break;
+  for (Fusion more : fusions_for(batch)) {
     more.append = best.append;
     more.norm = wanted.norm.value_or(more.norm);
     more.swiglu = wanted.swiglu.value_or(more.swiglu);

@@ -64,9 +64,7 @@ void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t toke
 
 /// What a decode step may take instead of the products of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
-  if (batch > kMaxFusedTokens) return;
-  for (const Fusion& fusion : {Fusion{.swiglu = true}, Fusion{.norm = true, .swiglu = true},
-                               Fusion{.swiglu = true, .split_norm = true}}) {
+  for (const Fusion& fusion : fusions_for(batch)) {
     for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
       problems.add(
@@ -80,6 +78,13 @@ void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch
 }
 
 }  // namespace
+
+std::vector<Fusion> fusions_for(std::int64_t tokens) {
+  if (tokens > kMaxFusedTokens) return {};
+  std::vector<Fusion> fusions = {{.swiglu = true}, {.norm = true, .swiglu = true}};
+  if (tokens > 1) fusions.push_back({.swiglu = true, .split_norm = true});
+  return fusions;
+}
 
 Problem ModelProblems::make(const char* op,
                             const std::vector<std::pair<std::string, std::string>>& dims) const {

@@ -51,7 +51,7 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   EXPECT_EQ(times.candidate.samples, 6);
   EXPECT_GT(times.candidate.time_us, 0);
   EXPECT_EQ(times.ratio.median, 1) << "one step is not timed against itself";
-  EXPECT_EQ(times.options.str(), "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no");
+  EXPECT_EQ(times.options.str(), "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no");
   const auto has = [&](const StepTimes& of, const std::string& op) {
     return std::ranges::any_of(of.problems, [&](const auto& key) { return key.starts_with(op + "["); });
   };
@@ -61,7 +61,7 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   set_option(fused.options, kFuseAppend, true);
   const StepTimes both = bench.compare({}, fused, 6);
   EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
-  EXPECT_EQ(both.options.str(), "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no");
+  EXPECT_EQ(both.options.str(), "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no");
   EXPECT_FALSE(has(both, "rope_append"));
 
   set_option(fused.options, kFuseNorm, true);
