@@ -65,46 +65,57 @@ __device__ __forceinline__ T store_output(const Args& args, int token, int o, fl
   return rounded;
 }
 
-/// Copies the norm's weight to shared memory. It depends on no kernel: call it before pdl_wait().
-template <class T, int kIn, int kThreads>
-__device__ __forceinline__ void load_norm_weight(T* shared, const void* norm_weight) {
-  constexpr int kVec = vec_width<T>(kIn);
-  for (int i = threadIdx.x; i < kIn / kVec; i += kThreads)
-    store_vec<kVec>(shared + i * kVec, load_vec<kVec>(static_cast<const T*>(norm_weight) + i * kVec));
-}
-
-/// Prologue: x [kTokens, kIn] from global to shared memory as rms_norm(x) * norm_weight, rounded to T. Each
-/// thread reads only the norm weights that it has copied itself with load_norm_weight(). All threads of the
-/// block call it, once; it ends with a barrier.
+/// RMSNorm of x [kTokens, kIn] by a block in one pass: shared memory takes x * weight, rounded to T, and the
+/// outputs of token t are multiplied by scales[t]. Threads keep the weights of the norm in registers.
 template <class T, int kTokens, int kIn, int kThreads>
-__device__ __forceinline__ void load_normalized_x(T* shared, const void* x, const T* norm_weight, float eps) {
-  constexpr int kVec = vec_width<T>(kIn), kVectors = kIn / kVec;
-  float squares[kTokens];
+class BlockNorm {
+ public:
+  float scales[kTokens];  // after load_x(): 1 / RMS
+
+  /// No kernel writes the weights: before pdl_wait().
+  __device__ __forceinline__ void load_weights(const void* weight) {
 #pragma unroll
-  for (int t = 0; t < kTokens; ++t) {
-    squares[t] = 0;
-    for (int i = threadIdx.x; i < kVectors; i += kThreads) {
-      const auto raw = load_vec<kVec>(static_cast<const T*>(x) + t * kIn + i * kVec);
-      store_vec<kVec>(shared + t * kIn + i * kVec, raw);
-      const auto v = to_float(raw);
-#pragma unroll
-      for (int j = 0; j < kVec; ++j) squares[t] = fmaf(v[j], v[j], squares[t]);
-    }
+    for (int j = 0; j < kPerThread; ++j)
+      if (const int i = vector(j); i < kVectors)
+        weights_[j] = load_vec<kVec>(static_cast<const T*>(weight) + i * kVec);
   }
-  block_reduce_rows<Sum, kThreads, kTokens>(squares);
+  /// All threads of the block call, once; it ends behind a barrier.
+  __device__ __forceinline__ void load_x(T* shared, const void* x, float eps) {
+    constexpr int kWarps = kThreads / 32;
+    __shared__ float partial[kTokens][kWarps];
+    const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int t = 0; t < kTokens; ++t) {
-    const float scale = rsqrtf(squares[t] / kIn + eps);
-    for (int i = threadIdx.x; i < kVectors; i += kThreads) {  // the vectors that this thread has copied
-      const auto w = to_float(load_vec<kVec>(norm_weight + i * kVec));
-      auto v = to_float(load_vec<kVec>(shared + t * kIn + i * kVec));
+    for (int t = 0; t < kTokens; ++t) {
+      float squares = 0;
 #pragma unroll
-      for (int j = 0; j < kVec; ++j) v[j] *= scale * w[j];
-      store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
+      for (int j = 0; j < kPerThread; ++j) {
+        const int i = vector(j);
+        if (i >= kVectors) break;
+        auto v = to_float(load_vec<kVec>(static_cast<const T*>(x) + t * kIn + i * kVec));
+        const auto w = to_float(weights_[j]);
+#pragma unroll
+        for (int e = 0; e < kVec; ++e) {
+          squares = fmaf(v[e], v[e], squares);
+          v[e] *= w[e];
+        }
+        store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
+      }
+      squares = warp_reduce<Sum>(squares);
+      if (lane == 0) partial[t][threadIdx.x / 32] = squares;
     }
+    __syncthreads();
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t)
+      scales[t] = rsqrtf(warp_reduce<Sum>(lane < kWarps ? partial[t][lane] : 0) / kIn + eps);
   }
-  __syncthreads();
-}
+
+ private:
+  static constexpr int kVec = vec_width<T>(kIn), kVectors = kIn / kVec,
+                       kPerThread = ceil_div(kVectors, kThreads);
+  static __device__ __forceinline__ int vector(int j) { return static_cast<int>(threadIdx.x) + j * kThreads; }
+
+  Vec<T, kVec> weights_[kPerThread];
+};
 
 /// The product of two pairs of 16-bit floats; -0 is the neutral element of the addition.
 template <class T>

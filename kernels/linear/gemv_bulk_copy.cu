@@ -8,9 +8,10 @@
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
 //   loaded before pdl_wait(), so that the weights, which no kernel writes, stream while the kernels before
 //   still run; and shared memory holds more bytes in flight than registers can.
-// Fused: every block normalizes x for itself; with SwiGLU half of the kRows rows are gates, half their ups.
-// Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], norm weight [kIn] where x is
-//   normalized, full barriers [kWarps][kStages]; static: keys of argmax.
+// Fused: every block normalizes x for itself (BlockNorm); with SwiGLU half of the kRows rows are gates, half
+//   their ups.
+// Shared memory: stages [kWarps][kStages][kRows][kTileK], x [kTokens][kIn], full barriers [kWarps][kStages];
+//   static: keys of argmax.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/argmax.cuh"
@@ -18,24 +19,27 @@
 
 namespace warptune {
 
-/// Epilogue of a group of kRows rows: a lane per output. `residual`: those of the lane's output.
+/// Epilogue of a group of kRows rows: a lane per output. `scales`: of the tokens; `residual`: those of the
+/// lane's output.
 template <class T, int kOut, int kBias, int kEpilogue, int kTokens, int kRows, class Args>
 __device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[kTokens][kRows],
-                                           const float (&residual)[kTokens], int group, int lane) {
+                                           const float (&scales)[kTokens], const float (&residual)[kTokens],
+                                           int group, int lane) {
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
 #pragma unroll
   for (int t = 0; t < kTokens; ++t) {
     if constexpr (kEpilogue == kEpilogueSwiglu) {
 #pragma unroll
       for (int r = 0; r < kRows / 2; ++r) {
-        const float gate = warp_reduce<Sum>(sum[t][r]), up = warp_reduce<Sum>(sum[t][r + kRows / 2]);
+        const float gate = scales[t] * warp_reduce<Sum>(sum[t][r]),
+                    up = scales[t] * warp_reduce<Sum>(sum[t][r + kRows / 2]);
         if (lane == r)
           store_output<T, kOut, kBias, kEpilogue>(args, t, group * (kRows / 2) + r, silu(gate) * up, 0);
       }
     } else {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        float y = warp_reduce<Sum>(sum[t][r]);
+        const float y = scales[t] * warp_reduce<Sum>(sum[t][r]);
         const int o = group * kRows + r;
         if (lane == r) Keys::add(t, store_output<T, kOut, kBias, kEpilogue>(args, t, o, y, residual[t]), o);
       }
@@ -63,9 +67,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   extern __shared__ __align__(128) unsigned char shared[];
   T* stages = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * (kStages * kRows * kTileK);
   T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kTileK;  // [kTokens, kIn]
-  T* norm_weight = x + kTokens * kIn;                                       // [kIn]
-  Mbarrier* full_barrier =
-      reinterpret_cast<Mbarrier*>(norm_weight + (kNorm ? kIn : 0)) + (threadIdx.x / 32) * kStages;
+  Mbarrier* full_barrier = reinterpret_cast<Mbarrier*>(x + kTokens * kIn) + (threadIdx.x / 32) * kStages;
 
   const int lane = threadIdx.x % 32;  // `warp`: its index in the grid
   const int groups = kOut / kOutputs, warps = gridDim.x * kWarps,
@@ -100,15 +102,19 @@ __global__ void __launch_bounds__(kWarps * 32)
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
-  if constexpr (kNorm) load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
+  BlockNorm<T, kTokens, kIn, kWarps * 32> norm;
+  if constexpr (kNorm) norm.load_weights(args.norm_weight);
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
   pdl_launch_dependents();
   pdl_wait();
-  if constexpr (kNorm)
-    load_normalized_x<T, kTokens, kIn, kWarps * 32>(x, args.x, norm_weight, args.eps);
-  else
+  if constexpr (kNorm) {
+    norm.load_x(x, args.x, args.eps);
+  } else {
     load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) norm.scales[t] = 1;
+  }
 
   // Main loop.
   unsigned phase = 0;
@@ -147,7 +153,7 @@ __global__ void __launch_bounds__(kWarps * 32)
         phase ^= 1;
       }
     }
-    store_rows<T, kOut, kBias, kEpilogue>(args, sum, residual, group, lane);
+    store_rows<T, kOut, kBias, kEpilogue>(args, sum, norm.scales, residual, group, lane);
   }
   Keys::template write<kWarps * 32>(args);
 }

@@ -6,10 +6,9 @@
 //   kStages - 1 stages are loaded before pdl_wait(). x is read from global memory (L1, L2) for every row.
 // Sync: none before argmax (argmax.cuh). A thread reads back only what it has copied itself, after
 //   cp_async_wait().
-// Fused: every block normalizes x for itself and keeps it in shared memory; with SwiGLU a warp computes the
-//   gate of an output and then its up.
-// Rows are whole multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] and the norm weight
-//   [kIn] where x is normalized.
+// Fused: every block normalizes x for itself (BlockNorm) and keeps it in shared memory; with SwiGLU a warp
+//   computes the gate of an output and then its up.
+// Rows are whole multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] where it is normalized.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"
@@ -58,17 +57,19 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
   for (int s = 0; s < kStages - 1; ++s) load();
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
+  BlockNorm<T, kTokens, kIn, kWarps * 32> norm;
   if constexpr (kPrologue == kPrologueRmsNorm) {
     T* const normalized = reinterpret_cast<T*>(stages + kWarps * kStages * kUnroll * 32);
-    T* const norm_weight = normalized + kTokens * kIn;
-    load_norm_weight<T, kIn, kWarps * 32>(norm_weight, args.norm_weight);
+    norm.load_weights(args.norm_weight);
     pdl_launch_dependents();
     pdl_wait();
-    load_normalized_x<T, kTokens, kIn, kWarps * 32>(normalized, x, norm_weight, args.eps);
+    norm.load_x(normalized, x, args.eps);
     x = normalized;
   } else {
     pdl_launch_dependents();
     pdl_wait();
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) norm.scales[t] = 1;
   }
 
   // Main loop.
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
       // Epilogue of a row.
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) {
-        float total = warp_reduce<Sum>(sum[t]);
+        float total = norm.scales[t] * warp_reduce<Sum>(sum[t]);
         if (r + 1 < kRows) {
           gate[t] = total;
         } else if (lane == 0) {

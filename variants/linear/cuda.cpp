@@ -18,9 +18,9 @@ const Parameter kPdl = pdl_parameter();
 // What a variant can fuse; the values are those of kernels/linear/args.h.
 const std::string kNoPrologue = "prologue == 0", kNoEpilogue = "epilogue == 0", kNoSwiglu = "epilogue != 2";
 
-/// Shared memory of a normalized x with the weight of the norm.
+/// Shared memory of a normalized x.
 std::int64_t normalized_x_bytes(const Problem& p) {
-  return p["prologue"] == 0 ? 0 : (p["tokens"] + 1) * p["in"] * static_cast<std::int64_t>(size_of(p.dtype));
+  return p["prologue"] == 0 ? 0 : p["tokens"] * p["in"] * static_cast<std::int64_t>(size_of(p.dtype));
 }
 
 Variant naive() {
@@ -177,7 +177,7 @@ Variant gemv_cp_async() {
            "unroll * 512 <= in * dtype_bytes || unroll == 1",
            // Bytes of the pipelines of an SM: enough to hide the latency, and no more than its shared memory.
            "grid_blocks / sms * warps * stages * unroll * 512 >= 32768",
-           "grid_blocks / sms * (warps * stages * unroll * 512 + 1024 + prologue * (tokens + 1) * in * "
+           "grid_blocks / sms * (warps * stages * unroll * 512 + 1024 + prologue * tokens * in * "
            "dtype_bytes) <= shared_per_block",
            kPdlConstraint},
       .stages =
@@ -198,8 +198,7 @@ Variant gemv_cp_async() {
 Variant gemv_bulk_copy() {
   const auto shared_bytes = [](const Problem& p, const Config& c) {
     const auto size = static_cast<std::int64_t>(size_of(p.dtype));
-    const std::int64_t x_rows = p["tokens"] + (p["prologue"] == 0 ? 0 : 1);  // the norm's weight is one more
-    return size * (c["warps"] * c["stages"] * c["rows"] * c["tile_k"] + x_rows * p["in"]) +
+    return size * (c["warps"] * c["stages"] * c["rows"] * c["tile_k"] + p["tokens"] * p["in"]) +
            8 * c["warps"] * c["stages"];
   };
   return {
@@ -213,13 +212,12 @@ Variant gemv_bulk_copy() {
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
                      kPdl},
-      .constraints =
-          {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
-           "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
-           "tile_k <= in || tile_k == 512",
-           "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
-           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + (tokens + prologue) * in) + "
-           "2048) <= shared_per_block"},
+      .constraints = {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
+                      "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
+                      "tile_k <= in || tile_k == 512",
+                      "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
+                      "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + tokens * in) + "
+                      "2048) <= shared_per_block"},
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
