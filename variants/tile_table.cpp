@@ -157,7 +157,7 @@ std::vector<Tile> tile_rows() {
          kH200},
         {"linear",
          "wgmma_streaming",
-         "has_wgmma && tokens > 16 && tokens <= 64",
+         "has_wgmma && tokens > 1 && tokens <= 64 && (tokens > 16 || prologue == 2 || epilogue == 4)",
          "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
          "cluster_m=1 evict_first=1 persistent=1 pdl<=1",
          "near the fastest of results/h200/linear_stream.csv",
