@@ -132,7 +132,8 @@ struct StreamingKeys {
       largest[v] = max_key(largest[v], max_key(Key::make(pair[0], o), Key::make(pair[1], o + 1)));
     }
   }
-  /// Reduces the keys of the block in `memory`, and puts them. All consumers.
+  /// Reduces the keys of the block in shared `memory`, and combines them with those of other blocks. All
+  /// consumers call.
   __device__ __forceinline__ void write(const typename S::Args& args, unsigned char* memory, int lane) const {
     auto* const of_warps = reinterpret_cast<typename Key::Word*>(memory);  // [warp][token]
     constexpr int kWarps = S::kConsumers / 32;

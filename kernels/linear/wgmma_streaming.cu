@@ -7,7 +7,7 @@
 //   tiles of a work tile round-robin. With the prologue rms_scale one more warpgroup adds the squares of the
 //   rows of x, and ends.
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
-//   Weights of the first stages are loaded before pdl_wait(). Work tiles begin at different columns.
+//   Weights of the first stages are loaded before pdl_wait(). Work tiles start at different columns.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
@@ -106,10 +106,12 @@ struct StreamingSchedule {
     first_step = S::kSteps * rank_k / S::kClusterK;
     end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
   }
-  /// The first column of a step. Tiles of neighboring blocks begin a third of K or so apart, which spreads
-  /// the addresses that are read at a time: all rows have the same pitch.
+  /// The first column of a step. Adjacent work tiles (of clusters that share x) start kStartStride steps
+  /// apart and wrap around. All rows have the same pitch, and SMs in step that read the same columns are 1 to
+  /// 3 % slower (docs/lessons/linear.md).
   __device__ __forceinline__ int column(int step) const {
-    step += tile / S::kClusterM * 21 % (S::kSteps / S::kClusterK);
+    constexpr int kStartStride = 21;
+    step += tile / S::kClusterM * kStartStride % (S::kSteps / S::kClusterK);
     return (step < end_step ? step : step - (end_step - first_step)) * S::kTileK;
   }
   /// Whether a block of the cluster has work: then all of them take part, as they share x.

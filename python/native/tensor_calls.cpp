@@ -125,6 +125,7 @@ nb::object TensorCalls::call(const nb::tuple& inputs, const nb::tuple& numbers) 
   for (std::size_t i = 0; i < known.outputs.size(); ++i) set_pointer(*known.launcher, member++, results[i]);
   for (nb::handle number : numbers) set_number(*known.launcher, member++, number, given.last_dim);
   known.launcher->launch(reinterpret_cast<std::uintptr_t>(stream));
+  if (known.outputs.empty()) return nb::bool_(true);
   if (known.outputs.size() == 1) return outputs[0];
   return nb::make_tuple(outputs[0], outputs[1]);
 }

@@ -34,10 +34,11 @@ class TensorCalls {
   /// None; `empty(shape, strides, dtype)` makes a tensor on the current device.
   TensorCalls(nanobind::tuple types, nanobind::object library, nanobind::object empty);
 
-  /// Makes a call known. `outputs`: (shape, strides, dtype) of each, at most two. Calls that this class
-  /// cannot make stay unknown.
+  /// Makes a call known. `outputs`: (shape, strides, dtype) of each that a call allocates, at most two; none
+  /// where the outputs are given behind the inputs. Calls that this class cannot make stay unknown.
   void add(const nanobind::tuple& inputs, nanobind::object launcher, nanobind::list outputs);
-  /// The output, or a tuple of them; None where the call is not known, or not of the current device. A number
+  /// The output, or a tuple of them, or True where they were given; None where the call is not known, or not
+  /// of the current device. A number
   /// that is None is 1 / sqrt(last dim of the first input).
   nanobind::object call(const nanobind::tuple& inputs, const nanobind::tuple& numbers);
 

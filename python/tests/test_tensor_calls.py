@@ -73,6 +73,17 @@ def test_a_known_call_makes_its_output_and_launches_on_the_current_stream(winner
     assert struct.unpack("<QQQif", bytes.fromhex(second["args"])) == (16384, 8192, 12288, 5, 0.5)
 
 
+def test_outputs_may_be_given_behind_the_inputs(winners, driver):
+    (launch,) = driver(
+        PRELUDE + "calls, y = TensorCalls((Tensor,), capsule(library), empty), Tensor((5, 64), 12288)\n"
+        "calls.add((x, weight, y), launcher, [])\n"
+        "assert calls((x, weight), (0.5,)) is None and calls((x, weight, Tensor((4, 64), 12288)), (0.5,)) is None\n"
+        "assert calls((x, weight, y), (0.5,)) is True and not made\n",
+        winners, args_bytes=32,
+    )  # fmt: skip
+    assert struct.unpack("<QQQif", bytes.fromhex(launch["args"])) == (4096, 8192, 12288, 5, 0.5)
+
+
 def test_a_number_that_is_none_is_the_scale_of_attention(winners, driver):
     (launch,) = driver(PRELUDE + "known(library)((x, weight), (None,))\n", winners, args_bytes=32)
     assert struct.unpack("<QQQif", bytes.fromhex(launch["args"]))[-1] == 0.125

@@ -59,6 +59,7 @@ def calls_of_a_layer(torch, ops, model, state):
     gate_up = ops.linear(rows, layer.gate_up)
     place = state.step["sequence"], state.step["position"]
     q = ops.rope_append(qkv, layer.k, layer.v, *place, rope)
+    attended, sums = ops.attention_decode(q, layer.k, layer.v, state.lengths), ops.add_rms_norm(rows, rows, norm)
     return {
         "rms_norm": lambda: ops.rms_norm(rows, norm),
         "add_rms_norm": lambda: ops.add_rms_norm(rows, rows, norm),
@@ -66,6 +67,11 @@ def calls_of_a_layer(torch, ops, model, state):
         "swiglu": lambda: ops.swiglu(gate_up),
         "rope_append": lambda: ops.rope_append(qkv, layer.k, layer.v, *place, rope),
         "attention_decode": lambda: ops.attention_decode(q, layer.k, layer.v, state.lengths),
+        "add_rms_norm, outputs given": lambda: ops.add_rms_norm(rows, rows, norm, out=sums),
+        "rope_append, output given": lambda: ops.rope_append(qkv, layer.k, layer.v, *place, rope, out=q),
+        "attention_decode, output given": lambda: ops.attention_decode(
+            q, layer.k, layer.v, state.lengths, out=attended
+        ),
         "torch.rms_norm": lambda: torch.nn.functional.rms_norm(rows, norm.shape, norm),
         "torch.linear": lambda: torch.nn.functional.linear(rows, layer.qkv),
     }

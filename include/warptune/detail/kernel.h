@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,13 +16,15 @@
 
 namespace warptune {
 
-/// Throws Error with the driver's text if a call of the driver API failed.
-inline void check(CUresult result, const std::string& call) {
+/// Throws Error with the driver's text if a call of the driver API failed. `call` and `of` name it; they are
+/// joined only then.
+inline void check(CUresult result, std::string_view call, std::string_view of = {}) {
   if (result == CUDA_SUCCESS) return;
   const char *name = nullptr, *text = nullptr;
   cuGetErrorName(result, &name);
   cuGetErrorString(result, &text);
-  throw Error(call + ": " + (name ? name : "error " + std::to_string(static_cast<int>(result))) +
+  throw Error(std::string(call).append(of) + ": " +
+              (name ? name : "error " + std::to_string(static_cast<int>(result))) +
               (text ? std::string(", ") + text : std::string()));
 }
 
@@ -168,10 +171,7 @@ class Kernel {
       maps[i] = encode(stage_->tensor_maps[i], args);
       arguments[1 + i] = &maps[i];
     }
-    // The text of an error costs as much as a tenth of a launch: only where there is one.
-    if (const CUresult result = cuLaunchKernelEx(&config, function_, arguments.data(), nullptr);
-        result != CUDA_SUCCESS)
-      check(result, "launch of " + stage_->kernel);
+    check(cuLaunchKernelEx(&config, function_, arguments.data(), nullptr), "launch of ", stage_->kernel);
   }
 
  private:
@@ -234,13 +234,13 @@ class Kernel {
       strides[i] = static_cast<cuuint64_t>(map.strides[i].evaluate(member));
     const std::array<cuuint32_t, kMaxRank> steps{1, 1, 1, 1, 1};
     CUtensorMap encoded{};
-    const CUresult result = cuTensorMapEncodeTiled(
-        &encoded, map.type, static_cast<cuuint32_t>(map.dims.size()),
-        reinterpret_cast<void*>(static_cast<std::uintptr_t>(args.whole(map.base))), dims.data(),
-        strides.data(), map.box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
-        map.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS) check(result, "cuTensorMapEncodeTiled for '" + map.base + "'");
+    check(cuTensorMapEncodeTiled(&encoded, map.type, static_cast<cuuint32_t>(map.dims.size()),
+                                 reinterpret_cast<void*>(static_cast<std::uintptr_t>(args.whole(map.base))),
+                                 dims.data(), strides.data(), map.box.data(), steps.data(),
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                 map.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+          "cuTensorMapEncodeTiled for ", map.base);
     return encoded;
   }
 

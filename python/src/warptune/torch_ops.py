@@ -34,7 +34,7 @@ class TorchOps(Ops):
 
     def __init__(self, path, pdl=False):
         super().__init__(path, pdl)
-        self._known = {}  # TensorCalls by op and options
+        self._known = {}  # TensorCalls by op, options and whether they allocate their outputs
         # Compiled code may copy a cache right before a call. A kernel with PDL reads old keys and values before it
         # waits for that copy, so traced calls have none.
         self._traced = TorchOps(path) if pdl else self
@@ -43,22 +43,25 @@ class TorchOps(Ops):
 
     # This is the cost of an eager call: where the call is known, the rest of it is native.
     def _run(self, spec, inputs, options, numbers, out, stream):
-        if out is None and stream is None and not _is_compiling():
-            calls = self._known.get((spec.name, options))
+        if stream is None and not _is_compiling():
+            calls = self._known.get((spec.name, options, out is None))
             if calls is not None:
-                results = calls(inputs, numbers)
-                if results is not None:
-                    return results
+                if out is None:
+                    results = calls(inputs, numbers)
+                    if results is not None:
+                        return results
+                elif calls((*inputs, *_tuple_of(out)), numbers):
+                    return out
         return self._run_first(spec, inputs, options, complete(numbers, inputs[0]), out, stream)
 
     def _run_first(self, spec, inputs, options, numbers, out, stream):
-        """A call that is not known yet, or that gives its outputs or stream."""
+        """A call that is not known yet, or that gives its stream."""
         first = inputs[0]
         if _is_compiling() or type(first) not in _PLAIN:
             return self._run_elsewhere(spec, inputs, options, numbers, out, stream)
         call = self._call(spec, inputs, options)
         if out is not None:
-            outputs = out if isinstance(out, tuple) else (out,)
+            outputs = _tuple_of(out)
             call.check_outputs(outputs)
         else:
             outputs = tuple([first.new_empty(shape, dtype=_DTYPES[dtype]) for _, shape, dtype in call.outputs])
@@ -69,9 +72,14 @@ class TorchOps(Ops):
         else:
             with torch.cuda.device(index):
                 call.launcher(_current_stream(index) if stream is None else stream, *pointers, *numbers)
-        if out is None and _library is not None:
-            calls = self._known.setdefault((spec.name, options), TensorCalls(tuple(_PLAIN), _library, _empty))
-            calls.add(inputs, call.launcher, [(tuple(o.shape), o.stride(), o.dtype) for o in outputs])
+        if _library is not None and stream is None:
+            allocates = out is None
+            new = TensorCalls(tuple(_PLAIN), _library, _empty)
+            calls = self._known.setdefault((spec.name, options, allocates), new)
+            if allocates:
+                calls.add(inputs, call.launcher, [(tuple(o.shape), o.stride(), o.dtype) for o in outputs])
+            else:
+                calls.add((*inputs, *outputs), call.launcher, [])
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _run_elsewhere(self, spec, inputs, options, numbers, out, stream):
@@ -80,6 +88,10 @@ class TorchOps(Ops):
             return super()._run(spec, inputs, options, numbers, out, stream)
         results = getattr(torch.ops.warptune, spec.name)(self._number, *inputs, *options, *numbers)
         return results if out is None else _copied(results, out)
+
+
+def _tuple_of(out):
+    return out if isinstance(out, tuple) else (out,)
 
 
 def _copied(results, out):
