@@ -81,7 +81,8 @@ void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch
 
 std::vector<Fusion> fusions_for(std::int64_t tokens) {
   if (tokens > kMaxFusedTokens) return {};
-  std::vector<Fusion> fusions = {{.swiglu = true}, {.norm = true, .swiglu = true}};
+  std::vector<Fusion> fusions = {{.swiglu = true}};
+  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
   if (tokens > 1) fusions.push_back({.swiglu = true, .split_norm = true});
   return fusions;
 }

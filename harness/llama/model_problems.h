@@ -25,6 +25,8 @@ struct Fusion {
 };
 /// Kernels with a fused norm, SwiGLU or argmax are for at most so many tokens.
 inline constexpr std::int64_t kMaxFusedTokens = 64;
+/// With more tokens every block would normalize too many rows.
+inline constexpr std::int64_t kMaxFusedNormTokens = 16;
 /// The fusions of norm and SwiGLU that are worth a trial for `tokens` tokens beside separate launches:
 /// kernels for half a norm are for two tokens and more.
 std::vector<Fusion> fusions_for(std::int64_t tokens);

@@ -1,6 +1,8 @@
 #include "harness/tune/step_candidates.h"
 
-#include <mutex>
+#include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
@@ -62,12 +64,39 @@ void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const Dev
     }
 }
 
+/// The problems that a step solves where an option is on: those with this value of this dim.
+struct OptionProblems {
+  std::string_view option, dim, label;
+};
+constexpr std::array<OptionProblems, kStepOptions.size()> kOptionProblems = {
+    {{kFuseAppend, "append", "yes"},
+     {kFuseNorm, "prologue", "rms_norm"},
+     {kFuseSwiglu, "epilogue", "swiglu"},
+     {kFuseArgmax, "epilogue", "argmax"},
+     {kSplitNorm, "prologue", "rms_scale"}}};
+
+bool is_naive(const SearchedPart& part) {
+  return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
+}
+/// Whether the step has problems of an option, and kernels for them: a naive one beside tuned ones would make
+/// the step many times slower.
+bool is_worth_trying(const OptionProblems& of, const std::vector<SearchedPart>& parts) {
+  bool has_problems = false, is_tuned = false, all_naive = true;
+  for (const SearchedPart& part : parts) {
+    all_naive &= is_naive(part);
+    const auto dim = part.problem.dims.find(of.dim);
+    if (dim == nullptr || dim->label != of.label) continue;
+    has_problems = true;
+    is_tuned |= !is_naive(part);
+  }
+  return has_problems && (is_tuned || all_naive);
+}
+
 }  // namespace
 
 std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
                                      const Compiler& compiler, int jobs) {
   std::vector<SearchedPart> parts;
-  for (const std::string_view option : kStepOptions) parts.push_back({.option = std::string(option)});
   PlanChooser chooser(*item.ops, facts, {.wisdom = wisdom, .has_wisdom = true});
   const StepSpec& spec = item.spec;
   const std::int64_t contexts[] = {spec.context};
@@ -84,6 +113,11 @@ std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom,
   }
   compile_all(parts, *item.ops, facts, compiler, jobs);
   std::erase_if(parts, [](const SearchedPart& part) { return part.size() == 0; });
+  std::vector<SearchedPart> options;
+  for (const OptionProblems& of : kOptionProblems)
+    if (is_worth_trying(of, parts)) options.push_back({.option = std::string(of.option)});
+  parts.insert(parts.begin(), std::make_move_iterator(options.begin()),
+               std::make_move_iterator(options.end()));
   return parts;
 }
 

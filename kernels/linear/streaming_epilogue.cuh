@@ -14,7 +14,7 @@ namespace warptune {
 template <class S>
 class AddRms {
  public:
-  /// Before the main loop ends: the latency of the weights would end the kernel.
+  /// Before the main loop: the latency of the weights would end the kernel.
   __device__ __forceinline__ void load(const typename S::Args& args, int o) {
     if constexpr (S::kAddRms) weight_ = load_vec<8>(static_cast<const T*>(args.norm_weight) + o);
   }
@@ -176,7 +176,19 @@ struct StreamingResidual {
 /// Split K: adds the partial sums [token][row] of the blocks of a cluster, each block a part of the vectors.
 template <class S>
 class StreamingSplitEpilogue {
+  using T = typename S::T;
+  // With add_rms a block has whole pairs of octets.
+  static constexpr int kOctets = S::kOutputs / 8, kTogether = S::kAddRms ? 2 : 1,
+                       kMine = kTogether * ceil_div(S::kTokens * kOctets, kTogether*S::kClusterK),
+                       kPerThread = ceil_div(kMine, S::kConsumers);
+
  public:
+  /// Of the vectors of a thread, with the weights of the next norm.
+  struct Residual {
+    Vec<T, 8> vectors[S::kAdd ? kPerThread : 1];
+    AddRms<S> rms[S::kAddRms ? kPerThread : 1];
+  };
+
   template <class Schedule>
   __device__ __forceinline__ StreamingSplitEpilogue(const typename S::Args& args, const Schedule& work,
                                                     const float* partial, const float* scales)
@@ -187,18 +199,20 @@ class StreamingSplitEpilogue {
         rank_m_(work.rank_m),
         first_(work.rank_k * kMine + static_cast<int>(threadIdx.x)) {}
 
-  /// Before the barrier that makes the partial sums visible.
-  __device__ __forceinline__ void load_residual() {
+  /// Before the main loop: the latency would end the kernel.
+  __device__ __forceinline__ Residual load_residual() const {
+    Residual residual;
     if constexpr (S::kAdd) {
 #pragma unroll
       for (int i = 0; i < kPerThread; ++i)
         if (is_valid(i)) {
-          residual_[i] = load_vec<8>(static_cast<const T*>(args_.residual) + offset(i));
-          rms_[i].load(args_, tile_out_ + output(i));
+          residual.vectors[i] = load_vec<8>(static_cast<const T*>(args_.residual) + offset(i));
+          if constexpr (S::kAddRms) residual.rms[i].load(args_, tile_out_ + output(i));
         }
     }
+    return residual;
   }
-  __device__ __forceinline__ void add_and_store() const {
+  __device__ __forceinline__ void add_and_store(const Residual& residual) const {
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       if (!is_valid(i)) continue;
@@ -211,7 +225,7 @@ class StreamingSplitEpilogue {
       }
       if constexpr (S::kBias != 0)
         add(y, load_vec<8>(static_cast<const T*>(args_.bias) + tile_out_ + output(i)));
-      if constexpr (S::kAdd) add(y, residual_[i]);
+      if constexpr (S::kAdd) add(y, residual.vectors[i]);
       if constexpr (S::kSwiglu) {
         const auto up = sum(token(i) * S::kPitch + S::kOutputs + output(i));
 #pragma unroll
@@ -221,19 +235,13 @@ class StreamingSplitEpilogue {
       store_vec<8>(static_cast<T*>(args_.y) + offset(i), rounded);
       if constexpr (S::kAddRms) {
         const unsigned pair = 3u << (threadIdx.x % 32 & ~1u);
-        rms_[i].store(args_, reinterpret_cast<const unsigned(&)[4]>(rounded), token(i), tile_out_ + output(i),
-                      true, pair);
+        residual.rms[i].store(args_, reinterpret_cast<const unsigned(&)[4]>(rounded), token(i),
+                              tile_out_ + output(i), true, pair);
       }
     }
   }
 
  private:
-  using T = typename S::T;
-  // With add_rms a block has whole pairs of octets.
-  static constexpr int kOctets = S::kOutputs / 8, kTogether = S::kAddRms ? 2 : 1,
-                       kMine = kTogether * ceil_div(S::kTokens * kOctets, kTogether*S::kClusterK),
-                       kPerThread = ceil_div(kMine, S::kConsumers);
-
   __device__ __forceinline__ int vector(int i) const { return first_ + i * S::kConsumers; }
   __device__ __forceinline__ int token(int i) const { return vector(i) / kOctets; }
   __device__ __forceinline__ int output(int i) const { return vector(i) % kOctets * 8; }
@@ -274,8 +282,6 @@ class StreamingSplitEpilogue {
   const typename S::Args& args_;
   const float *const partial_, *const scales_;
   const int tile_out_, rank_m_, first_;
-  Vec<T, 8> residual_[S::kAdd ? kPerThread : 1];
-  AddRms<S> rms_[S::kAddRms ? kPerThread : 1];
 };
 
 }  // namespace warptune

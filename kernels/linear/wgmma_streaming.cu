@@ -270,14 +270,18 @@ struct StreamingConsumer {
     return (index + m * S::kWarpgroups) * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
   }
 
+  __device__ __forceinline__ StreamingEpilogue<S> epilogue_of(const typename S::Args& args) const {
+    return {args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
+  }
   /// All work tiles, where K is not split.
   __device__ __forceinline__ void run(const typename S::Args& args) {
     StreamingKeys<S> keys;
     for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
-      const int last = mainloop();
-      const StreamingEpilogue<S> epilogue{args, scales_of<S>(shared), work.tile * S::kOutputs, lane};
       StreamingResidual<S> residual;
-      residual.load(epilogue, first_output(0));
+      residual.load(epilogue_of(args),
+                    first_output(0));  // behind the main loop its latency would end the kernel
+      const int last = mainloop();
+      const StreamingEpilogue<S> epilogue = epilogue_of(args);
       wait_sums();
       release(last);
       if (is_first) wait_scales<S>();
@@ -354,13 +358,16 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
-      consumer.store_partial();
-      StreamingSplitEpilogue<S> epilogue(args, consumer.work, reinterpret_cast<float*>(shared.stages),
+      const auto epilogue = [&] {
+        return StreamingSplitEpilogue<S>(args, consumer.work, reinterpret_cast<float*>(shared.stages),
                                          scales_of<S>(shared));
-      epilogue.load_residual();
+      };
+      const auto residual = epilogue().load_residual();
+      consumer.store_partial();
+      const auto sums = epilogue();
       cluster_barrier();
       wait_scales<S>();
-      epilogue.add_and_store();
+      sums.add_and_store(residual);
     }
   }
   // No block exits while another reads its partial sums or arrives at its barriers. An arrival completes

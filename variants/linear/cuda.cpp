@@ -211,6 +211,7 @@ Variant gemv_bulk_copy() {
                      {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
+                     {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
                      kPdl},
       .constraints = {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
                       "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
@@ -221,7 +222,7 @@ Variant gemv_bulk_copy() {
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
-            "{rows}, {tile_k}, {stages}>",
+            "{rows}, {tile_k}, {stages}, {stagger}>",
             [shared_bytes](const Problem& p, const Config& c) {
               return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
                             .block = {threads(c["warps"])},
