@@ -23,6 +23,17 @@ inline constexpr std::string_view kSplitNorm = "split_norm";
 /// All options. The search of a step (tune/step_tuner.h) tries both values of each.
 inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu, kFuseArgmax, kSplitNorm};
 
+/// The problems that a step solves where an option is on: those with this value of this dim.
+struct OptionProblems {
+  std::string_view option, dim, label;
+};
+inline constexpr std::array<OptionProblems, kStepOptions.size()> kOptionProblems = {
+    {{kFuseAppend, "append", "yes"},
+     {kFuseNorm, "prologue", "rms_norm"},
+     {kFuseSwiglu, "epilogue", "swiglu"},
+     {kFuseArgmax, "epilogue", "argmax"},
+     {kSplitNorm, "prologue", "rms_scale"}}};
+
 inline void set_option(Assignment& options, std::string_view name, bool on) {
   options.set(name, on ? 1 : 0, on ? "yes" : "no");
 }

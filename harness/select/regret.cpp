@@ -24,6 +24,29 @@ struct Searched {
   std::set<std::string> variants;
 };
 
+/// The values of parameters that a search tried on any problem.
+class TriedValues {
+ public:
+  void add(const std::string& variant, const std::string& config) {
+    for (const auto& [name, value] : parse_pairs(config)) values_[variant + ' ' + name].insert(value);
+  }
+  /// "variant config" of a choice. A parameter of which the search tried one value is judged with that one,
+  /// as the search may be older than the parameter.
+  std::string judged(const PlanChoice& choice) const {
+    std::string text = choice.variant->name;
+    for (char separator = ' '; const auto& [name, value] : parse_pairs(choice.config.str())) {
+      const auto tried = values_.find(choice.variant->name + ' ' + name);
+      const bool is_fixed = tried != values_.end() && tried->second.size() == 1;
+      text += fmt::format("{}{}={}", separator, name, is_fixed ? *tried->second.begin() : value);
+      separator = ',';
+    }
+    return text;
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> values_;  // by "variant name"
+};
+
 DeviceFacts facts_of(const CsvRow& row) {
   const auto host_facts = [] {
     const auto host = open_device("host");
@@ -66,6 +89,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
                             StaleCode stale, const MeasuredPeaks& measured) {
   std::vector<std::string> order;
   std::map<std::string, Searched> searched;
+  TriedValues values;
   for (const CsvRow& row : read_sweep(csv)) {
     if (row.at("op") == "launch" || row.at("status") != "ok" || row.at("cache") != "cold") continue;
     const auto [it, is_new] = searched.try_emplace(row.at("problem"));
@@ -77,6 +101,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     Times& times = sampling_of(row) == SamplingClass::finalist ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
     it->second.variants.insert(row.at("variant"));
+    values.add(row.at("variant"), row.at("config"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
   std::map<std::string, PlanChooser> choosers;  // by device
@@ -91,8 +116,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     const Searched& s = searched.at(key);
     const Problem problem = problem_of(ops, key);
     const PlanChoice choice = first_choice(chooser_of(s.facts), problem, s.variants);
-    Regret regret{
-        .problem = key, .chosen = choice.variant->name + " " + choice.config.str(), .source = choice.source};
+    Regret regret{.problem = key, .chosen = values.judged(choice), .source = choice.source};
     const Times& times = s.finalists.contains(regret.chosen) ? s.finalists : s.first;
     const auto best = std::ranges::min_element(times, {}, &Times::value_type::second);
     regret.best = best->first;

@@ -1,7 +1,6 @@
 #include "harness/tune/step_candidates.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "harness/core/error.h"
@@ -63,17 +62,6 @@ void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const Dev
       task->part->resources.erase(task->part->resources.begin() + at);
     }
 }
-
-/// The problems that a step solves where an option is on: those with this value of this dim.
-struct OptionProblems {
-  std::string_view option, dim, label;
-};
-constexpr std::array<OptionProblems, kStepOptions.size()> kOptionProblems = {
-    {{kFuseAppend, "append", "yes"},
-     {kFuseNorm, "prologue", "rms_norm"},
-     {kFuseSwiglu, "epilogue", "swiglu"},
-     {kFuseArgmax, "epilogue", "argmax"},
-     {kSplitNorm, "prologue", "rms_scale"}}};
 
 bool is_naive(const SearchedPart& part) {
   return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
