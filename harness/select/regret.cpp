@@ -30,14 +30,14 @@ class TriedValues {
   void add(const std::string& variant, const std::string& config) {
     for (const auto& [name, value] : parse_pairs(config)) values_[variant + ' ' + name].insert(value);
   }
-  /// "variant config" of a choice. A parameter of which the search tried one value is judged with that one,
-  /// as the search may be older than the parameter.
+  /// "variant config" of a choice. A parameter that is 0 in the whole search is judged with 0: the search is
+  /// older than what it turns on.
   std::string judged(const PlanChoice& choice) const {
     std::string text = choice.variant->name;
     for (char separator = ' '; const auto& [name, value] : parse_pairs(choice.config.str())) {
       const auto tried = values_.find(choice.variant->name + ' ' + name);
-      const bool is_fixed = tried != values_.end() && tried->second.size() == 1;
-      text += fmt::format("{}{}={}", separator, name, is_fixed ? *tried->second.begin() : value);
+      const bool is_off = tried != values_.end() && tried->second == std::set<std::string>{"0"};
+      text += fmt::format("{}{}={}", separator, name, is_off ? "0" : value);
       separator = ',';
     }
     return text;
