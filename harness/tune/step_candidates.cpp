@@ -6,7 +6,6 @@
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
 #include "harness/llama/model_problems.h"
-#include "harness/llama/step_options.h"
 #include "harness/results/source_hash.h"
 #include "harness/select/plan_chooser.h"
 #include "harness/tune/compile_pool.h"
@@ -66,9 +65,10 @@ void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const Dev
 bool is_naive(const SearchedPart& part) {
   return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
 }
-/// Whether the step has problems of an option, and kernels for them: a naive one beside tuned ones would make
-/// the step many times slower.
-bool is_worth_trying(const OptionProblems& of, const std::vector<SearchedPart>& parts) {
+
+}  // namespace
+
+bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts) {
   bool has_problems = false, is_tuned = false, all_naive = true;
   for (const SearchedPart& part : parts) {
     all_naive &= is_naive(part);
@@ -79,8 +79,6 @@ bool is_worth_trying(const OptionProblems& of, const std::vector<SearchedPart>& 
   }
   return has_problems && (is_tuned || all_naive);
 }
-
-}  // namespace
 
 std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
                                      const Compiler& compiler, int jobs) {

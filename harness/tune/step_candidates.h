@@ -1,9 +1,11 @@
 #pragma once
 // The parts of a model's decode step that a search exchanges: its options, and the plan of each problem.
+#include <span>
 #include <string>
 #include <vector>
 
 #include "harness/device/compile.h"
+#include "harness/llama/step_options.h"
 #include "harness/results/wisdom.h"
 #include "harness/tune/step_search.h"
 #include "harness/tune/sweep.h"
@@ -20,9 +22,13 @@ struct SearchedPart {
   std::size_t size() const { return option.empty() ? plans.size() : 2; }
 };
 
-/// All parts of a step, options first. The candidates of a problem are the plan that decode takes and the
-/// fastest recorded ones of the wisdom that compile: `item.finalists` in all. They are compiled on `jobs`
-/// threads, so that the worker finds their machine code in the cache.
+/// Whether the step has problems of an option, and more than naive kernels for them, unless it has nothing
+/// else: a naive kernel beside tuned ones makes the step many times slower.
+bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts);
+
+/// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
+/// that decode takes and the fastest recorded ones of the wisdom that compile: `item.finalists` in all. They
+/// are compiled on `jobs` threads, so that the worker finds their machine code in the cache.
 std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
                                      const Compiler& compiler, int jobs);
 

@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_x(T* x, const T* from) {
 }
 
 /// The i-th tile of a row that a warp reads: adjacent warps begin kStagger tiles apart and wrap around. All
-/// rows have the same pitch, and warps in step that read the same columns are up to 3 % slower.
+/// rows have the same pitch, and reading the same columns in all warps at a time is up to 3 % slower.
 template <int kTiles, int kStagger>
 __device__ __forceinline__ int rotated_tile(int i, int warp) {
   if constexpr (kStagger == 0) return i;

@@ -107,8 +107,8 @@ struct StreamingSchedule {
     end_step = S::kSteps * (rank_k + 1) / S::kClusterK;
   }
   /// The first column of a step. Adjacent work tiles (of clusters that share x) start kStartStride steps
-  /// apart and wrap around. All rows have the same pitch, and SMs in step that read the same columns are 1 to
-  /// 3 % slower (docs/lessons/linear.md).
+  /// apart and wrap around. All rows have the same pitch, and reading the same columns on all SMs at a time
+  /// is 1 to 3 % slower (docs/lessons/linear.md).
   __device__ __forceinline__ int column(int step) const {
     constexpr int kStartStride = 21;
     step += tile / S::kClusterM * kStartStride % (S::kSteps / S::kClusterK);
@@ -278,8 +278,8 @@ struct StreamingConsumer {
     StreamingKeys<S> keys;
     for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
       StreamingResidual<S> residual;
-      residual.load(epilogue_of(args),
-                    first_output(0));  // behind the main loop its latency would end the kernel
+      // Behind the main loop the latency of the residual would end the kernel.
+      residual.load(epilogue_of(args), first_output(0));
       const int last = mainloop();
       const StreamingEpilogue<S> epilogue = epilogue_of(args);
       wait_sums();
@@ -358,16 +358,16 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
       consumer.run(args);
       if constexpr (S::kArgmax) write_ids<T, kOut, S::kConsumers>(args);
     } else {
-      const auto epilogue = [&] {
+      const auto make_epilogue = [&] {
         return StreamingSplitEpilogue<S>(args, consumer.work, reinterpret_cast<float*>(shared.stages),
                                          scales_of<S>(shared));
       };
-      const auto residual = epilogue().load_residual();
+      const auto residual = make_epilogue().load_residual();
       consumer.store_partial();
-      const auto sums = epilogue();
+      const auto epilogue = make_epilogue();
       cluster_barrier();
       wait_scales<S>();
-      sums.add_and_store(residual);
+      epilogue.add_and_store(residual);
     }
   }
   // No block exits while another reads its partial sums or arrives at its barriers. An arrival completes

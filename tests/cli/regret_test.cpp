@@ -66,6 +66,20 @@ TEST_F(RegretCommand, AnUntimedChoiceFailsTheLimits) {
   EXPECT_NE(ended.text.find("1 choices not timed: not met"), std::string::npos) << ended.text;
 }
 
+TEST_F(RegretCommand, AParameterThatIsOffInTheWholeSearchIsJudgedAsOff) {
+  const auto off = [](std::int64_t splits) {
+    Config config = pipelined(splits);
+    config.set("pdl", 0);
+    return config;
+  };
+  const auto older = regret({row(off(1), 101), row(off(2), 100)});
+  EXPECT_EQ(older.code, 0) << older.text;
+  EXPECT_NE(older.text.find("101.000 us  mma_pipelined " + off(1).str()), std::string::npos) << older.text;
+  const auto both = regret({row(off(1), 101), row(pipelined(2), 100)});
+  EXPECT_EQ(both.code, 1);
+  EXPECT_NE(both.text.find("1 choices not timed: not met"), std::string::npos) << both.text;
+}
+
 TEST_F(RegretCommand, ASweepWithoutColdTimesIsBadInput) {
   auto failed = row(pipelined(1), 1);
   failed.insert_or_assign("status", "crash");

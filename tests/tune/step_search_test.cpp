@@ -7,8 +7,13 @@
 #include <map>
 #include <set>
 
+#include "harness/tune/step_candidates.h"
+#include "variants/table.h"
+
 namespace warptune {
 namespace {
+
+using Dims = std::vector<std::pair<std::string, std::string>>;
 
 /// Steps whose times are a function of their picks, with intervals of +-0.05 %.
 class FakeTimer : public StepTimer {
@@ -99,6 +104,29 @@ TEST(StepSearch, EndsAfterTheMostRounds) {
   FakeTimer timer([&](const Picks&) { return ++call % 2 == 1 ? 1.0 : 2.0; });  // each candidate is faster
   const StepSearch search = search_step(timer, {2, 2}, {0, 0}, 5);
   EXPECT_EQ(search.rounds, 5);
+}
+
+SearchedPart part(const Dims& fused, const std::string& variant) {
+  Dims dims{{"tokens", "8"}, {"in", "64"}, {"out", "64"}};
+  dims.insert(dims.end(), fused.begin(), fused.end());
+  SearchedPart part{.problem = find_op("linear").op.problem(dims, DType::bf16)};
+  part.plans.push_back({.problem = part.problem, .variant = variant});
+  return part;
+}
+
+TEST(StepParts, AnOptionIsTriedWhereItsProblemsHaveMoreThanNaiveKernels) {
+  const OptionProblems split{kSplitNorm, "prologue", "rms_scale"};
+  const auto is_tried = [&](const std::vector<SearchedPart>& parts) { return is_worth_trying(split, parts); };
+  const Dims scaled{{"prologue", "rms_scale"}};
+  EXPECT_TRUE(is_tried({part({}, "mma"), part(scaled, "wgmma_streaming")}));
+  EXPECT_FALSE(is_tried({part({}, "mma"), part(scaled, "naive")}));
+  EXPECT_TRUE(is_tried({part({}, "naive"), part(scaled, "naive")}));
+  EXPECT_FALSE(is_tried({part({}, "mma"), part({{"prologue", "rms_norm"}}, "mma")}));
+}
+
+TEST(StepParts, EveryOptionHasProblems) {
+  for (std::size_t i = 0; i < kStepOptions.size(); ++i)
+    EXPECT_EQ(kOptionProblems[i].option, kStepOptions[i]) << i;
 }
 
 }  // namespace
