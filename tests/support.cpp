@@ -126,11 +126,14 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
   for (const Variant& variant : entry.variants) {
     if (variant.backend != facts.backend || !takes(variant, dtype)) continue;
     std::set<std::pair<std::string, std::int64_t>> open;
-    for (const Parameter& parameter : variant.parameters)
+    std::vector<Override> in_steps;  // spaces have one value of these
+    for (const Parameter& parameter : variant.parameters) {
       for (const std::int64_t value : parameter.values) open.emplace(parameter.name, value);
+      if (parameter.in_step_only) in_steps.push_back({parameter.name, parameter.values});
+    }
     for (const Dims& dims : problems) {
       const Problem problem = entry.op.problem(dims, dtype);
-      for (const Config& config : Space(variant, problem, facts).configs()) {
+      for (const Config& config : Space(variant, problem, facts, in_steps).configs()) {
         std::size_t fresh = 0;
         for (const auto& value : config) fresh += open.erase({value.name, value.value});
         if (fresh > 0) chosen.push_back({&variant, problem, config});

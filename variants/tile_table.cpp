@@ -138,7 +138,7 @@ std::vector<Tile> tile_rows() {
         {"linear",
          "gemv_bulk_copy",
          "has_bulk_copy && tokens <= 4",
-         "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 stagger=1 warps<=16 pdl<=1",
+         "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1",
          among,
          kH200},
         {"linear", "gemv_cp_async", "tokens <= 4 && (prologue > 0 || epilogue > 1)",

@@ -62,6 +62,8 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
     : parameters_(variant.parameters), facts_(facts), resources_(variant.resources) {
+  for (Parameter& p : parameters_)
+    if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
     const auto it = std::ranges::find(parameters_, o.parameter, &Parameter::name);
     if (it == parameters_.end())

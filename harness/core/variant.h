@@ -32,6 +32,9 @@ struct Parameter {
   std::string doc = {};
   std::vector<std::string> labels = {};
   ParameterRole role = ParameterRole::kernel;
+  /// Of no effect but in a decode step. Spaces have the first value only, unless it is overridden; the search
+  /// of a step tries the others (tune/step_candidates.h).
+  bool in_step_only = false;
 };
 
 struct Dim3 {

@@ -20,13 +20,9 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
 }
 
 /// The struct that the kernels of a product take.
-Args args_of(const Problem& linear, const SplitNormLinearArgs& args) {
-  const auto prologue = linear["prologue"], epilogue = linear["epilogue"];
-  if (prologue == kPrologueRmsScale || epilogue == kEpilogueAddRms) return Args(args);
-  if (epilogue == kEpilogueArgmax) return Args(static_cast<const ArgmaxLinearArgs&>(args));
-  if (prologue != kPrologueNone || epilogue != kEpilogueNone)
-    return Args(static_cast<const FusedLinearArgs&>(args));
-  return Args(static_cast<const LinearArgs&>(args));
+Args args_of(const Problem& linear, const ChainedLinearArgs& args) {
+  const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
+  return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
 }
 
 /// The rows that a product reads which follows a norm: normalized, or what its prologue takes.
@@ -61,7 +57,8 @@ Assembly::Assembly(const ModelConfig& config, const Weights& weights, const floa
       problems_(book.ops(), config, weights.dtype) {}
 
 void Assembly::linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias,
-                      void* y, Output output, const void* norm_weight, const void* residual) {
+                      void* y, Output output, const void* norm_weight, const void* residual,
+                      const Buffer* next_weight) {
   auto entry = book_.get(problem);
   const LinearArgs args{.x = x,
                         .weight = weight.data(),
@@ -70,21 +67,26 @@ void Assembly::linear(const Problem& problem, const void* x, const Buffer& weigh
                         .workspace = entry->workspace.data(),
                         .tokens = tokens_};
   const Activations& a = activations_;
-  const SplitNormLinearArgs all{{{args, norm_weight, residual, config_.rms_eps}, nullptr},
-                                a.squares.as<float>(),
-                                a.rows_b.data(),
-                                a.squares.as<float>()};
+  ChainedLinearArgs all{{{{args, norm_weight, residual, config_.rms_eps}, nullptr},
+                         a.squares.as<float>(),
+                         a.rows_b.data(),
+                         a.squares.as<float>()}};
+  if (next_weight) {
+    all.next_weight = next_weight->data();
+    all.next_row_bytes = static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
+    all.next_rows = static_cast<int>(next_weight->bytes() / static_cast<std::size_t>(all.next_row_bytes));
+  }
   calls_.push_back({std::move(entry), args_of(problem, all), {std::move(output)}, layer_});
 }
 
 void Assembly::linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                                   const void* x, const Buffer& weight, const Buffer& bias,
-                                  const Buffer& norm_weight) {
+                                  const Buffer& norm_weight, const Buffer* next_weight) {
   const Activations& a = activations_;
   if (fusion_.norm || fusion_.split_norm) {
     linear(problem, x, weight, bias, a.residual.data(),
-           output(layer, norm, a.residual, config_.hidden, "residual"), norm_weight.data(),
-           a.residual.data());
+           output(layer, norm, a.residual, config_.hidden, "residual"), norm_weight.data(), a.residual.data(),
+           next_weight);
   } else {
     linear(problem, x, weight, bias, a.rows_b.data(), output(layer, name, a.rows_b, config_.hidden));
     add_norm(layer, norm, a.rows_b.data(), norm_weight);
@@ -243,7 +245,7 @@ void Assembly::finish_layer(int layer) {
   const bool last = index + 1 == weights_.layers.size();
   const Activations& a = activations_;
   linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
-                     a.rows_a.data(), w.o, w.o_bias, w.attention_norm);
+                     a.rows_a.data(), w.o, w.o_bias, w.attention_norm, &w.gate_up);
   const Problem gate_up = problems_.gate_up(tokens_, fusion_);
   if (fusion_.swiglu) {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.inner.data(),
@@ -257,7 +259,8 @@ void Assembly::finish_layer(int layer) {
   }
   linear_to_residual(layer, "linear_down", "add_rms_norm_mlp", problems_.down(tokens_, fusion_),
                      a.inner.data(), w.down, {},
-                     last ? weights_.final_norm : weights_.layers[index + 1].input_norm);
+                     last ? weights_.final_norm : weights_.layers[index + 1].input_norm,
+                     last ? nullptr : &weights_.layers[index + 1].qkv);
   layer_ = -1;
 }
 
@@ -281,10 +284,10 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
-  const SplitNormLinearArgs all{{{args, weights.final_norm.data(), nullptr, config.rms_eps}, ids},
-                                activations.squares.as<float>(),
-                                nullptr,
-                                nullptr};
+  const ChainedLinearArgs all{{{{args, weights.final_norm.data(), nullptr, config.rms_eps}, ids},
+                               activations.squares.as<float>(),
+                               nullptr,
+                               nullptr}};
   return {std::move(entry),
           args_of(problem, all),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};

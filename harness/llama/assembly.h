@@ -74,12 +74,15 @@ class Assembly {
   ModelProblems of(const KvCache& cache) const {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
-  /// `norm_weight` and `residual`: null where the problem has no such prologue or epilogue.
+  /// `norm_weight` and `residual`: null where the problem has no such prologue or epilogue. `next_weight`: of
+  /// the product that reads the output, null where it is not to be prefetched.
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
-              Output output, const void* norm_weight = nullptr, const void* residual = nullptr);
+              Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
+              const Buffer* next_weight = nullptr);
   /// A product that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
-                          const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight);
+                          const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight,
+                          const Buffer* next_weight);
   void add_norm(int layer, const char* name, const void* x, const Buffer& weight);
 
   const ModelConfig& config_;

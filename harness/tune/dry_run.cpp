@@ -136,7 +136,7 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
   if (!sweep.steps.empty())
     fmt::print(options.log,
                "{} model step{}: up to {} plans of each problem, exchanged in the captured step\n",
-               sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().finalists);
+               sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().candidates);
   const fs::path csv = options.output.value_or(sweep.output) / facts.slug() / (sweep.name + ".csv");
   const std::string time = "estimated time: " + estimate(evaluations, schedule, facts, options, csv);
   for (const std::string& line : wrapped(time, TextTable::kWidth)) fmt::print(options.log, "{}\n", line);

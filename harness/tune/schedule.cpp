@@ -37,7 +37,9 @@ double size_before_constraints(const VariantChoice& choice) {
   double size = 1;
   for (const Parameter& p : choice.variant->parameters) {
     const auto given = std::ranges::find(choice.overrides, p.name, &Override::parameter);
-    size *= static_cast<double>(given == choice.overrides.end() ? p.values.size() : given->values.size());
+    size *= static_cast<double>(given != choice.overrides.end() ? given->values.size()
+                                : p.in_step_only                ? 1
+                                                                : p.values.size());
   }
   return size;
 }

@@ -8,15 +8,15 @@
 #include "harness/llama/model_problems.h"
 #include "harness/results/source_hash.h"
 #include "harness/select/plan_chooser.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/compile_pool.h"
 
 namespace warptune {
 namespace {
 
 /// The plan that decode takes, then the fastest recorded ones.
-std::vector<std::pair<const Variant*, Config>> candidates(PlanChooser& chooser, const Problem& problem,
-                                                          std::size_t count) {
-  std::vector<std::pair<const Variant*, Config>> all;
+std::vector<PlanCandidate> candidates(PlanChooser& chooser, const Problem& problem, std::size_t count) {
+  std::vector<PlanCandidate> all;
   chooser.choose(problem, true, [&](const PlanChoice& choice) {
     all.emplace_back(choice.variant, choice.config);
     return true;
@@ -68,6 +68,23 @@ bool is_naive(const SearchedPart& part) {
 
 }  // namespace
 
+void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& problem,
+                     const DeviceFacts& facts) {
+  for (std::size_t i = 0, count = candidates.size(); i < count; ++i) {
+    const Variant& variant = *candidates[i].first;
+    for (const Parameter& parameter : variant.parameters) {
+      if (!parameter.in_step_only) continue;
+      for (const std::int64_t value : parameter.values) {
+        PlanCandidate candidate(&variant, candidates[i].second);
+        candidate.second.set(parameter.name, value);
+        if (std::ranges::find(candidates, candidate) == candidates.end() &&
+            !why_unfit(variant, problem, candidate.second, facts))
+          candidates.push_back(std::move(candidate));
+      }
+    }
+  }
+}
+
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts) {
   bool has_problems = false, is_tuned = false, all_naive = true;
   for (const SearchedPart& part : parts) {
@@ -89,7 +106,9 @@ std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom,
   for (Problem& problem : decode_problems(*item.ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
     const OpEntry& op = item.ops->find(problem.op);
     SearchedPart part;
-    for (auto& [variant, config] : candidates(chooser, problem, static_cast<std::size_t>(item.finalists)))
+    auto all = candidates(chooser, problem, static_cast<std::size_t>(item.candidates));
+    add_step_values(all, problem, facts);
+    for (const auto& [variant, config] : all)
       part.plans.push_back({.problem = problem,
                             .variant = variant->name,
                             .config = config,

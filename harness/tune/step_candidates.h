@@ -2,6 +2,7 @@
 // The parts of a model's decode step that a search exchanges: its options, and the plan of each problem.
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/device/compile.h"
@@ -22,13 +23,21 @@ struct SearchedPart {
   std::size_t size() const { return option.empty() ? plans.size() : 2; }
 };
 
+/// A variant and the configuration that a step may run a problem with.
+using PlanCandidate = std::pair<const Variant*, Config>;
+
+/// Adds the candidates with the other values of parameters that matter in a step only, where they are legal.
+void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& problem,
+                     const DeviceFacts& facts);
+
 /// Whether the step has problems of an option, and more than naive kernels for them, unless it has nothing
 /// else: a naive kernel beside tuned ones makes the step many times slower.
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts);
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
-/// that decode takes and the fastest recorded ones of the wisdom that compile: `item.finalists` in all. They
-/// are compiled on `jobs` threads, so that the worker finds their machine code in the cache.
+/// that decode takes and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
+/// with all values of the parameters that matter in a step only. They are compiled on `jobs` threads, so that
+/// the worker finds their machine code in the cache.
 std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
                                      const Compiler& compiler, int jobs);
 

@@ -70,7 +70,7 @@ class Loader {
     if (root["cache"]) options_.cache = cache_of(yaml_, root["cache"]);
     if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
-    if (root["finalists"]) finalists_ = finalists_of(yaml_, root["finalists"]);
+    if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["prune"]) sweep_.prune = prune_of(yaml_, root["prune"]);
@@ -252,7 +252,8 @@ class Loader {
       });
       step.ops = ops_;
       step.spec.seed = options_.seed;
-      step.finalists = std::max(finalists_, 1);
+      step.candidates =
+          node["candidates"] ? count_of(yaml_, node["candidates"], "candidates") : std::max(finalists_, 1);
       if (sweep_.steps.size() == kMaxSteps)
         yaml_.fail(node, fmt::format("more than {} steps up to here; a sweep takes no more", kMaxSteps));
       sweep_.steps.push_back(std::move(step));

@@ -41,7 +41,7 @@ struct StepItem {
   const OpTable* ops = nullptr;
   std::string model;  // the preset, or the folder of the checkpoint
   StepSpec spec;
-  int finalists = 8;  // so many plans of each problem are candidates
+  int candidates = 8;  // plans of each problem, without the values for steps only
 };
 
 struct Sweep {

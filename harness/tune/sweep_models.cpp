@@ -103,8 +103,9 @@ ModelConfig model_named(const std::string& name) {
 
 std::vector<StepItem> read_step_item(const YamlReader& yaml, const YAML::Node& node,
                                      const std::filesystem::path& folder, const std::vector<DType>& dtypes) {
-  yaml.expect_keys(node, "an item of 'steps'",
-                   {"model", "batch", "context", "kv_dtype", "k_layout", "page_size", "window", "dtypes"});
+  yaml.expect_keys(
+      node, "an item of 'steps'",
+      {"model", "batch", "context", "kv_dtype", "k_layout", "page_size", "window", "dtypes", "candidates"});
   for (const char* key : {"model", "context"})
     if (!node[key]) yaml.fail(node, fmt::format("an item of 'steps' needs '{}'", key));
   StepItem step{.model = full_name(yaml, node["model"], yaml.text(node["model"], "'model'"), folder)};

@@ -84,9 +84,9 @@ int max_configs_of(const YamlReader& yaml, const YAML::Node& node) {
   return static_cast<int>(count);
 }
 
-int finalists_of(const YamlReader& yaml, const YAML::Node& node) {
-  const std::int64_t n = yaml.whole(node, "'finalists'");
-  if (n < 1 || n > 64) yaml.fail(node, fmt::format("'finalists' is {}; it must be 1 to 64", n));
+int count_of(const YamlReader& yaml, const YAML::Node& node, const char* key) {
+  const std::int64_t n = yaml.whole(node, fmt::format("'{}'", key));
+  if (n < 1 || n > 64) yaml.fail(node, fmt::format("'{}' is {}; it must be 1 to 64", key, n));
   return static_cast<int>(n);
 }
 

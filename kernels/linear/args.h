@@ -48,4 +48,11 @@ struct SplitNormLinearArgs : ArgmaxLinearArgs {
   float* squares_out;    // kEpilogueAddRms: [tokens, out / kSquaresGroup], of y
 };
 
+/// With any prologue or epilogue: the weights that the next product reads. A kernel may prefetch a part of
+/// them to the L2 while it waits. No rows: none are known.
+struct ChainedLinearArgs : SplitNormLinearArgs {
+  const void* next_weight;  // [next_rows, next_row_bytes]
+  int next_rows, next_row_bytes;
+};
+
 }  // namespace warptune

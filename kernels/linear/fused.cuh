@@ -8,28 +8,32 @@
 
 namespace warptune {
 
-template <bool kFused, bool kArgmax, bool kSplitNorm>
+template <bool kFused, bool kArgmax, bool kSplitNorm, bool kPrefetches>
 struct LinearArgsType {
+  using type = ChainedLinearArgs;
+};
+template <>
+struct LinearArgsType<false, false, false, false> {
   using type = LinearArgs;
 };
 template <>
-struct LinearArgsType<true, false, false> {
+struct LinearArgsType<true, false, false, false> {
   using type = FusedLinearArgs;
 };
 template <>
-struct LinearArgsType<true, true, false> {
+struct LinearArgsType<true, true, false, false> {
   using type = ArgmaxLinearArgs;
 };
 template <bool kArgmax>
-struct LinearArgsType<true, kArgmax, true> {
+struct LinearArgsType<true, kArgmax, true, false> {
   using type = SplitNormLinearArgs;
 };
-/// The struct of a problem. That of a plain product is the smallest.
-template <int kPrologue, int kEpilogue>
-using LinearArgsOf =
-    typename LinearArgsType<kPrologue != kPrologueNone || kEpilogue != kEpilogueNone,
-                            kEpilogue == kEpilogueArgmax,
-                            kPrologue == kPrologueRmsScale || kEpilogue == kEpilogueAddRms>::type;
+/// The struct that a kernel takes, no larger than it needs: a prefix of the one that the problem has.
+/// `kPrefetch`: not 0 in a kernel that prefetches the weights of the next product.
+template <int kPrologue, int kEpilogue, int kPrefetch = 0>
+using LinearArgsOf = typename LinearArgsType<
+    kPrologue != kPrologueNone || kEpilogue != kEpilogueNone, kEpilogue == kEpilogueArgmax,
+    kPrologue == kPrologueRmsScale || kEpilogue == kEpilogueAddRms, kPrefetch != 0>::type;
 
 /// Whether an epilogue adds a residual.
 template <int kEpilogue>

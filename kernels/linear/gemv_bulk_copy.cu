@@ -3,6 +3,9 @@
 //   computes kRows output rows at once, in tiles of kTileK elements.
 // Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
+// Registers: they hold the last kRegisterTiles tiles of a warp's last rows from the start, so that as much is
+//   in flight with less shared memory, and blocks of attention fit beside those of o.
+// Prefetch: while o waits for attention, memory idles; it loads a part of gate_up to the L2.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start, except at the end of argmax (argmax.cuh).
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
@@ -65,10 +68,79 @@ __device__ __forceinline__ int rotated_tile(int i, int warp) {
   return i < kTiles ? i : i - kTiles;
 }
 
+/// The last kCount tiles of a group of rows, in the registers of a warp.
+template <class T, int kIn, int kTileK, int kRows, int kCount>
+class RegisterTiles {
+ public:
+  /// Loads tile `tile` as tile j of these; row(r): where row r of the group begins.
+  template <class Row>
+  __device__ __forceinline__ void load_tile(int j, int tile, int lane, Row row) {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int k = tile * kTileK + (i * 32 + lane) * kVec;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        if (kIn % kTileK == 0 || k < kIn) weights_[j][i][r] = load_vec_nc<kVec>(row(r) + k);
+    }
+  }
+  /// Adds the products of tile j, which is tile `tile` of the rows, with x [kTokens, kIn].
+  template <int kTokens>
+  __device__ __forceinline__ void multiply_tile(float (&sum)[kTokens][kRows], int j, int tile, int lane,
+                                                const T* x) const {
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const int k = tile * kTileK + (i * 32 + lane) * kVec;
+      if (kIn % kTileK == 0 || k < kIn) {
+        Vec<float, kVec> w[kRows];
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) w[r] = to_float(still_packed(weights_[j][i][r]));
+#pragma unroll
+        for (int t = 0; t < kTokens; ++t) {
+          const auto v = to_float(load_vec<kVec>(x + t * kIn + k));
+#pragma unroll
+          for (int r = 0; r < kRows; ++r)
+#pragma unroll
+            for (int e = 0; e < kVec; ++e) sum[t][r] = fmaf(w[r][e], v[e], sum[t][r]);
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr int kVec = kVec16<T>, kVectors = kTileK / (32 * kVec);  // of a lane in a row
+
+  /// x itself. The compiler would convert weights that wait in registers to fp32 when they arrive, which
+  /// takes twice the registers.
+  static __device__ __forceinline__ Vec<T, kVec> still_packed(Vec<T, kVec> x) {
+    unsigned(&words)[4] = reinterpret_cast<unsigned(&)[4]>(x);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(words[i]));
+    return x;
+  }
+
+  Vec<T, kVec> weights_[kCount][kVectors][kRows];
+};
+template <class T, int kIn, int kTileK, int kRows>
+class RegisterTiles<T, kIn, kTileK, kRows, 0> {};
+
+/// Prefetches about kPrefetch MiB of the next product's weights to the L2: rows at equal distances, so that
+/// all blocks of the next kernel find the same share there. One thread of each block.
+template <int kPrefetch, class Args>
+__device__ __forceinline__ void prefetch_next(const Args& args) {
+  if constexpr (kPrefetch != 0) {
+    const long long bytes = static_cast<long long>(args.next_rows) * args.next_row_bytes;
+    const int distance = max_of(1, static_cast<int>(bytes >> 20) / kPrefetch);
+    for (int row = blockIdx.x * distance; row < args.next_rows; row += gridDim.x * distance)
+      bulk_prefetch_l2(
+          static_cast<const char*>(args.next_weight) + static_cast<long long>(row) * args.next_row_bytes,
+          args.next_row_bytes);
+  }
+}
+
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kRows, int kTileK, int kStages, int kStagger>
+          int kRows, int kTileK, int kStages, int kRegisterTiles, int kStagger, int kPrefetch>
 __global__ void __launch_bounds__(kWarps * 32)
-    linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue> args) {
+    linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue, kPrefetch> args) {
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
   constexpr int kVec = kVec16<T>, kOutputs = kEpilogue == kEpilogueSwiglu ? kRows / 2 : kRows;  // of a group
   constexpr int kTiles = ceil_div(kIn, kTileK);                                                 // per row
@@ -83,7 +155,7 @@ __global__ void __launch_bounds__(kWarps * 32)
             warp = blockIdx.x * kWarps + threadIdx.x / 32;
   const int first = static_cast<int>(static_cast<long long>(groups) * warp / warps);
   const int last = static_cast<int>(static_cast<long long>(groups) * (warp + 1) / warps);
-  const int steps = (last - first) * kTiles;
+  const int steps = (last - first) * kTiles - (first < last ? kRegisterTiles : 0);  // through the stages
   const T* weight = static_cast<const T*>(args.weight) + static_cast<long long>(first) * kOutputs * kIn;
 
   int load_group = 0, loads = 0, load_stage = 0;
@@ -112,18 +184,30 @@ __global__ void __launch_bounds__(kWarps * 32)
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
-  BlockNorm<T, kTokens, kIn, kWarps * 32> norm;
-  if constexpr (kNorm) norm.load_weights(args.norm_weight);
+  // What a thread keeps in registers from the load prologue on.
+  struct Kept : BlockNorm<T, kTokens, kIn, kWarps * 32>,
+                RegisterTiles<T, kIn, kTileK, kRows, kRegisterTiles> {};
+  Kept kept;
+  if constexpr (kRegisterTiles > 0) {
+    const long long output = static_cast<long long>(last - first - 1) * kOutputs;
+#pragma unroll
+    for (int j = 0; j < kRegisterTiles; ++j)
+      if (first < last)
+        kept.load_tile(j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp), lane,
+                       [&](int r) { return weight + weight_row<kOut, kEpilogue, kRows>(output, r) * kIn; });
+  }
+  if constexpr (kNorm) kept.load_weights(args.norm_weight);
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
   pdl_launch_dependents();
+  if (threadIdx.x == 0) prefetch_next<kPrefetch>(args);
   pdl_wait();
   if constexpr (kNorm) {
-    norm.load_x(x, args.x, args.eps);
+    kept.load_x(x, args.x, args.eps);
   } else {
     load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
 #pragma unroll
-    for (int t = 0; t < kTokens; ++t) norm.scales[t] = 1;
+    for (int t = 0; t < kTokens; ++t) kept.scales[t] = 1;
   }
 
   // Main loop.
@@ -135,7 +219,8 @@ __global__ void __launch_bounds__(kWarps * 32)
 #pragma unroll
     for (int t = 0; t < kTokens; ++t)
       if (lane < kRows) residual[t] = load_residual<T, kOut, kEpilogue>(args, t, group * kRows + lane);
-    for (int n = 0; n < kTiles; ++n, ++step) {
+    const int staged = kRegisterTiles > 0 && group == last - 1 ? kTiles - kRegisterTiles : kTiles;
+    for (int n = 0; n < staged; ++n, ++step) {
       const int tile = rotated_tile<kTiles, kStagger>(n, warp);
       mbarrier_wait(full_barrier + stage, phase);
       const T* weights = stages + stage * kRows * kTileK;
@@ -164,7 +249,14 @@ __global__ void __launch_bounds__(kWarps * 32)
         phase ^= 1;
       }
     }
-    store_rows<T, kOut, kBias, kEpilogue>(args, sum, norm.scales, residual, group, lane);
+    if constexpr (kRegisterTiles > 0) {
+#pragma unroll
+      for (int j = 0; j < kRegisterTiles; ++j)
+        if (group == last - 1)
+          kept.multiply_tile(sum, j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp), lane,
+                             x);
+    }
+    store_rows<T, kOut, kBias, kEpilogue>(args, sum, kept.scales, residual, group, lane);
   }
   Keys::template write<kWarps * 32>(args);
 }

@@ -195,6 +195,15 @@ TEST(Space, OverridesReplaceTheValues) {
             (std::vector<std::string>{"block=96,vec=1,layout=columns", "block=96,vec=2,layout=columns"}));
 }
 
+TEST(Space, AParameterForStepsHasItsFirstValueUnlessItIsGivenOthers) {
+  Variant variant;
+  variant.parameters = {{"block", {64, 128}}, {.name = "prefetch", .values = {0, 8}, .in_step_only = true}};
+  EXPECT_EQ(texts(Space(variant, kProblem, facts())),
+            (std::vector<std::string>{"block=64,prefetch=0", "block=128,prefetch=0"}));
+  const std::vector<Override> given = {{"prefetch", {0, 8}}};
+  EXPECT_EQ(Space(variant, kProblem, facts(), given).configs().size(), 4u);
+}
+
 TEST(Space, AVariantWithoutParametersHasOneConfiguration) {
   const Space space(Variant{.name = "plain"}, kProblem, facts());
   EXPECT_EQ(space.size(), 1);

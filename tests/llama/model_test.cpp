@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "harness/core/error.h"
@@ -13,6 +14,7 @@
 #include "harness/llama/golden.h"
 #include "harness/llama/prompts.h"
 #include "harness/results/source_hash.h"
+#include "kernels/linear/args.h"
 #include "tests/llama/small_models.h"
 #include "variants/table.h"
 
@@ -151,6 +153,29 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
         const int norms = split_norm ? 2 * tiny().layers : norm ? 2 * tiny().layers + 1 : 0;
         EXPECT_EQ(launches - fewer, norms + (swiglu ? tiny().layers : 0));
       }
+}
+
+TEST(Model, OAndDownKnowTheWeightsOfTheProductAfterThem) {
+  Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.norm = true}});
+  run(rig.model, random_prompts(1, std::vector{5}, tiny().vocab, 7), 1);
+  const auto& layers = rig.model.weights().layers;
+  const auto row_bytes = static_cast<int>(tiny().hidden * sizeof(float));
+  for (const Call& call : rig.model.step_calls(16)) {
+    const std::string name = call.outputs.empty() ? "" : call.outputs.back().op;
+    if (name != "add_rms_norm_attention" && name != "add_rms_norm_mlp") continue;
+    ChainedLinearArgs args;
+    ASSERT_EQ(call.args.size(), sizeof args);
+    std::memcpy(&args, call.args.data(), sizeof args);
+    const auto layer = static_cast<std::size_t>(call.layer);
+    const bool down = name == "add_rms_norm_mlp", last = layer + 1 == layers.size();
+    if (down && last) {
+      EXPECT_EQ(args.next_rows, 0) << "lm_head is not prefetched";
+      continue;
+    }
+    EXPECT_EQ(args.next_weight, (down ? layers[layer + 1].qkv : layers[layer].gate_up).data());
+    EXPECT_EQ(args.next_rows, down ? tiny().qkv_width() : 2 * tiny().intermediate);
+    EXPECT_EQ(args.next_row_bytes, row_bytes);
+  }
 }
 
 /// The ops of a step, and the tokens of a run.

@@ -36,6 +36,7 @@ std::vector<Coverage> coverage() {
       {"add_rms_norm", {{{"tokens", "300"}, {"hidden", "8192"}}, {{"tokens", "300"}, {"hidden", "512"}}}},
       {"linear",
        {{{"tokens", "1"}, {"in", "4096"}, {"out", "4096"}},
+        {{"tokens", "1"}, {"in", "4096"}, {"out", "512"}, {"epilogue", "add"}},
         {{"tokens", "8"}, {"in", "4096"}, {"out", "1024"}},
         {{"tokens", "8"}, {"in", "4096"}, {"out", "4096"}},
         {{"tokens", "32"}, {"in", "2048"}, {"out", "12288"}},

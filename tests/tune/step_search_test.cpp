@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
 
+#include "harness/core/space.h"
 #include "harness/tune/step_candidates.h"
 #include "variants/table.h"
 
@@ -122,6 +125,30 @@ TEST(StepParts, AnOptionIsTriedWhereItsProblemsHaveMoreThanNaiveKernels) {
   EXPECT_FALSE(is_tried({part({}, "mma"), part(scaled, "naive")}));
   EXPECT_TRUE(is_tried({part({}, "naive"), part(scaled, "naive")}));
   EXPECT_FALSE(is_tried({part({}, "mma"), part({{"prologue", "rms_norm"}}, "mma")}));
+}
+
+TEST(StepParts, ParametersForStepsTakeAllTheirValues) {
+  const OpEntry& linear = find_op("linear");
+  const DeviceFacts facts = known_device("sm_90a");
+  const auto counts = [&](const Dims& fused) {
+    Dims dims{{"tokens", "1"}, {"in", "4096"}, {"out", "4096"}};
+    dims.insert(dims.end(), fused.begin(), fused.end());
+    const Variant &bulk = linear.variant("gemv_bulk_copy"), &other = linear.variant("gemv_vectorized");
+    std::vector<PlanCandidate> candidates = {
+        {&bulk, parse_config(bulk,
+                             "blocks_per_sm=1,warps=8,rows=4,tile_k=1024,stages=3,stagger=1,prefetch=0,"
+                             "pdl=1")},
+        {&other, parse_config(other, "warps=8,warps_per_row=8,rows=4,unroll=1,pdl=1")}};
+    const auto before = candidates;
+    add_step_values(candidates, linear.op.problem(dims, DType::bf16), facts);
+    EXPECT_TRUE(std::ranges::equal(before, std::span(candidates).first(2))) << "the first stay the first";
+    std::set<std::int64_t> prefetch;
+    for (const auto& [variant, config] : candidates)
+      if (variant == &bulk) prefetch.insert(config["prefetch"]);
+    return std::pair(candidates.size(), prefetch);
+  };
+  EXPECT_EQ(counts({{"epilogue", "add"}}), std::pair(std::size_t{5}, std::set<std::int64_t>{0, 4, 8, 16}));
+  EXPECT_EQ(counts({}), std::pair(std::size_t{2}, std::set<std::int64_t>{0})) << "qkv prefetches nothing";
 }
 
 TEST(StepParts, EveryOptionHasProblems) {

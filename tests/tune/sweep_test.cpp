@@ -158,7 +158,11 @@ TEST(Sweep, StepsAreCrossedAndContextsShareABucket) {
             "step[model=llama3.2-1b,batch=1,context=512,cache=kv=int8,dtype=bf16]");
   EXPECT_EQ(sweep.steps[1].spec.context, 1024);
   EXPECT_EQ(sweep.steps[0].spec.seed, 7u);
-  EXPECT_EQ(sweep.steps[0].finalists, 5);
+  EXPECT_EQ(sweep.steps[0].candidates, 5);
+
+  const std::string step = "steps:\n  - {model: llama3.2-1b, context: 512, candidates: ";
+  EXPECT_EQ(load(step + "32}\n").steps[0].candidates, 32);
+  EXPECT_EQ(error_of(step + "65}\n"), "2: 'candidates' is 65; it must be 1 to 64");
 }
 
 TEST(Sweep, ConstraintRowsAreYesOrNo) {

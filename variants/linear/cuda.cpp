@@ -211,18 +211,29 @@ Variant gemv_bulk_copy() {
                      {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
                      {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
+                     {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
                      {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
+                     {.name = "prefetch",
+                      .values = {0, 4, 8, 16},
+                      .doc =
+                          "MiB of the next product's weights that o and down prefetch to the L2, in a step",
+                      .in_step_only = true},
                      kPdl},
-      .constraints = {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
-                      "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
-                      "tile_k <= in || tile_k == 512",
-                      "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
-                      "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + tokens * in) + "
-                      "2048) <= shared_per_block"},
+      .constraints =
+          {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
+           "prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)",
+           "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
+           "tile_k <= in || tile_k == 512",
+           // No spill: 64 registers of a thread have other uses.
+           "register_tiles == 0 || (epilogue == 1 && dtype_bytes == 2 && register_tiles * tile_k <= in && "
+           "blocks_per_sm * warps * (64 + register_tiles * rows * tile_k / 64) <= 2048)",
+           "blocks_per_sm * warps * stages * rows * tile_k * dtype_bytes >= 60000",
+           "blocks_per_sm * (dtype_bytes * (warps * stages * rows * tile_k + tokens * in) + "
+           "2048) <= shared_per_block"},
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
-            "{rows}, {tile_k}, {stages}, {stagger}>",
+            "{rows}, {tile_k}, {stages}, {register_tiles}, {stagger}, {prefetch}>",
             [shared_bytes](const Problem& p, const Config& c) {
               return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
                             .block = {threads(c["warps"])},

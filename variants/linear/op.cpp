@@ -177,7 +177,7 @@ Op linear() {
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
             std::size_t next = 0;
-            SplitNormLinearArgs args{};
+            ChainedLinearArgs args{};
             args.x = t[next++];
             args.weight = t[next++];
             if (p["bias"] != 0) args.bias = t[next++];
@@ -194,11 +194,8 @@ Op linear() {
             args.workspace = workspace;
             args.tokens = static_cast<int>(p["tokens"]);
             args.eps = kEps;
-            if (takes_squares(p) || leaves_squares(p)) return Args(args);
-            if (p["epilogue"] == kEpilogueArgmax) return Args(static_cast<const ArgmaxLinearArgs&>(args));
             const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
-            return fused ? Args(static_cast<const FusedLinearArgs&>(args))
-                         : Args(static_cast<const LinearArgs&>(args));
+            return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
           },
       .fields = {field("x", &LinearArgs::x), field("weight", &LinearArgs::weight),
                  field("bias", &LinearArgs::bias), field("y", &LinearArgs::y),
@@ -207,7 +204,10 @@ Op linear() {
                  field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps),
                  field("ids", &ArgmaxLinearArgs::ids), field("squares", &SplitNormLinearArgs::squares),
                  field("scaled", &SplitNormLinearArgs::scaled),
-                 field("squares_out", &SplitNormLinearArgs::squares_out)},
+                 field("squares_out", &SplitNormLinearArgs::squares_out),
+                 field("next_weight", &ChainedLinearArgs::next_weight),
+                 field("next_rows", &ChainedLinearArgs::next_rows),
+                 field("next_row_bytes", &ChainedLinearArgs::next_row_bytes)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
