@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "harness/core/error.h"
 #include "harness/llama/safetensors.h"
@@ -46,7 +47,8 @@ double l2_bound(DType dtype, const KvFormat& kv) {
 
 }  // namespace
 
-Agreement::Agreement(DType dtype, const KvFormat& kv) : bound_(l2_bound(dtype, kv)) {}
+Agreement::Agreement(DType dtype, const KvFormat& kv, ComparedWith with)
+    : bound_(l2_bound(dtype, kv) * (with == ComparedWith::run ? std::numbers::sqrt2 : 1)) {}
 
 Golden read_golden(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
@@ -103,7 +105,7 @@ void Agreement::add(std::span<const float> got, std::span<const float> want, int
     failure_ = fmt::format("{}: a logit is off by {:.1e} of the largest; {:.0e} is allowed", where, max_rel,
                            kFp32MaxRel);
   else if (bound_ != 0 && !(l2 <= 2 * bound_))
-    failure_ = fmt::format("{}: the logits' relative L2 error is {:.1e}; {:.0e} is allowed in a row", where,
+    failure_ = fmt::format("{}: the logits' relative L2 error is {:.1e}; {:.1e} is allowed in a row", where,
                            l2, 2 * bound_);
   else if (chosen != best && gap > noise)
     failure_ = fmt::format("{}: token {} instead of {}, which leads by {:.2g} (noise {:.2g})", where, chosen,
@@ -116,7 +118,7 @@ bool Agreement::ok() const { return failure_.empty() && (bound_ == 0 || l2() <= 
 
 std::string Agreement::summary() const {
   if (!failure_.empty()) return failure_;
-  if (!ok()) return fmt::format("the logits' relative L2 error is {:.1e}; {:.0e} is allowed", l2(), bound_);
+  if (!ok()) return fmt::format("the logits' relative L2 error is {:.1e}; {:.1e} is allowed", l2(), bound_);
   return fmt::format(
       "{} rows of logits, relative L2 error {:.1e} (worst row {:.1e}), worst error {:.1e} of the largest; {} "
       "tokens equal, {} within noise",

@@ -26,6 +26,10 @@ struct Golden {
 /// Throws InputError.
 Golden read_golden(const std::filesystem::path& file);
 
+/// What logits are compared with: a reference whose own error does not count, or another run in the same
+/// dtype, whose rounding errors are as large and independent.
+enum class ComparedWith { reference, run };
+
 /// The error of a run's logits against a reference, over all rows added.
 class Agreement {
  public:
@@ -33,12 +37,14 @@ class Agreement {
   /// <= 2e-2, and of each row at most twice that. The tokens must be equal if the reference's best logit
   /// leads the second by more than such errors explain. A quantized cache adds rounding noise of 1.5e-2
   /// (int8) or 5e-2 (fp8): independent noise on the bound of a 16-bit run, and the relative L2 bound of an
-  /// fp32 run.
-  explicit Agreement(DType dtype, const KvFormat& kv = {});
+  /// fp32 run. The relative L2 bound on two runs is sqrt(2) times as large.
+  explicit Agreement(DType dtype, const KvFormat& kv = {}, ComparedWith with = ComparedWith::reference);
   void add(std::span<const float> got, std::span<const float> want, int sequence, int step);
   bool ok() const;
   /// Only the bounds of single rows: a run of one step has too few rows for their errors to average out.
   bool rows_ok() const { return failure_.empty(); }
+  /// The largest relative L2 error of a row.
+  double worst_row() const { return worst_l2_; }
   /// One sentence.
   std::string summary() const;
 

@@ -93,7 +93,7 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
   replay(*built.step.mapped().graph, kVerifiedId);
   const std::vector<float> logits = model_.logits();
   const std::vector<int> ids = model_.ids();
-  Agreement agreement(spec_.dtype, spec_.kv);
+  Agreement agreement(spec_.dtype, spec_.kv, ComparedWith::run);
   const auto vocab = static_cast<std::size_t>(spec_.model.vocab);
   const auto fail = [&](const std::string& what) {
     built.state.status = Status::wrong_result;
@@ -108,6 +108,7 @@ void StepBench::verify(Built& built, CapturedGraph& before, const char* when) {
       fail(fmt::format("sequence {}: token {} does not have the largest logit", b, id));
   }
   if (!agreement.rows_ok()) fail(agreement.summary());
+  built.state.rel_l2_err = agreement.worst_row();
 }
 
 StepBench::Built& StepBench::build(const StepPlans& plans) {
@@ -153,7 +154,7 @@ StepTimes StepBench::compare(const StepPlans& incumbent, const StepPlans& candid
       return timed(device_, *timed_ones[i]->step.mapped().graph, watches[i], false);
     });
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      Measurement& m = measured.emplace_back(timed_ones[i]->state);
+      Measurement& m = measured.emplace_back(timed_ones[i]->state);  // with the error before timing
       put_samples(m, samples[i], 1);
       m.clocks = watches[i].summary(samples[i].throttled > 0);
     }

@@ -112,6 +112,24 @@ TEST(KvFormat, TheReferenceAgreesWithTransformers) {
   }
 }
 
+/// Two runs with an independent rounding error each differ by sqrt(2) times as much as one from the reference.
+TEST(Agreement, TwoRunsMayDifferMoreThanARunFromTheReference) {
+  std::vector<float> want(1000), got(1000);
+  for (std::size_t i = 0; i < want.size(); ++i) want[i] = i % 2 == 0 ? 1.0f : -1.0f;
+  want[0] = 3;  // leads by more than noise
+  const auto rows_ok = [&](float relative, ComparedWith with) {
+    for (std::size_t i = 0; i < want.size(); ++i) got[i] = want[i] * (1 + relative);
+    Agreement agreement(DType::bf16, {}, with);
+    agreement.add(got, want, 0, 0);
+    EXPECT_NEAR(agreement.worst_row(), relative, 1e-4);
+    return agreement.rows_ok();
+  };
+  EXPECT_TRUE(rows_ok(0.039f, ComparedWith::reference));
+  EXPECT_FALSE(rows_ok(0.041f, ComparedWith::reference));
+  EXPECT_TRUE(rows_ok(0.056f, ComparedWith::run));
+  EXPECT_FALSE(rows_ok(0.057f, ComparedWith::run));
+}
+
 TEST(KvFormat, WindowsAgreeWithTheReference) {
   for (const char* name : {"gqa", "tied"}) {
     Checkpoint checkpoint(name);
