@@ -182,7 +182,9 @@ constexpr Column kColumns[] = {
     measured<&M::max_abs_err>(
         "max_abs_err", kReal, "",
         "against the fp64 reference, the largest of the checks before and after timing"),
-    measured<&M::rel_l2_err>("rel_l2_err", kReal, "", "the same, as relative L2 error"),
+    measured<&M::rel_l2_err>(
+        "rel_l2_err", kReal, "",
+        "the same, as relative L2 error; of a step: of its logits against the naive plans, the worst row"),
     resource<&Resources::registers>("registers", "per thread",
                                     "the largest over the kernels of the configuration"),
     resource<&Resources::shared_bytes>("shared_bytes", "bytes per block", "static and dynamic"),

@@ -165,8 +165,9 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
              {fused("1", "4096", "4096", "none", "add"), fused("3", "520", "132", "none", "add")}) {
           const Problem problem = linear.op.problem(dims, DType::bf16);
           for (const std::int64_t mib : {4, 16})
-            for (const char* shape : {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,stagger=1",
-                                      "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,stagger=0"}) {
+            for (const char* shape :
+                 {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1",
+                  "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"}) {
               const Config config = parse_config(variant, fmt::format("{},prefetch={},pdl=1", shape, mib));
               if (!Space(variant, problem, facts).broken_constraint(config))
                 chosen.push_back({&variant, problem, config});

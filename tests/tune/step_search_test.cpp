@@ -136,8 +136,8 @@ TEST(StepParts, ParametersForStepsTakeAllTheirValues) {
     const Variant &bulk = linear.variant("gemv_bulk_copy"), &other = linear.variant("gemv_vectorized");
     std::vector<PlanCandidate> candidates = {
         {&bulk, parse_config(bulk,
-                             "blocks_per_sm=1,warps=8,rows=4,tile_k=1024,stages=3,stagger=1,prefetch=0,"
-                             "pdl=1")},
+                             "blocks_per_sm=1,warps=8,rows=4,tile_k=1024,stages=3,register_tiles=0,stagger=1,"
+                             "prefetch=0,pdl=1")},
         {&other, parse_config(other, "warps=8,warps_per_row=8,rows=4,unroll=1,pdl=1")}};
     const auto before = candidates;
     add_step_values(candidates, linear.op.problem(dims, DType::bf16), facts);

@@ -131,7 +131,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"step_prompt_len",
        "4: unknown key 'prompt_len' in an item of 'steps'; known are model, batch, context, kv_dtype, "
        "k_layout, "
-       "page_size, window, dtypes"},
+       "page_size, window, dtypes, candidates"},
       {"step_batch", "4: 'batch' of a step is 100000; it must be at most 4096"},
   };
   const std::filesystem::path folder = std::filesystem::path(TEST_DATA) / "bad_yaml";
