@@ -50,6 +50,7 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   EXPECT_EQ(times.candidate.status, Status::ok) << times.candidate.detail;
   EXPECT_EQ(times.candidate.samples, 6);
   EXPECT_GT(times.candidate.time_us, 0);
+  EXPECT_LT(times.candidate.rel_l2_err, 1e-5) << "of its logits against those of the naive plans";
   EXPECT_EQ(times.ratio.median, 1) << "one step is not timed against itself";
   EXPECT_EQ(times.options.str(), "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no");
   const auto has = [&](const StepTimes& of, const std::string& op) {
