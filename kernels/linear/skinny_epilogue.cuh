@@ -1,0 +1,152 @@
+#pragma once
+// The end of a group of the streaming tensor-core GEMM (streaming_mma.cuh): the sums of the warps and blocks
+// that split K are added in a fixed order, then come the scale of RMSNorm, bias, residual, SwiGLU, argmax.
+#include "kernels/linear/skinny_gemm.cuh"
+
+namespace warptune {
+
+/// Writes the sums of a warp to shared memory: D as [token][row of the group].
+template <class S>
+__device__ __forceinline__ void store_partial(const SkinnyShared<S>& shared, const SkinnySums<S>& sums,
+                                              int warp_m, int warp_k, int lane) {
+  float* const to = shared.partial() + warp_k * S::kPartial + lane % 4 * 2 * S::kPitch +
+                    warp_m * (16 * S::kRowTiles) + lane / 4;
+#pragma unroll
+  for (int m = 0; m < S::kRowTiles; ++m)
+#pragma unroll
+    for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[(n * 8 + i % 2) * S::kPitch + m * 16 + i / 2 * 8] = sums.d[m][n][i];
+}
+template <class S>
+__device__ __forceinline__ void store_squares(const SkinnyShared<S>& shared, const SkinnySums<S>& sums,
+                                              int warp_k, int lane) {
+#pragma unroll
+  for (int n = 0; n < S::kTokenTiles; ++n) {
+    const float squares = warp_reduce<Sum, 4>(sums.squares[n]);
+    if (lane % 4 == 0) shared.squares()[warp_k * S::kPaddedTokens + n * 8 + lane / 4] = squares;
+  }
+}
+
+/// Adds, in place, the partial results of the warps that split K; `of_warp` elements lie between two warps.
+template <class S>
+__device__ __forceinline__ void add_warps(float* partial, int of_warp, int count) {
+  for (int i = threadIdx.x; i < count; i += S::kThreads) {
+    float sum = partial[i];
+#pragma unroll
+    for (int w = 1; w < S::kWarpsK; ++w) sum += partial[w * of_warp + i];
+    partial[i] = sum;
+  }
+}
+
+/// The sum of one partial result over the warps that split K or, after add_warps(), over the cluster.
+template <class S>
+__device__ __forceinline__ float sum_partial(const float* partial, int of_warp) {
+  constexpr int kCount = S::kCluster > 1 ? S::kCluster : S::kWarpsK;
+  float parts[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    if constexpr (S::kCluster > 1)
+      parts[i] = cluster_load(partial, i);
+    else
+      parts[i] = partial[i * of_warp];
+#pragma unroll
+  for (int i = 1; i < kCount; ++i) parts[0] += parts[i];
+  return parts[0];
+}
+
+/// Arrives at the barrier of every block of the cluster, once per warp.
+template <class S>
+__device__ __forceinline__ void arrive_in_cluster(Mbarrier* barrier, int lane) {
+  __syncwarp();
+  if (lane < S::kCluster) mbarrier_arrive_cluster(barrier, lane);
+}
+
+/// The scale of RMSNorm of every token, from the squares.
+template <class S>
+__device__ __forceinline__ void compute_scales(const typename S::Args& args, const SkinnyShared<S>& shared) {
+  if constexpr (S::kNorm) {
+    for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
+      shared.scale()[t] = rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
+    named_barrier_sync(1, S::kThreads);
+  }
+}
+
+/// Epilogue of a group whose K is not split: a warp stores its fragments.
+template <class S>
+__device__ __forceinline__ void store_fragments(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                                const SkinnySums<S>& sums, int first, int outputs, int warp_m,
+                                                int lane) {
+#pragma unroll
+  for (int n = 0; n < S::kTokenTiles; ++n)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int token = n * 8 + lane % 4 * 2 + i;
+      if (S::kTokens % 8 != 0 && token >= S::kTokens) continue;
+      const float scale = S::kNorm ? shared.scale()[token] : 1;
+      [[maybe_unused]] typename S::Key::Word key = 0;
+#pragma unroll
+      for (int m = 0; m < S::kRowTiles; ++m)
+#pragma unroll
+        for (int half = 0; half < 2 / S::kSlotsOfUnit; ++half) {
+          const int output = ((warp_m * S::kRowTiles + m) * (2 / S::kSlotsOfUnit) + half) * 8 + lane / 4;
+          float y = scale * sums.d[m][n][i + 2 * half];
+          if constexpr (S::kSwiglu) y = silu(y) * (scale * sums.d[m][n][i + 2]);
+          if (output < outputs) {
+            const auto rounded = store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+                args, token, first + output, y,
+                load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
+            if constexpr (S::kArgmax) key = max_key(key, S::Key::make(rounded, first + output));
+          }
+        }
+      if constexpr (S::kArgmax) put_largest_key<4, 32>(args, token, key, 0x11111111u << lane % 4);
+    }
+}
+
+/// Epilogue of a group whose sums lie in shared memory: adds the partial sums, scales, and stores `outputs`
+/// outputs from `first` on. The blocks of a cluster share them.
+template <class S>
+__device__ __forceinline__ void store_group(const typename S::Args& args, const SkinnyShared<S>& shared,
+                                            int group, int first, int outputs, bool last, int lane) {
+  const float* const partial = shared.partial();
+  named_barrier_sync(1, S::kThreads);
+  if constexpr (S::kCluster > 1) {
+    if constexpr (S::kWarpsK > 1) {
+      add_warps<S>(shared.partial(), S::kPartial, S::kTokens * S::kPitch);
+      if (S::kNorm && group == 0) add_warps<S>(shared.squares(), S::kPaddedTokens, S::kTokens);
+    }
+    arrive_in_cluster<S>(shared.partial_full(), lane);
+    mbarrier_wait_cluster(shared.partial_full(), group % 2);
+  }
+  if (S::kNorm && group == 0) compute_scales<S>(args, shared);
+  const int rank = SkinnyWork<S>::cluster_rank();
+#pragma unroll 2
+  for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
+       i += S::kCluster * S::kThreads) {
+    const int token = i / S::kGroupOutputs, output = i % S::kGroupOutputs;
+    if (!S::kArgmax && output >= outputs) continue;
+    const float scale = S::kNorm ? shared.scale()[token] : 1;
+    const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
+    const float* const at = partial + token * S::kPitch + row;
+    float y = scale * sum_partial<S>(at, S::kPartial);
+    if constexpr (S::kSwiglu) y = silu(y) * (scale * sum_partial<S>(at + 8, S::kPartial));
+    if constexpr (S::kArgmax) {
+      typename S::Key::Word key = 0;
+      if (output < outputs)
+        key = S::Key::make(
+            store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(args, token, first + output, y, 0),
+            first + output);
+      // A group is a multiple of 16 outputs, so these lanes have one token, and all or none of them are here.
+      constexpr int kLanes = S::kGroupOutputs % 32 == 0 ? 32 : 16;
+      put_largest_key<1, kLanes>(args, token, key, kLanes == 32 ? ~0u : 0xffffu << (lane & 16));
+    } else {
+      store_output<typename S::T, S::kOut, S::kBias, S::kEpilogue>(
+          args, token, first + output, y,
+          load_residual<typename S::T, S::kOut, S::kEpilogue>(args, token, first + output));
+    }
+  }
+  // The last arrival is not waited for, and may reach a block that has exited.
+  if (S::kCluster > 1 && !last) arrive_in_cluster<S>(shared.partial_empty(), lane);
+}
+
+}  // namespace warptune

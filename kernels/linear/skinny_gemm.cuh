@@ -1,0 +1,126 @@
+#pragma once
+// Layout and schedule of the streaming tensor-core GEMM (streaming_mma.cuh): its configuration, the shared
+// memory of a block, the outputs and columns that it computes, and the sums of a warp.
+#include "kernels/common/barrier.cuh"
+#include "kernels/common/cluster.cuh"
+#include "kernels/linear/argmax.cuh"
+#include "kernels/linear/fused.cuh"
+
+namespace warptune {
+
+/// The problem, the configuration and the layout of the shared memory, which
+/// variants/linear/streaming_mma.cpp repeats.
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_,
+          int kWarpsM_, int kWarpsK_, int kRows_, int kTileK_, int kStages_, bool kResidentX_, int kCluster_>
+struct SkinnyGemm {
+  using T = T_;
+  using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
+  using Key = SortKey<T, kOut_>;
+  static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
+  static constexpr int kWarpsM = kWarpsM_, kWarpsK = kWarpsK_, kRows = kRows_, kTileK = kTileK_,
+                       kStages = kStages_, kCluster = kCluster_;
+  static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
+                        kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
+  static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
+  static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
+  static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
+  static constexpr int kRowTiles = kRows / kWarpsM / 16;         // m16 tiles of a warp
+  static constexpr int kSlices = kTileK / 16 / kWarpsK;          // k16 slices of a warp and stage
+  static constexpr int kWeightRows = kSwiglu ? 2 * kOut : kOut;  // of the matrix
+  static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;           // 8 outputs: gate rows, up rows
+  static constexpr int kGroupOutputs = kRows / kSlotsOfUnit;
+  static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kCluster);
+
+  // Bytes.
+  static constexpr int kPanels = kTileK / 64, kSlotBytes = 1024 * kPanels, kXPanelBytes = 128 * kPaddedTokens;
+  static constexpr int kWeightBytes = kRows / 8 * kSlotBytes, kXBytes = kPanels * kXPanelBytes;
+  static constexpr int kStageBytes = kWeightBytes + (kResidentX ? 0 : kXBytes);
+  static constexpr int kXOffset = kStages * kStageBytes;
+  static constexpr int kPartialOffset = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
+  static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
+  static constexpr int kPartial = kPaddedTokens * kPitch;  // floats of a warp that splits K
+  static constexpr int kSquaresOffset = kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0);
+  static constexpr int kScaleOffset = kSquaresOffset + 4 * kWarpsK * kPaddedTokens;
+  static constexpr int kBarrierOffset = kScaleOffset + 4 * kPaddedTokens;
+
+  static_assert(kTileK % 64 == 0 && kTileK % (16 * kWarpsK) == 0 && kRows % (16 * kWarpsM) == 0);
+  static_assert((kSlices & (kSlices - 1)) == 0 && kStages >= 2 && kTokens <= 64);
+};
+
+/// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the
+/// same outputs. Ranges of outputs are even to one output, but the last tile of a range is whole slots of 8
+/// rows: it overlaps the first rows of the next range. Every second cluster computes its groups in reverse
+/// order, so that both read these rows at about the same time, once from memory.
+template <class S>
+struct SkinnyWork {
+  int first, outputs, groups, first_step, steps;
+  bool reverse;
+
+  __device__ __forceinline__ SkinnyWork() {
+    const unsigned clusters = gridDim.x / S::kCluster, cluster = blockIdx.x / S::kCluster;
+    const int rank = cluster_rank();
+    static_assert(S::kOut < (1 << 21));  // times the clusters: 32 bits
+    first = static_cast<int>(S::kOut * cluster / clusters);
+    outputs = static_cast<int>(S::kOut * (cluster + 1) / clusters) - first;
+    groups = ceil_div(outputs, S::kGroupOutputs);
+    first_step = S::kSteps * rank / S::kCluster;
+    steps = S::kSteps * (rank + 1) / S::kCluster - first_step;
+    reverse = cluster % 2 != 0;
+  }
+  static __device__ __forceinline__ int cluster_rank() { return static_cast<int>(blockIdx.x) % S::kCluster; }
+
+  struct Group {
+    int begin, end;  // outputs
+  };
+  /// Groups differ by at most 8 outputs, so that no stage is nearly empty.
+  __device__ __forceinline__ Group group(int i) const {
+    if (reverse) i = groups - 1 - i;
+    const int slots = ceil_div(outputs, 8);
+    return {first + 8 * (slots * i / groups), first + min(outputs, 8 * (slots * (i + 1) / groups))};
+  }
+};
+
+/// The shared memory of a block.
+template <class S>
+struct SkinnyShared {
+  unsigned char* base;
+
+  __device__ __forceinline__ unsigned char* stage(int i) const { return base + i * S::kStageBytes; }
+  /// The x tile of a step; with kResidentX `stage` does not matter, else `step`.
+  __device__ __forceinline__ unsigned char* x(int stage_index, int step) const {
+    return S::kResidentX ? base + S::kXOffset + step * S::kXBytes : stage(stage_index) + S::kWeightBytes;
+  }
+  __device__ __forceinline__ float* partial() const {
+    return reinterpret_cast<float*>(base + S::kPartialOffset);
+  }
+  __device__ __forceinline__ float* squares() const {
+    return reinterpret_cast<float*>(base + S::kSquaresOffset);
+  }
+  __device__ __forceinline__ float* scale() const { return reinterpret_cast<float*>(base + S::kScaleOffset); }
+  __device__ __forceinline__ Mbarrier* full() const {
+    return reinterpret_cast<Mbarrier*>(base + S::kBarrierOffset);
+  }
+  __device__ __forceinline__ Mbarrier* empty() const { return full() + S::kStages; }
+  /// Whether all blocks of the cluster have written their partial sums, and have read those of the others.
+  __device__ __forceinline__ Mbarrier* partial_full() const { return full() + 2 * S::kStages; }
+  __device__ __forceinline__ Mbarrier* partial_empty() const { return partial_full() + 1; }
+
+  /// One thread; `full_arrivals` of the producers.
+  __device__ __forceinline__ void init_barriers(int full_arrivals) const {
+    for (int i = 0; i < S::kStages; ++i) {
+      mbarrier_init(full() + i, full_arrivals);
+      mbarrier_init(empty() + i, S::kWarps);
+    }
+    mbarrier_init(partial_full(), S::kWarps * S::kCluster);
+    mbarrier_init(partial_empty(), S::kWarps * S::kCluster);
+  }
+};
+
+/// The sums of a consumer warp: D fragments, and of the tokens lane / 4 of each n8 tile the squares of x.
+template <class S>
+struct SkinnySums {
+  float d[S::kRowTiles][S::kTokenTiles][4];
+  float squares[S::kTokenTiles];
+};
+
+}  // namespace warptune
