@@ -6,23 +6,19 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
 #include <vector>
 
 #include "harness/core/error.h"
 #include "harness/device/clocks.h"
 #include "harness/device/compile.h"
 #include "harness/device/cuda_check.h"
+#include "harness/device/cuda_plan.h"
 #include "harness/device/cuda_pools.h"
-#include "harness/device/loaded_kernel.h"
 #include "harness/device/pinned_staging.h"
-#include "harness/device/tensor_map.h"
 #include "kernels/support/args.h"
 
 namespace warptune {
 namespace {
-
-cudaStream_t native(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
 
 /// The UUID as nvidia-smi prints it.
 std::string uuid_text(const cudaUUID_t& uuid) {
@@ -32,146 +28,6 @@ std::string uuid_text(const cudaUUID_t& uuid) {
                         static_cast<unsigned char>(uuid.bytes[i]));
   return text;
 }
-
-/// A loaded kernel and how to launch it.
-class Kernel {
- public:
-  Kernel(const Cubin& cubin, const Launch& launch) : kernel_(cubin.code, cubin.entry), launch_(launch) {
-    if (launch.shared_bytes > 0)  // even below 48 KB: static shared memory adds to it
-      kernel_.allow_shared_bytes(static_cast<int>(launch.shared_bytes));
-    if (launch.cluster > 8) kernel_.allow_large_clusters();
-  }
-
-  /// Enqueues the kernel with its own geometry or a given one.
-  void launch(const void* args, cudaStream_t stream, const Launch* geometry = nullptr,
-              std::span<const TensorMapSpec> tensor_maps = {}) const {
-    launch_with({const_cast<void*>(args)}, stream, geometry, tensor_maps);
-  }
-  /// The same with the address of each argument.
-  void launch_with(std::vector<void*> arguments, cudaStream_t stream, const Launch* geometry = nullptr,
-                   std::span<const TensorMapSpec> tensor_maps = {}) const {
-    const Launch& l = geometry ? *geometry : launch_;
-    Attributes attributes{};
-    const cudaLaunchConfig_t config = configure(l, attributes, stream);
-    std::vector<EncodedTensorMap> maps;
-    for (const TensorMapSpec& map : tensor_maps) maps.push_back(encode_tensor_map(map));
-    for (EncodedTensorMap& map : maps) arguments.push_back(&map);
-    kernel_.launch(config, arguments.data());
-  }
-
-  /// Rounds the grid down to whole clusters, at most as many as the device runs at the same time: persistent
-  /// blocks are one wave.
-  void limit_to_one_wave() {
-    launch_.grid.x -= launch_.grid.x % launch_.cluster;
-    Attributes attributes{};
-    const cudaLaunchConfig_t config = configure(launch_, attributes, nullptr);
-    const auto clusters = static_cast<unsigned>(kernel_.max_active_clusters(config));
-    launch_.grid.x = std::min(launch_.grid.x, clusters * launch_.cluster);
-  }
-
- private:
-  using Attributes = std::array<cudaLaunchAttribute, 2>;
-
-  /// Refers to `attributes`, which it fills.
-  static cudaLaunchConfig_t configure(const Launch& l, Attributes& attributes, cudaStream_t stream) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(l.grid.x, l.grid.y, l.grid.z);
-    config.blockDim = dim3(l.block.x, l.block.y, l.block.z);
-    config.dynamicSmemBytes = static_cast<std::size_t>(l.shared_bytes);
-    config.stream = stream;
-    config.attrs = attributes.data();
-    if (l.pdl) {
-      attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-      attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-    }
-    if (l.cluster > 1) {
-      attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-      attributes[config.numAttrs].val.clusterDim.x = l.cluster;
-      attributes[config.numAttrs].val.clusterDim.y = 1;
-      attributes[config.numAttrs++].val.clusterDim.z = 1;
-    }
-    return config;
-  }
-
-  LoadedKernel kernel_;
-  Launch launch_;
-};
-
-/// A kernel of a plan, and the function that makes its tensor maps from the args of a launch (empty: none).
-struct PlannedKernel {
-  Kernel kernel;
-  std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
-  std::vector<KernelArgument> arguments = {};  // empty: the op's struct
-  void* workspace = nullptr;                   // of the plan, for an argument
-
-  void operator()(const void* args, void* stream) const {
-    const auto maps = tensor_maps ? tensor_maps(args) : std::vector<TensorMapSpec>();
-    if (arguments.empty())
-      kernel.launch(args, native({stream}), nullptr, maps);
-    else
-      kernel.launch_with(addresses(args), native({stream}), nullptr, maps);
-  }
-
- private:
-  std::vector<void*> addresses(const void* args) const {
-    std::vector<void*> list;
-    for (const KernelArgument& a : arguments) {
-      const void* const places[] = {static_cast<const std::byte*>(args) + a.offset, a.value.data(),
-                                    &workspace};
-      list.push_back(const_cast<void*>(places[static_cast<std::size_t>(a.kind)]));
-    }
-    return list;
-  }
-};
-
-/// Kernels and library calls, in order.
-class CudaPlan : public Plan {
- public:
-  using Step = std::variant<PlannedKernel, VendorFunction>;
-  /// `own` is memory that the steps use besides the workspace.
-  CudaPlan(std::vector<Step> steps, Resources resources, std::int64_t workspace, Buffer own = {})
-      : steps_(std::move(steps)), resources_(resources), workspace_(workspace), own_(std::move(own)) {}
-  void launch(const void* args, Stream stream) const override {
-    for (const Step& step : steps_)
-      std::visit([&](const auto& enqueue) { enqueue(args, stream.handle); }, step);
-  }
-  std::int64_t workspace_bytes() const override { return workspace_; }
-  Resources resources() const override { return resources_; }
-
- private:
-  std::vector<Step> steps_;
-  Resources resources_;
-  std::int64_t workspace_;
-  Buffer own_;
-};
-
-class CudaGraph : public CapturedGraph {
- public:
-  CudaGraph(cudaStream_t stream, const std::function<void(Stream)>& body) {
-    WARPTUNE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    cudaGraph_t graph = nullptr;
-    try {
-      body({stream});
-    } catch (...) {
-      cudaStreamEndCapture(stream, &graph);
-      if (graph) cudaGraphDestroy(graph);
-      cudaGetLastError();
-      throw;
-    }
-    WARPTUNE_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
-    const cudaError_t code = cudaGraphInstantiate(&executable_, graph, 0);
-    cudaGraphDestroy(graph);
-    cuda_check(code, "cudaGraphInstantiate");
-    WARPTUNE_CUDA_CHECK(cudaGraphUpload(executable_, stream));
-  }
-  ~CudaGraph() override {
-    if (executable_) cudaGraphExecDestroy(executable_);
-  }
-  void launch(Stream stream) override { WARPTUNE_CUDA_CHECK(cudaGraphLaunch(executable_, native(stream))); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
 
 class CudaDevice : public Device {
  public:
