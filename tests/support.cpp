@@ -58,7 +58,7 @@ void expect_compiles(const Compiler& compiler, const ChosenConfig& c, const Devi
 
 /// Prepares a configuration, launches it twice and compares each time.
 void check_config(Device& device, const OpEntry& entry, const Problem& problem, const Oracle& oracle,
-                  const Variant& variant, const Config& config) {
+                  const Variant& variant, const Config& config, const ChangeArgs& change = {}) {
   SCOPED_TRACE(problem.key() + " " + variant.name + " " + config.str());
   std::unique_ptr<Plan> plan;
   try {
@@ -73,7 +73,8 @@ void check_config(Device& device, const OpEntry& entry, const Problem& problem, 
   }
   TensorSet set(device, oracle.specs());
   set.fill(oracle.specs(), oracle.seed());
-  const Args args = entry.op.bind(problem, set.addresses(), workspace.data());
+  Args args = entry.op.bind(problem, set.addresses(), workspace.data());
+  if (change) args = change(problem, args);
   for (int run = 0; run < 2; ++run) {  // twice: a variant must leave its workspace ready for the next launch
     set.reset_outputs(oracle.specs(), oracle.seed());
     plan->launch(args.data(), device.stream());
@@ -145,11 +146,12 @@ std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vect
   return chosen;
 }
 
-void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs) {
+void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs,
+                   const ChangeArgs& change) {
   std::map<std::string, Oracle> oracles;
   for (const auto& [variant, problem, config] : configs) {
     const Oracle& oracle = oracles.try_emplace(problem.key(), entry.op, problem, 7, 4e7).first->second;
-    check_config(device, entry, problem, oracle, *variant, config);
+    check_config(device, entry, problem, oracle, *variant, config, change);
   }
 }
 

@@ -64,8 +64,11 @@ struct ChosenConfig {
 std::vector<ChosenConfig> covering_configs(const OpEntry& entry, const std::vector<Dims>& problems,
                                            DType dtype, const DeviceFacts& facts,
                                            std::vector<std::string>& missing);
+/// Changes the args of a launch.
+using ChangeArgs = std::function<Args(const Problem&, const Args&)>;
 /// Compares configurations with the reference on a device; compiles them ahead on all cores.
-void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs);
+void check_configs(Device& device, const OpEntry& entry, std::span<const ChosenConfig> configs,
+                   const ChangeArgs& change = {});
 /// The kernels that a configuration launches.
 std::set<std::string> kernels_of(const ChosenConfig& chosen);
 /// Whether a variant takes a dtype and is selected: WARPTUNE_TEST_VENDOR=0 excludes libraries,

@@ -20,7 +20,7 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
 }
 
 /// The struct that the kernels of a product take.
-Args args_of(const Problem& linear, const ChainedLinearArgs& args) {
+Args args_of(const Problem& linear, const PrefetchLinearArgs& args) {
   const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
   return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
 }
@@ -67,10 +67,10 @@ void Assembly::linear(const Problem& problem, const void* x, const Buffer& weigh
                         .workspace = entry->workspace.data(),
                         .tokens = tokens_};
   const Activations& a = activations_;
-  ChainedLinearArgs all{{{{args, norm_weight, residual, config_.rms_eps}, nullptr},
-                         a.squares.as<float>(),
-                         a.rows_b.data(),
-                         a.squares.as<float>()}};
+  PrefetchLinearArgs all{{{{args, norm_weight, residual, config_.rms_eps}, nullptr},
+                          a.squares.as<float>(),
+                          a.rows_b.data(),
+                          a.squares.as<float>()}};
   if (next_weight) {
     all.next_weight = next_weight->data();
     all.next_row_bytes = static_cast<int>(config_.hidden * static_cast<int>(size_of(weights_.dtype)));
@@ -284,10 +284,10 @@ Call Assembly::lm_head(const ModelConfig& config, const Weights& weights, PlanBo
                         .y = logits,
                         .workspace = entry->workspace.data(),
                         .tokens = batch};
-  const ChainedLinearArgs all{{{{args, weights.final_norm.data(), nullptr, config.rms_eps}, ids},
-                               activations.squares.as<float>(),
-                               nullptr,
-                               nullptr}};
+  const PrefetchLinearArgs all{{{{args, weights.final_norm.data(), nullptr, config.rms_eps}, ids},
+                                activations.squares.as<float>(),
+                                nullptr,
+                                nullptr}};
   return {std::move(entry),
           args_of(problem, all),
           {Output::dense(-1, "lm_head", "out", weights.dtype, batch, config.vocab, logits)}};

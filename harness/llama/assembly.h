@@ -75,7 +75,7 @@ class Assembly {
     return {book_.ops(), config_, weights_.dtype, cache.format()};
   }
   /// `norm_weight` and `residual`: null where the problem has no such prologue or epilogue. `next_weight`: of
-  /// the product that reads the output, null where it is not to be prefetched.
+  /// the GEMM that reads the output, which a kernel may prefetch; null: none.
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
               Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
               const Buffer* next_weight = nullptr);

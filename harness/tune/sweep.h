@@ -41,7 +41,7 @@ struct StepItem {
   const OpTable* ops = nullptr;
   std::string model;  // the preset, or the folder of the checkpoint
   StepSpec spec;
-  int candidates = 8;  // plans of each problem, without the values for steps only
+  int candidates = 8;  // plans per problem; parameters with in_step_only add more
 };
 
 struct Sweep {

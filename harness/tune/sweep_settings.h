@@ -22,7 +22,7 @@ SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node);
 std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node);
 CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node);
 int max_configs_of(const YamlReader& yaml, const YAML::Node& node);
-/// 1 to 64 of something, the value of `key`.
+/// The value of `key`, 1 to 64.
 int count_of(const YamlReader& yaml, const YAML::Node& node, const char* key);
 std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node);
 

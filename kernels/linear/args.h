@@ -48,9 +48,9 @@ struct SplitNormLinearArgs : ArgmaxLinearArgs {
   float* squares_out;    // kEpilogueAddRms: [tokens, out / kSquaresGroup], of y
 };
 
-/// With any prologue or epilogue: the weights that the next product reads. A kernel may prefetch a part of
-/// them to the L2 while it waits. No rows: none are known.
-struct ChainedLinearArgs : SplitNormLinearArgs {
+/// With any prologue or epilogue. A kernel may prefetch a part of the next GEMM's weights to the L2 while it
+/// waits; next_rows is 0 where they are not known.
+struct PrefetchLinearArgs : SplitNormLinearArgs {
   const void* next_weight;  // [next_rows, next_row_bytes]
   int next_rows, next_row_bytes;
 };

@@ -10,7 +10,7 @@ namespace warptune {
 
 template <bool kFused, bool kArgmax, bool kSplitNorm, bool kPrefetches>
 struct LinearArgsType {
-  using type = ChainedLinearArgs;
+  using type = PrefetchLinearArgs;
 };
 template <>
 struct LinearArgsType<false, false, false, false> {
@@ -28,8 +28,8 @@ template <bool kArgmax>
 struct LinearArgsType<true, kArgmax, true, false> {
   using type = SplitNormLinearArgs;
 };
-/// The struct that a kernel takes, no larger than it needs: a prefix of the one that the problem has.
-/// `kPrefetch`: not 0 in a kernel that prefetches the weights of the next product.
+/// The struct that a kernel takes: the shortest prefix of PrefetchLinearArgs with all that it reads.
+/// `kPrefetch`: not 0 in a kernel that prefetches the next GEMM's weights.
 template <int kPrologue, int kEpilogue, int kPrefetch = 0>
 using LinearArgsOf = typename LinearArgsType<
     kPrologue != kPrologueNone || kEpilogue != kEpilogueNone, kEpilogue == kEpilogueArgmax,

@@ -3,9 +3,9 @@
 //   computes kRows output rows at once, in tiles of kTileK elements.
 // Roles: every warp has a pipeline of its own of kStages stages of kRows x kTileK weights; lane 0 issues
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
-// Registers: they hold the last kRegisterTiles tiles of a warp's last rows from the start, so that as much is
-//   in flight with less shared memory, and blocks of attention fit beside those of o.
-// Prefetch: while o waits for attention, memory idles; it loads a part of gate_up to the L2.
+// Registers hold the last kRegisterTiles tiles of a warp's last rows: as many bytes are in flight with less
+//   shared memory, so that blocks of attention fit beside those of o.
+// Prefetch: memory idles while o waits for attention, so o prefetches a part of gate_up to the L2.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start, except at the end of argmax (argmax.cuh).
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
@@ -123,8 +123,8 @@ class RegisterTiles {
 template <class T, int kIn, int kTileK, int kRows>
 class RegisterTiles<T, kIn, kTileK, kRows, 0> {};
 
-/// Prefetches about kPrefetch MiB of the next product's weights to the L2: rows at equal distances, so that
-/// all blocks of the next kernel find the same share there. One thread of each block.
+/// Prefetches about kPrefetch MiB of the next GEMM's weights to the L2. The rows lie at equal distances, so
+/// that all blocks of the next kernel find the same share there. One thread of each block.
 template <int kPrefetch, class Args>
 __device__ __forceinline__ void prefetch_next(const Args& args) {
   if constexpr (kPrefetch != 0) {
@@ -184,30 +184,31 @@ __global__ void __launch_bounds__(kWarps * 32)
     mbarrier_init_fence();
     for (int s = 0; s < min_of(kStages, steps); ++s) load();
   }
-  // What a thread keeps in registers from the load prologue on.
-  struct Kept : BlockNorm<T, kTokens, kIn, kWarps * 32>,
-                RegisterTiles<T, kIn, kTileK, kRows, kRegisterTiles> {};
-  Kept kept;
+  // What the load prologue leaves in registers.
+  struct Registers : BlockNorm<T, kTokens, kIn, kWarps * 32>,
+                     RegisterTiles<T, kIn, kTileK, kRows, kRegisterTiles> {};
+  Registers registers;
   if constexpr (kRegisterTiles > 0) {
     const long long output = static_cast<long long>(last - first - 1) * kOutputs;
 #pragma unroll
     for (int j = 0; j < kRegisterTiles; ++j)
       if (first < last)
-        kept.load_tile(j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp), lane,
-                       [&](int r) { return weight + weight_row<kOut, kEpilogue, kRows>(output, r) * kIn; });
+        registers.load_tile(
+            j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp), lane,
+            [&](int r) { return weight + weight_row<kOut, kEpilogue, kRows>(output, r) * kIn; });
   }
-  if constexpr (kNorm) kept.load_weights(args.norm_weight);
+  if constexpr (kNorm) registers.load_weights(args.norm_weight);
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
   pdl_launch_dependents();
   if (threadIdx.x == 0) prefetch_next<kPrefetch>(args);
   pdl_wait();
   if constexpr (kNorm) {
-    kept.load_x(x, args.x, args.eps);
+    registers.load_x(x, args.x, args.eps);
   } else {
     load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
 #pragma unroll
-    for (int t = 0; t < kTokens; ++t) kept.scales[t] = 1;
+    for (int t = 0; t < kTokens; ++t) registers.scales[t] = 1;
   }
 
   // Main loop.
@@ -253,10 +254,10 @@ __global__ void __launch_bounds__(kWarps * 32)
 #pragma unroll
       for (int j = 0; j < kRegisterTiles; ++j)
         if (group == last - 1)
-          kept.multiply_tile(sum, j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp), lane,
-                             x);
+          registers.multiply_tile(sum, j, rotated_tile<kTiles, kStagger>(kTiles - kRegisterTiles + j, warp),
+                                  lane, x);
     }
-    store_rows<T, kOut, kBias, kEpilogue>(args, sum, kept.scales, residual, group, lane);
+    store_rows<T, kOut, kBias, kEpilogue>(args, sum, registers.scales, residual, group, lane);
   }
   Keys::template write<kWarps * 32>(args);
 }

@@ -112,7 +112,7 @@ TEST(KvFormat, TheReferenceAgreesWithTransformers) {
   }
 }
 
-/// Two runs with an independent rounding error each differ by sqrt(2) times as much as one from the reference.
+/// Two runs with independent rounding errors differ by sqrt(2) times the error of one.
 TEST(Agreement, TwoRunsMayDifferMoreThanARunFromTheReference) {
   std::vector<float> want(1000), got(1000);
   for (std::size_t i = 0; i < want.size(); ++i) want[i] = i % 2 == 0 ? 1.0f : -1.0f;

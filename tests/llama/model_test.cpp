@@ -155,7 +155,7 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
       }
 }
 
-TEST(Model, OAndDownKnowTheWeightsOfTheProductAfterThem) {
+TEST(Model, OAndDownGetTheWeightsOfTheNextGemm) {
   Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.norm = true}});
   run(rig.model, random_prompts(1, std::vector{5}, tiny().vocab, 7), 1);
   const auto& layers = rig.model.weights().layers;
@@ -163,7 +163,7 @@ TEST(Model, OAndDownKnowTheWeightsOfTheProductAfterThem) {
   for (const Call& call : rig.model.step_calls(16)) {
     const std::string name = call.outputs.empty() ? "" : call.outputs.back().op;
     if (name != "add_rms_norm_attention" && name != "add_rms_norm_mlp") continue;
-    ChainedLinearArgs args;
+    PrefetchLinearArgs args;
     ASSERT_EQ(call.args.size(), sizeof args);
     std::memcpy(&args, call.args.data(), sizeof args);
     const auto layer = static_cast<std::size_t>(call.layer);

@@ -4,9 +4,6 @@
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
-#include "harness/device/device.h"
-#include "harness/verify/oracle.h"
-#include "harness/verify/tensor_set.h"
 #include "kernels/linear/args.h"
 #include "tests/support.h"
 
@@ -130,52 +127,40 @@ const auto kArgmaxName = [](const auto& shown) { return std::string(shown.param.
 INSTANTIATE_TEST_SUITE_P(Weights, LinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 INSTANTIATE_TEST_SUITE_P(Weights, GpuLinearArgmax, ::testing::ValuesIn(kArgmaxCases), kArgmaxName);
 
-/// Any weights may be the next ones.
-void check_prefetch(Device& device, std::span<const ChosenConfig> cases) {
-  for (const auto& [variant, problem, config] : cases) {
-    SCOPED_TRACE(problem.key() + " " + config.str());
-    const OpEntry& entry = find_op("linear");
-    const Oracle oracle(entry.op, problem, 7, 4e8);
-    const auto plan = device.prepare(*variant, problem, config);
-    TensorSet set(device, oracle.specs());
-    set.fill(oracle.specs(), oracle.seed());
-    const Args bound = entry.op.bind(problem, set.addresses(), nullptr);
-    ChainedLinearArgs args;
-    ASSERT_EQ(bound.size(), sizeof args);
-    std::memcpy(&args, bound.data(), sizeof args);
-    args.next_weight = args.weight;
-    args.next_rows = static_cast<int>(problem["out"]);
-    args.next_row_bytes = static_cast<int>(problem["in"]) * 2;
-    set.reset_outputs(oracle.specs(), oracle.seed());
-    plan->launch(&args, device.stream());
-    device.synchronize();
-    const Verdict verdict = oracle.compare(set);
-    EXPECT_TRUE(verdict.ok) << verdict.detail;
-  }
+/// The weights of this GEMM serve as those of the next one.
+Args with_next_weight(const Problem& problem, const Args& bound) {
+  PrefetchLinearArgs args;
+  EXPECT_EQ(bound.size(), sizeof args);
+  std::memcpy(&args, bound.data(), sizeof args);
+  args.next_weight = args.weight;
+  args.next_rows = static_cast<int>(problem["out"]);
+  args.next_row_bytes = static_cast<int>(problem["in"]) * 2;
+  return Args(args);
 }
 
 TEST(GpuLinearPrefetch, ChangesNoResult) {
-  check_on_gpu(
-      [](const DeviceFacts& facts) {
-        std::vector<ChosenConfig> chosen;
-        const OpEntry& linear = find_op("linear");
-        const Variant& variant = linear.variant("gemv_bulk_copy");
-        if (!takes(variant, DType::bf16)) return chosen;
-        for (const Dims& dims :
-             {fused("1", "4096", "4096", "none", "add"), fused("3", "520", "132", "none", "add")}) {
-          const Problem problem = linear.op.problem(dims, DType::bf16);
-          for (const std::int64_t mib : {4, 16})
-            for (const char* shape :
-                 {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1",
-                  "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"}) {
-              const Config config = parse_config(variant, fmt::format("{},prefetch={},pdl=1", shape, mib));
-              if (!Space(variant, problem, facts).broken_constraint(config))
-                chosen.push_back({&variant, problem, config});
-            }
+  const OpEntry& linear = find_op("linear");
+  const auto choose = [&](const DeviceFacts& facts) {
+    std::vector<ChosenConfig> chosen;
+    const Variant& variant = linear.variant("gemv_bulk_copy");
+    if (!takes(variant, DType::bf16) || !facts.has_bulk_copy()) return chosen;
+    for (const Dims& dims :
+         {fused("1", "4096", "4096", "none", "add"), fused("3", "520", "136", "none", "add")}) {
+      const Problem problem = linear.op.problem(dims, DType::bf16);
+      for (const int mib : {4, 16})
+        for (const char* shape :
+             {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1",
+              "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"}) {
+          const Config config = parse_config(variant, fmt::format("{},prefetch={},pdl=1", shape, mib));
+          EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
+          chosen.push_back({&variant, problem, config});
         }
-        return chosen;
-      },
-      check_prefetch);
+    }
+    return chosen;
+  };
+  check_on_gpu(choose, [&](Device& device, std::span<const ChosenConfig> chosen) {
+    check_configs(device, linear, chosen, with_next_weight);
+  });
 }
 
 TEST(LinearTolerance, GrowsWithTheRootOfTheLengthInFp32) {

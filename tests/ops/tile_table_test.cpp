@@ -74,10 +74,13 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
     const auto tiles = ops().default_tiles(p, known_device(arch));
     return tiles.empty() ? "none" : tiles[0].variant->name + ' ' + tiles[0].config.str();
   };
-  EXPECT_EQ(first(1, 4096, "sm_90a"),
-            "gemv_bulk_copy blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
+  EXPECT_EQ(
+      first(1, 4096, "sm_90a"),
+      "gemv_bulk_copy "
+      "blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
   EXPECT_EQ(first(4, 14336, "sm_90a"),
-            "gemv_bulk_copy blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
+            "gemv_bulk_copy "
+            "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
   EXPECT_EQ(first(1, 4096, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=2,pdl=0");
   EXPECT_EQ(first(1, 2048, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=1,pdl=0");
   EXPECT_EQ(first(8, 4096, "sm_90a"),

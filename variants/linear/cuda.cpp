@@ -206,19 +206,19 @@ Variant gemv_bulk_copy() {
       .idea =
           "Few tokens: persistent blocks, a multistage bulk-copy pipeline per warp, filled before the "
           "dependency.",
-      .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
-                     {"warps", {4, 8, 16}, "warps per block"},
-                     {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
-                     {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
-                     {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
-                     {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
-                     {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
-                     {.name = "prefetch",
-                      .values = {0, 4, 8, 16},
-                      .doc =
-                          "MiB of the next product's weights that o and down prefetch to the L2, in a step",
-                      .in_step_only = true},
-                     kPdl},
+      .parameters =
+          {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
+           {"warps", {4, 8, 16}, "warps per block"},
+           {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
+           {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
+           {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
+           {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
+           {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
+           {.name = "prefetch",
+            .values = {0, 4, 8, 16},
+            .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2, in a decode step",
+            .in_step_only = true},
+           kPdl},
       .constraints =
           {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
            "prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)",

@@ -177,7 +177,7 @@ Op linear() {
       .bind =
           [](const Problem& p, std::span<void* const> t, void* workspace) {
             std::size_t next = 0;
-            ChainedLinearArgs args{};
+            PrefetchLinearArgs args{};
             args.x = t[next++];
             args.weight = t[next++];
             if (p["bias"] != 0) args.bias = t[next++];
@@ -205,9 +205,9 @@ Op linear() {
                  field("ids", &ArgmaxLinearArgs::ids), field("squares", &SplitNormLinearArgs::squares),
                  field("scaled", &SplitNormLinearArgs::scaled),
                  field("squares_out", &SplitNormLinearArgs::squares_out),
-                 field("next_weight", &ChainedLinearArgs::next_weight),
-                 field("next_rows", &ChainedLinearArgs::next_rows),
-                 field("next_row_bytes", &ChainedLinearArgs::next_row_bytes)},
+                 field("next_weight", &PrefetchLinearArgs::next_weight),
+                 field("next_rows", &PrefetchLinearArgs::next_rows),
+                 field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes)},
       .cost =
           [](const Problem& p) {
             const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
