@@ -5,7 +5,8 @@
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
 // Registers hold the last kRegisterTiles tiles of a warp's last rows: as many bytes are in flight with less
 //   shared memory, so that blocks of attention fit beside those of o.
-// Prefetch: memory idles while o waits for attention, so o prefetches a part of gate_up to the L2.
+// Prefetch: memory idles while o waits for attention, so o prefetches a part of gate_up to the L2. A warp of
+//   its own does so for down, behind the dependency: it fills the pause between down and qkv.
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start, except at the end of argmax (argmax.cuh).
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are
@@ -50,13 +51,16 @@ __device__ __forceinline__ void store_rows(const Args& args, const float (&sum)[
   }
 }
 
-/// Copies x to shared memory. All threads of the block call.
-template <class T, int kElements, int kThreads>
+/// Copies x to shared memory. The first kThreads threads of the block call; kWholeBlock: they are all.
+template <class T, int kElements, int kThreads, bool kWholeBlock>
 __device__ __forceinline__ void load_x(T* x, const T* from) {
   constexpr int kVec = kVec16<T>;
   for (int i = threadIdx.x; i < kElements / kVec; i += kThreads)
     store_vec<kVec>(x + i * kVec, load_vec<kVec>(from + i * kVec));
-  __syncthreads();
+  if constexpr (kWholeBlock)
+    __syncthreads();
+  else
+    named_barrier_sync<kThreads>();
 }
 
 /// The i-th tile of a row that a warp reads: adjacent warps begin kStagger tiles apart and wrap around. All
@@ -123,13 +127,13 @@ class RegisterTiles {
 template <class T, int kIn, int kTileK, int kRows>
 class RegisterTiles<T, kIn, kTileK, kRows, 0> {};
 
-/// Prefetches about kPrefetch MiB of the next GEMM's weights to the L2. The rows lie at equal distances, so
-/// that all blocks of the next kernel find the same share there. One thread of each block.
-template <int kPrefetch, class Args>
+/// Prefetches about kMib MiB of the next GEMM's weights to the L2. The rows lie at equal distances, so that
+/// all blocks of the next kernel find the same share there. One thread of each block.
+template <int kMib, class Args>
 __device__ __forceinline__ void prefetch_next(const Args& args) {
-  if constexpr (kPrefetch != 0) {
+  if constexpr (kMib != 0) {
     const long long bytes = static_cast<long long>(args.next_rows) * args.next_row_bytes;
-    const int distance = max_of(1, static_cast<int>(bytes >> 20) / kPrefetch);
+    const int distance = max_of(1, static_cast<int>(bytes >> 20) / kMib);
     for (int row = blockIdx.x * distance; row < args.next_rows; row += gridDim.x * distance)
       bulk_prefetch_l2(
           static_cast<const char*>(args.next_weight) + static_cast<long long>(row) * args.next_row_bytes,
@@ -138,9 +142,11 @@ __device__ __forceinline__ void prefetch_next(const Args& args) {
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
-          int kRows, int kTileK, int kStages, int kRegisterTiles, int kStagger, int kPrefetch>
-__global__ void __launch_bounds__(kWarps * 32)
-    linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue, kPrefetch> args) {
+          int kRows, int kTileK, int kStages, int kRegisterTiles, int kStagger, int kPrefetch,
+          int kLatePrefetch>
+__global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
+    linear_gemv_bulk_copy(LinearArgsOf<kPrologue, kEpilogue, kPrefetch + kLatePrefetch> args) {
+  static_assert(kLatePrefetch == 0 || (kPrologue == kPrologueNone && kEpilogue == kEpilogueAdd));
   constexpr bool kNorm = kPrologue == kPrologueRmsNorm;
   constexpr int kVec = kVec16<T>, kOutputs = kEpilogue == kEpilogueSwiglu ? kRows / 2 : kRows;  // of a group
   constexpr int kTiles = ceil_div(kIn, kTileK);                                                 // per row
@@ -178,6 +184,13 @@ __global__ void __launch_bounds__(kWarps * 32)
     if (++load_stage == kStages) load_stage = 0;
   };
 
+  if constexpr (kLatePrefetch != 0) {
+    if (threadIdx.x >= kWarps * 32) {
+      pdl_wait();
+      if (lane == 0) prefetch_next<kLatePrefetch>(args);
+      return;
+    }
+  }
   // Load prologue: weights before the dependency, x after it.
   if (lane == 0) {
     for (int s = 0; s < kStages; ++s) mbarrier_init(full_barrier + s);
@@ -206,7 +219,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   if constexpr (kNorm) {
     registers.load_x(x, args.x, args.eps);
   } else {
-    load_x<T, kTokens * kIn, kWarps * 32>(x, static_cast<const T*>(args.x));
+    load_x<T, kTokens * kIn, kWarps * 32, kLatePrefetch == 0>(x, static_cast<const T*>(args.x));
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) registers.scales[t] = 1;
   }

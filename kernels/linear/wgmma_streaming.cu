@@ -28,14 +28,16 @@
 namespace warptune {
 
 template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue_, int kEpilogue_, int kRows_,
-          int kTileK_, int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_>
+          int kTileK_, int kStages_, int kWarpgroups_, int kClusterK_, int kClusterM_, int kEvictFirst_,
+          int kEarlyStages_>
 struct StreamingWgmma {
   using T = T_;
   using Args = LinearArgsOf<kPrologue_, kEpilogue_>;
   using State = PipelineState<kStages_>;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_,
                        kRows = kRows_, kTileK = kTileK_, kStages = kStages_, kWarpgroups = kWarpgroups_,
-                       kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM;
+                       kClusterK = kClusterK_, kClusterM = kClusterM_, kCluster = kClusterK * kClusterM,
+                       kEarlyStages = kEarlyStages_ ? kEarlyStages_ : kStages;
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
@@ -190,7 +192,7 @@ struct StreamingProducer {
 
  private:
   __device__ __forceinline__ int first_steps() const {
-    return min(S::kStages, work.end_step - work.first_step);
+    return min(S::kEarlyStages, work.end_step - work.first_step);
   }
 };
 
@@ -319,12 +321,13 @@ struct StreamingConsumer {
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kRows,
-          int kTileK, int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst>
+          int kTileK, int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst,
+          int kEarlyStages>
 __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) + 32, 1)
     linear_wgmma_streaming(LinearArgsOf<kPrologue, kEpilogue> args, const __grid_constant__ TensorMap weight,
                            const __grid_constant__ TensorMap x) {
   using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages,
-                           kWarpgroups, kClusterK, kClusterM, kEvictFirst>;
+                           kWarpgroups, kClusterK, kClusterM, kEvictFirst, kEarlyStages>;
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);

@@ -151,7 +151,8 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
         for (const char* shape :
              {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1",
               "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"}) {
-          const Config config = parse_config(variant, fmt::format("{},prefetch={},pdl=1", shape, mib));
+          const Config config = parse_config(
+              variant, fmt::format("{},prefetch={},late_prefetch={},pdl=1", shape, mib, mib == 4 ? 0 : 8));
           EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
           chosen.push_back({&variant, problem, config});
         }

@@ -74,26 +74,27 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
     const auto tiles = ops().default_tiles(p, known_device(arch));
     return tiles.empty() ? "none" : tiles[0].variant->name + ' ' + tiles[0].config.str();
   };
-  EXPECT_EQ(
-      first(1, 4096, "sm_90a"),
-      "gemv_bulk_copy "
-      "blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
+  EXPECT_EQ(first(1, 4096, "sm_90a"),
+            "gemv_bulk_copy "
+            "blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,"
+            "late_prefetch=0,pdl=1");
   EXPECT_EQ(first(4, 14336, "sm_90a"),
             "gemv_bulk_copy "
-            "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,pdl=1");
+            "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,"
+            "late_prefetch=0,pdl=1");
   EXPECT_EQ(first(1, 4096, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=2,pdl=0");
   EXPECT_EQ(first(1, 2048, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=1,pdl=0");
   EXPECT_EQ(first(8, 4096, "sm_90a"),
             "mma_bulk_copy blocks_per_sm=1,warps_m=1,warps_k=4,rows=32,tile_k=256,stages=8,resident_x=no,"
             "cluster=1,pdl=1");
-  EXPECT_EQ(
-      first(64, 4096, "sm_90a"),
-      "wgmma_streaming "
-      "rows=64,tile_k=64,stages=12,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,pdl=1");
-  EXPECT_EQ(
-      first(32, 14336, "sm_90a"),
-      "wgmma_streaming "
-      "rows=64,tile_k=128,stages=8,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,pdl=1");
+  EXPECT_EQ(first(64, 4096, "sm_90a"),
+            "wgmma_streaming "
+            "rows=64,tile_k=64,stages=12,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,"
+            "early_stages=0,pdl=1");
+  EXPECT_EQ(first(32, 14336, "sm_90a"),
+            "wgmma_streaming "
+            "rows=64,tile_k=128,stages=8,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,"
+            "early_stages=0,pdl=1");
 #if WARPTUNE_HAS_CUBLASLT
   EXPECT_EQ(first(8, 4096, "sm_80"), "cublaslt algo=0") << "the library's first choice";
 #else

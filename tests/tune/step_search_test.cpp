@@ -137,18 +137,19 @@ TEST(StepParts, ParametersForStepsTakeAllTheirValues) {
     std::vector<PlanCandidate> candidates = {
         {&bulk, parse_config(bulk,
                              "blocks_per_sm=1,warps=8,rows=4,tile_k=1024,stages=3,register_tiles=0,stagger=1,"
-                             "prefetch=0,pdl=1")},
+                             "prefetch=0,late_prefetch=0,pdl=1")},
         {&other, parse_config(other, "warps=8,warps_per_row=8,rows=4,unroll=1,pdl=1")}};
     const auto before = candidates;
     add_step_values(candidates, linear.op.problem(dims, DType::bf16), facts);
     EXPECT_TRUE(std::ranges::equal(before, std::span(candidates).first(2))) << "the first stay the first";
-    std::set<std::int64_t> prefetch;
+    std::set<std::int64_t> early, late;
     for (const auto& [variant, config] : candidates)
-      if (variant == &bulk) prefetch.insert(config["prefetch"]);
-    return std::pair(candidates.size(), prefetch);
+      if (variant == &bulk) early.insert(config["prefetch"]), late.insert(config["late_prefetch"]);
+    return std::tuple(candidates.size(), early, late);
   };
-  EXPECT_EQ(counts({{"epilogue", "add"}}), std::pair(std::size_t{5}, std::set<std::int64_t>{0, 4, 8, 16}));
-  EXPECT_EQ(counts({}), std::pair(std::size_t{2}, std::set<std::int64_t>{0})) << "qkv prefetches nothing";
+  using Values = std::set<std::int64_t>;
+  EXPECT_EQ(counts({{"epilogue", "add"}}), std::tuple(std::size_t{7}, Values{0, 4, 8, 16}, Values{0, 4, 8}));
+  EXPECT_EQ(counts({}), std::tuple(std::size_t{2}, Values{0}, Values{0})) << "qkv prefetches nothing";
 }
 
 TEST(StepParts, EveryOptionHasProblems) {

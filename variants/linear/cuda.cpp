@@ -216,12 +216,17 @@ Variant gemv_bulk_copy() {
            {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
            {.name = "prefetch",
             .values = {0, 4, 8, 16},
-            .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2, in a decode step",
+            .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
+            .in_step_only = true},
+           {.name = "late_prefetch",
+            .values = {0, 4, 8},
+            .doc = "the same behind the dependency, by a warp of its own",
             .in_step_only = true},
            kPdl},
       .constraints =
           {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
-           "prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)",
+           "late_prefetch == 0 || prologue == 0",
+           "prefetch + late_prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)",
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            // No spill: 64 registers of a thread have other uses.
@@ -233,10 +238,10 @@ Variant gemv_bulk_copy() {
       .stages =
           {{"linear/gemv_bulk_copy.cu",
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
-            "{rows}, {tile_k}, {stages}, {register_tiles}, {stagger}, {prefetch}>",
+            "{rows}, {tile_k}, {stages}, {register_tiles}, {stagger}, {prefetch}, {late_prefetch}>",
             [shared_bytes](const Problem& p, const Config& c) {
               return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-                            .block = {threads(c["warps"])},
+                            .block = {threads(c["warps"] + (c["late_prefetch"] != 0))},
                             .shared_bytes = shared_bytes(p, c),
                             .pdl = c["pdl"] != 0,
                             .per_sm = true};

@@ -125,6 +125,10 @@ Variant few_tokens() {
            {"persistent",
             {1, 0},
             "a block per SM takes work tiles in turn; 0: a block per work tile, two at a time per SM"},
+           {.name = "early_stages",
+            .values = {0, 2, 4, 6},
+            .doc = "stages whose weights are loaded before the dependency, and so before x; 0: all",
+            .in_step_only = true},
            pdl_parameter()},
       .constraints =
           {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue != 1", "in >= 64 && in % 8 == 0",
@@ -152,7 +156,8 @@ Variant few_tokens() {
            // Two blocks share an SM, so that one loads while the other ends, and more wait for their turn.
            "persistent == 1 || (" + stage_bytes + " >= 48000 && " + stage_bytes +
                " <= 112000 && warpgroups == 1 && " + blocks + " > 2 * sms)",
-           "tile_k * cluster_k <= in", "stages == 3 || (stages - 1) * tile_k * cluster_k < in"},
+           "early_stages < stages && (early_stages == 0 || pdl)", "tile_k * cluster_k <= in",
+           "stages == 3 || (stages - 1) * tile_k * cluster_k < in"},
       .resources =
           [](const Problem& p, const Config& c) {
             return LaunchResources{.shared_bytes = StreamingTile(p, c).shared_bytes(c)};
@@ -161,7 +166,7 @@ Variant few_tokens() {
       .stages =
           {{"linear/wgmma_streaming.cu",
             "linear_wgmma_streaming<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {rows}, "
-            "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}>",
+            "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}, {early_stages}>",
             [](const Problem& p, const Config& c) {
               const StreamingTile tile(p, c);
               const std::int64_t cluster = c["cluster_k"] * c["cluster_m"];
