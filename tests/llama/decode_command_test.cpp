@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "harness/llama/decode_report.h"
@@ -157,7 +158,13 @@ TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
       << row.at("plan_set") << ": the prompts are longer than the sweep's";
   EXPECT_EQ(row.at("check"), "pass");
   EXPECT_EQ(output_.find("default"), std::string::npos) << output_;
-  EXPECT_NE(output_.find("device.json"), std::string::npos) << "the peaks of the sweep are used";
+  EXPECT_EQ(output_.find("measured now"), std::string::npos) << "the peaks of the sweep are used: " << output_;
+  const fs::path device_file = folder_ / "host" / "device.json";
+  nlohmann::json device = nlohmann::json::parse(std::ifstream(device_file));
+  device["id"] = "another card";
+  std::ofstream(device_file) << device;
+  ASSERT_EQ(run(check), 0) << output_;
+  EXPECT_NE(output_.find("GB/s measured now"), std::string::npos) << output_;
 
   // The wisdom has only some ops of another shape.
   ASSERT_EQ(run("--model " + golden("mha") + " --prompt-len 3 --steps 2"), 0) << output_;
