@@ -18,24 +18,6 @@
 namespace warptune {
 namespace {
 
-const char* name_of(PlanSource source) {
-  switch (source) {
-    case PlanSource::overridden:
-      return "override";
-    case PlanSource::step:
-      return "step";
-    case PlanSource::exact:
-      return "exact";
-    case PlanSource::predicted:
-      return "predicted";
-    case PlanSource::nearest:
-      return "nearest";
-    case PlanSource::fallback:
-      return "default";
-  }
-  return "";
-}
-
 /// The regret of several problems.
 struct Total {
   std::size_t problems = 0, untimed = 0;

@@ -9,24 +9,6 @@ namespace {
 
 constexpr std::size_t kAllRecorded = 1 << 20;
 
-std::string name_of(PlanSource source) {
-  switch (source) {
-    case PlanSource::overridden:
-      return "override";
-    case PlanSource::step:
-      return "step";
-    case PlanSource::exact:
-      return "exact";
-    case PlanSource::predicted:
-      return "predicted";
-    case PlanSource::nearest:
-      return "nearest";
-    case PlanSource::fallback:
-      return "default";
-  }
-  return {};
-}
-
 /// The recorded time of a configuration in the search of a winner.
 double recorded_us(const Winner& winner, const Variant& variant, const Config& config) {
   if (winner.variant == variant.name && winner.config == config) return winner.time_us;
@@ -111,7 +93,7 @@ ExportChoice ExportChooser::choose(const Problem& problem) {
     if (!compiles(*choice.variant, problem, choice.config)) return false;
     chosen = ExportChoice{.variant = choice.variant,
                           .config = choice.config,
-                          .source = name_of(choice.source),
+                          .source = std::string(name_of(choice.source)),
                           .reason = choice.reason,
                           .winner = winner,
                           .library_winner = library};

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/core/op_table.h"
@@ -23,6 +24,8 @@ PlanOverride parse_plan_override(const OpTable& ops, const std::string& text);
 
 /// The policy that a plan comes from (select/policies.h).
 enum class PlanSource { overridden, step, exact, predicted, nearest, fallback };
+/// "override", "step", "exact", "predicted", "nearest" or "default".
+std::string_view name_of(PlanSource source);
 
 struct PlanOptions {
   Wisdom wisdom = {};

@@ -10,6 +10,24 @@
 
 namespace warptune {
 
+std::string_view name_of(PlanSource source) {
+  switch (source) {
+    case PlanSource::overridden:
+      return "override";
+    case PlanSource::step:
+      return "step";
+    case PlanSource::exact:
+      return "exact";
+    case PlanSource::predicted:
+      return "predicted";
+    case PlanSource::nearest:
+      return "nearest";
+    case PlanSource::fallback:
+      return "default";
+  }
+  return {};
+}
+
 PlanOverride parse_plan_override(const OpTable& ops, const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)

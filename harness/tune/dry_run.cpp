@@ -22,6 +22,7 @@ namespace {
 constexpr double kCompileSeconds = 0.8;      // NVRTC, one thread
 constexpr double kMeasureSeconds = 0.05;     // verification and timing on a GPU
 constexpr double kHostMeasureSeconds = 0.5;  // the same on the host
+constexpr double kStepSeconds = 20;          // the search of a model step
 constexpr std::size_t kMinRowsForRate = 20;  // an estimate of the rate needs
 constexpr double kLongestPause = 10 * 60;    // seconds between rows that belong to one session
 
@@ -66,16 +67,21 @@ double recorded_rate(const fs::path& csv) {
   return rows >= kMinRowsForRate ? spent / static_cast<double>(rows) : 0;
 }
 
-/// "about 02:30 (...)", with the rate that it assumes.
-std::string estimate(std::size_t evaluations, const Schedule& schedule, const DeviceFacts& facts,
-                     const TuneOptions& options, const fs::path& csv) {
+struct Estimate {
+  double seconds;
+  std::string basis;
+};
+
+/// Of the evaluations, without a time budget.
+Estimate evaluation_time(std::size_t evaluations, const Schedule& schedule, const DeviceFacts& facts,
+                         const TuneOptions& options, const fs::path& csv) {
   const double count = static_cast<double>(evaluations);
   if (const double rate = recorded_rate(csv); rate > 0)
-    return fmt::format("about {} (at {:.3g} s per configuration, as recorded in {})",
-                       clock_text(count * rate), rate, csv.string());
+    return {count * rate,
+            fmt::format("at {:.3g} s per configuration, as recorded in {}", rate, csv.string())};
   if (facts.backend == Backend::host)
-    return fmt::format("about {} (assumes {:g} s to verify and time a configuration)",
-                       clock_text(count * kHostMeasureSeconds), kHostMeasureSeconds);
+    return {count * kHostMeasureSeconds,
+            fmt::format("assumes {:g} s to verify and time a configuration", kHostMeasureSeconds)};
   std::size_t compiled = 0, all = 0;
   for (const ScheduledProblem& p : schedule)
     for (const Candidate& c : p.candidates) {
@@ -84,12 +90,25 @@ std::string estimate(std::size_t evaluations, const Schedule& schedule, const De
     }
   const int jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();
   const double share = all > 0 ? static_cast<double>(compiled) / static_cast<double>(all) : 0;
-  const double compile = count * share * kCompileSeconds / jobs, measure = count * kMeasureSeconds;
-  return fmt::format(
-      "about {} (assumes {:g} s to compile a configuration, {} compile job{} (--jobs), and at the same time "
-      "{:g} s to "
-      "verify and time one)",
-      clock_text(std::max(compile, measure)), kCompileSeconds, jobs, jobs > 1 ? "s" : "", kMeasureSeconds);
+  return {std::max(count * share * kCompileSeconds / jobs, count * kMeasureSeconds),
+          fmt::format("assumes {:g} s to compile a configuration, {} compile job{} (--jobs), and at the same "
+                      "time {:g} s to verify and time one",
+                      kCompileSeconds, jobs, jobs > 1 ? "s" : "", kMeasureSeconds)};
+}
+
+/// "about 02:30 (...)", with what it assumes.
+std::string estimate(std::size_t evaluations, const Schedule& schedule, const Sweep& sweep,
+                     const DeviceFacts& facts, const TuneOptions& options, const fs::path& csv) {
+  Estimate total = evaluation_time(evaluations, schedule, facts, options, csv);
+  if (sweep.search.budget.unit == Budget::Unit::seconds) {
+    const double amount = sweep.search.budget.amount, budget = amount * static_cast<double>(schedule.size());
+    if (budget < total.seconds) total = {budget, fmt::format("{:g} s per problem", amount)};
+  }
+  if (!sweep.steps.empty()) {
+    total.seconds += kStepSeconds * static_cast<double>(sweep.steps.size());
+    total.basis += fmt::format(", {:g} s per model step", kStepSeconds);
+  }
+  return fmt::format("about {} ({})", clock_text(total.seconds), total.basis);
 }
 
 DeviceFacts facts_for(const Sweep& sweep, const TuneOptions& options) {
@@ -138,7 +157,7 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
                "{} model step{}: up to {} plans of each problem, exchanged in the captured step\n",
                sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().candidates);
   const fs::path csv = options.output.value_or(sweep.output) / facts.slug() / (sweep.name + ".csv");
-  const std::string time = "estimated time: " + estimate(evaluations, schedule, facts, options, csv);
+  const std::string time = "estimated time: " + estimate(evaluations, schedule, sweep, facts, options, csv);
   for (const std::string& line : wrapped(time, TextTable::kWidth)) fmt::print(options.log, "{}\n", line);
 }
 

@@ -179,6 +179,18 @@ TEST(Cli, DryRunCountsOnly) {
   EXPECT_EQ(result.text.find("host_threaded"), std::string::npos);
 }
 
+TEST(Cli, DryRunEstimatesWithinATimeBudget) {
+  const fs::path yaml = fs::path(::testing::TempDir()) / "budget.yaml";
+  std::ofstream(yaml)
+      << "strategy: {name: random, budget: 0.25s}\nops:\n  - op: rms_norm\n    dtypes: fp32\n"
+         "    problems: [{tokens: [1, 2, 4, 8], hidden: 64}]\n    variants: [host_threaded]\n";
+  const Ended result =
+      run("tune " + yaml.string() + " --device host --dry-run --out " + ::testing::TempDir() + "nothing");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("estimated time: about 00:01 (0.25 s per problem)"), std::string::npos)
+      << result.text;
+}
+
 TEST(Cli, ConstraintRowsNameTheConstraint) {
   const fs::path yaml = fs::path(::testing::TempDir()) / "excluded.yaml",
                  out = fs::path(::testing::TempDir()) / "excluded_out";
