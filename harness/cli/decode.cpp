@@ -138,10 +138,10 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
   }
 }
 
-/// Sets the peaks of the device: the stored ones, else measured now. Cards of one name differ by 4 %. Returns
-/// their origin in words.
+/// Sets the peaks of the device: the stored ones of this card, else measured now. Returns their origin in
+/// words.
 std::string set_peaks(Device& device, const fs::path& stored) {
-  if (const auto facts = load_device_file(stored, device.facts()); facts && facts->id == device.facts().id) {
+  if (const auto facts = load_card_file(stored, device.facts())) {
     device.set_peaks(*facts);
     return fmt::format("{:.1f} GB/s of {}", facts->read_gb_per_s, stored.string());
   }
@@ -150,7 +150,7 @@ std::string set_peaks(Device& device, const fs::path& stored) {
   } catch (const ResourceError& e) {
     note(fmt::format("the read bandwidth is not measured: {}", e.what()));
   }
-  return fmt::format("{:.1f} GB/s measured now: there is no {} of this device and driver",
+  return fmt::format("{:.1f} GB/s measured now: there is no {} of this card and driver",
                      device.facts().read_gb_per_s, stored.string());
 }
 

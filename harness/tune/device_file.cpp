@@ -32,6 +32,11 @@ std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, c
   return same ? facts : std::nullopt;
 }
 
+std::optional<DeviceFacts> load_card_file(const std::filesystem::path& path, const DeviceFacts& card) {
+  const auto facts = load_device_file(path, card);
+  return facts && facts->id == card.id ? facts : std::nullopt;
+}
+
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts) {
   nlohmann::json json = to_json(facts);
   const auto stored = stored_json(path);

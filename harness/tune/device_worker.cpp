@@ -51,7 +51,7 @@ DeviceWorker::DeviceWorker(const TuneOptions& options, const std::string& device
 
 void DeviceWorker::know_peaks(const std::filesystem::path& file) {
   file_ = file;
-  if (const auto stored = load_device_file(file, facts_)) {
+  if (const auto stored = load_card_file(file, facts_)) {
     facts_.set_peaks(*stored);
     process_.set_peaks(facts_);
   } else {

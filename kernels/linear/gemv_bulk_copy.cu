@@ -5,8 +5,8 @@
 //   the copies, all lanes consume. x lies in shared memory and is the only thing that warps share.
 // Registers hold the last kRegisterTiles tiles of a warp's last rows: as many bytes are in flight with less
 //   shared memory, so that blocks of attention fit beside those of o.
-// Prefetch: memory idles while o waits for attention, so o prefetches a part of gate_up to the L2. A warp of
-//   its own does so for down, behind the dependency: it fills the pause between down and qkv.
+// Prefetch: memory idles while o waits for attention, so o prefetches a part of gate_up to the L2. Memory
+//   also idles between down and qkv, so an extra warp of down prefetches a part of qkv after pdl_wait().
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start, except at the end of argmax (argmax.cuh).
 // Wins: 1 to 4 tokens, most shapes (gemv_vectorized: the smallest matrices). The first kStages stages are

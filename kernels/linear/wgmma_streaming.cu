@@ -7,7 +7,8 @@
 //   tiles of a work tile round-robin. With the prologue rms_scale one more warpgroup adds the squares of the
 //   rows of x, and ends.
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
-//   Weights of the first stages are loaded before pdl_wait(). Work tiles start at different columns.
+//   Weights of the first kEarlyStages stages are loaded before pdl_wait(), x after it. The copies of an SM
+//   queue in order, so x arrives sooner with fewer early stages. Work tiles start at different columns.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <exception>
 #include <vector>
 
 #include "kernels/common/tma.cuh"
@@ -84,9 +83,8 @@ __global__ void __launch_bounds__(1024)
   if (threadIdx.x == 0) mine.issued = issued, mine.arrived = arrived;
 }
 
-void run() {
-  int sms = 0;
-  CHECKED(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+int run() {
+  const int sms = static_cast<int>(sm_count());
   CHECKED(cudaFuncSetAttribute(copy_and_load, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
   const auto weights = allocate<char>(kWeightBytes);
   const auto x = allocate<float4>(kXVectors);
@@ -129,15 +127,10 @@ void run() {
     for (const double s : sum) std::printf(",%.0f", s / (kLaunches * sms));
     std::printf("\n");
   }
+  return 0;
 }
 
 }  // namespace
 }  // namespace warptune::evidence
 
-int main() try {
-  warptune::evidence::run();
-  return 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "copy_queue: %s\n", e.what());
-  return 1;
-}
+int main() { return warptune::evidence::run_program("copy_queue", warptune::evidence::run); }

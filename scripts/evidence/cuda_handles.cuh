@@ -1,7 +1,10 @@
 #pragma once
-// CUDA calls that throw, and handles that release themselves, for the programs of this folder.
+// For the programs of this folder: CUDA calls that throw, handles that release themselves, launches with
+// programmatic dependent launch, captured graphs.
 #include <cuda_runtime.h>
 
+#include <cstdio>
+#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -33,6 +36,64 @@ Device<T> allocate(long long count) {
   CHECKED(cudaMalloc(&data, static_cast<std::size_t>(count) * sizeof(T)));
   CHECKED(cudaMemset(data, 0, static_cast<std::size_t>(count) * sizeof(T)));
   return Device<T>(data);
+}
+
+inline Event make_event() {
+  cudaEvent_t event = nullptr;
+  CHECKED(cudaEventCreate(&event));
+  return Event(event);
+}
+inline Stream make_stream() {
+  cudaStream_t stream = nullptr;
+  CHECKED(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return Stream(stream);
+}
+inline unsigned sm_count() {
+  int device = 0, count = 0;
+  CHECKED(cudaGetDevice(&device));
+  CHECKED(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return static_cast<unsigned>(count);
+}
+
+/// Launches with PDL: the kernel calls pdl_wait(). `shared`: bytes of dynamic shared memory.
+template <class Args>
+void launch_pdl(void (*kernel)(Args), const Args& args, dim3 grid, int threads, std::size_t shared,
+                cudaStream_t stream) {
+  CHECKED(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
+  cudaLaunchAttribute pdl{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
+  pdl.val.programmaticStreamSerializationAllowed = 1;
+  const cudaLaunchConfig_t config{.gridDim = grid,
+                                  .blockDim = dim3(static_cast<unsigned>(threads)),
+                                  .dynamicSmemBytes = shared,
+                                  .stream = stream,
+                                  .attrs = &pdl,
+                                  .numAttrs = 1};
+  CHECKED(cudaLaunchKernelEx(&config, kernel, args));
+}
+
+/// The CUDA graph of what `enqueue` puts into `stream`.
+template <class Enqueue>
+CapturedGraph capture(cudaStream_t stream, Enqueue enqueue) {
+  CHECKED(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  enqueue();
+  cudaGraph_t captured = nullptr;
+  CHECKED(cudaStreamEndCapture(stream, &captured));
+  const Graph graph(captured);
+  cudaGraphExec_t executable = nullptr;
+  CHECKED(cudaGraphInstantiate(&executable, captured, 0));
+  return CapturedGraph(executable);
+}
+
+/// The body of main(): what `run` returns, or 2 after an exception, whose message goes to stderr.
+template <class Run>
+int run_program(const char* name, Run run) {
+  try {
+    return run();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", name, e.what());
+    return 2;
+  }
 }
 
 }  // namespace warptune::evidence

@@ -4,8 +4,8 @@
 // median of 20 replays. Weights are constant: nothing is verified, only timed.
 // Build and run: scripts/evidence/probe.sh layer_chain --out FOLDER
 #include <algorithm>
+#include <array>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <span>
 #include <vector>
@@ -23,6 +23,8 @@ constexpr int kRepeats = 4, kReplays = 20, kWarmUps = 4, kSpareKeys = 64, kBatch
 struct Shape {
   int hidden, q_heads, kv_heads, head_dim, intermediate, layers, context;
 };
+
+enum Part { kQkv, kO, kGateUp, kDown, kKeys, kValues };  // weights and caches of a layer
 
 /// Weights and caches of all layers, activations of one.
 class Buffers {
@@ -54,15 +56,14 @@ class Buffers {
     CHECKED(cudaMemset(memory_.get(), 0x11, static_cast<std::size_t>(layer_bytes_ * s.layers)));
     CHECKED(cudaMemcpy(lengths.get(), &s.context, sizeof s.context, cudaMemcpyDefault));
   }
-  /// part: 0 qkv, 1 o, 2 gate_up, 3 down, 4 keys, 5 values.
-  char* at(int layer, std::size_t part) const {
+  char* at(int layer, Part part) const {
     long long offset = layer_bytes_ * layer;
-    for (std::size_t i = 0; i < part; ++i) offset += sizes_[i];
+    for (int i = 0; i < part; ++i) offset += sizes_[i];
     return memory_.get() + offset;
   }
 
  private:
-  std::vector<long long> sizes_;
+  std::array<long long, 6> sizes_;  // by Part
   long long layer_bytes_ = 0;
   Device<char> memory_;
 };
@@ -70,30 +71,11 @@ class Buffers {
 using Kernel = std::function<void(const Buffers&, int layer, cudaStream_t)>;
 
 template <class Args>
-void launch(void (*kernel)(Args), dim3 grid, int threads, std::size_t shared, const Args& args,
-            cudaStream_t stream) {
-  CHECKED(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
-  cudaLaunchAttribute pdl{};
-  pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  pdl.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = &pdl;
-  config.numAttrs = 1;
-  CHECKED(cudaLaunchKernelEx(&config, kernel, args));
-}
-
-/// The arguments of a GEMM of a layer: part as Buffers::at().
-template <class Args>
-Args linear_args(const Buffers& b, int layer, std::size_t part) {
+Args linear_args(const Buffers& b, int layer, Part part) {
   Args args{};
-  args.x = part == 1 ? b.rows.get() : part == 3 ? b.inner.get() : b.residual.get();
+  args.x = part == kO ? b.rows.get() : part == kDown ? b.inner.get() : b.residual.get();
   args.weight = b.at(layer, part);
-  args.y = part == 0 ? b.q.get() : part == 2 ? b.inner.get() : b.residual.get();
+  args.y = part == kQkv ? b.q.get() : part == kGateUp ? b.inner.get() : b.residual.get();
   args.workspace = b.workspace.get();
   args.tokens = kBatch;
   args.norm_weight = b.norm.get();
@@ -102,27 +84,24 @@ Args linear_args(const Buffers& b, int layer, std::size_t part) {
   return args;
 }
 
-template <int kPart, int kIn, int kOut, int kPrologue, int kEpilogue, int kBlocksPerSm, int kWarps, int kRows,
-          int kTileK, int kStages, int kStagger>
+template <Part kPart, int kIn, int kOut, int kPrologue, int kEpilogue, int kBlocksPerSm, int kWarps,
+          int kRows, int kTileK, int kStages, int kStagger>
 Kernel bulk_copy() {
   return [](const Buffers& b, int layer, cudaStream_t stream) {
     using Args = LinearArgsOf<kPrologue, kEpilogue>;
-    int sms = 0;
-    CHECKED(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
-    launch<Args>(linear_gemv_bulk_copy<bf16, kBatch, kIn, kOut, 0, kPrologue, kEpilogue, kWarps, kRows,
-                                       kTileK, kStages, 0, kStagger, 0, 0>,
-                 dim3(static_cast<unsigned>(sms * kBlocksPerSm)), kWarps * 32,
-                 2 * (kWarps * kStages * kRows * kTileK + kIn) + 8 * kWarps * kStages,
-                 linear_args<Args>(b, layer, kPart), stream);
+    launch_pdl(linear_gemv_bulk_copy<bf16, kBatch, kIn, kOut, 0, kPrologue, kEpilogue, kWarps, kRows, kTileK,
+                                     kStages, 0, kStagger, 0, 0>,
+               linear_args<Args>(b, layer, kPart), dim3(sm_count() * kBlocksPerSm), kWarps * 32,
+               2 * (kWarps * kStages * kRows * kTileK + kIn) + 8 * kWarps * kStages, stream);
   };
 }
-template <int kPart, int kIn, int kOut>
+template <Part kPart, int kIn, int kOut>
 Kernel vectorized() {
   constexpr int kWarps = 8, kRows = 4;
   return [](const Buffers& b, int layer, cudaStream_t stream) {
     using Args = LinearArgsOf<kPrologueNone, kEpilogueAdd>;
-    launch<Args>(linear_gemv_vectorized<bf16, kBatch, kIn, kOut, 0, kEpilogueAdd, kWarps, kWarps, kRows, 1>,
-                 dim3(kOut / kRows), kWarps * 32, 0, linear_args<Args>(b, layer, kPart), stream);
+    launch_pdl(linear_gemv_vectorized<bf16, kBatch, kIn, kOut, 0, kEpilogueAdd, kWarps, kWarps, kRows, 1>,
+               linear_args<Args>(b, layer, kPart), dim3(kOut / kRows), kWarps * 32, 0, stream);
   };
 }
 template <int kQHeads, int kKvHeads, int kHeadDim, int kSplits, int kTileKv>
@@ -133,8 +112,8 @@ Kernel attention() {
     using Block = BlockCombine<P, kWarps, P::kGroup, kSplits, Combine::ll>;
     AttentionDecodeArgs args{};
     args.q = b.q.get();
-    args.k_cache = b.at(layer, 4);
-    args.v_cache = b.at(layer, 5);
+    args.k_cache = b.at(layer, kKeys);
+    args.v_cache = b.at(layer, kValues);
     args.lengths = b.lengths.get();
     args.inv_freq = b.inv_freq.get();
     args.out = b.rows.get();
@@ -142,37 +121,26 @@ Kernel attention() {
     args.batch = kBatch;
     args.capacity = b.shape.context + kSpareKeys;
     args.scale = 0.125f;
-    launch<AttentionDecodeArgs>(
-        attention_decode_mma_direct<P, kWarps, kWarps, kTileKv, kSplits, static_cast<int>(Combine::ll)>,
+    launch_pdl(
+        attention_decode_mma_direct<P, kWarps, kWarps, kTileKv, kSplits, static_cast<int>(Combine::ll)>, args,
         dim3(kSplits, kKvHeads, kBatch), kWarps * 32,
-        std::max(sizeof(MmaAppend<P, kWarps * 32>), sizeof(Block)), args, stream);
+        std::max(sizeof(MmaAppend<P, kWarps * 32>), sizeof(Block)), stream);
   };
 }
 
 /// Median microseconds per layer.
 double time_chain(const Buffers& b, std::span<const Kernel> chain) {
-  cudaStream_t raw_stream = nullptr;
-  CHECKED(cudaStreamCreate(&raw_stream));
-  const Stream stream(raw_stream);
-  CHECKED(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
-  for (int repeat = 0; repeat < kRepeats; ++repeat)
-    for (int layer = 0; layer < b.shape.layers; ++layer)
-      for (const Kernel& kernel : chain) kernel(b, layer, stream.get());
-  cudaGraph_t raw_graph = nullptr;
-  CHECKED(cudaStreamEndCapture(stream.get(), &raw_graph));
-  const Graph graph(raw_graph);
-  cudaGraphExec_t raw_exec = nullptr;
-  CHECKED(cudaGraphInstantiate(&raw_exec, graph.get(), 0));
-  const CapturedGraph exec(raw_exec);
-  cudaEvent_t raw_begin = nullptr, raw_end = nullptr;
-  CHECKED(cudaEventCreate(&raw_begin));
-  const Event begin(raw_begin);
-  CHECKED(cudaEventCreate(&raw_end));
-  const Event end(raw_end);
+  const Stream stream = make_stream();
+  const CapturedGraph graph = capture(stream.get(), [&] {
+    for (int repeat = 0; repeat < kRepeats; ++repeat)
+      for (int layer = 0; layer < b.shape.layers; ++layer)
+        for (const Kernel& kernel : chain) kernel(b, layer, stream.get());
+  });
+  const Event begin = make_event(), end = make_event();
   std::vector<float> ms;
   for (int i = 0; i < kWarmUps + kReplays; ++i) {
     CHECKED(cudaEventRecord(begin.get(), stream.get()));
-    CHECKED(cudaGraphLaunch(exec.get(), stream.get()));
+    CHECKED(cudaGraphLaunch(graph.get(), stream.get()));
     CHECKED(cudaEventRecord(end.get(), stream.get()));
     CHECKED(cudaEventSynchronize(end.get()));
     float elapsed = 0;
@@ -207,27 +175,22 @@ void print_chains(const char* model, const Shape& shape, const std::vector<Kerne
   }
 }
 
-void run() {
+int run() {
   std::printf("model,chain,us_per_layer\n");
   print_chains("llama3.2-1b", {2048, 32, 8, 64, 8192, 16, 512},
-               {bulk_copy<0, 2048, 3072, kPrologueRmsNorm, kEpilogueNone, 2, 16, 2, 512, 2, 0>(),
-                attention<32, 8, 64, 4, 32>(), vectorized<1, 2048, 2048>(),
-                bulk_copy<2, 2048, 8192, kPrologueRmsNorm, kEpilogueSwiglu, 2, 8, 4, 512, 3, 0>(),
-                bulk_copy<3, 8192, 2048, kPrologueNone, kEpilogueAdd, 1, 8, 2, 2048, 3, 1>()});
+               {bulk_copy<kQkv, 2048, 3072, kPrologueRmsNorm, kEpilogueNone, 2, 16, 2, 512, 2, 0>(),
+                attention<32, 8, 64, 4, 32>(), vectorized<kO, 2048, 2048>(),
+                bulk_copy<kGateUp, 2048, 8192, kPrologueRmsNorm, kEpilogueSwiglu, 2, 8, 4, 512, 3, 0>(),
+                bulk_copy<kDown, 8192, 2048, kPrologueNone, kEpilogueAdd, 1, 8, 2, 2048, 3, 1>()});
   print_chains("tinyllama-1.1b", {2048, 32, 4, 64, 5632, 22, 1024},
-               {bulk_copy<0, 2048, 2560, kPrologueRmsNorm, kEpilogueNone, 1, 8, 2, 2048, 2, 0>(),
-                attention<32, 4, 64, 8, 16>(), vectorized<1, 2048, 2048>(),
-                bulk_copy<2, 2048, 5632, kPrologueRmsNorm, kEpilogueSwiglu, 1, 8, 2, 2048, 3, 0>(),
-                vectorized<3, 5632, 2048>()});
+               {bulk_copy<kQkv, 2048, 2560, kPrologueRmsNorm, kEpilogueNone, 1, 8, 2, 2048, 2, 0>(),
+                attention<32, 4, 64, 8, 16>(), vectorized<kO, 2048, 2048>(),
+                bulk_copy<kGateUp, 2048, 5632, kPrologueRmsNorm, kEpilogueSwiglu, 1, 8, 2, 2048, 3, 0>(),
+                vectorized<kDown, 5632, 2048>()});
+  return 0;
 }
 
 }  // namespace
 }  // namespace warptune::evidence
 
-int main() try {
-  warptune::evidence::run();
-  return 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "layer_chain: %s\n", e.what());
-  return 1;
-}
+int main() { return warptune::evidence::run_program("layer_chain", warptune::evidence::run); }

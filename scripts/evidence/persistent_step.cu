@@ -52,11 +52,6 @@ std::vector<T> download(const T* from, long long count) {
   CHECKED(cudaMemcpy(values.data(), from, values.size() * sizeof(T), cudaMemcpyDeviceToHost));
   return values;
 }
-Event make_event() {
-  cudaEvent_t event = nullptr;
-  CHECKED(cudaEventCreate(&event));
-  return Event(event);
-}
 
 /// The map of a row-major weight whose box is a tile: 64 elements (swizzled) x rows x parts x 8 chunks of 64.
 /// With two parts (gate and up) a tile has half of its rows from each.
@@ -341,23 +336,16 @@ template <class S>
 double time_step(Model<S>& model, Mode mode, int l2_prefetch) {
   model.reset();
   const Args args = model.args(S::kLayers, l2_prefetch);
-  cudaStream_t raw = nullptr;
-  CHECKED(cudaStreamCreateWithFlags(&raw, cudaStreamNonBlocking));
-  const Stream stream(raw);
-  CHECKED(cudaStreamBeginCapture(raw, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < kGraphSteps; ++i) launch<S>(mode, args, model.blocks, raw);
-  cudaGraph_t captured = nullptr;
-  CHECKED(cudaStreamEndCapture(raw, &captured));
-  const Graph graph(captured);
-  cudaGraphExec_t instantiated = nullptr;
-  CHECKED(cudaGraphInstantiate(&instantiated, captured, 0));
-  const CapturedGraph executable(instantiated);
+  const Stream stream = make_stream();
+  const CapturedGraph graph = capture(stream.get(), [&] {
+    for (int i = 0; i < kGraphSteps; ++i) launch<S>(mode, args, model.blocks, stream.get());
+  });
   const Event start = make_event(), stop = make_event();
   std::vector<double> us;
   for (int round = -2; round < kRounds; ++round) {  // two to warm up
-    CHECKED(cudaEventRecord(start.get(), raw));
-    CHECKED(cudaGraphLaunch(instantiated, raw));
-    CHECKED(cudaEventRecord(stop.get(), raw));
+    CHECKED(cudaEventRecord(start.get(), stream.get()));
+    CHECKED(cudaGraphLaunch(graph.get(), stream.get()));
+    CHECKED(cudaEventRecord(stop.get(), stream.get()));
     synchronize(model);
     float ms = 0;
     CHECKED(cudaEventElapsedTime(&ms, start.get(), stop.get()));
@@ -408,12 +396,9 @@ bool run(const char* name) {
 
 int main() {
   using namespace warptune::persistent;
-  try {
+  return warptune::evidence::run_program("persistent_step", [] {
     std::puts("model,mode,l2_prefetch,step_us,floor_us,pct_of_floor");
     const bool good = run<Llama1b>("llama3.2-1b");
     return run<TinyLlama>("tinyllama-1.1b") && good ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "persistent_step: %s\n", error.what());
-    return 2;
-  }
+  });
 }

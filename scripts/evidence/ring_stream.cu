@@ -123,39 +123,6 @@ Device<bf16> random_values(long long count, unsigned long long seed) {
   CHECKED(cudaGetLastError());
   return values;
 }
-Event make_event() {
-  cudaEvent_t event = nullptr;
-  CHECKED(cudaEventCreate(&event));
-  return Event(event);
-}
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  CHECKED(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return Stream(stream);
-}
-
-template <class Args>
-void launch(void (*kernel)(Args), Args args, dim3 grid, int threads, std::size_t shared,
-            cudaStream_t stream) {
-  CHECKED(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)));
-  cudaLaunchAttribute overlap{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{.gridDim = grid,
-                                  .blockDim = dim3(threads),
-                                  .dynamicSmemBytes = shared,
-                                  .stream = stream,
-                                  .attrs = &overlap,
-                                  .numAttrs = 1};
-  CHECKED(cudaLaunchKernelEx(&config, kernel, args));
-}
-
-unsigned sm_count() {
-  int device = 0, count = 0;
-  CHECKED(cudaGetDevice(&device));
-  CHECKED(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return static_cast<unsigned>(count);
-}
 
 /// One row of decode attention, bf16, and its winner.
 struct Row {
@@ -244,10 +211,10 @@ Method stream_method(const Row& row, const Inputs& in, const char* what, dim3 gr
             const auto bytes = [](const bf16* cache) {
               return reinterpret_cast<const unsigned char*>(cache);
             };
-            launch(dynamic ? ring_stream<true> : ring_stream<false>,
-                   RingArgs{bytes(in.k_of(set)), bytes(in.v_of(set)), tiles, row.tile_bytes(), stages,
-                            static_tiles, in.work_counters.get() + number * kMaxSlices, in.records.get()},
-                   grid, 32 * row.warps, row.pipeline_bytes(), stream);
+            launch_pdl(dynamic ? ring_stream<true> : ring_stream<false>,
+                       RingArgs{bytes(in.k_of(set)), bytes(in.v_of(set)), tiles, row.tile_bytes(), stages,
+                                static_tiles, in.work_counters.get() + number * kMaxSlices, in.records.get()},
+                       grid, 32 * row.warps, row.pipeline_bytes(), stream);
           }};
 }
 Method ranges(const Row& row, const Inputs& in, int stages) {
@@ -259,30 +226,25 @@ Method queue(const Row& row, const Inputs& in, dim3 grid) {
 }
 Method kernel(const Row& row, const Inputs& in) {
   return {"kernel", row.loads_in_flight, row.kernel_grid, false, [=, &in](cudaStream_t stream, int, int set) {
-            launch(row.kernel,
-                   AttentionDecodeArgs{.q = in.q.get(),
-                                       .k_cache = in.k_of(set),
-                                       .v_cache = in.v_of(set),
-                                       .lengths = in.lengths.get(),
-                                       .out = in.out.get(),
-                                       .workspace = in.workspace.get(),
-                                       .batch = row.batch,
-                                       .capacity = row.context,
-                                       .scale = 1 / std::sqrt(static_cast<float>(kHeadDim))},
-                   row.kernel_grid, row.kernel_threads, row.kernel_shared, stream);
+            launch_pdl(row.kernel,
+                       AttentionDecodeArgs{.q = in.q.get(),
+                                           .k_cache = in.k_of(set),
+                                           .v_cache = in.v_of(set),
+                                           .lengths = in.lengths.get(),
+                                           .out = in.out.get(),
+                                           .workspace = in.workspace.get(),
+                                           .batch = row.batch,
+                                           .capacity = row.context,
+                                           .scale = 1 / std::sqrt(static_cast<float>(kHeadDim))},
+                       row.kernel_grid, row.kernel_threads, row.kernel_shared, stream);
           }};
 }
 
 /// Captures `launches` in a CUDA graph, each on the next set of K and V, from `set` on.
 CapturedGraph record(const Method& method, int launches, int set, cudaStream_t stream) {
-  CHECKED(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  for (int number = 0; number < launches; ++number) method.enqueue(stream, number, (set + number) % kChain);
-  cudaGraph_t graph = nullptr;
-  CHECKED(cudaStreamEndCapture(stream, &graph));
-  const Graph owner(graph);
-  cudaGraphExec_t executable = nullptr;
-  CHECKED(cudaGraphInstantiate(&executable, graph, 0));
-  return CapturedGraph(executable);
+  return capture(stream, [&] {
+    for (int number = 0; number < launches; ++number) method.enqueue(stream, number, (set + number) % kChain);
+  });
 }
 
 class Timer {
@@ -413,11 +375,4 @@ int run() {
 }  // namespace
 }  // namespace warptune
 
-int main() {
-  try {
-    return warptune::run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ring_stream: %s\n", error.what());
-    return 2;
-  }
-}
+int main() { return warptune::evidence::run_program("ring_stream", warptune::run); }

@@ -158,7 +158,8 @@ TEST_F(DecodeCommand, UsesThePlansOfAFreshSweep) {
       << row.at("plan_set") << ": the prompts are longer than the sweep's";
   EXPECT_EQ(row.at("check"), "pass");
   EXPECT_EQ(output_.find("default"), std::string::npos) << output_;
-  EXPECT_EQ(output_.find("measured now"), std::string::npos) << "the peaks of the sweep are used: " << output_;
+  EXPECT_EQ(output_.find("measured now"), std::string::npos)
+      << "the peaks of the sweep are used: " << output_;
   const fs::path device_file = folder_ / "host" / "device.json";
   nlohmann::json device = nlohmann::json::parse(std::ifstream(device_file));
   device["id"] = "another card";

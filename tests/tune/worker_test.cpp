@@ -92,6 +92,21 @@ TEST_F(Worker, ARefutedPeakIsMeasuredAgainAndSaved) {
   EXPECT_EQ(load_device_file(file, low)->read_gb_per_s, worker.facts().read_gb_per_s);
 }
 
+TEST_F(Worker, PeaksOfAnotherCardAreMeasuredAgain) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "card_device.json";
+  TuneOptions options;
+  options.program = WARPTUNE_PROGRAM;
+  DeviceWorker worker(options, "host");
+  DeviceFacts other = worker.facts();
+  other.id = "another card";
+  other.read_gb_per_s = 1e-9;
+  save_device_file(file, other);
+  worker.know_peaks(file);
+  EXPECT_GT(worker.facts().read_gb_per_s, 0.1);
+  EXPECT_EQ(load_card_file(file, worker.facts())->read_gb_per_s, worker.facts().read_gb_per_s);
+  EXPECT_FALSE(load_card_file(file, other));
+}
+
 /// A program that says hello as a worker and then answers each job with these lines.
 std::filesystem::path fake_worker(const std::string& name, const std::string& answer) {
   auto hello = to_json(DeviceFacts{.name = "host", .id = "host", .arch = "x86_64"});

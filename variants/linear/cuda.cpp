@@ -220,7 +220,7 @@ Variant gemv_bulk_copy() {
             .in_step_only = true},
            {.name = "late_prefetch",
             .values = {0, 4, 8},
-            .doc = "the same behind the dependency, by a warp of its own",
+            .doc = "MiB that an extra warp prefetches after the dependency",
             .in_step_only = true},
            kPdl},
       .constraints =
