@@ -1,7 +1,8 @@
 // Where a layer of llama3.2-1b and tinyllama at batch 1 spends its time: the five kernels of their recorded
-// steps under PDL, in chains of all, of some, and of one kernel that follows itself. The CSV goes to stdout:
-// model, chain, us per layer. A chain runs over the weights of all layers four times in a CUDA graph; the
-// median of 20 replays. Weights are constant: nothing is verified, only timed.
+// steps under PDL, in chains of all, of some, and of one kernel that follows itself. tinyllama's attention
+// combines by LL packets here, not in a cluster. The CSV goes to stdout: model, chain, us per layer. A chain
+// runs over the weights of all layers four times in a CUDA graph; the time is the median of 20 replays. The
+// weights are constant: nothing is verified.
 // Build and run: scripts/evidence/probe.sh layer_chain --out FOLDER
 #include <algorithm>
 #include <array>
