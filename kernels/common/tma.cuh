@@ -28,6 +28,15 @@ __device__ __forceinline__ void bulk_copy_evict_first(void* shared, const void* 
 __device__ __forceinline__ void bulk_prefetch_l2(const void* global, unsigned bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
 }
+/// Prefetches about kMib MiB of a matrix [rows, row_bytes] into the L2. The rows lie at equal distances, so
+/// that all blocks of the next kernel find the same share there. One thread of each block.
+template <int kMib>
+__device__ __forceinline__ void bulk_prefetch_rows_l2(const void* matrix, int rows, int row_bytes) {
+  const long long bytes = static_cast<long long>(rows) * row_bytes;
+  const int distance = max_of(1, static_cast<int>(bytes >> 20) / kMib);
+  for (int row = blockIdx.x * distance; row < rows; row += gridDim.x * distance)
+    bulk_prefetch_l2(static_cast<const char*>(matrix) + static_cast<long long>(row) * row_bytes, row_bytes);
+}
 
 /// A CUtensorMap, opaque: what the harness passes for each of Stage::tensor_maps as `const __grid_constant__
 /// TensorMap`.

@@ -127,20 +127,6 @@ class RegisterTiles {
 template <class T, int kIn, int kTileK, int kRows>
 class RegisterTiles<T, kIn, kTileK, kRows, 0> {};
 
-/// Prefetches about kMib MiB of the next GEMM's weights to the L2. The rows lie at equal distances, so that
-/// all blocks of the next kernel find the same share there. One thread of each block.
-template <int kMib, class Args>
-__device__ __forceinline__ void prefetch_next(const Args& args) {
-  if constexpr (kMib != 0) {
-    const long long bytes = static_cast<long long>(args.next_rows) * args.next_row_bytes;
-    const int distance = max_of(1, static_cast<int>(bytes >> 20) / kMib);
-    for (int row = blockIdx.x * distance; row < args.next_rows; row += gridDim.x * distance)
-      bulk_prefetch_l2(
-          static_cast<const char*>(args.next_weight) + static_cast<long long>(row) * args.next_row_bytes,
-          args.next_row_bytes);
-  }
-}
-
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kWarps,
           int kRows, int kTileK, int kStages, int kRegisterTiles, int kStagger, int kPrefetch,
           int kLatePrefetch>
@@ -187,7 +173,8 @@ __global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
   if constexpr (kLatePrefetch != 0) {
     if (threadIdx.x >= kWarps * 32) {
       pdl_wait();
-      if (lane == 0) prefetch_next<kLatePrefetch>(args);
+      if (lane == 0)
+        bulk_prefetch_rows_l2<kLatePrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
       return;
     }
   }
@@ -214,7 +201,9 @@ __global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
   pdl_launch_dependents();
-  if (threadIdx.x == 0) prefetch_next<kPrefetch>(args);
+  if constexpr (kPrefetch != 0)
+    if (threadIdx.x == 0)
+      bulk_prefetch_rows_l2<kPrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
   pdl_wait();
   if constexpr (kNorm) {
     registers.load_x(x, args.x, args.eps);

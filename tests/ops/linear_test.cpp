@@ -40,9 +40,10 @@ INSTANTIATE_TEST_SUITE_P(
         fused("130", "200", "8", "none", "add", "yes"), fused("1", "64", "97", "none", "argmax"),
         fused("2", "40", "33", "rms_norm", "argmax"), fused("3", "257", "7", "none", "argmax", "yes"),
         fused("8", "128", "130", "rms_norm", "argmax"), fused("17", "64", "1003", "none", "argmax"),
-        fused("3", "208", "33", "rms_scale", "none", "yes"), fused("2", "64", "40", "rms_scale", "swiglu"),
-        fused("5", "32", "7", "rms_scale", "argmax"), fused("1", "257", "48", "none", "add_rms", "yes"),
-        fused("9", "48", "64", "rms_scale", "add_rms")),
+        fused("1", "2816", "24", "rms_norm", "swiglu"), dims("3", "1600", "40", "yes"),
+        fused("8", "1056", "32", "rms_scale", "add_rms"), fused("3", "208", "33", "rms_scale", "none", "yes"),
+        fused("2", "64", "40", "rms_scale", "swiglu"), fused("5", "32", "7", "rms_scale", "argmax"),
+        fused("1", "257", "48", "none", "add_rms", "yes"), fused("9", "48", "64", "rms_scale", "add_rms")),
     shape_name);
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuLinear,
@@ -54,10 +55,16 @@ INSTANTIATE_TEST_SUITE_P(
         dims("64", "1024", "192"), dims("129", "264", "131", "yes"), dims("200", "333", "77"),
         dims("33", "8", "8"), fused("1", "4096", "512", "rms_norm", "swiglu"),
         fused("1", "2048", "768", "rms_norm", "none"), fused("1", "5632", "2048", "none", "add"),
-        fused("1", "257", "33", "rms_norm", "add", "yes"), fused("2", "1024", "96", "rms_norm", "swiglu"),
-        fused("3", "520", "130", "none", "add", "yes"), fused("4", "512", "1031", "rms_norm", "add"),
-        fused("8", "4096", "256", "rms_norm", "swiglu"), fused("16", "2048", "96", "none", "add"),
-        fused("33", "256", "64", "rms_norm", "none", "yes"), fused("64", "1024", "192", "rms_norm", "swiglu"),
+        fused("1", "5120", "136", "rms_norm", "none", "yes"),
+        fused("1", "2304", "1032", "rms_norm", "argmax"), fused("2", "1408", "40", "rms_norm", "add"),
+        fused("3", "1984", "48", "none", "add", "yes"), fused("4", "2624", "96", "rms_norm", "swiglu"),
+        fused("1", "14336", "272", "none", "swiglu"), fused("5", "1024", "48", "none", "add_rms", "yes"),
+        fused("8", "1056", "32", "rms_scale", "add_rms"), fused("8", "2048", "64", "rms_scale", "swiglu"),
+        fused("7", "2080", "304", "rms_scale", "argmax"), fused("1", "257", "33", "rms_norm", "add", "yes"),
+        fused("2", "1024", "96", "rms_norm", "swiglu"), fused("3", "520", "130", "none", "add", "yes"),
+        fused("4", "512", "1031", "rms_norm", "add"), fused("8", "4096", "256", "rms_norm", "swiglu"),
+        fused("16", "2048", "96", "none", "add"), fused("33", "256", "64", "rms_norm", "none", "yes"),
+        fused("64", "1024", "192", "rms_norm", "swiglu"),
         // Tensor-core streams: several groups of rows per block, ragged ends, K split by clusters.
         dims("2", "512", "5000"), dims("7", "2048", "1000", "yes"), dims("16", "4096", "1544"),
         dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
@@ -140,22 +147,28 @@ Args with_next_weight(const Problem& problem, const Args& bound) {
 
 TEST(GpuLinearPrefetch, ChangesNoResult) {
   const OpEntry& linear = find_op("linear");
+  struct Case {
+    const char *variant, *tokens, *in, *out, *shape;
+  };
+  const Case cases[] = {
+      {"gemv_bulk_copy", "1", "4096", "4096",
+       "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
+      {"gemv_bulk_copy", "3", "520", "136",
+       "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
+      {"gemv_mma", "1", "4096", "4096", "blocks_per_sm=1,warps=8,rows=4,tile_k=2048,stages=12"},
+      {"gemv_mma", "3", "5632", "136", "blocks_per_sm=1,warps=8,rows=8,tile_k=2048,stages=4"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
-    const Variant& variant = linear.variant("gemv_bulk_copy");
-    if (!takes(variant, DType::bf16) || !facts.has_bulk_copy()) return chosen;
-    for (const Dims& dims :
-         {fused("1", "4096", "4096", "none", "add"), fused("3", "520", "136", "none", "add")}) {
-      const Problem problem = linear.op.problem(dims, DType::bf16);
-      for (const int mib : {4, 16})
-        for (const char* shape :
-             {"blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1",
-              "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"}) {
-          const Config config = parse_config(
-              variant, fmt::format("{},prefetch={},late_prefetch={},pdl=1", shape, mib, mib == 4 ? 0 : 8));
-          EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
-          chosen.push_back({&variant, problem, config});
-        }
+    for (const Case& c : cases) {
+      const Variant& variant = linear.variant(c.variant);
+      if (!takes(variant, DType::bf16) || !facts.has_bulk_copy()) continue;
+      const Problem problem = linear.op.problem(fused(c.tokens, c.in, c.out, "none", "add"), DType::bf16);
+      for (const int mib : {4, 16}) {
+        const Config config = parse_config(
+            variant, fmt::format("{},prefetch={},late_prefetch={},pdl=1", c.shape, mib, mib == 4 ? 0 : 8));
+        EXPECT_EQ(Space(variant, problem, facts).why_excluded(config), "") << config.str();
+        chosen.push_back({&variant, problem, config});
+      }
     }
     return chosen;
   };

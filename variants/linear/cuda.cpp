@@ -15,6 +15,19 @@ std::int64_t split_k_partial_offset(const Problem& p, const Config& c) {
 
 const Parameter kPdl = pdl_parameter();
 
+// Prefetch of the next GEMM's weights to the L2.
+const Parameter kPrefetch{
+    .name = "prefetch",
+    .values = {0, 4, 8, 16},
+    .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
+    .in_step_only = true};
+const Parameter kLatePrefetch{.name = "late_prefetch",
+                              .values = {0, 4, 8},
+                              .doc = "MiB that an extra warp prefetches after the dependency",
+                              .in_step_only = true};
+const std::string kPrefetchConstraint =
+    "prefetch + late_prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)";
+
 // What a variant can fuse; the values are those of kernels/linear/args.h.
 const std::string kNoPrologue = "prologue == 0", kNoEpilogue = "epilogue == 0", kNoSwiglu = "epilogue != 2";
 
@@ -206,27 +219,19 @@ Variant gemv_bulk_copy() {
       .idea =
           "Few tokens: persistent blocks, a multistage bulk-copy pipeline per warp, filled before the "
           "dependency.",
-      .parameters =
-          {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
-           {"warps", {4, 8, 16}, "warps per block"},
-           {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
-           {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
-           {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
-           {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
-           {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
-           {.name = "prefetch",
-            .values = {0, 4, 8, 16},
-            .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
-            .in_step_only = true},
-           {.name = "late_prefetch",
-            .values = {0, 4, 8},
-            .doc = "MiB that an extra warp prefetches after the dependency",
-            .in_step_only = true},
-           kPdl},
+      .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
+                     {"warps", {4, 8, 16}, "warps per block"},
+                     {"rows", {1, 2, 4}, "output rows that a warp computes at once"},
+                     {"tile_k", {512, 1024, 2048}, "elements of a row per copy"},
+                     {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
+                     {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
+                     {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
+                     kPrefetch,
+                     kLatePrefetch,
+                     kPdl},
       .constraints =
           {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
-           "late_prefetch == 0 || prologue == 0",
-           "prefetch + late_prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)",
+           "late_prefetch == 0 || prologue == 0", kPrefetchConstraint,
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            // No spill: 64 registers of a thread have other uses.
@@ -250,10 +255,56 @@ Variant gemv_bulk_copy() {
   };
 }
 
+Variant gemv_mma() {
+  const auto shared_bytes = [](const Problem& p, const Config& c) {  // GemvMma::Storage
+    const std::int64_t padding = p["tokens"] > 4 ? 1 : 0;            // of rows
+    const std::int64_t bytes = c["stages"] * (c["rows"] * (2 * c["tile_k"] + 64 * padding) + 16) +
+                               1056 * c["warps"] + 4096 * padding;
+    return ceil_div(bytes, 128) * 128;
+  };
+  const std::string padded_tokens = "(tokens <= 2 ? tokens : tokens <= 4 ? 4 : 8)";
+  return {
+      .name = "gemv_mma",
+      .idea = "Few tokens: tensor cores, warps split K, x in registers, a bulk-copy pipeline per block.",
+      .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
+                     {"warps", {8, 16}, "consumer warps per block"},
+                     {"rows", {2, 4, 8, 16}, "weight rows of a tile"},
+                     {"tile_k", {1024, 2048, 4096}, "columns of a tile, which the warps split"},
+                     {"stages", {3, 4, 6, 8, 12, 24}, "tiles in the pipeline of a block"},
+                     kPrefetch,
+                     kLatePrefetch,
+                     kPdl},
+      .constraints =
+          {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8",
+           "tokens > 4 ? warps == 8 || epilogue != 4 : prologue < 2 && epilogue < 4",
+           "in * " + padded_tokens + " % 256 == 0", "late_prefetch == 0 || prologue == 0",
+           kPrefetchConstraint, "out % (epilogue == 2 ? rows / 2 : rows) == 0",
+           "rows >= 2 * " + padded_tokens, "tile_k <= in", "tile_k * " + padded_tokens + " >= 256 * warps",
+           // No spill: x, the weights of the norm, and 72 registers of a thread for other uses.
+           "(blocks_per_sm * warps + 4) * (72 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
+               " * in / (64 * warps)) <= 2048",
+           "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
+           "blocks_per_sm * (stages * (rows * (tile_k * 2 + (tokens > 4 ? 64 : 0)) + 16) + 1056 * warps + "
+           "(tokens > 4 ? 4096 : 0) + 2048) <= shared_per_block"},
+      .stages = {{"linear/gemv_mma.cu",
+                  "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
+                  "{blocks_per_sm}, {warps}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
+                  [shared_bytes](const Problem& p, const Config& c) {
+                    return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                                  .block = {threads(c["warps"] + 1)},
+                                  .shared_bytes = shared_bytes(p, c),
+                                  .pdl = c["pdl"] != 0,
+                                  .per_sm = true};
+                  }}},
+      .workspace_bytes = argmax_workspace,
+  };
+}
+
 }  // namespace
 
 std::vector<Variant> linear_cuda() {
-  return {naive(), tiled(), mma(), gemv_vectorized(), gemv_split_k(), gemv_cp_async(), gemv_bulk_copy()};
+  return {naive(),         tiled(),          mma(),     gemv_vectorized(), gemv_split_k(),
+          gemv_cp_async(), gemv_bulk_copy(), gemv_mma()};
 }
 
 std::vector<Variant> unfused(std::vector<Variant> variants) {

@@ -1,0 +1,377 @@
+// GEMV on tensor cores (mma.sync), weights by bulk copies (cp.async.bulk, sm_90), for 1 to 8 tokens.
+// Grid: persistent blocks; each computes a contiguous range of output rows.
+// Roles: one producer warp fills a kStages-deep pipeline of tiles of kRows weight rows x kTileK columns.
+//   kWarps consumer warps split the columns of every tile (split K), so that a tile is consumed as soon as it
+//   has arrived. A warp keeps its columns of x in registers: x takes no shared memory and no barrier.
+// Tensor cores: m16n8k16 reads 16-bit weights as they are; fp32 FMA would convert each. A row of A is a
+//   segment of 32 columns of a weight row, a column of B the same segment of a token's x. With fewer than 8
+//   tokens a weight row has several segments, and only the sums of equal segments (the diagonal) are used. So
+//   lanes load 16 bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle.
+//   The other sums are wasted, but memory is the limit, not the tensor cores.
+// Reduction: after 16 rows the sums of warps and segments are added in shared memory, in a fixed order.
+// Sync: full and empty mbarrier per stage; a barrier of the consumers per 16 rows.
+// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first 16 rows. With SwiGLU
+//   half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a split
+//   RMSNorm.
+// PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
+//   the L2, before pdl_wait() (o) or after it (down); see gemv_bulk_copy.cu.
+// Shared memory: Storage, below; static: keys of argmax.
+// Wins: 1 token, nearly every shape.
+#include "kernels/common/mma.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/tma.cuh"
+#include "kernels/linear/argmax.cuh"
+#include "kernels/linear/fused.cuh"
+
+namespace warptune {
+
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue, int kEpilogue_, int kWarps_,
+          int kRows_, int kTileK_, int kStages_>
+struct GemvMma {
+  using T = T_;
+  static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
+  static constexpr int kWarps = kWarps_, kRows = kRows_, kTileK = kTileK_, kStages = kStages_;
+  static constexpr int kThreads = 32 * kWarps;  // consumers
+  static constexpr bool kNorm = kPrologue == kPrologueRmsNorm, kRmsScale = kPrologue == kPrologueRmsScale,
+                        kSwiglu = kEpilogue == kEpilogueSwiglu, kAddRms = kEpilogue == kEpilogueAddRms;
+  static constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows;  // of a tile
+  static constexpr int kTiles = ceil_div(kIn, kTileK), kLastTileK = kIn - (kTiles - 1) * kTileK;
+
+  // The fragments of an mma: B has kPaddedTokens tokens x kSegments segments, each half of A (8 rows)
+  // kPaddedTokens weight rows x kSegments segments. A slice is the columns of an mma pair.
+  static constexpr int kPaddedTokens = kTokens <= 2 ? kTokens : kTokens <= 4 ? 4 : 8;
+  static constexpr int kSegments = 8 / kPaddedTokens, kSlice = 32 * kSegments;
+  static constexpr int kWarpSlices = ceil_div(kTileK / kSlice, kWarps);  // of a warp in a tile
+  static constexpr int kMmaRows = 2 * kPaddedTokens, kMmas = kRows / kMmaRows;
+  // Elements between rows of a tile. Eight lanes read 128 bytes: of two rows, where there is one segment.
+  static constexpr int kPitch = kTileK + (kSegments == 1 ? 32 : 0);
+  static constexpr bool kContiguous = kTiles == 1 && kPitch == kTileK;  // the rows of a tile
+
+  // A reduction: 16 weight rows, an item per token and row, kLanes lanes per item.
+  static constexpr int kBatchTiles = 16 / kRows, kBatchMmas = 16 / kMmaRows, kItems = 16 * kPaddedTokens;
+  static constexpr int kItemSums = kWarps * kSegments, kLanes = 16 / kPaddedTokens;
+  static constexpr int kSumPitch = kItemSums + (kSegments == 1 ? 4 : 0);
+
+  static_assert(kTokens <= 8 && kIn % kSlice == 0 && kTileK % kSlice == 0);
+  static_assert(kRows % kMmaRows == 0 && 16 % kRows == 0 && kOut % kOutputs == 0);
+  static_assert(kItems * kLanes <= kThreads);
+  static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));  // a warp has a token's group
+
+  struct Storage {  // variants/linear/cuda.cpp has its size
+    alignas(128) T stages[kStages][kRows][kPitch];
+    alignas(16) float sums[2][kItems][kSumPitch];
+    float squares[kPaddedTokens][kWarps];
+    Mbarrier full[kStages], empty[kStages];
+  };
+};
+
+/// What a block computes: groups of kRows weight rows, in tiles of kTileK columns.
+template <class S>
+struct GemvWork {
+  int first, last;  // groups
+
+  __device__ __forceinline__ GemvWork() {
+    constexpr long long kGroups = S::kOut / S::kOutputs;
+    first = static_cast<int>(kGroups * blockIdx.x / gridDim.x);
+    last = static_cast<int>(kGroups * (blockIdx.x + 1) / gridDim.x);
+  }
+  __device__ __forceinline__ int tiles() const { return (last - first) * S::kTiles; }
+};
+
+/// The producer: one thread issues the copies of a tile.
+template <class S>
+class GemvProducer {
+ public:
+  __device__ __forceinline__ GemvProducer(typename S::Storage& shared, const void* weight)
+      : shared_(shared), weight_(static_cast<const typename S::T*>(weight)), group_(work_.first) {}
+
+  __device__ __forceinline__ void fill() {
+    for (; loaded_ < min_of(S::kStages, work_.tiles()); ++loaded_) load();
+  }
+  __device__ __forceinline__ void refill() {
+    unsigned phase = 0;
+    for (; loaded_ < work_.tiles(); ++loaded_) {
+      mbarrier_wait(&shared_.empty[stage_], phase);
+      load();
+      if (stage_ == 0) phase ^= 1;
+    }
+  }
+
+ private:
+  using T = typename S::T;
+
+  __device__ __forceinline__ void load() {
+    constexpr int kCopies = !S::kContiguous ? S::kRows : S::kSwiglu ? 2 : 1, kCopyRows = S::kRows / kCopies;
+    const int columns = tile_ == S::kTiles - 1 ? S::kLastTileK : S::kTileK;
+    Mbarrier* const full = &shared_.full[stage_];
+    mbarrier_arrive_expect_tx(full, S::kRows * columns * static_cast<int>(sizeof(T)));
+#pragma unroll
+    for (int copy = 0; copy < kCopies; ++copy) {
+      const long long row = weight_row<S::kOut, S::kEpilogue, S::kRows>(
+          static_cast<long long>(group_) * S::kOutputs, copy * kCopyRows);
+      bulk_copy_evict_first(shared_.stages[stage_][copy * kCopyRows],
+                            weight_ + row * S::kIn + tile_ * S::kTileK,
+                            kCopyRows * columns * static_cast<int>(sizeof(T)), full);
+    }
+    if (++tile_ == S::kTiles) {
+      tile_ = 0;
+      ++group_;
+    }
+    if (++stage_ == S::kStages) stage_ = 0;
+  }
+
+  typename S::Storage& shared_;
+  const GemvWork<S> work_;
+  const T* const weight_;
+  int loaded_ = 0, group_, tile_ = 0, stage_ = 0;
+};
+
+/// A consumer warp.
+template <class S, class Args>
+class GemvConsumer {
+ public:
+  __device__ __forceinline__ GemvConsumer(typename S::Storage& shared, const Args& args)
+      : shared_(shared), args_(args), lane_(threadIdx.x % 32), warp_(threadIdx.x / 32) {}
+
+  /// Weights of the norm, which no kernel writes.
+  __device__ __forceinline__ void load_norm() {
+    if constexpr (S::kNorm)
+      for_slices([&](int tile, int i, int column) {
+        norm_[tile][i] =
+            __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(args_.norm_weight) + column));
+      });
+  }
+  __device__ __forceinline__ void load_x() {
+    const int token = lane_ / 4 / S::kSegments;
+    for_slices([&](int tile, int i, int column) {
+      x_[tile][i] = {};
+      if (S::kTokens == S::kPaddedTokens || token < S::kTokens)
+        x_[tile][i] = *reinterpret_cast<const uint4*>(static_cast<const T*>(args_.x) +
+                                                      static_cast<long long>(token) * S::kIn + column);
+    });
+    if constexpr (S::kNorm) {
+      float squares = 0;
+      for_slices([&](int tile, int i, int) {
+        unsigned(&x)[4] = reinterpret_cast<unsigned(&)[4]>(x_[tile][i]);
+        const unsigned(&norm)[4] = reinterpret_cast<const unsigned(&)[4]>(norm_[tile][i]);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          squares = add_squares<T>(squares, x[j]);
+          x[j] = multiply_pairs<T>(x[j], norm[j]);
+        }
+      });
+      squares = warp_reduce<Sum, 4 * S::kSegments>(squares);
+      if (lane_ % (4 * S::kSegments) == 0) shared_.squares[token][warp_] = squares;
+    }
+    if constexpr (S::kRmsScale)
+      for (int t = warp_; t < S::kTokens; t += S::kWarps) {
+        constexpr int kGroups = S::kIn / kSquaresGroup;
+        float squares = 0;
+        for (int i = lane_; i < kGroups; i += 32) squares += args_.squares[t * kGroups + i];
+        squares = warp_reduce<Sum>(squares);
+        if (lane_ < S::kWarps) shared_.squares[t][lane_] = lane_ == 0 ? squares : 0;
+      }
+  }
+  __device__ __forceinline__ void run() {
+    const GemvWork<S> work;
+    int buffer = 0;
+    float scale = 1;
+    for (int batch = work.first; batch < work.last; batch += S::kBatchTiles, buffer ^= 1) {
+      const int groups = min(S::kBatchTiles, work.last - batch);
+      const Item item(batch, groups);
+      // Before the main loop: their latency would end every batch.
+      const float residual =
+          item.stores ? load_residual<T, S::kOut, S::kEpilogue>(args_, item.token, item.output) : 0;
+      T next_norm = {};
+      if constexpr (S::kAddRms)
+        if (item.stores) next_norm = static_cast<const T*>(args_.norm_weight)[item.output];
+      for (int group = 0; group < groups; ++group) {
+        Sums sums = {};
+#pragma unroll
+        for (int tile = 0; tile < S::kTiles; ++tile) consume_tile(sums, tile);
+        store_diagonal(sums, buffer, group * S::kMmas);
+      }
+      named_barrier_sync(1, S::kThreads);
+      if constexpr (S::kNorm || S::kRmsScale)
+        if (batch == work.first) scale = scale_of(item.token);
+      reduce(item, buffer, scale, residual, next_norm);
+    }
+  }
+
+ private:
+  using T = typename S::T;
+  using Keys = BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>;
+  using Sums = float[S::kMmas][4];
+
+  /// What kLanes lanes reduce: a token and weight row of a batch. The item behind it is the other half of the
+  /// mma: with SwiGLU the up row of its gate.
+  struct Item {
+    int index, token, output;
+    bool is_valid, stores;  // in one lane
+
+    static __device__ __forceinline__ int index_of(int token, int mma, int row, int half) {
+      return ((token * S::kBatchMmas + mma) * S::kPaddedTokens + row) * 2 + half;
+    }
+    __device__ __forceinline__ Item(int batch, int groups) : index(threadIdx.x / S::kLanes) {
+      const int half = index % 2, row = index / 2 % S::kPaddedTokens,
+                mma = index / S::kMmaRows % S::kBatchMmas;
+      token = index / 16 % S::kPaddedTokens;  // more warps than items need have none
+      is_valid = index < S::kItems && mma < groups * S::kMmas;
+      output = batch * S::kOutputs + (S::kSwiglu ? mma * S::kPaddedTokens + row
+                                                 : mma * S::kMmaRows + half * S::kPaddedTokens + row);
+      stores = is_valid && token < S::kTokens && threadIdx.x % S::kLanes == 0 && (!S::kSwiglu || half == 0);
+    }
+  };
+
+  /// Calls with each slice of this warp and the column of x that this lane has there.
+  template <class Call>
+  __device__ __forceinline__ void for_slices(Call call) const {
+#pragma unroll
+    for (int tile = 0; tile < S::kTiles; ++tile)
+#pragma unroll
+      for (int i = 0; i < S::kWarpSlices; ++i)
+        if (has_slice(tile, i)) call(tile, i, tile * S::kTileK + slice_column(i) + lane_column());
+  }
+  __device__ __forceinline__ int slice_column(int i) const { return (i * S::kWarps + warp_) * S::kSlice; }
+  __device__ __forceinline__ int lane_column() const { return lane_ / 4 % S::kSegments * 32 + lane_ % 4 * 8; }
+  __device__ __forceinline__ bool has_slice(int tile, int i) const {
+    const int columns = tile == S::kTiles - 1 ? S::kLastTileK : S::kTileK;
+    return (i + 1) * S::kWarps * S::kSlice <= columns || slice_column(i) < columns;
+  }
+
+  __device__ __forceinline__ void consume_tile(Sums& sums, int tile) {
+    mbarrier_wait(&shared_.full[stage_], phase_);
+#pragma unroll
+    for (int i = 0; i < S::kWarpSlices; ++i) {
+      if (!has_slice(tile, i)) continue;
+      const int column = slice_column(i) + lane_column(), row = lane_ / 4 / S::kSegments;
+      const uint4 x = x_[tile][i];
+#pragma unroll
+      for (int m = 0; m < S::kMmas; ++m) {
+        const auto load = [&](int half) {
+          const int first = S::kSwiglu ? half * (S::kRows / 2) + m * S::kPaddedTokens
+                                       : m * S::kMmaRows + half * S::kPaddedTokens;
+          return *reinterpret_cast<const uint4*>(&shared_.stages[stage_][first + row][column]);
+        };
+        const uint4 a = load(0), b = load(1);
+        mma_m16n8k16<T>(sums[m], {a.x, b.x, a.y, b.y}, x.x, x.y);
+        mma_m16n8k16<T>(sums[m], {a.z, b.z, a.w, b.w}, x.z, x.w);
+      }
+    }
+    fence_proxy_async();  // the stage is overwritten by a bulk copy
+    __syncwarp();
+    if (lane_ == 0) mbarrier_arrive(&shared_.empty[stage_]);
+    if (++stage_ == S::kStages) {
+      stage_ = 0;
+      phase_ ^= 1;
+    }
+  }
+
+  /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores those of equal segments.
+  __device__ __forceinline__ void store_diagonal(const Sums& sums, int buffer, int first_mma) {
+    const int segment = lane_ / 4 % S::kSegments, row = lane_ / 4 / S::kSegments;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = lane_ % 4 * 2 + i, token = column / S::kSegments;
+      if (column % S::kSegments != segment) continue;
+#pragma unroll
+      for (int m = 0; m < S::kMmas; ++m)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          shared_
+              .sums[buffer][Item::index_of(token, first_mma + m, row, half)][warp_ * S::kSegments + segment] =
+              sums[m][2 * half + i];
+    }
+  }
+
+  __device__ __forceinline__ float scale_of(int token) const {
+    float squares = 0;
+#pragma unroll
+    for (int w = 0; w < S::kWarps; ++w) squares += shared_.squares[token][w];
+    return rsqrtf(squares / S::kIn + args_.eps);
+  }
+
+  __device__ __forceinline__ void reduce(const Item& item, int buffer, float scale, float residual,
+                                         T next_norm) {
+    float sum = 0;
+    if (item.is_valid) {
+#pragma unroll
+      for (int i = 0; i < S::kItemSums; i += 4 * S::kLanes) {
+        const auto v = load_vec<4>(&shared_.sums[buffer][item.index][i + threadIdx.x % S::kLanes * 4]);
+        sum += (v[0] + v[1]) + (v[2] + v[3]);
+      }
+    }
+    float y = scale * warp_reduce<Sum, S::kLanes>(sum);
+    if constexpr (S::kSwiglu) {
+      const float up = __shfl_down_sync(0xffffffffu, y, S::kLanes);
+      y = silu(y) * up;
+    }
+    T stored = {};
+    if (item.stores) {
+      stored = store_output<T, S::kOut, S::kBias, S::kEpilogue>(args_, item.token, item.output, y, residual);
+      Keys::add(item.token, stored, item.output);
+    }
+    if constexpr (S::kAddRms) {
+      const float f = to_float(stored);
+      const long long at = static_cast<long long>(item.token) * S::kOut + item.output;
+      if (item.stores) static_cast<T*>(args_.scaled)[at] = from_float<T>(f * to_float(next_norm));
+      const float squares = warp_reduce<Sum>(f * f);
+      if (item.stores && item.index % 16 == 0) args_.squares_out[at / kSquaresGroup] = squares;
+    }
+  }
+
+  typename S::Storage& shared_;
+  const Args& args_;
+  const int lane_, warp_;
+  uint4 x_[S::kTiles][S::kWarpSlices], norm_[S::kNorm ? S::kTiles : 1][S::kWarpSlices];
+  int stage_ = 0;
+  unsigned phase_ = 0;
+};
+
+template <int kMib, class Args>
+__device__ __forceinline__ void prefetch_next_weight(const Args& args) {
+  if constexpr (kMib != 0) bulk_prefetch_rows_l2<kMib>(args.next_weight, args.next_rows, args.next_row_bytes);
+}
+
+template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlocksPerSm,
+          int kWarps, int kRows, int kTileK, int kStages, int kPrefetch, int kLatePrefetch>
+__global__ void __launch_bounds__((kWarps + 1) * 32, kBlocksPerSm)
+    linear_gemv_mma(LinearArgsOf<kPrologue, kEpilogue, kPrefetch + kLatePrefetch> args) {
+  using S = GemvMma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarps, kRows, kTileK, kStages>;
+  using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
+
+  if (threadIdx.x == S::kThreads) {
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(&shared.full[s]);
+      mbarrier_init(&shared.empty[s], kWarps);
+    }
+    mbarrier_init_fence();
+  }
+  Keys::clear();
+  __syncthreads();
+  if (threadIdx.x >= S::kThreads) {
+    GemvProducer<S> producer(shared, args.weight);
+    if (threadIdx.x == S::kThreads) producer.fill();
+    __syncwarp();
+    pdl_launch_dependents();
+    if (threadIdx.x == S::kThreads) prefetch_next_weight<kPrefetch>(args);
+    pdl_wait();
+    if (threadIdx.x == S::kThreads) {
+      prefetch_next_weight<kLatePrefetch>(args);
+      producer.refill();
+    }
+    __syncwarp();
+  } else {
+    GemvConsumer<S, decltype(args)> consumer(shared, args);
+    consumer.load_norm();
+    pdl_launch_dependents();
+    pdl_wait();
+    consumer.load_x();
+    consumer.run();
+  }
+  Keys::template write<(kWarps + 1) * 32>(args);
+}
+
+}  // namespace warptune
