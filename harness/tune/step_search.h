@@ -1,6 +1,6 @@
 #pragma once
-// The search of the plans of a model step: exchanges one part at a time and keeps what is faster. It knows
-// parts by their numbers only.
+// The search of the plans of a model step: exchanges one part at a time, then pairs, and keeps what is
+// faster. It knows parts by their numbers only.
 #include <cstddef>
 #include <tuple>
 #include <vector>
@@ -42,11 +42,13 @@ struct StepSearch {
   int trials = 0;
 };
 
-/// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part all
-/// other candidates are timed in turn with the picks so far. If one is surely faster, the simplest of those
-/// that tie with the fastest is timed once more, and taken if it is faster again: the fastest of many samples
-/// is too often a lucky one. Otherwise the part stays, so that equal candidates do not alternate. Ends when
-/// nothing has changed since each part was tried, or after `max_rounds`.
+/// `sizes`: the number of candidates of each part, the most promising first. Begins at `start`, which was
+/// timed. For each part all other candidates are timed in turn with the picks so far. If one is surely
+/// faster, the simplest of those that tie with the fastest is timed once more, and taken if it is faster
+/// again: the fastest of many samples is too often a lucky one. Otherwise the part stays, so that equal
+/// candidates do not alternate. When no single part changes, pairs of parts are exchanged: two kernels may
+/// win only together, since one leaves the shared memory free that the other needs to start early. Ends when
+/// neither changes anything, or after `max_rounds`.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

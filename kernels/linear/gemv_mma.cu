@@ -1,7 +1,7 @@
 // GEMV on tensor cores (mma.sync), weights by bulk copies (cp.async.bulk, sm_90), for 1 to 8 tokens.
 // Grid: persistent blocks; each computes a contiguous range of output rows.
 // Roles: one producer warp fills a kStages-deep pipeline of tiles of kRows weight rows x kTileK columns.
-//   kWarps consumer warps split the columns of every tile (split K), so that a tile is consumed as soon as it
+//   Eight consumer warps split the columns of every tile (split K), so that a tile is consumed as soon as it
 //   has arrived. A warp keeps its columns of x in registers: x takes no shared memory and no barrier.
 // Tensor cores: m16n8k16 reads 16-bit weights as they are; fp32 FMA would convert each. A row of A is a
 //   segment of 32 columns of a weight row, a column of B the same segment of a token's x. With fewer than 8
@@ -25,13 +25,15 @@
 
 namespace warptune {
 
-template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue, int kEpilogue_, int kWarps_,
-          int kRows_, int kTileK_, int kStages_>
+inline constexpr int kGemvMmaThreads = 9 * 32;  // eight consumer warps, a producer warp
+
+template <class T_, int kTokens_, int kIn_, int kOut_, int kBias_, int kPrologue, int kEpilogue_, int kRows_,
+          int kTileK_, int kStages_>
 struct GemvMma {
   using T = T_;
   static constexpr int kTokens = kTokens_, kIn = kIn_, kOut = kOut_, kBias = kBias_, kEpilogue = kEpilogue_;
-  static constexpr int kWarps = kWarps_, kRows = kRows_, kTileK = kTileK_, kStages = kStages_;
-  static constexpr int kThreads = 32 * kWarps;  // consumers
+  static constexpr int kRows = kRows_, kTileK = kTileK_, kStages = kStages_;
+  static constexpr int kWarps = 8, kThreads = 32 * kWarps;  // consumers
   static constexpr bool kNorm = kPrologue == kPrologueRmsNorm, kRmsScale = kPrologue == kPrologueRmsScale,
                         kSwiglu = kEpilogue == kEpilogueSwiglu, kAddRms = kEpilogue == kEpilogueAddRms;
   static constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows;  // of a tile
@@ -54,7 +56,7 @@ struct GemvMma {
 
   static_assert(kTokens <= 8 && kIn % kSlice == 0 && kTileK % kSlice == 0);
   static_assert(kRows % kMmaRows == 0 && 16 % kRows == 0 && kOut % kOutputs == 0);
-  static_assert(kItems * kLanes <= kThreads);
+  static_assert(kItems * kLanes == kThreads && kItemSums == 4 * kLanes);
   static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));  // a warp has a token's group
 
   struct Storage {  // variants/linear/cuda.cpp has its size
@@ -215,8 +217,8 @@ class GemvConsumer {
     __device__ __forceinline__ Item(int batch, int groups) : index(threadIdx.x / S::kLanes) {
       const int half = index % 2, row = index / 2 % S::kPaddedTokens,
                 mma = index / S::kMmaRows % S::kBatchMmas;
-      token = index / 16 % S::kPaddedTokens;  // more warps than items need have none
-      is_valid = index < S::kItems && mma < groups * S::kMmas;
+      token = index / 16;
+      is_valid = mma < groups * S::kMmas;
       output = batch * S::kOutputs + (S::kSwiglu ? mma * S::kPaddedTokens + row
                                                  : mma * S::kMmaRows + half * S::kPaddedTokens + row);
       stores = is_valid && token < S::kTokens && threadIdx.x % S::kLanes == 0 && (!S::kSwiglu || half == 0);
@@ -259,8 +261,7 @@ class GemvConsumer {
       }
     }
     fence_proxy_async();  // the stage is overwritten by a bulk copy
-    __syncwarp();
-    if (lane_ == 0) mbarrier_arrive(&shared_.empty[stage_]);
+    mbarrier_arrive(&shared_.empty[stage_]);
     if (++stage_ == S::kStages) {
       stage_ = 0;
       phase_ ^= 1;
@@ -295,11 +296,8 @@ class GemvConsumer {
                                          T next_norm) {
     float sum = 0;
     if (item.is_valid) {
-#pragma unroll
-      for (int i = 0; i < S::kItemSums; i += 4 * S::kLanes) {
-        const auto v = load_vec<4>(&shared_.sums[buffer][item.index][i + threadIdx.x % S::kLanes * 4]);
-        sum += (v[0] + v[1]) + (v[2] + v[3]);
-      }
+      const auto v = load_vec<4>(&shared_.sums[buffer][item.index][threadIdx.x % S::kLanes * 4]);
+      sum = (v[0] + v[1]) + (v[2] + v[3]);
     }
     float y = scale * warp_reduce<Sum, S::kLanes>(sum);
     if constexpr (S::kSwiglu) {
@@ -334,10 +332,10 @@ __device__ __forceinline__ void prefetch_next_weight(const Args& args) {
 }
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlocksPerSm,
-          int kWarps, int kRows, int kTileK, int kStages, int kPrefetch, int kLatePrefetch>
-__global__ void __launch_bounds__((kWarps + 1) * 32, kBlocksPerSm)
+          int kRows, int kTileK, int kStages, int kPrefetch, int kLatePrefetch>
+__global__ void __launch_bounds__(kGemvMmaThreads, kBlocksPerSm)
     linear_gemv_mma(LinearArgsOf<kPrologue, kEpilogue, kPrefetch + kLatePrefetch> args) {
-  using S = GemvMma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarps, kRows, kTileK, kStages>;
+  using S = GemvMma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
@@ -345,7 +343,7 @@ __global__ void __launch_bounds__((kWarps + 1) * 32, kBlocksPerSm)
   if (threadIdx.x == S::kThreads) {
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(&shared.full[s]);
-      mbarrier_init(&shared.empty[s], kWarps);
+      mbarrier_init(&shared.empty[s], S::kThreads);
     }
     mbarrier_init_fence();
   }
@@ -371,7 +369,7 @@ __global__ void __launch_bounds__((kWarps + 1) * 32, kBlocksPerSm)
     consumer.load_x();
     consumer.run();
   }
-  Keys::template write<(kWarps + 1) * 32>(args);
+  Keys::template write<kGemvMmaThreads>(args);
 }
 
 }  // namespace warptune

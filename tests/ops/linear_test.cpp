@@ -150,13 +150,12 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
   struct Case {
     const char *variant, *tokens, *in, *out, *shape;
   };
-  const Case cases[] = {
-      {"gemv_bulk_copy", "1", "4096", "4096",
-       "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
-      {"gemv_bulk_copy", "3", "520", "136",
-       "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
-      {"gemv_mma", "1", "4096", "4096", "blocks_per_sm=1,warps=8,rows=4,tile_k=2048,stages=12"},
-      {"gemv_mma", "3", "5632", "136", "blocks_per_sm=1,warps=8,rows=8,tile_k=2048,stages=4"}};
+  const Case cases[] = {{"gemv_bulk_copy", "1", "4096", "4096",
+                         "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
+                        {"gemv_bulk_copy", "3", "520", "136",
+                         "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
+                        {"gemv_mma", "1", "4096", "4096", "blocks_per_sm=1,rows=4,tile_k=2048,stages=12"},
+                        {"gemv_mma", "3", "5632", "136", "blocks_per_sm=1,rows=8,tile_k=2048,stages=4"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {

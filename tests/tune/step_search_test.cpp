@@ -65,6 +65,23 @@ TEST(StepSearch, APartIsTriedAgainAfterAnotherChanged) {
   EXPECT_LE(search.rounds, 3);
 }
 
+TEST(StepSearch, TwoPartsThatWinOnlyTogetherAreExchangedTogether) {
+  FakeTimer timer([](const Picks& p) {
+    const bool first = p[0] == 2, second = p[2] == 1;
+    return first && second ? 8.0 : 10.0 + (first ? 1 : 0) + (second ? 0.5 : 0) + (p[1] == 1 ? 0.001 : 0);
+  });
+  const StepSearch search = search_step(timer, {3, 2, 2}, {0, 0, 0});
+  EXPECT_EQ(search.picks, (Picks{2, 0, 1}));
+  for (const Picks& picks : timer.timed)
+    EXPECT_FALSE(picks[0] == 1 && picks[1] == 1) << "a part whose candidates are alike is in no pair";
+}
+
+TEST(StepSearch, ALuckyPairIsTimedOnceMore) {
+  FakeTimer timer([](const Picks& p) { return 10.0 + (p[0] == 1 ? 1 : 0) + (p[1] == 1 ? 1 : 0); });
+  timer.lucky = {{1, 1}};
+  EXPECT_EQ(search_step(timer, {2, 2}, {0, 0}).picks, (Picks{0, 0}));
+}
+
 TEST(StepSearch, NothingChangesAmongEquals) {
   FakeTimer timer([](const Picks&) { return 7.0; });
   const StepSearch search = search_step(timer, {4, 3, 1}, {2, 1, 0});

@@ -258,8 +258,8 @@ Variant gemv_bulk_copy() {
 Variant gemv_mma() {
   const auto shared_bytes = [](const Problem& p, const Config& c) {  // GemvMma::Storage
     const std::int64_t padding = p["tokens"] > 4 ? 1 : 0;            // of rows
-    const std::int64_t bytes = c["stages"] * (c["rows"] * (2 * c["tile_k"] + 64 * padding) + 16) +
-                               1056 * c["warps"] + 4096 * padding;
+    const std::int64_t bytes =
+        c["stages"] * (c["rows"] * (2 * c["tile_k"] + 64 * padding) + 16) + 4096 * padding + 8448;
     return ceil_div(bytes, 128) * 128;
   };
   const std::string padded_tokens = "(tokens <= 2 ? tokens : tokens <= 4 ? 4 : 8)";
@@ -267,31 +267,29 @@ Variant gemv_mma() {
       .name = "gemv_mma",
       .idea = "Few tokens: tensor cores, warps split K, x in registers, a bulk-copy pipeline per block.",
       .parameters = {{"blocks_per_sm", {1, 2}, "persistent blocks per SM"},
-                     {"warps", {8, 16}, "consumer warps per block"},
                      {"rows", {2, 4, 8, 16}, "weight rows of a tile"},
                      {"tile_k", {1024, 2048, 4096}, "columns of a tile, which the warps split"},
-                     {"stages", {3, 4, 6, 8, 12, 24}, "tiles in the pipeline of a block"},
+                     {"stages", {2, 3, 4, 6, 8, 12, 24}, "tiles in the pipeline of a block"},
                      kPrefetch,
                      kLatePrefetch,
                      kPdl},
-      .constraints =
-          {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8",
-           "tokens > 4 ? warps == 8 || epilogue != 4 : prologue < 2 && epilogue < 4",
-           "in * " + padded_tokens + " % 256 == 0", "late_prefetch == 0 || prologue == 0",
-           kPrefetchConstraint, "out % (epilogue == 2 ? rows / 2 : rows) == 0",
-           "rows >= 2 * " + padded_tokens, "tile_k <= in", "tile_k * " + padded_tokens + " >= 256 * warps",
-           // No spill: x, the weights of the norm, and 72 registers of a thread for other uses.
-           "(blocks_per_sm * warps + 4) * (72 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
-               " * in / (64 * warps)) <= 2048",
-           "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
-           "blocks_per_sm * (stages * (rows * (tile_k * 2 + (tokens > 4 ? 64 : 0)) + 16) + 1056 * warps + "
-           "(tokens > 4 ? 4096 : 0) + 2048) <= shared_per_block"},
+      .constraints = {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8",
+                      "tokens > 4 || (prologue < 2 && epilogue < 4)", "in * " + padded_tokens + " % 256 == 0",
+                      "late_prefetch == 0 || prologue == 0", kPrefetchConstraint,
+                      "out % (epilogue == 2 ? rows / 2 : rows) == 0", "rows >= 2 * " + padded_tokens,
+                      "tile_k <= in", "tile_k * " + padded_tokens + " >= 2048",
+                      // No spill: x, the weights of the norm, and 72 registers of a thread for other uses.
+                      "(8 * blocks_per_sm + 4) * (72 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
+                          " * in / 512) <= 2048",
+                      "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
+                      "blocks_per_sm * (stages * (rows * (tile_k * 2 + (tokens > 4 ? 64 : 0)) + 16) + "
+                      "(tokens > 4 ? 4096 : 0) + 8448 + 2048) <= shared_per_block"},
       .stages = {{"linear/gemv_mma.cu",
                   "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
-                  "{blocks_per_sm}, {warps}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
+                  "{blocks_per_sm}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
                   [shared_bytes](const Problem& p, const Config& c) {
                     return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-                                  .block = {threads(c["warps"] + 1)},
+                                  .block = {threads(9)},
                                   .shared_bytes = shared_bytes(p, c),
                                   .pdl = c["pdl"] != 0,
                                   .per_sm = true};
