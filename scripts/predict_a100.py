@@ -39,9 +39,9 @@ A100_FP32_TFLOP = 19.5
 READ_GB = {"40gb": 1380.0, "80gb": 1800.0}
 CLOCKS = H200_CLOCK_MHZ / A100_CLOCK_MHZ
 
-SM90_ONLY = {("linear", "gemv_bulk_copy"), ("attention_decode", "pipelined"), ("attention_decode", "mma_pipelined"),
-             ("attention_prefill", "flash_wgmma"), ("linear", "mma_bulk_copy"), ("linear", "wgmma"),
-             ("linear", "wgmma_streaming")}
+SM90_ONLY = {("linear", "gemv_bulk_copy"), ("linear", "gemv_mma"), ("linear", "mma_bulk_copy"), ("linear", "wgmma"),
+             ("linear", "wgmma_streaming"), ("attention_decode", "pipelined"), ("attention_decode", "mma_pipelined"),
+             ("attention_prefill", "flash_wgmma")}
 MMA_SYNC = {"mma", "flash_mma", "mem_efficient", "mma_direct"}
 CLUSTER = 2  # the value of the parameter combine that needs thread block clusters
 

@@ -136,6 +136,12 @@ std::vector<Tile> tile_rows() {
          "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
         // Few tokens: streams of weights
         {"linear",
+         "gemv_mma",
+         "has_bulk_copy && tokens <= 4",
+         "blocks_per_sm=1 rows<=8 tile_k<=2048 stages<=6 pdl<=1",
+         among,
+         kH200},
+        {"linear",
          "gemv_bulk_copy",
          "has_bulk_copy && tokens <= 4",
          "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1",

@@ -74,13 +74,13 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
     const auto tiles = ops().default_tiles(p, known_device(arch));
     return tiles.empty() ? "none" : tiles[0].variant->name + ' ' + tiles[0].config.str();
   };
-  EXPECT_EQ(first(1, 4096, "sm_90a"),
+  const std::string mma =
+      "gemv_mma blocks_per_sm=1,rows=8,tile_k=2048,stages=6,prefetch=0,late_prefetch=0,pdl=1";
+  EXPECT_EQ(first(1, 4096, "sm_90a"), mma);
+  EXPECT_EQ(first(4, 14336, "sm_90a"), mma);
+  EXPECT_EQ(first(1, 1000, "sm_90a"),
             "gemv_bulk_copy "
             "blocks_per_sm=1,warps=16,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,"
-            "late_prefetch=0,pdl=1");
-  EXPECT_EQ(first(4, 14336, "sm_90a"),
-            "gemv_bulk_copy "
-            "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=3,register_tiles=0,stagger=1,prefetch=0,"
             "late_prefetch=0,pdl=1");
   EXPECT_EQ(first(1, 4096, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=2,pdl=0");
   EXPECT_EQ(first(1, 2048, "sm_80"), "gemv_vectorized warps=8,warps_per_row=8,rows=4,unroll=1,pdl=0");
@@ -122,7 +122,7 @@ TEST(TileTable, AFusedArgmaxTakesFewBlocks) {
     return tiles.empty() ? "none" : tiles[0].variant->name;
   };
   EXPECT_EQ(first(1, "sm_80"), "gemv_cp_async");
-  EXPECT_EQ(first(1, "sm_90a"), "gemv_bulk_copy");
+  EXPECT_EQ(first(1, "sm_90a"), "gemv_mma");
   EXPECT_EQ(first(8, "sm_80"), "mma_cp_async");
   EXPECT_EQ(first(8, "sm_90a"), "mma_bulk_copy");
 }

@@ -278,8 +278,8 @@ Variant gemv_mma() {
                       "late_prefetch == 0 || prologue == 0", kPrefetchConstraint,
                       "out % (epilogue == 2 ? rows / 2 : rows) == 0", "rows >= 2 * " + padded_tokens,
                       "tile_k <= in", "tile_k * " + padded_tokens + " >= 2048",
-                      // No spill: x, the weights of the norm, and 72 registers of a thread for other uses.
-                      "(8 * blocks_per_sm + 4) * (72 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
+                      // No spill: x, the weights of the norm, and 56 registers of a thread for other uses.
+                      "(8 * blocks_per_sm + 4) * (56 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
                           " * in / 512) <= 2048",
                       "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
                       "blocks_per_sm * (stages * (rows * (tile_k * 2 + (tokens > 4 ? 64 : 0)) + 16) + "
