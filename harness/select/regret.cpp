@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include "harness/results/sweep_file.h"
 #include "harness/results/sweep_row.h"
 #include "harness/select/plan_chooser.h"
+#include "harness/select/predict.h"
 
 namespace warptune {
 namespace {
@@ -69,8 +71,43 @@ Problem problem_of(const OpTable& ops, const std::string& key) {
       .op.problem(pairs, parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
 }
 
-/// The first choice whose variant the search tried; a search that is older than a variant cannot judge it.
-/// The first of all if there is none.
+/// The variants that a search tried, by op.
+using TriedVariants = std::map<std::string, std::set<std::string>>;
+
+/// The wisdom without variants that the search did not try, since a search that is older than a variant
+/// cannot judge it: a winner of one becomes the fastest recorded configuration of the others.
+Wisdom without_untried(const OpTable& ops, const Wisdom& wisdom, const TriedVariants& tried) {
+  Wisdom kept(wisdom.provenance());
+  for (Winner winner : wisdom.winners()) {
+    const auto of_op = tried.find(winner.problem.op);
+    if (of_op == tried.end()) continue;
+    const auto is_untried = [&](const auto& it) { return !of_op->second.contains(it.variant); };
+    std::erase_if(winner.times, is_untried);
+    std::erase_if(winner.tied, is_untried);
+    if (is_untried(winner)) {
+      double fastest_us = std::numeric_limits<double>::infinity();
+      for (const VariantTimes& times : winner.times) {
+        const Variant* variant = ops.find(winner.problem.op).find_variant(times.variant);
+        for (const VariantTimes::Row& row : times.rows) {
+          if (!variant || row.time_us >= fastest_us) continue;
+          const auto config = config_of(*variant, times, row);
+          if (!config) continue;
+          fastest_us = row.time_us;
+          winner.variant = times.variant;
+          winner.config = *config;
+          winner.source_hash = times.source_hash;
+        }
+      }
+      if (is_untried(winner)) continue;
+      winner.time_us = fastest_us;
+      winner.code_hash.clear();
+    }
+    kept.put(std::move(winner));
+  }
+  return kept;
+}
+
+/// The first choice whose variant the search tried. The first of all if there is none.
 PlanChoice first_choice(PlanChooser& chooser, const Problem& problem, const std::set<std::string>& tried) {
   std::optional<PlanChoice> first;
   const auto take = [&](const PlanChoice& choice) {
@@ -90,6 +127,7 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
   std::vector<std::string> order;
   std::map<std::string, Searched> searched;
   TriedValues values;
+  TriedVariants variants;
   for (const CsvRow& row : read_sweep(csv)) {
     if (row.at("op") == "launch" || row.at("status") != "ok" || row.at("cache") != "cold") continue;
     const auto [it, is_new] = searched.try_emplace(row.at("problem"));
@@ -101,14 +139,16 @@ std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv
     Times& times = sampling_of(row) == SamplingClass::finalist ? it->second.finalists : it->second.first;
     times[row.at("variant") + " " + row.at("config")] = std::stod(row.at("time_us"));
     it->second.variants.insert(row.at("variant"));
+    variants[row.at("op")].insert(row.at("variant"));
     values.add(row.at("variant"), row.at("config"));
   }
   if (order.empty()) throw InputError(fmt::format("'{}' has no time of a cold configuration", csv.string()));
+  const Wisdom known = without_untried(ops, wisdom, variants);
   std::map<std::string, PlanChooser> choosers;  // by device
   const auto chooser_of = [&](const DeviceFacts& facts) -> PlanChooser& {
     const std::string device = fmt::format("{}, {}, {}", facts.name, facts.driver, facts.toolkit);
     if (const auto it = choosers.find(device); it != choosers.end()) return it->second;
-    const PlanOptions options{.wisdom = wisdom, .has_wisdom = true, .stale = stale, .untuned = true};
+    const PlanOptions options{.wisdom = known, .has_wisdom = true, .stale = stale, .untuned = true};
     return choosers.try_emplace(device, ops, facts, options).first->second;
   };
   std::vector<Regret> list;

@@ -212,9 +212,6 @@ class GemvConsumer {
     int index, token, output;
     bool is_valid, stores;  // in one lane
 
-    static __device__ __forceinline__ int index_of(int token, int mma, int row, int half) {
-      return ((token * S::kBatchMmas + mma) * S::kPaddedTokens + row) * 2 + half;
-    }
     __device__ __forceinline__ Item(int batch, int groups) : index(threadIdx.x / S::kLanes) {
       const int half = index % 2, row = index / 2 % S::kPaddedTokens,
                 mma = index / S::kMmaRows % S::kBatchMmas;
@@ -280,12 +277,15 @@ class GemvConsumer {
       for (int m = 0; m < S::kMmas; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          shared_
-              .sums[buffer][Item::index_of(token, first_mma + m, row, half)][warp_ * S::kSegments + segment] =
+          sums_of(buffer, token, first_mma + m, row, half)[warp_ * S::kSegments + segment] =
               sums[m][2 * half + i];
     }
   }
 
+  /// The sums of an item, in the order of warps and segments.
+  __device__ __forceinline__ float* sums_of(int buffer, int token, int mma, int row, int half) const {
+    return shared_.sums[buffer][((token * S::kBatchMmas + mma) * S::kPaddedTokens + row) * 2 + half];
+  }
   __device__ __forceinline__ float scale_of(int token) const {
     float squares = 0;
 #pragma unroll

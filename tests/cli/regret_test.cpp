@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "harness/core/space.h"
 #include "tests/attention_times.h"
 #include "tests/program.h"
 #include "tests/sweep_rows.h"
@@ -78,6 +79,23 @@ TEST_F(RegretCommand, AParameterThatIsOffInTheWholeSearchIsJudgedAsOff) {
   const auto both = regret({row(off(1), 101), row(pipelined(2), 100)});
   EXPECT_EQ(both.code, 1);
   EXPECT_NE(both.text.find("1 choices not timed: not met"), std::string::npos) << both.text;
+}
+
+/// A winner of a variant that is younger than the search becomes the fastest of the others.
+TEST_F(RegretCommand, AVariantThatTheSearchDidNotTryIsLeftOut) {
+  Wisdom wisdom = Wisdom::load(folder_ / "wisdom.json");
+  const Config config = parse_config(find_op("attention_decode").variant("mma_direct"),
+                                     "splits=4,warps=8,warps_per_sm=8,tile_kv=32,combine=ll,pdl=1");
+  for (const Winner& older : std::vector(wisdom.winners())) {
+    const auto time = [](const Problem&, const Config&) { return 0.5; };
+    Winner younger = testing::timed(older.problem, {config}, time, "mma_direct");
+    younger.times.insert(younger.times.end(), older.times.begin(), older.times.end());
+    wisdom.put(younger);
+  }
+  wisdom.save(folder_ / "wisdom.json");
+  const auto ended = regret({row(pipelined(1), 102), row(pipelined(2), 100)});
+  EXPECT_NE(ended.text.find("predicted   102.000 us  mma_pipelined " + pipelined(1).str()), std::string::npos)
+      << ended.text;
 }
 
 TEST_F(RegretCommand, ASweepWithoutColdTimesIsBadInput) {
