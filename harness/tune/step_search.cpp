@@ -29,7 +29,7 @@ std::optional<std::size_t> choose(const StepTimer& timer, std::size_t part,
   return chosen;
 }
 
-/// Exchanges parts of a step, by itself or in pairs.
+/// Exchanges parts of a step, one at a time or two.
 class Exchange {
  public:
   Exchange(StepTimer& timer, const std::vector<std::size_t>& sizes, StepSearch& search)

@@ -9,9 +9,8 @@
 //   also idles between down and qkv, so an extra warp of down prefetches a part of qkv after pdl_wait().
 // Sync: a full mbarrier per stage; __syncwarp() before lane 0 refills a stage. No block barrier after the
 //   start, except at the end of argmax (argmax.cuh).
-// Wins: qkv and gate_up in steps of 1B models; rows of a length that gemv_mma does not take. The first
-// kStages
-//   stages are loaded before pdl_wait(), so that the weights, which no kernel writes, stream while the
+// Wins: qkv and gate_up in steps of 1B models; rows of a length that gemv_mma does not take. The weights of
+//   the first kStages stages, which no kernel writes, are loaded before pdl_wait() and stream while the
 //   kernels before still run; and shared memory holds more bytes in flight than registers can.
 // Fused: every block normalizes x for itself (BlockNorm); with SwiGLU half of the kRows rows are gates, half
 //   their ups.

@@ -23,7 +23,7 @@ const Parameter kPrefetch{
     .in_step_only = true};
 const Parameter kLatePrefetch{.name = "late_prefetch",
                               .values = {0, 4, 8},
-                              .doc = "MiB that an extra warp prefetches after the dependency",
+                              .doc = "MiB that they prefetch after the dependency",
                               .in_step_only = true};
 const std::string kPrefetchConstraint =
     "prefetch + late_prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)";
