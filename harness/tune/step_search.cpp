@@ -6,7 +6,7 @@
 namespace warptune {
 namespace {
 
-constexpr std::size_t kPairCandidates = 4;  // of a part
+constexpr std::size_t kPairCandidates = 3;  // of a part
 constexpr double kMatters = 0.01;           // a spread of candidates, in parts of the step's time
 
 Picks with(Picks picks, std::size_t part, std::size_t candidate) {
@@ -59,15 +59,16 @@ class Exchange {
     return any;
   }
 
-  /// The first candidates of every two parts that matter. Returns whether one of the pairs was taken.
+  /// The first candidates of every two plans that matter. Returns whether one of the pairs was taken.
   bool pairs() {
     const int before = changes_;
+    const auto matters = [&](std::size_t part) {
+      return spread_[part] >= kMatters && timer_.is_plan(part) && timer_.has_part(search_.picks, part);
+    };
     for (std::size_t a = 0; a < sizes_.size(); ++a)
-      for (std::size_t b = a + 1; b < sizes_.size(); ++b) {
-        if (std::min(spread_[a], spread_[b]) < kMatters) continue;
-        if (!timer_.has_part(search_.picks, a) || !timer_.has_part(search_.picks, b)) continue;
-        if (const auto picks = fastest_pair(a, b)) take(*picks);
-      }
+      for (std::size_t b = a + 1; b < sizes_.size(); ++b)
+        if (matters(a) && matters(b))
+          if (const auto picks = fastest_pair(a, b)) take(*picks);
     return changes_ != before;
   }
 

@@ -92,6 +92,7 @@ class WorkerTimer : public StepTimer {
     const auto known = problems_.find(picks);
     return known != problems_.end() && known->second.contains(parts_[part].problem.key());
   }
+  bool is_plan(std::size_t part) const override { return parts_[part].option.empty(); }
   Complexity complexity(std::size_t part, std::size_t candidate) const override {
     if (!parts_[part].option.empty()) return {false, 0, 0, candidate};
     const Resources& r = parts_[part].resources[candidate];
