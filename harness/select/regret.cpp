@@ -74,8 +74,26 @@ Problem problem_of(const OpTable& ops, const std::string& key) {
 /// The variants that a search tried, by op.
 using TriedVariants = std::map<std::string, std::set<std::string>>;
 
+/// Makes the fastest recorded configuration of the problem its winner. Without one the variant stays.
+void take_fastest_recorded(Winner& winner, const OpEntry& op) {
+  winner.time_us = std::numeric_limits<double>::infinity();
+  winner.code_hash.clear();
+  for (const VariantTimes& times : winner.times) {
+    const Variant* variant = op.find_variant(times.variant);
+    for (const VariantTimes::Row& row : times.rows) {
+      const auto config = variant ? config_of(*variant, times, row) : std::nullopt;
+      if (!config || row.time_us >= winner.time_us) continue;
+      winner.time_us = row.time_us;
+      winner.variant = times.variant;
+      winner.config = *config;
+      winner.source_hash = times.source_hash;
+    }
+  }
+}
+
 /// The wisdom without variants that the search did not try, since a search that is older than a variant
-/// cannot judge it: a winner of one becomes the fastest recorded configuration of the others.
+/// cannot judge it: a winner of one becomes the fastest recorded configuration of the others. Its problem is
+/// left out where only one of several others was timed, since that tells nothing about their order.
 Wisdom without_untried(const OpTable& ops, const Wisdom& wisdom, const TriedVariants& tried) {
   Wisdom kept(wisdom.provenance());
   for (Winner winner : wisdom.winners()) {
@@ -85,22 +103,9 @@ Wisdom without_untried(const OpTable& ops, const Wisdom& wisdom, const TriedVari
     std::erase_if(winner.times, is_untried);
     std::erase_if(winner.tied, is_untried);
     if (is_untried(winner)) {
-      double fastest_us = std::numeric_limits<double>::infinity();
-      for (const VariantTimes& times : winner.times) {
-        const Variant* variant = ops.find(winner.problem.op).find_variant(times.variant);
-        for (const VariantTimes::Row& row : times.rows) {
-          if (!variant || row.time_us >= fastest_us) continue;
-          const auto config = config_of(*variant, times, row);
-          if (!config) continue;
-          fastest_us = row.time_us;
-          winner.variant = times.variant;
-          winner.config = *config;
-          winner.source_hash = times.source_hash;
-        }
-      }
+      if (winner.times.size() < std::min<std::size_t>(2, of_op->second.size())) continue;
+      take_fastest_recorded(winner, ops.find(winner.problem.op));
       if (is_untried(winner)) continue;
-      winner.time_us = fastest_us;
-      winner.code_hash.clear();
     }
     kept.put(std::move(winner));
   }

@@ -18,10 +18,9 @@ struct Regret {
 };
 
 /// The regret of PlanChooser for each problem that was timed cold, in the order of the CSV, with a wisdom
-/// without the problem itself, among the variants that the search tried; a parameter that is 0 in
-/// all its rows is judged with 0. Two finalists are compared by their
-/// interleaved times, all others by their first times. `measured` returns the stored peaks of a device.
-/// Throws InputError.
+/// without the problem itself and without variants that the search did not try; a parameter that is 0 in all
+/// its rows is judged with 0. Two finalists are compared by their interleaved times, all others by their
+/// first times. `measured` returns the stored peaks of a device. Throws InputError.
 using MeasuredPeaks = std::function<std::optional<DeviceFacts>(const DeviceFacts&)>;
 std::vector<Regret> regrets(const OpTable& ops, const std::filesystem::path& csv, const Wisdom& wisdom,
                             StaleCode stale, const MeasuredPeaks& measured);

@@ -81,7 +81,8 @@ TEST_F(RegretCommand, AParameterThatIsOffInTheWholeSearchIsJudgedAsOff) {
   EXPECT_NE(both.text.find("1 choices not timed: not met"), std::string::npos) << both.text;
 }
 
-/// A winner of a variant that is younger than the search becomes the fastest of the others.
+/// A winner of a variant that is younger than the search becomes the fastest of the others, unless only one
+/// of several was timed.
 TEST_F(RegretCommand, AVariantThatTheSearchDidNotTryIsLeftOut) {
   Wisdom wisdom = Wisdom::load(folder_ / "wisdom.json");
   const Config config = parse_config(find_op("attention_decode").variant("mma_direct"),
@@ -93,9 +94,14 @@ TEST_F(RegretCommand, AVariantThatTheSearchDidNotTryIsLeftOut) {
     wisdom.put(younger);
   }
   wisdom.save(folder_ / "wisdom.json");
+  const std::string predicted = "predicted   102.000 us  mma_pipelined " + pipelined(1).str();
   const auto ended = regret({row(pipelined(1), 102), row(pipelined(2), 100)});
-  EXPECT_NE(ended.text.find("predicted   102.000 us  mma_pipelined " + pipelined(1).str()), std::string::npos)
-      << ended.text;
+  EXPECT_NE(ended.text.find(predicted), std::string::npos) << ended.text;
+  auto other = row(pipelined(1), 101);
+  other.insert_or_assign("variant", "split_kv");
+  other.insert_or_assign("config", "unroll=4,stages=1,splits=1,combine=kernel,pdl=1");
+  const auto several = regret({row(pipelined(1), 102), row(pipelined(2), 100), other});
+  EXPECT_EQ(several.text.find("predicted"), std::string::npos) << several.text;
 }
 
 TEST_F(RegretCommand, ASweepWithoutColdTimesIsBadInput) {
