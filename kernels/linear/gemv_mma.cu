@@ -1,16 +1,17 @@
 // GEMV on tensor cores (mma.sync), weights by bulk copies (cp.async.bulk, sm_90), for 1 to 8 tokens.
 // Grid: persistent blocks; each computes a contiguous range of output rows.
 // Roles: one producer warp fills a kStages-deep pipeline of tiles of kRows weight rows x kTileK columns.
-//   Eight consumer warps split the columns of every tile (split K), so that a tile is consumed as soon as it
-//   has arrived. A warp keeps its columns of x in registers: x takes no shared memory and no barrier.
+//   Eight consumer warps split the columns of every tile (split K). Each keeps its columns of x in registers,
+//   so x takes no shared memory and no barrier.
 // Tensor cores: m16n8k16 reads 16-bit weights as they are; fp32 FMA would convert each. A row of A is a
 //   segment of 32 columns of a weight row, a column of B the same segment of a token's x. With fewer than 8
 //   tokens a weight row has several segments, and only the sums of equal segments (the diagonal) are used. So
 //   lanes load 16 bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle.
 //   The other sums are wasted, but memory is the limit, not the tensor cores.
-// Reduction: after 16 rows the sums of warps and segments are added in shared memory, in a fixed order.
-// Sync: full and empty mbarrier per stage; a barrier of the consumers per 16 rows.
-// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first 16 rows. With SwiGLU
+// Reduction: the partial sums of warps and segments are added in shared memory, in a fixed order, once per
+//   slab of 16 rows.
+// Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.
+// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first slab. With SwiGLU
 //   half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a split
 //   RMSNorm.
 // PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
@@ -46,37 +47,39 @@ struct GemvMma {
   static constexpr int kSegments = 8 / kPaddedTokens, kSlice = 32 * kSegments;
   static constexpr int kWarpSlices = ceil_div(kTileK / kSlice, kWarps);  // of a warp in a tile
   static constexpr int kMmaRows = 2 * kPaddedTokens, kMmas = kRows / kMmaRows;
-  // Elements between rows of a tile. Eight lanes read 128 bytes: of two rows, where there is one segment.
+  // Elements between rows of a tile. Eight lanes read 128 bytes, with one segment those of two rows, which
+  // must lie in different banks.
   static constexpr int kPitch = kTileK + (kSegments == 1 ? 32 : 0);
   static constexpr bool kContiguous = kTiles == 1 && kPitch == kTileK;  // the rows of a tile
 
-  // A reduction: 16 weight rows, an item per token and row, kLanes lanes per item.
-  static constexpr int kBatchTiles = 16 / kRows, kBatchMmas = 16 / kMmaRows, kItems = 16 * kPaddedTokens;
-  static constexpr int kItemSums = kWarps * kSegments, kLanes = 16 / kPaddedTokens;
-  static constexpr int kSumPitch = kItemSums + (kSegments == 1 ? 4 : 0);
+  // The reduction of a slab, which is 16 weight rows: a dot product per token and row, kLanes lanes for each.
+  static constexpr int kSlabTiles = 16 / kRows, kSlabMmas = 16 / kMmaRows, kDots = 16 * kPaddedTokens;
+  static constexpr int kPartials = kWarps * kSegments, kLanes = 16 / kPaddedTokens;
+  static constexpr int kPartialPitch = kPartials + (kSegments == 1 ? 4 : 0);
 
   static_assert(kTokens <= 8 && kIn % kSlice == 0 && kTileK % kSlice == 0);
   static_assert(kRows % kMmaRows == 0 && 16 % kRows == 0 && kOut % kOutputs == 0);
-  static_assert(kItems * kLanes == kThreads && kItemSums == 4 * kLanes);
-  static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));  // a warp has a token's group
+  static_assert(kDots * kLanes == kThreads && kPartials == 4 * kLanes);
+  // The epilogue add_rms adds the squares of a token's slab within a warp.
+  static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));
 
   struct Storage {  // variants/linear/cuda.cpp has its size
     alignas(128) T stages[kStages][kRows][kPitch];
-    alignas(16) float sums[2][kItems][kSumPitch];
+    alignas(16) float partials[2][kDots][kPartialPitch];
     float squares[kPaddedTokens][kWarps];
     Mbarrier full[kStages], empty[kStages];
   };
 };
 
-/// What a block computes: groups of kRows weight rows, in tiles of kTileK columns.
+/// What a block computes: row tiles of kRows weight rows, each in kTiles tiles of kTileK columns.
 template <class S>
 struct GemvWork {
-  int first, last;  // groups
+  int first, last;  // row tiles
 
   __device__ __forceinline__ GemvWork() {
-    constexpr long long kGroups = S::kOut / S::kOutputs;
-    first = static_cast<int>(kGroups * blockIdx.x / gridDim.x);
-    last = static_cast<int>(kGroups * (blockIdx.x + 1) / gridDim.x);
+    constexpr long long kRowTiles = S::kOut / S::kOutputs;
+    first = static_cast<int>(kRowTiles * blockIdx.x / gridDim.x);
+    last = static_cast<int>(kRowTiles * (blockIdx.x + 1) / gridDim.x);
   }
   __device__ __forceinline__ int tiles() const { return (last - first) * S::kTiles; }
 };
@@ -86,7 +89,7 @@ template <class S>
 class GemvProducer {
  public:
   __device__ __forceinline__ GemvProducer(typename S::Storage& shared, const void* weight)
-      : shared_(shared), weight_(static_cast<const typename S::T*>(weight)), group_(work_.first) {}
+      : shared_(shared), weight_(static_cast<const typename S::T*>(weight)), row_tile_(work_.first) {}
 
   __device__ __forceinline__ void fill() {
     for (; loaded_ < min_of(S::kStages, work_.tiles()); ++loaded_) load();
@@ -111,14 +114,14 @@ class GemvProducer {
 #pragma unroll
     for (int copy = 0; copy < kCopies; ++copy) {
       const long long row = weight_row<S::kOut, S::kEpilogue, S::kRows>(
-          static_cast<long long>(group_) * S::kOutputs, copy * kCopyRows);
+          static_cast<long long>(row_tile_) * S::kOutputs, copy * kCopyRows);
       bulk_copy_evict_first(shared_.stages[stage_][copy * kCopyRows],
                             weight_ + row * S::kIn + tile_ * S::kTileK,
                             kCopyRows * columns * static_cast<int>(sizeof(T)), full);
     }
     if (++tile_ == S::kTiles) {
       tile_ = 0;
-      ++group_;
+      ++row_tile_;
     }
     if (++stage_ == S::kStages) stage_ = 0;
   }
@@ -126,7 +129,7 @@ class GemvProducer {
   typename S::Storage& shared_;
   const GemvWork<S> work_;
   const T* const weight_;
-  int loaded_ = 0, group_, tile_ = 0, stage_ = 0;
+  int loaded_ = 0, row_tile_, tile_ = 0, stage_ = 0;
 };
 
 /// A consumer warp.
@@ -179,25 +182,25 @@ class GemvConsumer {
     const GemvWork<S> work;
     int buffer = 0;
     float scale = 1;
-    for (int batch = work.first; batch < work.last; batch += S::kBatchTiles, buffer ^= 1) {
-      const int groups = min(S::kBatchTiles, work.last - batch);
-      const Item item(batch, groups);
-      // Before the main loop: their latency would end every batch.
+    for (int first_tile = work.first; first_tile < work.last; first_tile += S::kSlabTiles, buffer ^= 1) {
+      const int row_tiles = min(S::kSlabTiles, work.last - first_tile);
+      const Dot dot(first_tile, row_tiles);
+      // Loaded before the main loop: behind it, their latency would end every slab.
       const float residual =
-          item.stores ? load_residual<T, S::kOut, S::kEpilogue>(args_, item.token, item.output) : 0;
+          dot.stores ? load_residual<T, S::kOut, S::kEpilogue>(args_, dot.token, dot.output) : 0;
       T next_norm = {};
       if constexpr (S::kAddRms)
-        if (item.stores) next_norm = static_cast<const T*>(args_.norm_weight)[item.output];
-      for (int group = 0; group < groups; ++group) {
+        if (dot.stores) next_norm = static_cast<const T*>(args_.norm_weight)[dot.output];
+      for (int row_tile = 0; row_tile < row_tiles; ++row_tile) {
         Sums sums = {};
 #pragma unroll
         for (int tile = 0; tile < S::kTiles; ++tile) consume_tile(sums, tile);
-        store_diagonal(sums, buffer, group * S::kMmas);
+        store_diagonal(sums, buffer, row_tile * S::kMmas);
       }
       named_barrier_sync(1, S::kThreads);
       if constexpr (S::kNorm || S::kRmsScale)
-        if (batch == work.first) scale = scale_of(item.token);
-      reduce(item, buffer, scale, residual, next_norm);
+        if (first_tile == work.first) scale = scale_of(dot.token);
+      reduce(dot, buffer, scale, residual, next_norm);
     }
   }
 
@@ -206,19 +209,19 @@ class GemvConsumer {
   using Keys = BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>;
   using Sums = float[S::kMmas][4];
 
-  /// What kLanes lanes reduce: a token and weight row of a batch. The item behind it is the other half of the
-  /// mma: with SwiGLU the up row of its gate.
-  struct Item {
+  /// The dot product of a token and a weight row of a slab, which kLanes lanes reduce. The next one is of the
+  /// other half of the mma: with SwiGLU the up row of a gate.
+  struct Dot {
     int index, token, output;
     bool is_valid, stores;  // in one lane
 
-    __device__ __forceinline__ Item(int batch, int groups) : index(threadIdx.x / S::kLanes) {
+    __device__ __forceinline__ Dot(int first_tile, int row_tiles) : index(threadIdx.x / S::kLanes) {
       const int half = index % 2, row = index / 2 % S::kPaddedTokens,
-                mma = index / S::kMmaRows % S::kBatchMmas;
+                mma = index / S::kMmaRows % S::kSlabMmas;
       token = index / 16;
-      is_valid = mma < groups * S::kMmas;
-      output = batch * S::kOutputs + (S::kSwiglu ? mma * S::kPaddedTokens + row
-                                                 : mma * S::kMmaRows + half * S::kPaddedTokens + row);
+      is_valid = mma < row_tiles * S::kMmas;
+      output = first_tile * S::kOutputs + (S::kSwiglu ? mma * S::kPaddedTokens + row
+                                                      : mma * S::kMmaRows + half * S::kPaddedTokens + row);
       stores = is_valid && token < S::kTokens && threadIdx.x % S::kLanes == 0 && (!S::kSwiglu || half == 0);
     }
   };
@@ -277,14 +280,14 @@ class GemvConsumer {
       for (int m = 0; m < S::kMmas; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          sums_of(buffer, token, first_mma + m, row, half)[warp_ * S::kSegments + segment] =
+          partials_of(buffer, token, first_mma + m, row, half)[warp_ * S::kSegments + segment] =
               sums[m][2 * half + i];
     }
   }
 
-  /// The sums of an item, in the order of warps and segments.
-  __device__ __forceinline__ float* sums_of(int buffer, int token, int mma, int row, int half) const {
-    return shared_.sums[buffer][((token * S::kBatchMmas + mma) * S::kPaddedTokens + row) * 2 + half];
+  /// The partial sums of a dot product, in the order of warps and segments.
+  __device__ __forceinline__ float* partials_of(int buffer, int token, int mma, int row, int half) const {
+    return shared_.partials[buffer][((token * S::kSlabMmas + mma) * S::kPaddedTokens + row) * 2 + half];
   }
   __device__ __forceinline__ float scale_of(int token) const {
     float squares = 0;
@@ -293,11 +296,11 @@ class GemvConsumer {
     return rsqrtf(squares / S::kIn + args_.eps);
   }
 
-  __device__ __forceinline__ void reduce(const Item& item, int buffer, float scale, float residual,
+  __device__ __forceinline__ void reduce(const Dot& dot, int buffer, float scale, float residual,
                                          T next_norm) {
     float sum = 0;
-    if (item.is_valid) {
-      const auto v = load_vec<4>(&shared_.sums[buffer][item.index][threadIdx.x % S::kLanes * 4]);
+    if (dot.is_valid) {
+      const auto v = load_vec<4>(&shared_.partials[buffer][dot.index][threadIdx.x % S::kLanes * 4]);
       sum = (v[0] + v[1]) + (v[2] + v[3]);
     }
     float y = scale * warp_reduce<Sum, S::kLanes>(sum);
@@ -306,16 +309,16 @@ class GemvConsumer {
       y = silu(y) * up;
     }
     T stored = {};
-    if (item.stores) {
-      stored = store_output<T, S::kOut, S::kBias, S::kEpilogue>(args_, item.token, item.output, y, residual);
-      Keys::add(item.token, stored, item.output);
+    if (dot.stores) {
+      stored = store_output<T, S::kOut, S::kBias, S::kEpilogue>(args_, dot.token, dot.output, y, residual);
+      Keys::add(dot.token, stored, dot.output);
     }
     if constexpr (S::kAddRms) {
       const float f = to_float(stored);
-      const long long at = static_cast<long long>(item.token) * S::kOut + item.output;
-      if (item.stores) static_cast<T*>(args_.scaled)[at] = from_float<T>(f * to_float(next_norm));
+      const long long at = static_cast<long long>(dot.token) * S::kOut + dot.output;
+      if (dot.stores) static_cast<T*>(args_.scaled)[at] = from_float<T>(f * to_float(next_norm));
       const float squares = warp_reduce<Sum>(f * f);
-      if (item.stores && item.index % 16 == 0) args_.squares_out[at / kSquaresGroup] = squares;
+      if (dot.stores && dot.index % 16 == 0) args_.squares_out[at / kSquaresGroup] = squares;
     }
   }
 
