@@ -124,8 +124,8 @@ FusionChoice fuse_of(const DecodeOptions& o) {
     if (word == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
     return word == "on";
   };
-  return {choice(o.fuse_append), choice(o.fuse_norm), choice(o.fuse_swiglu), choice(o.fuse_argmax),
-          choice(o.split_norm)};
+  return {choice(o.fuse_append), choice(o.fuse_norm),  choice(o.fuse_swiglu),
+          choice(o.fuse_argmax), choice(o.split_norm), choice(o.fuse_o)};
 }
 
 void print_tokens(const std::vector<std::vector<int>>& transcript) {

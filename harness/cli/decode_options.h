@@ -13,7 +13,7 @@ namespace warptune {
 struct DecodeOptions {
   std::string model_folder, preset_name,
       device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on", fuse_append = "auto",
-      fuse_norm = "auto", fuse_swiglu = "auto", fuse_argmax = "auto", split_norm = "auto",
+      fuse_norm = "auto", fuse_swiglu = "auto", fuse_argmax = "auto", split_norm = "auto", fuse_o = "auto",
       sampling = "greedy", golden, csv, out = "results", stale_wisdom = "refuse", kv_dtype = "same",
       k_layout = "sd", dump_layers, compare_layers;
   std::vector<int> prompt_lens;

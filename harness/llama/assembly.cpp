@@ -181,20 +181,24 @@ void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View&
 void Assembly::attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
                                 std::int64_t context) {
   const bool append = fusion_.append;
-  auto entry = book_.get(of(cache).attention_decode(batch, context, append));
+  auto entry = book_.get(of(cache).attention_decode(batch, context, append, fusion_.o));
   const KvCache::View kv = cache.view(layer);
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   void* workspace = entry->workspace.data();
   std::vector<Output> outputs;
   if (append) add_appended(outputs, layer, "rope_append", cache, kv, rows);
-  outputs.push_back(output(layer, "attention_decode", activations_.rows_a, config_.q_width()));
+  if (fusion_.o)
+    outputs.push_back(
+        output(layer, "add_rms_norm_attention", activations_.residual, config_.hidden, "residual"));
+  else
+    outputs.push_back(output(layer, "attention_decode", activations_.rows_a, config_.q_width()));
   const AttentionDecodeArgs args{.q = append ? activations_.wide.data() : activations_.inner.data(),
                                  .k_cache = kv.k,
                                  .v_cache = kv.v,
                                  .lengths = rows.lengths,
                                  .bias = append ? w.qkv_bias.data() : nullptr,
                                  .inv_freq = inv_freq_,
-                                 .out = activations_.rows_a.data(),
+                                 .out = fusion_.o ? workspace : activations_.rows_a.data(),
                                  .workspace = workspace,
                                  .batch = batch,
                                  .capacity = kv.capacity,
@@ -202,7 +206,11 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
                                  .k_scale = kv.k_scale,
                                  .v_scale = kv.v_scale,
                                  .block_table = kv.block_table};
-  if (append && config_.rope.kind == RopeKind::dynamic_ntk)
+  if (fusion_.o)
+    add(std::move(entry),
+        ProjectDecodeArgs{args, w.o.data(), activations_.residual.data(), activations_.residual.data()},
+        std::move(outputs));
+  else if (append && config_.rope.kind == RopeKind::dynamic_ntk)
     add(std::move(entry),
         DynamicNtkDecodeArgs{args, config_.rope.theta, static_cast<float>(config_.rope.factor),
                              config_.rope.original_max_position},
@@ -244,8 +252,9 @@ void Assembly::finish_layer(int layer) {
   const LayerWeights& w = weights_.layers[index];
   const bool last = index + 1 == weights_.layers.size();
   const Activations& a = activations_;
-  linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
-                     a.rows_a.data(), w.o, w.o_bias, w.attention_norm, &w.gate_up);
+  if (!fusion_.o)
+    linear_to_residual(layer, "linear_o", "add_rms_norm_attention", problems_.o(tokens_, fusion_),
+                       a.rows_a.data(), w.o, w.o_bias, w.attention_norm, &w.gate_up);
   const Problem gate_up = problems_.gate_up(tokens_, fusion_);
   if (fusion_.swiglu) {
     linear(gate_up, rows_of(a, gate_up), w.gate_up, {}, a.inner.data(),

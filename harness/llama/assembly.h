@@ -40,7 +40,7 @@ class Assembly {
   /// Splits qkv, adds the bias, rotates, appends to `to`, a layer of `cache`. `name`: of the outputs.
   void rope_append(int layer, const KvCache& cache, const KvCache::View& to, int batch,
                    const RowPositions& rows, const char* name = "rope_append");
-  /// One query per sequence, with rope_append unless it was called before.
+  /// One query per sequence, with rope_append unless it was called before, and with o where that is fused.
   void attention_decode(int layer, const KvCache& cache, int batch, const RowPositions& rows,
                         std::int64_t context);
   /// Attends to `from`, a layer of an unquantized `cache`.

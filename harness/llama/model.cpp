@@ -106,9 +106,9 @@ Fusion Model::fusion_for(std::int64_t context) const {
     return given ? given : book_.step_option(option);
   };
   const FusionChoice wanted = {
-      choice(options_.fuse.append, kFuseAppend), choice(options_.fuse.norm, kFuseNorm),
-      choice(options_.fuse.swiglu, kFuseSwiglu), choice(options_.fuse.argmax, kFuseArgmax),
-      choice(options_.fuse.split_norm, kSplitNorm)};
+      choice(options_.fuse.append, kFuseAppend),    choice(options_.fuse.norm, kFuseNorm),
+      choice(options_.fuse.swiglu, kFuseSwiglu),    choice(options_.fuse.argmax, kFuseArgmax),
+      choice(options_.fuse.split_norm, kSplitNorm), choice(options_.fuse.o, kFuseO)};
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const std::vector<Problem> apart = {problems.rope_append(batch, batch),
@@ -125,6 +125,10 @@ Fusion Model::fusion_for(std::int64_t context) const {
     more.split_norm = wanted.split_norm.value_or(more.split_norm);
     if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
       best = more;
+  }
+  if (best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch)) {
+    const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
+    best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));
   }
   if (options_.sampling.greedy && batch <= kMaxFusedTokens) {
     const Problem head = problems.lm_head(batch, best);
@@ -147,6 +151,7 @@ Model::Step& Model::step_for(std::int64_t length) {
   set_option(step.options, kFuseSwiglu, fusion.swiglu);
   set_option(step.options, kFuseArgmax, fusion.argmax);
   set_option(step.options, kSplitNorm, fusion.split_norm);
+  set_option(step.options, kFuseO, fusion.o);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};

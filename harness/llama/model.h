@@ -15,10 +15,10 @@ namespace warptune {
 
 /// What a step fuses; empty: unless separate launches are faster by the wisdom.
 struct FusionChoice {
-  std::optional<bool> append = {}, norm = {}, swiglu = {}, argmax = {}, split_norm = {};
+  std::optional<bool> append = {}, norm = {}, swiglu = {}, argmax = {}, split_norm = {}, o = {};
 };
 /// Nothing is fused.
-inline constexpr FusionChoice kUnfused = {false, false, false, false, false};
+inline constexpr FusionChoice kUnfused = {false, false, false, false, false, false};
 
 struct ModelOptions {
   int batch = 1;

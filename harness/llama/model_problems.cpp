@@ -134,7 +134,8 @@ Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const 
 }
 std::vector<Problem> ModelProblems::layer_products(std::int64_t tokens, const Fusion& fusion) const {
   const bool apart = !fusion.norm && !fusion.split_norm;
-  std::vector<Problem> problems = {qkv(tokens, fusion), o(tokens, fusion)};
+  std::vector<Problem> problems = {qkv(tokens, fusion)};
+  if (!fusion.o) problems.push_back(o(tokens, fusion));
   if (apart) problems.push_back(add_rms_norm(tokens));
   problems.push_back(gate_up(tokens, fusion));
   if (!fusion.swiglu) problems.push_back(swiglu(tokens));
@@ -155,7 +156,8 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) cons
                               {"kv_dtype", kv_label(kv_)},
                               {"page_size", str(kv_.page_size)}});
 }
-Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append) const {
+Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context, bool append,
+                                        bool with_o) const {
   const bool theta_grows = config_.rope.kind == RopeKind::dynamic_ntk;
   return make("attention_decode", {{"batch", str(batch)},
                                    {"q_heads", str(config_.q_heads)},
@@ -170,7 +172,12 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"kv_scale", kv_.quantized ? "token" : "head"},
                                    {"page_size", str(kv_.page_size)},
                                    {"window", window_of(kv_, context)},
-                                   {"scaling", append && theta_grows ? "dynamic_ntk" : "none"}});
+                                   {"scaling", append && theta_grows ? "dynamic_ntk" : "none"},
+                                   {"epilogue", with_o ? "project" : "none"},
+                                   {"hidden", str(with_o ? config_.hidden : 0)}});
+}
+bool ModelProblems::can_fuse_o(std::int64_t batch) const {
+  return batch <= kMaxFusedOTokens && !config_.attention_bias && config_.rope.kind != RopeKind::dynamic_ntk;
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {
@@ -293,6 +300,7 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
   for (const std::int64_t context : distinct_buckets(contexts)) {
     problems.add(of.attention_decode(batch, context, false));
     problems.add(of.attention_decode(batch, context, true));
+    if (of.can_fuse_o(batch)) problems.add(of.attention_decode(batch, context, true, true));
   }
   add_tail(problems, of, batch);
   return problems.take();

@@ -22,7 +22,10 @@ struct Fusion {
   /// Each RMSNorm between two products into both: the one before leaves the row times the norm's weight and
   /// sums of its squares, the one after scales its outputs. `norm` is then of no effect.
   bool split_norm = false;
+  bool o = false;  // o and its residual add into attention_decode, which appends too; with `norm`
 };
+/// attention_decode with o is for at most so many sequences.
+inline constexpr std::int64_t kMaxFusedOTokens = 1;
 /// Kernels with a fused norm, SwiGLU or argmax are for at most so many tokens.
 inline constexpr std::int64_t kMaxFusedTokens = 64;
 /// With more tokens every block would normalize too many rows.
@@ -57,7 +60,9 @@ class ModelProblems {
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
   /// the kernel, the others the table of frequencies. A window that is not smaller than the context is
   /// omitted.
-  Problem attention_decode(std::int64_t batch, std::int64_t context, bool append) const;
+  /// `with_o`: o and its residual add are part of it, which takes can_fuse_o() and `append`.
+  Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
+  bool can_fuse_o(std::int64_t batch) const;
   /// On an unquantized cache.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;

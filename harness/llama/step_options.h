@@ -20,8 +20,12 @@ inline constexpr std::string_view kFuseArgmax = "fuse_argmax";
 /// Each RMSNorm between two products is part of both (Fusion::split_norm); fuse_norm is then of no effect.
 inline constexpr std::string_view kSplitNorm = "split_norm";
 
+/// o and its residual add are part of attention_decode. Of effect with fuse_append and fuse_norm only.
+inline constexpr std::string_view kFuseO = "fuse_o";
+
 /// All options. The search of a step (tune/step_tuner.h) tries both values of each.
-inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm, kFuseSwiglu, kFuseArgmax, kSplitNorm};
+inline constexpr std::array kStepOptions = {kFuseAppend, kFuseNorm,  kFuseSwiglu,
+                                            kFuseArgmax, kSplitNorm, kFuseO};
 
 /// The problems that a step solves where an option is on: those with this value of this dim.
 struct OptionProblems {
@@ -32,7 +36,8 @@ inline constexpr std::array<OptionProblems, kStepOptions.size()> kOptionProblems
      {kFuseNorm, "prologue", "rms_norm"},
      {kFuseSwiglu, "epilogue", "swiglu"},
      {kFuseArgmax, "epilogue", "argmax"},
-     {kSplitNorm, "prologue", "rms_scale"}}};
+     {kSplitNorm, "prologue", "rms_scale"},
+     {kFuseO, "epilogue", "project"}}};
 
 inline void set_option(Assignment& options, std::string_view name, bool on) {
   options.set(name, on ? 1 : 0, on ? "yes" : "no");

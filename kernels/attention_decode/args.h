@@ -25,8 +25,9 @@ enum class Combine {
 /// How a block that made new rows of k and v in shared memory stores them in the cache: an element per
 /// thread, or 16 bytes per thread.
 enum class AppendStore { element, vector };
-/// What is applied to the output: nothing, (x + shift) * smooth, or the same quantized to int8.
-enum class Epilogue { none, smooth, quantize };
+/// What is applied to the output: nothing; (x + shift) * smooth; the same quantized to int8; or the output
+/// projection and the residual add, residual + o_weight . x.
+enum class Epilogue { none, smooth, quantize, project };
 
 struct AttentionDecodeArgs {
   const void* q;  // [batch, q_heads, head_dim], dtype; with append: [batch, q_heads + 2 * kv_heads, head_dim]
@@ -54,6 +55,13 @@ struct AttentionDecodeArgs {
   const void* shift = nullptr;   // [q_heads, head_dim], dtype
   const void* smooth = nullptr;  // [q_heads, head_dim], dtype
   float out_scale = 0;
+};
+
+/// The arguments with Epilogue::project. `out` lies in the workspace: the rows before the projection.
+struct ProjectDecodeArgs : AttentionDecodeArgs {
+  const void* o_weight;  // [hidden, q_heads * head_dim], dtype
+  const void* residual;  // [batch, hidden], dtype
+  void* y;               // [batch, hidden], dtype; may be residual
 };
 
 /// The arguments with RoPE whose theta grows with lengths[b] (append with scaling=dynamic_ntk). inv_freq

@@ -254,8 +254,10 @@ struct BlockCombine {
   /// Combines output rows first_row to first_row + kHeads - 1, after all warps have stored their results of
   /// `split` in `warps`. The first kBlock threads of the block call. Either all splits of a sequence without
   /// keys call, or none.
+  /// `out` has the members put() and put_lse() of Output.
+  template <class Out>
   __device__ __forceinline__ void finish(const AttentionDecodeArgs& args, long long first_row, int split,
-                                         const Output<P>& out, unsigned arrival) {
+                                         const Out& out, unsigned arrival) {
     const Workspace workspace(args);
     const bool receives = named_barrier_or<kBlock>(kLl && threadIdx.x == 0 && arrival == kSplits - 1);
     for (int i = threadIdx.x; i < kVectors; i += kBlock) {
@@ -302,7 +304,8 @@ struct BlockCombine {
   static constexpr int kVectorsAtOnce = kVectors % (2 * kBlock) == 0 ? 2 : 1;
 
   /// Each block combines a part of the rows from the shared memory of all blocks of the cluster.
-  __device__ __forceinline__ void combine_cluster(int split, const Output<P>& out) {
+  template <class Out>
+  __device__ __forceinline__ void combine_cluster(int split, const Out& out) {
     cluster_barrier();
     for (int i = split * kBlock + threadIdx.x; i < kVectors; i += kSplits * kBlock) {
       const int head = i / kPerRow, column = i % kPerRow * 4;
@@ -318,8 +321,9 @@ struct BlockCombine {
   }
 
   /// The last block: up to 16 splits, so that a thread loads all splits of a vector at once.
+  template <class Out>
   __device__ __forceinline__ void combine_few_splits(const Workspace& workspace, long long first_row,
-                                                     const Output<P>& out) {
+                                                     const Out& out) {
     for (int first = threadIdx.x; first < kVectors; first += kVectorsAtOnce * kBlock) {
       PartialRow parts[kVectorsAtOnce][kSplits];
 #pragma unroll
@@ -343,8 +347,8 @@ struct BlockCombine {
     }
   }
 
-  static __device__ __forceinline__ void put(const Output<P>& out, int head, int column,
-                                             const PartialRow& row) {
+  template <class Out>
+  static __device__ __forceinline__ void put(const Out& out, int head, int column, const PartialRow& row) {
     const float inverse = row.state.sum > 0.0f ? 1.0f / row.state.sum : 0.0f;
     Vec<float, 4> x = row.sum;
 #pragma unroll

@@ -32,7 +32,8 @@ struct DecodeProblem {
   // RoPE of the append. Enumerators take no place in the constant bank, whose size is part of the machine
   // code.
   enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_ };
-  using Args = typename TypeAt<kDynamicNtk, AttentionDecodeArgs, DynamicNtkDecodeArgs>::Type;
+  using Args = typename TypeAt<kEpilogue == Epilogue::project ? 2 : kDynamicNtk, AttentionDecodeArgs,
+                               DynamicNtkDecodeArgs, ProjectDecodeArgs>::Type;
   static constexpr bool kQuantized = kKvDtype != 0;
   static constexpr bool kRowScales = kRowScales_;  // quantized caches: a scale per row, not per head
   static constexpr int kPage = kPage_, kWindow = kWindow_;
@@ -162,7 +163,7 @@ struct Output {
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       if constexpr (P::kQuantized && !P::kRowScales) x[j] *= v_scale;
-      if constexpr (P::kEpilogue != Epilogue::none)
+      if constexpr (P::kEpilogue == Epilogue::smooth || P::kEpilogue == Epilogue::quantize)
         x[j] = (x[j] + to_float(shift[at + j])) * to_float(smooth[at + j]);
       if constexpr (P::kEpilogue == Epilogue::quantize) x[j] *= out_scale;
     }

@@ -155,6 +155,23 @@ TEST(Model, FusedNormsAndSwigluGiveTheSame) {
       }
 }
 
+TEST(Model, OInsideAttentionGivesTheSame) {
+  const auto prompts = random_prompts(1, std::vector{9}, tiny().vocab, 7);
+  const auto of_step = [&](bool norm, bool o) {
+    Rig rig({.batch = 1,
+             .capacity = 64,
+             .max_steps = 4,
+             .fuse = {.append = true, .norm = norm, .swiglu = false, .split_norm = false, .o = o}});
+    run(rig.model, prompts, 4);
+    return std::pair(rig.model.logits(), static_cast<int>(rig.model.step_calls(16).size()));
+  };
+  const auto [apart, launches] = of_step(true, false);
+  const auto [fused, fewer] = of_step(true, true);
+  for (std::size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(fused[i], apart[i], 2e-4) << i;
+  EXPECT_EQ(launches - fewer, tiny().layers);
+  EXPECT_EQ(of_step(false, true).second, of_step(false, false).second) << "it takes a fused norm";
+}
+
 TEST(Model, OAndDownGetTheWeightsOfTheNextGemm) {
   Rig rig({.batch = 1, .capacity = 64, .max_steps = 1, .fuse = {.norm = true}});
   run(rig.model, random_prompts(1, std::vector{5}, tiny().vocab, 7), 1);

@@ -242,7 +242,7 @@ TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
     return std::ranges::count_if(problems, [&](const Problem& p) { return p.op == op; });
   };
   EXPECT_EQ(count("linear"), 5 + 1 + 5 + 2);  // apart, with swiglu in gate_up, with the norms, with argmax
-  EXPECT_EQ(count("attention_decode"), 4);    // two contexts, append fused or not
+  EXPECT_EQ(count("attention_decode"), 6);    // two contexts, apart, with the append, with o too
   for (const char* op :
        {"embedding", "rms_norm", "add_rms_norm", "rope_append", "swiglu", "argmax", "top_k", "advance"})
     EXPECT_EQ(count(op), 1) << op;

@@ -52,7 +52,8 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   EXPECT_GT(times.candidate.time_us, 0);
   EXPECT_LT(times.candidate.rel_l2_err, 1e-5) << "of its logits against those of the naive plans";
   EXPECT_EQ(times.ratio.median, 1) << "one step is not timed against itself";
-  EXPECT_EQ(times.options.str(), "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no");
+  EXPECT_EQ(times.options.str(),
+            "fuse_append=no,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   const auto has = [&](const StepTimes& of, const std::string& op) {
     return std::ranges::any_of(of.problems, [&](const auto& key) { return key.starts_with(op + "["); });
   };
@@ -62,7 +63,8 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   set_option(fused.options, kFuseAppend, true);
   const StepTimes both = bench.compare({}, fused, 6);
   EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
-  EXPECT_EQ(both.options.str(), "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no");
+  EXPECT_EQ(both.options.str(),
+            "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   EXPECT_FALSE(has(both, "rope_append"));
 
   set_option(fused.options, kFuseNorm, true);

@@ -85,8 +85,9 @@ const std::pair<std::string, std::string> kInt8{"kv_dtype", "int8"}, kFp8{"kv_dt
     kToken{"kv_scale", "token"}, kDsx{"k_layout", "dsx"}, kAppend{"append", "yes"}, kBias{"bias", "yes"},
     kPages{"page_size", "16"}, kWindow{"window", "40"}, kAlibi{"score_bias", "alibi"},
     kAdditive{"score_bias", "additive"}, kLse{"lse", "yes"}, kSmooth{"epilogue", "smooth"},
-    kQuantize{"epilogue", "quantize"}, kDeterministic{"deterministic", "yes"},
-    kInterleaved{"style", "interleaved"}, kDynamicNtk{"scaling", "dynamic_ntk"};
+    kQuantize{"epilogue", "quantize"}, kProject{"epilogue", "project"}, kHidden{"hidden", "64"},
+    kDeterministic{"deterministic", "yes"}, kInterleaved{"style", "interleaved"},
+    kDynamicNtk{"scaling", "dynamic_ntk"};
 
 using Sets = std::vector<Dims>;
 const Sets kAlone = {{kInt8},         {kFp8},
@@ -108,7 +109,8 @@ const Sets kInteracting = {{kInt8, kDsx},
                            {kAppend, kWindow, kAlibi},
                            {kAppend, kAdditive, kLse},
                            {kAppend, kBias, kInt8, kToken, kInterleaved, kDynamicNtk},
-                           {kWindow, kAdditive, kLse, kQuantize}};
+                           {kWindow, kAdditive, kLse, kQuantize},
+                           {kAppend, kPages, kInt8, kToken, kAlibi, kProject, kHidden}};
 INSTANTIATE_TEST_SUITE_P(Alone, DecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
 INSTANTIATE_TEST_SUITE_P(Alone, GpuDecodeFeature, ::testing::ValuesIn(kAlone), shape_name);
 INSTANTIATE_TEST_SUITE_P(Together, DecodeFeature, ::testing::ValuesIn(kInteracting), shape_name);
@@ -208,7 +210,8 @@ class Draw {
             {"window", pick<std::string>({"0", "1", "17", "64", "200"})},
             {"score_bias", pick<std::string>({"none", "alibi", "additive"})},
             {"lse", pick<std::string>({"no", "yes"})},
-            {"epilogue", pick<std::string>({"none", "smooth", "quantize"})},
+            {"epilogue", pick<std::string>({"none", "smooth", "quantize", "project"})},
+            {"hidden", pick<std::string>({"0", "64"})},
             {"deterministic", pick<std::string>({"no", "yes"})},
             {"style", pick<std::string>({"half_split", "interleaved"})},
             {"scaling", pick<std::string>({"none", "dynamic_ntk"})}};

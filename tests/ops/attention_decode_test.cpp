@@ -13,7 +13,7 @@ namespace {
 
 const std::pair<std::string, std::string> kUneven{"uneven", "yes"}, kDsx{"k_layout", "dsx"},
     kAppend{"append", "yes"}, kBias{"bias", "yes"}, kInterleaved{"style", "interleaved"},
-    kDynamicNtk{"scaling", "dynamic_ntk"};
+    kDynamicNtk{"scaling", "dynamic_ntk"}, kProject{"epilogue", "project"};
 
 class AttentionDecode : public ::testing::TestWithParam<Dims> {};
 class AttentionDecodeCompiles : public ::testing::TestWithParam<Dims> {};
@@ -58,6 +58,13 @@ const auto kRotations = ::testing::Values(
     dims(6, 8, 2, 128, 4000, {kAppend, kBias, kUneven, kInterleaved, kDynamicNtk}),
     dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "linear"}}),
     dims(1, 2, 1, 128, 70, {kAppend, {"scaling", "llama3"}, kInterleaved}));
+// The output projection; rows of 256, 768, 1024 and 2048 elements, which warps share evenly or not.
+const auto kProjections =
+    ::testing::Values(dims(1, 4, 2, 64, 1, {kAppend, kProject, {"hidden", "64"}}),
+                      dims(1, 12, 2, 64, 300, {kAppend, kProject, {"hidden", "160"}}),
+                      dims(1, 8, 1, 128, 77, {kAppend, kBias, kInterleaved, kProject, {"hidden", "96"}}),
+                      dims(1, 32, 4, 64, 1000, {kAppend, kProject, {"hidden", "2048"}}),
+                      dims(5, 4, 2, 64, 150, {kAppend, kUneven, kDsx, kProject, {"hidden", "41"}}));
 // More work tiles than a GPU has SMs: persistent blocks fetch from the dynamic tile scheduler.
 const auto kManyWorkTiles =
     ::testing::Values(dims(90, 4, 2, 64, 130, {kUneven}), dims(150, 2, 1, 128, 70, {kUneven}),
@@ -76,6 +83,7 @@ WARPTUNE_SHAPES(ManyWorkTiles);
 WARPTUNE_SHAPES(Layouts);
 WARPTUNE_SHAPES(Appends);
 WARPTUNE_SHAPES(Rotations);
+WARPTUNE_SHAPES(Projections);
 WARPTUNE_SHAPES(OddHeads);
 #undef WARPTUNE_SHAPES
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
@@ -216,6 +224,9 @@ TEST(AttentionDecodeOp, RejectsContradictoryDims) {
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kInterleaved}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kDynamicNtk}), DType::bf16), InputError);
   EXPECT_THROW(op.problem(dims(1, 2, 2, 2, 1, {kAppend, kDynamicNtk}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kAppend, kProject}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kAppend, {"hidden", "64"}}), DType::bf16), InputError);
+  EXPECT_THROW(op.problem(dims(1, 2, 2, 64, 1, {kProject, {"hidden", "64"}}), DType::bf16), InputError);
 }
 
 TEST(AttentionDecodeOp, UnevenLengthsIncludeAllKindsForEverySeed) {
@@ -238,10 +249,18 @@ TEST(AttentionDecodeOp, SpacesAreOfAReasonableSize) {
     for (const Variant& v : entry.variants) {
       if (v.backend == Backend::host) continue;
       const auto n = Space(v, p, facts).configs().size();
+      if (v.name == "mma_project") continue;                               // of projections only, below
       const bool fits = v.name != "short_context" || p["context"] <= 256;  // in shared memory
       EXPECT_GE(n, fits ? 2u : 0u) << p.key() << " " << v.name;
       EXPECT_LE(n, 420u) << p.key() << " " << v.name;
     }
+  }
+  const Problem projection =
+      entry.op.problem(dims(1, 32, 8, 64, 512, {kAppend, kProject, {"hidden", "2048"}}), DType::bf16);
+  for (const Variant& v : entry.variants) {
+    if (v.backend == Backend::host) continue;
+    const bool projects = Space(v, projection, facts).configs().size() >= 2;
+    EXPECT_EQ(projects, v.name == "mma_project" || v.name == "vectorized") << v.name;
   }
 }
 

@@ -43,6 +43,15 @@ inline bool combines_by(const Config& config, Combine way) {
 /// The same as a constraint.
 inline std::string combine_is(Combine way) { return "combine == " + std::to_string(static_cast<int>(way)); }
 
+/// Whether the output projection and the residual add are part of the problem. Most variants lack them.
+inline bool projects(const Problem& p) { return static_cast<Epilogue>(p["epilogue"]) == Epilogue::project; }
+/// The workspace of variants that leave the rows there before they are projected.
+inline std::int64_t rows_workspace(const Problem& p, const Config&) {
+  return projects(p) ? p["batch"] * p["q_heads"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))
+                     : 0;
+}
+inline const std::string kNoProjection = "epilogue != " + std::to_string(static_cast<int>(Epilogue::project));
+
 /// How the caches and `out` are stored.
 inline DType cache_dtype(const Problem& p) {
   constexpr DType kQuantized[] = {DType::int8, DType::fp8};

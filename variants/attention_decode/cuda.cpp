@@ -45,6 +45,21 @@ Stage combine_stage() {
                      const Config& c) { return split_count(p, c) > 1 && combines_by(c, Combine::kernel); }};
 }
 
+/// Epilogue::project as a kernel of its own.
+Stage project_stage() {
+  constexpr int kBlock = 256;
+  return {.file = "attention_decode/project.cu",
+          .kernel = "attention_decode_project<{dtype}, {q_heads} * {head_dim}, {hidden}, 256>",
+          .launch =
+              [](const Problem& p, const Config& c) {
+                return Launch{
+                    .grid = {as_unsigned(ceil_div(p["hidden"], kBlock / 32)), as_unsigned(p["batch"])},
+                    .block = {kBlock},
+                    .pdl = c["pdl"] != 0};
+              },
+          .when = [](const Problem& p, const Config&) { return projects(p); }};
+}
+
 /// Shared memory of mma: a pipeline of K and V tiles with padded rows per warp.
 std::int64_t pipeline_bytes(const Problem& p, const Config& c) {
   return c["warps"] * c["stages"] * 2 * c["tile_kv"] * (2 * p["head_dim"] + 16);
@@ -113,7 +128,9 @@ Variant vectorized() {
                         return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
                                       .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0};
-                      }}},
+                      }},
+                     project_stage()},
+          .workspace_bytes = rows_workspace,
           .work_distribution = [](const Problem& p, const Config& c) {
             return round_robin_keys(p, c["block"] / 32, warp_tile_keys(c));
           }};
@@ -123,6 +140,7 @@ Variant vectorized() {
 std::vector<std::string> split_constraints(const std::string& splits) {
   const std::string threads = "batch * q_heads / heads_per_block * " + splits + " * block";
   return {
+      kNoProjection,
       kRow + " % 16 == 0",
       "threads_per_key <= 4 || threads_per_key * 16 <= " + kRow,
       kValueRule,
@@ -292,7 +310,7 @@ Variant short_context() {
                          kThreadsPerKey,
                          kHeadsPerBlock,
                          kPdl},
-          .constraints = {"deterministic == 0", kRow + " % 16 == 0",
+          .constraints = {kNoProjection, "deterministic == 0", kRow + " % 16 == 0",
                           "threads_per_key == 4 || threads_per_key * 16 <= " + kRow,
                           "(q_heads / kv_heads) % heads_per_block == 0",
                           "head_dim * heads_per_block <= 64 * threads_per_key",

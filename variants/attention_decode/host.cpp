@@ -14,7 +14,7 @@ namespace warptune {
 namespace {
 
 struct Shape {
-  std::int64_t q_heads, kv_heads, head_dim, page, window;
+  std::int64_t q_heads, kv_heads, head_dim, page, window, hidden;
   bool dsx, append, interleaved, dynamic_ntk;
   bool own_scales;  // a scale per row of the cache, not per head
   DType dtype, cache, out;
@@ -27,6 +27,7 @@ struct Shape {
         head_dim(p["head_dim"]),
         page(p["page_size"]),
         window(p["window"]),
+        hidden(p["hidden"]),
         dsx(p["k_layout"] != 0),
         append(p["append"] != 0),
         interleaved(is_interleaved(p)),
@@ -189,7 +190,8 @@ void store_out(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std
     const auto of_row = [&](const void* vector) {
       return static_cast<float>(static_cast<const T*>(vector)[head * s.head_dim + i]);
     };
-    if (s.epilogue != Epilogue::none) x = (x + of_row(a.shift)) * of_row(a.smooth);
+    if (s.epilogue == Epilogue::smooth || s.epilogue == Epilogue::quantize)
+      x = (x + of_row(a.shift)) * of_row(a.smooth);
     if (s.epilogue == Epilogue::quantize) x *= a.out_scale;
     store(s.out, a.out, row * s.head_dim + i, static_cast<double>(x));
   }
@@ -269,6 +271,21 @@ void append_all(const AttentionDecodeArgs& a, const Shape& s, int threads) {
                [&](std::int64_t i) { append_row<T, C>(a, s, i / s.kv_heads, i % s.kv_heads); });
 }
 
+/// Epilogue::project, after the rows of all heads.
+template <class T>
+void project_all(const AttentionDecodeArgs& decode, const Shape& s, int threads) {
+  if (s.epilogue != Epilogue::project) return;
+  const auto& a = static_cast<const ProjectDecodeArgs&>(decode);
+  const std::int64_t n = s.q_heads * s.head_dim;
+  parallel_for(a.batch * s.hidden, threads, [&](std::int64_t i) {
+    const T* const x = static_cast<const T*>(a.out) + i / s.hidden * n;
+    const T* const weight = static_cast<const T*>(a.o_weight) + i % s.hidden * n;
+    float sum = static_cast<float>(static_cast<const T*>(a.residual)[i]);
+    for (std::int64_t j = 0; j < n; ++j) sum += static_cast<float>(weight[j]) * static_cast<float>(x[j]);
+    static_cast<T*>(a.y)[i] = static_cast<T>(sum);
+  });
+}
+
 }  // namespace
 
 std::vector<Variant> attention_decode_host() {
@@ -286,9 +303,11 @@ std::vector<Variant> attention_decode_host() {
                     append_all<T, C>(a, s, 1);
                     for (std::int64_t i = 0; i < a.batch * s.q_heads; ++i)
                       attend_naive<T, C>(a, s, i / s.q_heads, i % s.q_heads);
+                    project_all<T>(a, s, 1);
                   });
                 };
               },
+          .workspace_bytes = rows_workspace,
       },
       {
           .name = "host_blocked",
@@ -310,9 +329,11 @@ std::vector<Variant> attention_decode_host() {
                     parallel_for(a.batch * s.kv_heads, threads, [&](std::int64_t i) {
                       attend_blocked<T, C>(a, s, i / s.kv_heads, i % s.kv_heads, tile_kv);
                     });
+                    project_all<T>(a, s, threads);
                   });
                 };
               },
+          .workspace_bytes = rows_workspace,
       },
   };
 }

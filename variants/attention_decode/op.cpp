@@ -102,7 +102,13 @@ void add_feature_tensors(const Problem& p, std::uint64_t seed, std::int64_t part
         {.name = "score_bias", .dtype = p.dtype, .shape = {batch, heads, capacity}, .scale = 3.0f});
   if (p["lse"] != 0)
     specs.push_back({.name = "lse", .shape = {batch, heads}, .role = Role::output, .cache = CacheState::hot});
-  if (epilogue_of(p) != Epilogue::none) {
+  if (projects(p)) {
+    const float scale = 1 / std::sqrt(static_cast<float>(heads * d));
+    specs.push_back(
+        {.name = "o_weight", .dtype = p.dtype, .shape = {p["hidden"], heads * d}, .scale = scale});
+    specs.push_back(
+        {.name = "residual", .dtype = p.dtype, .shape = {batch, p["hidden"]}, .cache = CacheState::hot});
+  } else if (epilogue_of(p) != Epilogue::none) {
     specs.push_back({.name = "shift", .dtype = p.dtype, .shape = {heads, d}, .scale = 0.5f});
     specs.push_back({.name = "smooth", .dtype = p.dtype, .shape = {heads, d}, .scale = 1.5f});
   }
@@ -139,7 +145,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
        .values = lengths_of(p, seed)},
       {.name = "out",
        .dtype = decode_out_dtype(p),
-       .shape = {batch, heads, d},
+       .shape = projects(p) ? std::vector{batch, p["hidden"]} : std::vector{batch, heads, d},
        .role = Role::output,
        .cache = CacheState::hot},
   };
@@ -165,7 +171,7 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
                                  .lengths = static_cast<const int*>(at("lengths")),
                                  .bias = at("bias"),
                                  .inv_freq = static_cast<const float*>(at("inv_freq")),
-                                 .out = at("out"),
+                                 .out = projects(p) ? workspace : at("out"),
                                  .workspace = workspace,
                                  .batch = static_cast<int>(p["batch"]),
                                  .capacity = static_cast<int>(cache_capacity(p)),
@@ -179,6 +185,7 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
                                  .shift = at("shift"),
                                  .smooth = at("smooth"),
                                  .out_scale = kOutScale};
+  if (projects(p)) return Args(ProjectDecodeArgs{args, at("o_weight"), at("residual"), at("out")});
   if (!is_dynamic_ntk(p)) return Args(args);
   const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
   return Args(DynamicNtkDecodeArgs{args, scaling.theta, static_cast<float>(scaling.factor),
@@ -201,6 +208,11 @@ void check(const Problem& p) {
     throw InputError("attention_decode: scaling=dynamic_ntk needs heads of 4 elements or more");
   if (p["kv_scale"] != 0 && !quantized(p))
     throw InputError("attention_decode: kv_scale=token needs kv_dtype=int8 or kv_dtype=fp8");
+  if (projects(p) != (p["hidden"] != 0))
+    throw InputError("attention_decode: epilogue=project and hidden belong together");
+  if (projects(p) && (p["append"] == 0 || p["lse"] != 0 || p["deterministic"] != 0 || is_dynamic_ntk(p)))
+    throw InputError(
+        "attention_decode: epilogue=project needs append=yes, lse=no, deterministic=no and a fixed theta");
   const std::int64_t page = p["page_size"];
   if (page != 0 && (page < 16 || page > 256 || !std::has_single_bit(static_cast<std::uint64_t>(page))))
     throw InputError(fmt::format(
@@ -211,7 +223,8 @@ Cost cost(const Problem& p) {
   const double b = static_cast<double>(size_of(p.dtype)), d = static_cast<double>(p["head_dim"]),
                heads = static_cast<double>(p["q_heads"]), kv_heads = static_cast<double>(p["kv_heads"]);
   const double row = d * static_cast<double>(size_of(cache_dtype(p))) + (p["kv_scale"] != 0 ? 4 : 0);
-  const double out = d * static_cast<double>(size_of(decode_out_dtype(p))) + (p["lse"] != 0 ? 4 : 0);
+  const double out =
+      projects(p) ? 0 : d * static_cast<double>(size_of(decode_out_dtype(p))) + (p["lse"] != 0 ? 4 : 0);
   const std::int64_t page = p["page_size"];
   Cost c;
   for (const std::int32_t length : lengths_of(p, 0)) {
@@ -229,7 +242,13 @@ Cost cost(const Problem& p) {
   if (p["bias"] != 0) c.bytes += (heads + 2 * kv_heads) * d * b;
   if (quantized(p) && p["kv_scale"] == 0) c.bytes += 2 * kv_heads * 4;
   if (score_bias_of(p) == ScoreBias::alibi) c.bytes += heads * 4;
-  if (epilogue_of(p) != Epilogue::none) c.bytes += 2 * heads * d * b;
+  if (projects(p)) {
+    const auto hidden = static_cast<double>(p["hidden"]), batch = static_cast<double>(p["batch"]);
+    c.bytes += (hidden * heads * d + 2 * batch * hidden) * b;
+    c.flops += 2 * batch * hidden * heads * d;
+  } else if (epilogue_of(p) != Epilogue::none) {
+    c.bytes += 2 * heads * d * b;
+  }
   return c;
 }
 
@@ -262,11 +281,12 @@ Op attention_decode() {
            {"score_bias", "what is added to the scores", 0, {"none", "additive", "alibi"}, 0, true},
            {"lse", "whether the logarithm of the sum of exp(score) is an output", 0, {"no", "yes"}, 0, true},
            {"epilogue",
-            "(x + shift) * smooth, and its rounding to int8",
+            "(x + shift) * smooth, and its rounding to int8; or the output projection and the residual add",
             0,
-            {"none", "smooth", "quantize"},
+            {"none", "smooth", "quantize", "project"},
             0,
             true},
+           {"hidden", "epilogue=project: elements of the projected row", 0, {}, 0, true},
            {"deterministic",
             "bitwise reproducible across batch sizes and configurations",
             0,
@@ -305,13 +325,16 @@ Op attention_decode() {
                  field("out_scale", &AttentionDecodeArgs::out_scale),
                  field("theta", &DynamicNtkDecodeArgs::theta),
                  field("factor", &DynamicNtkDecodeArgs::factor),
-                 field("max_position", &DynamicNtkDecodeArgs::max_position)},
+                 field("max_position", &DynamicNtkDecodeArgs::max_position),
+                 field("o_weight", &ProjectDecodeArgs::o_weight),
+                 field("residual", &ProjectDecodeArgs::residual),
+                 field("y", &ProjectDecodeArgs::y)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {
             return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
           },
-      .units = [](const Problem& p) { return p["batch"] * p["q_heads"]; },
+      .units = [](const Problem& p) { return p["batch"] * (projects(p) ? 1 : p["q_heads"]); },
       .reference = decode_reference,
       .tolerance = decode_tolerance,
   };

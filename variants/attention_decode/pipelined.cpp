@@ -178,6 +178,12 @@ const std::string kPackedGqaRule =
     " % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == 0 && deterministic == 0 && "
     "page_size % tile_kv == 0";
 
+/// Shared memory of mma_project: weights of o, or the partial rows of 8 warps and those of the block.
+std::int64_t project_bytes(const Problem& p, const Config& c) {
+  const std::int64_t width = static_cast<std::int64_t>(size_of(p.dtype)), d = p["head_dim"];
+  return std::max(c["rows"] * p["q_heads"] * d * width, 9 * p["q_heads"] / p["kv_heads"] * 4 * (d + 2) + 128);
+}
+
 Variant mma_pipelined() {
   const std::string tile = "2 * tile_kv * " + kCacheRow, pipeline = "warps * stages * " + tile,
                     in_flight = "warps * loads_in_flight * " + tile;
@@ -194,8 +200,8 @@ Variant mma_pipelined() {
                       combine_parameter({Combine::last_block, Combine::ll}),
                       pdl_parameter()},
        .constraints =
-           {"has_bulk_copy", kPackedGqaRule, "pdl == 1 || stages == 2", l2_prefetch_rule(kCacheRow),
-            "loads_in_flight <= stages",
+           {"has_bulk_copy", kNoProjection, kPackedGqaRule, "pdl == 1 || stages == 2",
+            l2_prefetch_rule(kCacheRow), "loads_in_flight <= stages",
             // bytes in flight, enough of them and not too many, and bytes of a pipeline
             in_flight + " <= 140000",
             "(" + in_flight + " >= 60000 && " + pipeline +
@@ -224,8 +230,8 @@ Variant mma_direct() {
                       {"tile_kv", {16, 32}, "keys per tile, all in flight"},
                       combine_parameter({Combine::last_block, Combine::cluster, Combine::ll}),
                       pdl_parameter()},
-       .constraints = {kPackedGqaRule, "kv_dtype < 2 || has_fp8_conversion", "warps_per_sm % warps == 0",
-                       "splits == 1 || splits * warps * tile_kv <= 2 * context",
+       .constraints = {kNoProjection, kPackedGqaRule, "kv_dtype < 2 || has_fp8_conversion",
+                       "warps_per_sm % warps == 0", "splits == 1 || splits * warps * tile_kv <= 2 * context",
                        combine_is(Combine::last_block) + " || (splits > 1 && splits <= 16 && (" +
                            combine_is(Combine::ll) + " || has_clusters))",
                        kLastBlockRule, "pdl == 0 || has_pdl",
@@ -241,8 +247,47 @@ Variant mma_direct() {
       mma_direct_footprint);
 }
 
+Variant mma_project() {
+  const std::string blocks = "(hidden / rows)";
+  return {.name = "mma_project",
+          .idea = "attention as in mma_direct; its rows reach the blocks of the output projection as packets",
+          .parameters = {{"splits", {1, 2, 4, 8}, "blocks that share the keys of a KV head: a cluster"},
+                         {"tile_kv", {16, 32}, "keys per tile, all in flight"},
+                         {"rows", {8, 16, 24, 32}, "output rows per block that projects"},
+                         pdl_parameter()},
+          .constraints = {"epilogue == " + std::to_string(static_cast<int>(Epilogue::project)),
+                          "has_bulk_copy && has_clusters", "batch == 1", kPackedGqaRule,
+                          "kv_dtype < 2 || has_fp8_conversion", "q_heads * head_dim % 256 == 0",
+                          "hidden % rows == 0", blocks + " % splits == 0", blocks + " <= sms",
+                          // all weights are in flight, with room for a block of the next kernel
+                          "rows * q_heads * head_dim * dtype_bytes <= 160000", "tile_kv * head_dim <= 2048",
+                          "splits == 1 || splits * 8 * tile_kv <= 2 * context", "pdl == 0 || has_pdl"},
+          .resources =
+              [](const Problem& p, const Config& c) {
+                return LaunchResources{.shared_bytes = project_bytes(p, c) + 10000, .threads_per_sm = 512};
+              },
+          .dtypes = {DType::fp16, DType::bf16},
+          .stages = {{"attention_decode/mma_project.cu",
+                      "attention_decode_mma_project<" + kDecodeProblem +
+                          ", {hidden}, {tile_kv}, {splits}, {rows}>",
+                      [](const Problem& p, const Config& c) {
+                        return Launch{
+                            .grid = {as_unsigned(p["kv_heads"] * c["splits"] + p["hidden"] / c["rows"])},
+                            .block = {256},
+                            .shared_bytes = project_bytes(p, c),
+                            .pdl = c["pdl"] != 0,
+                            .cluster = as_unsigned(c["splits"])};
+                      }}},
+          .workspace_bytes =
+              [](const Problem& p, const Config&) {
+                return 128 + 4 * p["q_heads"] * p["head_dim"];  // a counter, two buffers of packets
+              }};
+}
+
 }  // namespace
 
-std::vector<Variant> attention_decode_pipelined() { return {pipelined(), mma_pipelined(), mma_direct()}; }
+std::vector<Variant> attention_decode_pipelined() {
+  return {pipelined(), mma_pipelined(), mma_direct(), mma_project()};
+}
 
 }  // namespace warptune

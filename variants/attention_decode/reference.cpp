@@ -121,13 +121,19 @@ class HeadReference {
         rows_(p, in, b_, kv_head_),
         q_(static_cast<std::size_t>(p["head_dim"])) {}
 
-  void write(Expected& out) {
+  void write(Expected& out) { write_output(out, row(out)); }
+
+  /// The output row before the epilogue; writes what is appended.
+  std::vector<double> row(Expected& out) {
     if (append_)
       append(out);
     else
       load_query();
     compute_scores();
-    write_output(out, weighted_values());
+    std::vector<double> x = weighted_values();
+    if (sum_ > 0)
+      for (double& value : x) value /= sum_;
+    return x;
   }
 
  private:
@@ -205,7 +211,6 @@ class HeadReference {
     const std::int64_t d = p_["head_dim"];
     for (std::int64_t i = 0; i < d; ++i) {
       double& y = x[static_cast<std::size_t>(i)];
-      if (sum_ > 0) y /= sum_;
       if (epilogue_of(p_) == Epilogue::none) continue;
       y = (y + in_["shift"][head_ * d + i]) * in_["smooth"][head_ * d + i];
       if (epilogue_of(p_) == Epilogue::quantize) y = std::clamp(y * kOutScale, -127.0, 127.0);
@@ -225,10 +230,29 @@ class HeadReference {
   double max_ = -INFINITY, sum_ = 0;
 };
 
+/// The projected row of sequence b.
+void write_projection(const Problem& p, const Inputs& in, std::int64_t b, Expected& out) {
+  std::vector<double> x;
+  for (std::int64_t head = 0; head < p["q_heads"]; ++head)
+    for (const double value : HeadReference(p, in, b * p["q_heads"] + head).row(out)) x.push_back(value);
+  const Values weight = in["o_weight"], residual = in["residual"];
+  const std::int64_t hidden = p["hidden"], n = static_cast<std::int64_t>(x.size());
+  std::vector<double> y;
+  for (std::int64_t r = 0; r < hidden; ++r) {
+    double sum = residual[b * hidden + r];
+    for (std::int64_t i = 0; i < n; ++i) sum += weight[r * n + i] * x[static_cast<std::size_t>(i)];
+    y.push_back(sum);
+  }
+  out.put("out", b * hidden, std::move(y));
+}
+
 }  // namespace
 
 void decode_reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& out) {
-  HeadReference(p, in, unit).write(out);
+  if (projects(p))
+    write_projection(p, in, unit, out);
+  else
+    HeadReference(p, in, unit).write(out);
 }
 
 /// fp32: the error of a sum grows with its terms. 16 bits: a variant may round the probabilities. An appended

@@ -1,0 +1,197 @@
+// Split-KV decode attention of one sequence with the output projection and the residual add in one kernel.
+// Grid: kv_heads * kSplits blocks attend, each to a split of the keys of one KV head, as in mma_direct.cu.
+//   hidden / kRows blocks project: each computes kRows rows of o.
+// Exchange: the splits of a KV head form a cluster, which combines them. Its rows go to the projecting blocks
+//   through the L2 as flag-in-data packets (ll_packet.cuh): one trip, where the end of a kernel and the start
+//   of the next take 1.2 us before x is loaded. A projecting block waits for blocks of lower index only.
+// Packets: two buffers in the workspace. A launch uses one, by the parity of its number, and clears the
+// other,
+//   which all blocks of the launch before have read.
+// Projection: the warps of a block split its columns; a lane polls for the 8 columns that it multiplies.
+// Tensor
+//   cores as in linear/gemv_mma.cu: a row of A is a segment of 32 columns of a weight row, a column of B the
+//   same segment of x, and only sums of equal segments (the diagonal) are used.
+// PDL: keys of earlier steps and the weights of o are loaded before pdl_wait().
+// Shared memory: weights of o, or the new rows of the append, which the partial rows of the warps overwrite.
+// Wins: steps of models whose o fits the shared memory of the device (llama3.2-1b, tinyllama), batch 1.
+// Source: the LL protocol of NCCL.
+#include "kernels/attention_decode/register_tile.cuh"
+#include "kernels/common/pdl.cuh"
+#include "kernels/common/tma.cuh"
+
+namespace warptune {
+
+inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32;
+
+template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
+struct MmaProject {
+  using T = typename P::T;
+  static constexpr int kIn = P::kQHeads * P::kHeadDim, kSlice = 256;  // columns of a warp's mma pair
+  static constexpr int kSlices = kIn / kSlice, kWarpSlices = ceil_div(kSlices, kProjectWarps);
+  static constexpr int kAttending = P::kKvHeads * kSplits, kBlocks = kAttending + kHidden / kRows;
+  static constexpr int kWeightBytes = kRows * kIn * static_cast<int>(sizeof(T));
+  using Append = MmaAppend<P, kProjectThreads>;
+  using Combined = BlockCombine<P, kProjectWarps, P::kGroup, kSplits, Combine::cluster>;
+  static_assert(P::kAppend && kIn % kSlice == 0 && kHidden % kRows == 0 && kRows % 2 == 0);
+
+  /// Words of the workspace: a counter of blocks, modulo two launches, then the two buffers.
+  static constexpr int kCounterWords = 32, kBufferWords = kIn / 2;
+  static __device__ __forceinline__ unsigned* buffer(const AttentionDecodeArgs& args, unsigned launch) {
+    return static_cast<unsigned*>(args.workspace) + kCounterWords + launch % 2 * kBufferWords;
+  }
+};
+
+/// Sends rows as packets of 4 elements. The members of Output (problem.cuh) that BlockCombine calls.
+template <class P>
+struct PacketOutput {
+  unsigned* words;  // of the first head
+  float v_scale;    // of the KV head
+
+  template <int N>
+  __device__ __forceinline__ void put(int h, int i, Vec<float, N> x) const {
+    static_assert(N == 4);
+    if constexpr (P::kQuantized && !P::kRowScales)
+#pragma unroll
+      for (int j = 0; j < N; ++j) x[j] *= v_scale;
+    const auto rounded = from_float<typename P::T>(x);
+    const auto pairs = *reinterpret_cast<const Vec<float, 2>*>(&rounded);  // their bits
+    LlPacket<2>::pack(pairs).store(words + (h * P::kHeadDim + i) / 2);
+  }
+  __device__ __forceinline__ void put_lse(int, SoftmaxState) const {}
+};
+
+/// Stores the parity of this launch and lets the next one start. In this order: each launch has counted all
+/// its blocks before one of the next is counted.
+template <class S>
+__device__ __forceinline__ void begin_launch(const AttentionDecodeArgs& args, unsigned& launch_number) {
+  if (threadIdx.x != 0) return;
+  const unsigned counted = atomicInc(static_cast<unsigned*>(args.workspace), 2 * S::kBlocks - 1);
+  *const_cast<volatile unsigned*>(&launch_number) = counted / S::kBlocks;
+  pdl_launch_dependents();
+}
+
+/// Attends to one split of the keys of a KV head.
+template <class S, class P, int kTileKv, int kSplits>
+__device__ __forceinline__ void attend_and_send(const typename P::Args& args, unsigned char* shared,
+                                                unsigned& launch_number) {
+  using Append = typename S::Append;
+  auto& append = *reinterpret_cast<Append*>(shared);
+  auto& combined = *reinterpret_cast<typename S::Combined*>(shared);
+  const int kv_head = blockIdx.x / kSplits, split = blockIdx.x % kSplits, first_head = kv_head * P::kGroup;
+  const bool has_new_key = split == kSplits - 1;
+  const typename Append::Constants constants(args, first_head, has_new_key);
+  const WarpTiles<P, kTileKv, kProjectWarps, kSplits> tiles(args, 0, split, threadIdx.x / 32);
+  const KvCache<P> cache(args, 0, kv_head);
+  RegisterTile<P, kTileKv> kv;
+  if (tiles.first < tiles.end) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
+  append.compute_angles(args, tiles.length - 1, constants);
+  begin_launch<S>(args, launch_number);
+  pdl_wait();
+  __syncthreads();  // the launch number
+  const PacketOutput<P> output{S::buffer(args, launch_number) + first_head * P::kHeadDim / 2,
+                               cache.head_v_scale()};
+  MmaAttention<P> attention(args, cache, 0, first_head, tiles.length);
+  if (tiles.length > 0)
+    load_queries<true>(attention, args, cache, 0, first_head, tiles.length, constants, has_new_key, append);
+  for (int tile = tiles.first; tile < tiles.end; tile += kProjectWarps) {
+    const int valid = tiles.valid(tile), cached = tiles.cached(tile);
+    if (tile != tiles.first) kv.load(cache, tile * kTileKv, cached);
+    if (cached < valid) kv.put_new_key(append, cached);
+    attention.attend(kv, tile * kTileKv, tiles.masked(tile), valid);
+  }
+  __syncthreads();  // all warps have read the new rows
+  attention.store(combined);
+  combined.finish(args, 0, split, output, 0);
+}
+
+/// Computes kRows rows of o from the packets of the attending blocks.
+template <class S, class P, int kRows>
+__device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& args, unsigned char* shared,
+                                                    unsigned& launch_number) {
+  using T = typename P::T;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int block = blockIdx.x - S::kAttending, blocks = S::kBlocks - S::kAttending,
+            first_row = block * kRows;
+  const T* const weight = reinterpret_cast<const T*>(shared);
+  __shared__ Mbarrier full;
+  __shared__ alignas(16) float segments[kRows][kProjectWarps][8];  // partial sums
+  if (threadIdx.x == 0) {
+    constexpr int kCopies = 4;
+    mbarrier_init(&full);
+    mbarrier_init_fence();
+    mbarrier_arrive_expect_tx(&full, S::kWeightBytes);
+    const auto* const from =
+        static_cast<const unsigned char*>(args.o_weight) + static_cast<long long>(block) * S::kWeightBytes;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i)
+      bulk_copy_evict_first(shared + i * (S::kWeightBytes / kCopies), from + i * (S::kWeightBytes / kCopies),
+                            S::kWeightBytes / kCopies, &full);
+  }
+  begin_launch<S>(args, launch_number);
+  pdl_wait();
+  __syncthreads();  // the launch number, the barrier
+
+  // 16 lanes per output row
+  constexpr int kRowsAtOnce = kProjectThreads / 16, kStores = ceil_div(kRows, kRowsAtOnce);
+  float residual[kStores] = {};
+#pragma unroll
+  for (int i = 0; i < kStores; ++i)
+    if (const int row = threadIdx.x / 16 + i * kRowsAtOnce; row < kRows)
+      residual[i] = to_float(static_cast<const T*>(args.residual)[first_row + row]);
+  unsigned* const other = S::buffer(args, launch_number + 1);
+  for (int i = block * kProjectThreads + threadIdx.x; i < S::kBufferWords; i += blocks * kProjectThreads)
+    other[i] = 0;
+
+  const unsigned* const words = S::buffer(args, launch_number);
+  float sums[kRows / 2][4] = {};
+#pragma unroll
+  for (int s = 0; s < S::kWarpSlices; ++s) {
+    const int slice = s * kProjectWarps + warp, column = slice * S::kSlice + lane * 8;
+    if (S::kSlices % kProjectWarps != 0 && slice >= S::kSlices) break;
+    LlPacket<4> packet;
+    do packet = LlPacket<4>::load(words + column / 2);
+    while (!packet.is_complete());
+    const Vec<float, 4> bits = packet.unpack();
+    const unsigned(&x)[4] = reinterpret_cast<const unsigned(&)[4]>(bits);
+    if (s == 0) mbarrier_wait(&full, 0);
+#pragma unroll
+    for (int pair = 0; pair < kRows / 2; ++pair) {
+      const uint4 a = *reinterpret_cast<const uint4*>(weight + (2 * pair) * S::kIn + column),
+                  b = *reinterpret_cast<const uint4*>(weight + (2 * pair + 1) * S::kIn + column);
+      mma_m16n8k16<T>(sums[pair], {a.x, b.x, a.y, b.y}, x[0], x[1]);
+      mma_m16n8k16<T>(sums[pair], {a.z, b.z, a.w, b.w}, x[2], x[3]);
+    }
+  }
+  // D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i: equal segments
+  const int segment = lane / 4;
+  if (lane % 4 == segment / 2) {
+#pragma unroll
+    for (int pair = 0; pair < kRows / 2; ++pair)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        segments[2 * pair + half][warp][segment] =
+            segment % 2 == 0 ? sums[pair][2 * half] : sums[pair][2 * half + 1];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kStores; ++i) {
+    const int row = threadIdx.x / 16 + i * kRowsAtOnce;
+    const auto v = load_vec<4>(&segments[min_of(row, kRows - 1)][0][0] + threadIdx.x % 16 * 4);
+    const float y = warp_reduce<Sum, 16>((v[0] + v[1]) + (v[2] + v[3]));
+    if (row < kRows && threadIdx.x % 16 == 0)
+      static_cast<T*>(args.y)[first_row + row] = from_float<T>(y + residual[i]);
+  }
+}
+
+template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
+__global__ void __launch_bounds__(kProjectThreads, 2) attention_decode_mma_project(ProjectDecodeArgs args) {
+  using S = MmaProject<P, kHidden, kTileKv, kSplits, kRows>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ unsigned launch_number;
+  if (blockIdx.x < S::kAttending)
+    attend_and_send<S, P, kTileKv, kSplits>(args, shared, launch_number);
+  else
+    receive_and_project<S, P, kRows>(args, shared, launch_number);
+}
+
+}  // namespace warptune
