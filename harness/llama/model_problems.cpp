@@ -177,7 +177,10 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
 bool ModelProblems::can_fuse_o(std::int64_t batch) const {
-  return batch <= kMaxFusedOTokens && !config_.attention_bias && config_.rope.kind != RopeKind::dynamic_ntk;
+  const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
+                             static_cast<std::int64_t>(size_of(dtype_));
+  return batch <= kMaxFusedOTokens && bytes <= kMaxFusedOBytes && !config_.attention_bias &&
+         config_.rope.kind != RopeKind::dynamic_ntk;
 }
 Problem ModelProblems::attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len,
                                          bool uneven) const {

@@ -24,8 +24,9 @@ struct Fusion {
   bool split_norm = false;
   bool o = false;  // o and its residual add into attention_decode, which appends too; with `norm`
 };
-/// attention_decode with o is for at most so many sequences.
-inline constexpr std::int64_t kMaxFusedOTokens = 1;
+/// attention_decode with o is for at most so many sequences, and for an o that the shared memory of all SMs
+/// holds.
+inline constexpr std::int64_t kMaxFusedOTokens = 1, kMaxFusedOBytes = 20'000'000;
 /// Kernels with a fused norm, SwiGLU or argmax are for at most so many tokens.
 inline constexpr std::int64_t kMaxFusedTokens = 64;
 /// With more tokens every block would normalize too many rows.

@@ -1,6 +1,6 @@
 #pragma once
-// The search of the plans of a model step: exchanges one part at a time, then pairs, and keeps what is
-// faster. It knows parts by their numbers only.
+// The search of the plans of a model step: exchanges one part at a time and keeps what is faster. It knows
+// parts by their numbers only.
 #include <cstddef>
 #include <tuple>
 #include <vector>
@@ -24,8 +24,6 @@ class StepTimer {
   /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
   /// other problems.
   virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
-  /// Whether a part is the plan of a kernel, not an option of the step.
-  virtual bool is_plan(std::size_t part) const = 0;
   /// Of candidates with equal times the one with the least of this is chosen: its shared memory, registers
   /// and number.
   using Complexity = std::tuple<bool, long long, int, std::size_t>;
@@ -44,13 +42,11 @@ struct StepSearch {
   int trials = 0;
 };
 
-/// `sizes`: the number of candidates of each part, the most promising first. Begins at `start`, which was
-/// timed. For each part all other candidates are timed in turn with the picks so far. If one is surely
-/// faster, the simplest of those that tie with the fastest is timed once more, and taken if it is faster
-/// again: the fastest of many samples is too often a lucky one. Otherwise the part stays, so that equal
-/// candidates do not alternate. When no single part changes, pairs of plans are exchanged: two kernels may
-/// win only together, since one leaves the shared memory free that the other needs to start early. Ends when
-/// neither changes anything, or after `max_rounds`.
+/// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part all
+/// other candidates are timed in turn with the picks so far. If one is surely faster, the simplest of those
+/// that tie with the fastest is timed once more, and taken if it is faster again: the fastest of many samples
+/// is too often a lucky one. Otherwise the part stays, so that equal candidates do not alternate. Ends when
+/// nothing has changed since each part was tried, or after `max_rounds`.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

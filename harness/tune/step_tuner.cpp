@@ -23,12 +23,6 @@ constexpr int kRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 // the plans that won.
 constexpr const char *kAlone = "alone", *kOptions = "options", *kPlans = "plans";
 
-/// "fuse_append=yes", or a problem with its plan.
-std::string text_of(const SearchedPart& part, std::size_t candidate) {
-  return part.option.empty() ? part.plans[candidate].str()
-                             : fmt::format("{}={}", part.option, candidate == 0 ? "no" : "yes");
-}
-
 /// Times steps on the worker and writes the row of each candidate.
 class WorkerTimer : public StepTimer {
  public:
@@ -64,12 +58,8 @@ class WorkerTimer : public StepTimer {
     if (is_timed(times.candidate))
       times.candidate.detail = fmt::format("{:.4f} ({:.4f} to {:.4f}) of the step's time so far",
                                            times.ratio.median, times.ratio.low, times.ratio.high);
-    const std::string detail = times.candidate.detail;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (incumbent[i] == candidate[i]) continue;
-      times.candidate.detail = detail + others(incumbent, candidate, i);
-      write(i, candidate[i], times.candidate);
-    }
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (incumbent[i] != candidate[i]) write(i, candidate[i], times.candidate);
     return {.ok = is_timed(times.candidate),
             .ratio = times.ratio.median,
             .low = times.ratio.low,
@@ -92,7 +82,6 @@ class WorkerTimer : public StepTimer {
     const auto known = problems_.find(picks);
     return known != problems_.end() && known->second.contains(parts_[part].problem.key());
   }
-  bool is_plan(std::size_t part) const override { return parts_[part].option.empty(); }
   Complexity complexity(std::size_t part, std::size_t candidate) const override {
     if (!parts_[part].option.empty()) return {false, 0, 0, candidate};
     const Resources& r = parts_[part].resources[candidate];
@@ -120,14 +109,6 @@ class WorkerTimer : public StepTimer {
     }
     if (times.candidate.status != Status::ok) worker_.begin_problem();  // the model may be built again
     return times;
-  }
-
-  /// The plans that are exchanged together with that of `part`, for the detail of its row.
-  std::string others(const Picks& incumbent, const Picks& candidate, std::size_t part) const {
-    std::string text;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (i != part && incumbent[i] != candidate[i]) text += ", with " + text_of(parts_[i], candidate[i]);
-    return text;
   }
 
   void write(std::size_t part, std::size_t candidate, Measurement m) {
@@ -176,12 +157,17 @@ std::string search_stamp(const std::vector<SearchedPart>& parts, const StepSpec&
   return stamp_of(fmt::format("{:016x}", stable_hash(text)), {.seed = spec.seed});
 }
 
-/// A line for each part that changed.
+/// A line for each part that changed: "fuse_append=yes", or a problem with its new plan.
 std::vector<std::string> changes(const std::vector<SearchedPart>& parts, const Picks& start,
                                  const Picks& picks) {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    if (start[i] != picks[i]) lines.push_back(text_of(parts[i], picks[i]));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (start[i] == picks[i]) continue;
+    if (parts[i].option.empty())
+      lines.push_back(parts[i].plans[picks[i]].str());
+    else
+      lines.push_back(fmt::format("{}={}", parts[i].option, picks[i] == 0 ? "no" : "yes"));
+  }
   return lines;
 }
 

@@ -242,10 +242,23 @@ TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
     return std::ranges::count_if(problems, [&](const Problem& p) { return p.op == op; });
   };
   EXPECT_EQ(count("linear"), 5 + 1 + 5 + 2);  // apart, with swiglu in gate_up, with the norms, with argmax
-  EXPECT_EQ(count("attention_decode"), 6);    // two contexts, apart, with the append, with o too
+  EXPECT_EQ(count("attention_decode"), 4);    // two contexts, append fused or not
   for (const char* op :
        {"embedding", "rms_norm", "add_rms_norm", "rope_append", "swiglu", "argmax", "top_k", "advance"})
     EXPECT_EQ(count(op), 1) << op;
+}
+
+TEST(ModelProblems, OIsPartOfAttentionForOneSequenceOfASmallModel) {
+  const std::vector<std::int64_t> contexts = {512};
+  const auto with_o = [&](const char* model, int batch) {
+    const auto problems = decode_problems(ops(), preset(model), DType::bf16, batch, contexts);
+    return std::ranges::count_if(problems, [&](const Problem& p) {
+      return p.key().find("hidden=2048") != std::string::npos && p.op == "attention_decode";
+    });
+  };
+  EXPECT_EQ(with_o("tinyllama-1.1b", 1), 1);
+  EXPECT_EQ(with_o("tinyllama-1.1b", 2), 0);
+  EXPECT_EQ(with_o("llama2-7b", 1), 0);
 }
 
 TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {

@@ -32,14 +32,12 @@ class FakeTimer : public StepTimer {
     return {.ok = true, .ratio = ratio, .low = ratio * 0.9995, .high = ratio * 1.0005};
   }
   bool has_part(const Picks& picks, std::size_t part) const override { return !has || has(picks, part); }
-  bool is_plan(std::size_t part) const override { return !options.contains(part); }
   Complexity complexity(std::size_t, std::size_t candidate) const override {
     return {false, shared.contains(candidate) ? shared.at(candidate) : 0, 0, candidate};
   }
 
   std::vector<Picks> timed;
   std::set<Picks> wrong, lucky;
-  std::set<std::size_t> options;
   std::map<std::size_t, long long> shared;  // of a candidate of any part
   std::function<bool(const Picks&, std::size_t)> has;
 
@@ -65,29 +63,6 @@ TEST(StepSearch, APartIsTriedAgainAfterAnotherChanged) {
   const StepSearch search = search_step(timer, {2, 2}, {0, 0});
   EXPECT_EQ(search.picks, (Picks{1, 1}));
   EXPECT_LE(search.rounds, 3);
-}
-
-TEST(StepSearch, TwoPartsThatWinOnlyTogetherAreExchangedTogether) {
-  FakeTimer timer([](const Picks& p) {
-    const bool first = p[0] == 2, second = p[2] == 1;
-    return first && second ? 8.0 : 10.0 + (first ? 1 : 0) + (second ? 0.5 : 0) + (p[1] == 1 ? 0.001 : 0);
-  });
-  const StepSearch search = search_step(timer, {3, 2, 2}, {0, 0, 0});
-  EXPECT_EQ(search.picks, (Picks{2, 0, 1}));
-  for (const Picks& picks : timer.timed)
-    EXPECT_FALSE(picks[0] == 1 && picks[1] == 1) << "a part whose candidates are alike is in no pair";
-}
-
-TEST(StepSearch, AnOptionIsInNoPair) {
-  FakeTimer timer([](const Picks& p) { return p[0] == 1 && p[1] == 1 ? 8.0 : 10.0 + p[0] + p[1]; });
-  timer.options = {0};
-  EXPECT_EQ(search_step(timer, {2, 2}, {0, 0}).picks, (Picks{0, 0}));
-}
-
-TEST(StepSearch, ALuckyPairIsTimedOnceMore) {
-  FakeTimer timer([](const Picks& p) { return 10.0 + (p[0] == 1 ? 1 : 0) + (p[1] == 1 ? 1 : 0); });
-  timer.lucky = {{1, 1}};
-  EXPECT_EQ(search_step(timer, {2, 2}, {0, 0}).picks, (Picks{0, 0}));
 }
 
 TEST(StepSearch, NothingChangesAmongEquals) {
