@@ -4,13 +4,11 @@
 // Exchange: the splits of a KV head form a cluster, which combines them. Its rows go to the projecting blocks
 //   through the L2 as flag-in-data packets (ll_packet.cuh): one trip, where the end of a kernel and the start
 //   of the next take 1.2 us before x is loaded. A projecting block waits for blocks of lower index only.
-// Packets: two buffers in the workspace. A launch uses one, by the parity of its number, and clears the
-// other,
+// Packets: two buffers in the workspace. A launch uses the buffer of its parity and clears the other one,
 //   which all blocks of the launch before have read.
 // Projection: the warps of a block split its columns; a lane polls for the 8 columns that it multiplies.
-// Tensor
-//   cores as in linear/gemv_mma.cu: a row of A is a segment of 32 columns of a weight row, a column of B the
-//   same segment of x, and only sums of equal segments (the diagonal) are used.
+//   Tensor cores as in linear/gemv_mma.cu: a row of A is a segment of 32 columns of a weight row, a column of
+//   B the same segment of x, and only sums of equal segments (the diagonal) are used.
 // PDL: keys of earlier steps and the weights of o are loaded before pdl_wait().
 // Shared memory: weights of o, or the new rows of the append, which the partial rows of the warps overwrite.
 // Wins: steps of models whose o fits the shared memory of the device (llama3.2-1b, tinyllama), batch 1.
@@ -60,20 +58,20 @@ struct PacketOutput {
   __device__ __forceinline__ void put_lse(int, SoftmaxState) const {}
 };
 
-/// Stores the parity of this launch and lets the next one start. In this order: each launch has counted all
-/// its blocks before one of the next is counted.
+/// Stores the number of this launch, modulo 2, and lets the next one start. In this order: each launch has
+/// counted all its blocks before one of the next is counted.
 template <class S>
-__device__ __forceinline__ void begin_launch(const AttentionDecodeArgs& args, unsigned& launch_number) {
+__device__ __forceinline__ void begin_launch(const AttentionDecodeArgs& args, unsigned& launch) {
   if (threadIdx.x != 0) return;
   const unsigned counted = atomicInc(static_cast<unsigned*>(args.workspace), 2 * S::kBlocks - 1);
-  *const_cast<volatile unsigned*>(&launch_number) = counted / S::kBlocks;
+  *const_cast<volatile unsigned*>(&launch) = counted / S::kBlocks;
   pdl_launch_dependents();
 }
 
 /// Attends to one split of the keys of a KV head.
 template <class S, class P, int kTileKv, int kSplits>
 __device__ __forceinline__ void attend_and_send(const typename P::Args& args, unsigned char* shared,
-                                                unsigned& launch_number) {
+                                                unsigned& launch) {
   using Append = typename S::Append;
   auto& append = *reinterpret_cast<Append*>(shared);
   auto& combined = *reinterpret_cast<typename S::Combined*>(shared);
@@ -85,11 +83,10 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
   RegisterTile<P, kTileKv> kv;
   if (tiles.first < tiles.end) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
   append.compute_angles(args, tiles.length - 1, constants);
-  begin_launch<S>(args, launch_number);
+  begin_launch<S>(args, launch);
   pdl_wait();
-  __syncthreads();  // the launch number
-  const PacketOutput<P> output{S::buffer(args, launch_number) + first_head * P::kHeadDim / 2,
-                               cache.head_v_scale()};
+  __syncthreads();  // the number of the launch
+  const PacketOutput<P> output{S::buffer(args, launch) + first_head * P::kHeadDim / 2, cache.head_v_scale()};
   MmaAttention<P> attention(args, cache, 0, first_head, tiles.length);
   if (tiles.length > 0)
     load_queries<true>(attention, args, cache, 0, first_head, tiles.length, constants, has_new_key, append);
@@ -107,7 +104,7 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
 /// Computes kRows rows of o from the packets of the attending blocks.
 template <class S, class P, int kRows>
 __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& args, unsigned char* shared,
-                                                    unsigned& launch_number) {
+                                                    unsigned& launch) {
   using T = typename P::T;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int block = blockIdx.x - S::kAttending, blocks = S::kBlocks - S::kAttending,
@@ -127,9 +124,9 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
       bulk_copy_evict_first(shared + i * (S::kWeightBytes / kCopies), from + i * (S::kWeightBytes / kCopies),
                             S::kWeightBytes / kCopies, &full);
   }
-  begin_launch<S>(args, launch_number);
+  begin_launch<S>(args, launch);
   pdl_wait();
-  __syncthreads();  // the launch number, the barrier
+  __syncthreads();  // the number of the launch, the barrier
 
   // 16 lanes per output row
   constexpr int kRowsAtOnce = kProjectThreads / 16, kStores = ceil_div(kRows, kRowsAtOnce);
@@ -138,11 +135,11 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
   for (int i = 0; i < kStores; ++i)
     if (const int row = threadIdx.x / 16 + i * kRowsAtOnce; row < kRows)
       residual[i] = to_float(static_cast<const T*>(args.residual)[first_row + row]);
-  unsigned* const other = S::buffer(args, launch_number + 1);
+  unsigned* const other = S::buffer(args, launch + 1);
   for (int i = block * kProjectThreads + threadIdx.x; i < S::kBufferWords; i += blocks * kProjectThreads)
     other[i] = 0;
 
-  const unsigned* const words = S::buffer(args, launch_number);
+  const unsigned* const words = S::buffer(args, launch);
   float sums[kRows / 2][4] = {};
 #pragma unroll
   for (int s = 0; s < S::kWarpSlices; ++s) {
@@ -187,11 +184,11 @@ template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
 __global__ void __launch_bounds__(kProjectThreads, 2) attention_decode_mma_project(ProjectDecodeArgs args) {
   using S = MmaProject<P, kHidden, kTileKv, kSplits, kRows>;
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ unsigned launch_number;
+  __shared__ unsigned launch;
   if (blockIdx.x < S::kAttending)
-    attend_and_send<S, P, kTileKv, kSplits>(args, shared, launch_number);
+    attend_and_send<S, P, kTileKv, kSplits>(args, shared, launch);
   else
-    receive_and_project<S, P, kRows>(args, shared, launch_number);
+    receive_and_project<S, P, kRows>(args, shared, launch);
 }
 
 }  // namespace warptune

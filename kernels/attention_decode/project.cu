@@ -1,6 +1,6 @@
-// The output projection and the residual add of Epilogue::project as a second kernel: y = residual + o_weight
-// . rows, the rows being the output of the attention kernel before it. Grid: [hidden / (kBlock / 32), batch];
-// a warp computes one element of y with loads of 16 bytes.
+// Epilogue::project as a kernel of its own, behind an attention kernel that leaves its rows in `out`:
+//   y = residual + o_weight . rows.
+// Grid: [hidden / (kBlock / 32), batch]; a warp computes one element of y with loads of 16 bytes.
 #include "kernels/attention_decode/args.h"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"

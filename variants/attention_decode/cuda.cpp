@@ -49,7 +49,8 @@ Stage combine_stage() {
 Stage project_stage() {
   constexpr int kBlock = 256;
   return {.file = "attention_decode/project.cu",
-          .kernel = "attention_decode_project<{dtype}, {q_heads} * {head_dim}, {hidden}, 256>",
+          .kernel = "attention_decode_project<{dtype}, {q_heads} * {head_dim}, {hidden}, " +
+                    std::to_string(kBlock) + ">",
           .launch =
               [](const Problem& p, const Config& c) {
                 return Launch{
