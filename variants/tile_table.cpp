@@ -70,6 +70,14 @@ std::vector<Tile> tile_rows() {
              " pdl=0 combine=kernel combine_block=128",
          "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
         {"attention_decode",
+         "mma_project",
+         "epilogue == 3",
+         "tile_kv<=32 splits<=context/(8*tile_kv) rows<=32 pdl=1",
+         among,
+         kH200},
+        {"attention_decode", "vectorized", "epilogue == 3", "block=256 " + kLanes + " unroll<=4 pdl=0",
+         "FlashInfer's 16 bytes per lane; one head per block"},
+        {"attention_decode",
          "pipelined",
          "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
          "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
@@ -290,6 +298,8 @@ std::vector<Problem> tile_examples(const OpTable& ops) {
   decode(128, 1, 8, 4096, {{"kv_dtype", 1}, {"page_size", 64}, {"append", 1}});
   decode(128, 8, 8, 4096, {{"kv_dtype", 2}});
   decode(128, 8, 8, 4096, {{"deterministic", 1}});
+  for (const std::int64_t batch : {1, 4})
+    decode(64, batch, 8, 512, {{"append", 1}, {"epilogue", 3}, {"hidden", 2048}});
   return examples;
 }
 
