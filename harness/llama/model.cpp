@@ -126,7 +126,13 @@ Fusion Model::fusion_for(std::int64_t context) const {
     if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
       best = more;
   }
-  if (best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch)) {
+  const bool can_fuse_o = best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch);
+  if (options_.fuse.o.value_or(false) && !can_fuse_o)
+    throw InputError(fmt::format(
+        "--fuse-o on needs batch 1, --fuse-append on, --fuse-norm on, --split-norm off, and a model whose o "
+        "has no bias and at most {} MB",
+        kMaxFusedOBytes / 1'000'000));
+  if (can_fuse_o) {
     const std::vector<Problem> with_o = {problems.attention_decode(batch, context, true, true)};
     best.o = wanted.o.value_or(book_.prefers(with_o, std::vector{append[0], problems.o(batch, best)}));
   }

@@ -209,7 +209,8 @@ void check(const Problem& p) {
   if (p["kv_scale"] != 0 && !quantized(p))
     throw InputError("attention_decode: kv_scale=token needs kv_dtype=int8 or kv_dtype=fp8");
   if (projects(p) != (p["hidden"] != 0))
-    throw InputError("attention_decode: epilogue=project and hidden belong together");
+    throw InputError(
+        "attention_decode: hidden is the width of epilogue=project; a problem has both or neither");
   if (projects(p) && (p["append"] == 0 || p["lse"] != 0 || p["deterministic"] != 0 || is_dynamic_ntk(p)))
     throw InputError(
         "attention_decode: epilogue=project needs append=yes, lse=no, deterministic=no and a fixed theta");
