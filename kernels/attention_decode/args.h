@@ -65,12 +65,12 @@ struct ProjectDecodeArgs : AttentionDecodeArgs {
 };
 
 /// The arguments with RoPE whose theta grows with lengths[b] (append with scaling=dynamic_ntk). inv_freq
-/// belongs to `theta`. The first member has 8 bytes, so that all compilers place it behind the padding of the
-/// base.
+/// belongs to `theta`. Members of derived structs are aligned to 8 bytes, so that all compilers place them
+/// behind the padding of the base, and those of one struct where those of another begin.
 struct DynamicNtkDecodeArgs : AttentionDecodeArgs {
   double theta;
-  float factor;
-  int max_position;
+  alignas(8) float factor;
+  alignas(8) int max_position;
 };
 
 }  // namespace warptune
