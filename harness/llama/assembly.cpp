@@ -212,7 +212,9 @@ void Assembly::attention_decode(int layer, const KvCache& cache, int batch, cons
         std::move(outputs));
   else if (append && config_.rope.kind == RopeKind::dynamic_ntk)
     add(std::move(entry),
-        DynamicNtkDecodeArgs{args, config_.rope.theta, static_cast<float>(config_.rope.factor),
+        DynamicNtkDecodeArgs{{args},
+                             config_.rope.theta,
+                             static_cast<float>(config_.rope.factor),
                              config_.rope.original_max_position},
         std::move(outputs));
   else

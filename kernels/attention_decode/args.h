@@ -57,20 +57,21 @@ struct AttentionDecodeArgs {
   float out_scale = 0;
 };
 
-/// The arguments with Epilogue::project. `out` lies in the workspace: the rows before the projection.
+/// The arguments with Epilogue::project. `out` lies in the workspace: the rows before the projection. The
+/// first member of a derived struct has 8 bytes, so that all compilers place it behind the padding of the
+/// base.
 struct ProjectDecodeArgs : AttentionDecodeArgs {
-  const void* o_weight;  // [hidden, q_heads * head_dim], dtype
-  const void* residual;  // [batch, hidden], dtype
-  void* y;               // [batch, hidden], dtype; may be residual
+  const void* o_weight = nullptr;  // [hidden, q_heads * head_dim], dtype
+  const void* residual = nullptr;  // [batch, hidden], dtype
+  void* y = nullptr;               // [batch, hidden], dtype; may be residual
 };
 
 /// The arguments with RoPE whose theta grows with lengths[b] (append with scaling=dynamic_ntk). inv_freq
-/// belongs to `theta`. Members of derived structs are aligned to 8 bytes, so that all compilers place them
-/// behind the padding of the base, and those of one struct where those of another begin.
-struct DynamicNtkDecodeArgs : AttentionDecodeArgs {
+/// belongs to `theta`.
+struct DynamicNtkDecodeArgs : ProjectDecodeArgs {
   double theta;
-  alignas(8) float factor;
-  alignas(8) int max_position;
+  float factor;
+  int max_position;
 };
 
 }  // namespace warptune

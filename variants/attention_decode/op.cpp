@@ -188,8 +188,8 @@ Args bind(const Problem& p, std::span<void* const> t, void* workspace) {
   if (projects(p)) return Args(ProjectDecodeArgs{args, at("o_weight"), at("residual"), at("out")});
   if (!is_dynamic_ntk(p)) return Args(args);
   const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
-  return Args(DynamicNtkDecodeArgs{args, scaling.theta, static_cast<float>(scaling.factor),
-                                   scaling.original_max_position});
+  return Args(DynamicNtkDecodeArgs{
+      {args}, scaling.theta, static_cast<float>(scaling.factor), scaling.original_max_position});
 }
 
 void check(const Problem& p) {
@@ -324,12 +324,12 @@ Op attention_decode() {
                  field("shift", &AttentionDecodeArgs::shift),
                  field("smooth", &AttentionDecodeArgs::smooth),
                  field("out_scale", &AttentionDecodeArgs::out_scale),
-                 field("theta", &DynamicNtkDecodeArgs::theta),
-                 field("factor", &DynamicNtkDecodeArgs::factor),
-                 field("max_position", &DynamicNtkDecodeArgs::max_position),
                  field("o_weight", &ProjectDecodeArgs::o_weight),
                  field("residual", &ProjectDecodeArgs::residual),
-                 field("y", &ProjectDecodeArgs::y)},
+                 field("y", &ProjectDecodeArgs::y),
+                 field("theta", &DynamicNtkDecodeArgs::theta),
+                 field("factor", &DynamicNtkDecodeArgs::factor),
+                 field("max_position", &DynamicNtkDecodeArgs::max_position)},
       .cost = cost,
       .sharing =
           [](const Problem& p) {
