@@ -1,4 +1,5 @@
-// Decode attention variants whose epilogue is BlockCombine: bulk-copy pipelines (sm_90) and mma_direct.
+// Decode attention variants whose epilogue is BlockCombine: bulk-copy pipelines (sm_90), mma_direct and
+// mma_project.
 #include <algorithm>
 
 #include "kernels/attention_decode/args.h"
