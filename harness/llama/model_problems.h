@@ -22,7 +22,7 @@ struct Fusion {
   /// Each RMSNorm between two products into both: the one before leaves the row times the norm's weight and
   /// sums of its squares, the one after scales its outputs. `norm` is then of no effect.
   bool split_norm = false;
-  bool o = false;  // o and its residual add into attention_decode, which appends too; with `norm`
+  bool o = false;  // o and its residual add into attention_decode; needs append and norm
 };
 /// attention_decode with o is for at most so many sequences, and for an o that the shared memory of all SMs
 /// holds.
@@ -61,7 +61,7 @@ class ModelProblems {
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
   /// the kernel, the others the table of frequencies. A window that is not smaller than the context is
   /// omitted.
-  /// `with_o`: o and its residual add are part of it, which takes can_fuse_o() and `append`.
+  /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
   /// On an unquantized cache.

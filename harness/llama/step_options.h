@@ -20,7 +20,7 @@ inline constexpr std::string_view kFuseArgmax = "fuse_argmax";
 /// Each RMSNorm between two products is part of both (Fusion::split_norm); fuse_norm is then of no effect.
 inline constexpr std::string_view kSplitNorm = "split_norm";
 
-/// o and its residual add are part of attention_decode. Of effect with fuse_append and fuse_norm only.
+/// o and its residual add are part of attention_decode. It needs fuse_append and fuse_norm.
 inline constexpr std::string_view kFuseO = "fuse_o";
 
 /// All options. The search of a step (tune/step_tuner.h) tries both values of each.

@@ -24,16 +24,16 @@ inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32
 template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
 struct MmaProject {
   using T = typename P::T;
-  static constexpr int kIn = P::kQHeads * P::kHeadDim, kSlice = 256;  // columns of a warp's mma pair
-  static constexpr int kSlices = kIn / kSlice, kWarpSlices = ceil_div(kSlices, kProjectWarps);
+  static constexpr int kQWidth = P::kQHeads * P::kHeadDim, kSlice = 256;  // columns of a warp's mma pair
+  static constexpr int kSlices = kQWidth / kSlice, kWarpSlices = ceil_div(kSlices, kProjectWarps);
   static constexpr int kAttending = P::kKvHeads * kSplits, kBlocks = kAttending + kHidden / kRows;
-  static constexpr int kWeightBytes = kRows * kIn * static_cast<int>(sizeof(T));
+  static constexpr int kWeightBytes = kRows * kQWidth * static_cast<int>(sizeof(T));
   using Append = MmaAppend<P, kProjectThreads>;
   using Combined = BlockCombine<P, kProjectWarps, P::kGroup, kSplits, Combine::cluster>;
-  static_assert(P::kAppend && kIn % kSlice == 0 && kHidden % kRows == 0 && kRows % 2 == 0);
+  static_assert(P::kAppend && kQWidth % kSlice == 0 && kHidden % kRows == 0 && kRows % 2 == 0);
 
   /// Words of the workspace: a counter of blocks, modulo two launches, then the two buffers.
-  static constexpr int kCounterWords = 32, kBufferWords = kIn / 2;
+  static constexpr int kCounterWords = 32, kBufferWords = kQWidth / 2;
   static __device__ __forceinline__ unsigned* buffer(const AttentionDecodeArgs& args, unsigned launch) {
     return static_cast<unsigned*>(args.workspace) + kCounterWords + launch % 2 * kBufferWords;
   }
@@ -101,6 +101,46 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
   combined.finish(args, 0, split, output, 0);
 }
 
+/// Issues the bulk copies of the kRows weight rows of a projecting block. One thread.
+template <class S>
+__device__ __forceinline__ void load_weight(const ProjectDecodeArgs& args, int block, unsigned char* shared,
+                                            Mbarrier* full) {
+  constexpr int kCopies = 4, kBytes = S::kWeightBytes / kCopies;
+  mbarrier_init(full);
+  mbarrier_init_fence();
+  mbarrier_arrive_expect_tx(full, S::kWeightBytes);
+  const auto* const from =
+      static_cast<const unsigned char*>(args.o_weight) + static_cast<long long>(block) * S::kWeightBytes;
+#pragma unroll
+  for (int i = 0; i < kCopies; ++i)
+    bulk_copy_evict_first(shared + i * kBytes, from + i * kBytes, kBytes, full);
+}
+
+/// The main loop of a warp that projects: receives its columns of x and multiplies them.
+template <class S, int kPairs>
+__device__ __forceinline__ void multiply(const typename S::T* weight, const unsigned* words, Mbarrier& full,
+                                         int warp, int lane, float (&sums)[kPairs][4]) {
+  using T = typename S::T;
+#pragma unroll
+  for (int s = 0; s < S::kWarpSlices; ++s) {
+    const int slice = s * kProjectWarps + warp, column = slice * S::kSlice + lane * 8;
+    if (S::kSlices % kProjectWarps != 0 && slice >= S::kSlices) break;
+    LlPacket<4> packet;
+    do packet = LlPacket<4>::load(words + column / 2);
+    while (!packet.is_complete());
+    const Vec<float, 4> bits = packet.unpack();
+    const unsigned(&x)[4] = reinterpret_cast<const unsigned(&)[4]>(bits);
+    if (s == 0) mbarrier_wait(&full, 0);
+#pragma unroll
+    for (int pair = 0; pair < kPairs; ++pair) {
+      const uint4 a = *reinterpret_cast<const uint4*>(weight + (2 * pair) * S::kQWidth + column),
+                  b = *reinterpret_cast<const uint4*>(weight + (2 * pair + 1) * S::kQWidth + column);
+      mma_m16n8k16<T>(sums[pair], {a.x, b.x, a.y, b.y}, x[0], x[1]);
+      mma_m16n8k16<T>(sums[pair], {a.z, b.z, a.w, b.w}, x[2], x[3]);
+    }
+  }
+}
+
 /// Computes kRows rows of o from the packets of the attending blocks.
 template <class S, class P, int kRows>
 __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& args, unsigned char* shared,
@@ -112,18 +152,7 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
   const T* const weight = reinterpret_cast<const T*>(shared);
   __shared__ Mbarrier full;
   __shared__ alignas(16) float segments[kRows][kProjectWarps][8];  // partial sums
-  if (threadIdx.x == 0) {
-    constexpr int kCopies = 4;
-    mbarrier_init(&full);
-    mbarrier_init_fence();
-    mbarrier_arrive_expect_tx(&full, S::kWeightBytes);
-    const auto* const from =
-        static_cast<const unsigned char*>(args.o_weight) + static_cast<long long>(block) * S::kWeightBytes;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i)
-      bulk_copy_evict_first(shared + i * (S::kWeightBytes / kCopies), from + i * (S::kWeightBytes / kCopies),
-                            S::kWeightBytes / kCopies, &full);
-  }
+  if (threadIdx.x == 0) load_weight<S>(args, block, shared, &full);
   begin_launch<S>(args, launch);
   pdl_wait();
   __syncthreads();  // the number of the launch, the barrier
@@ -139,26 +168,8 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
   for (int i = block * kProjectThreads + threadIdx.x; i < S::kBufferWords; i += blocks * kProjectThreads)
     other[i] = 0;
 
-  const unsigned* const words = S::buffer(args, launch);
   float sums[kRows / 2][4] = {};
-#pragma unroll
-  for (int s = 0; s < S::kWarpSlices; ++s) {
-    const int slice = s * kProjectWarps + warp, column = slice * S::kSlice + lane * 8;
-    if (S::kSlices % kProjectWarps != 0 && slice >= S::kSlices) break;
-    LlPacket<4> packet;
-    do packet = LlPacket<4>::load(words + column / 2);
-    while (!packet.is_complete());
-    const Vec<float, 4> bits = packet.unpack();
-    const unsigned(&x)[4] = reinterpret_cast<const unsigned(&)[4]>(bits);
-    if (s == 0) mbarrier_wait(&full, 0);
-#pragma unroll
-    for (int pair = 0; pair < kRows / 2; ++pair) {
-      const uint4 a = *reinterpret_cast<const uint4*>(weight + (2 * pair) * S::kIn + column),
-                  b = *reinterpret_cast<const uint4*>(weight + (2 * pair + 1) * S::kIn + column);
-      mma_m16n8k16<T>(sums[pair], {a.x, b.x, a.y, b.y}, x[0], x[1]);
-      mma_m16n8k16<T>(sums[pair], {a.z, b.z, a.w, b.w}, x[2], x[3]);
-    }
-  }
+  multiply<S>(weight, S::buffer(args, launch), full, warp, lane, sums);
   // D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i: equal segments
   const int segment = lane / 4;
   if (lane % 4 == segment / 2) {

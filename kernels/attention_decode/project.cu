@@ -8,17 +8,17 @@
 
 namespace warptune {
 
-template <class T, int kIn, int kHidden, int kBlock>
+template <class T, int kQWidth, int kHidden, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_decode_project(ProjectDecodeArgs args) {
   constexpr int kVec = kVec16<T>;
   pdl_launch_dependents();
   pdl_wait();
   const int row = blockIdx.x * (kBlock / 32) + threadIdx.x / 32;
   if (row >= kHidden) return;
-  const T* const weight = static_cast<const T*>(args.o_weight) + static_cast<long long>(row) * kIn;
-  const T* const x = static_cast<const T*>(args.out) + static_cast<long long>(blockIdx.y) * kIn;
+  const T* const weight = static_cast<const T*>(args.o_weight) + static_cast<long long>(row) * kQWidth;
+  const T* const x = static_cast<const T*>(args.out) + static_cast<long long>(blockIdx.y) * kQWidth;
   float sum = 0;
-  for (int i = threadIdx.x % 32 * kVec; i < kIn; i += 32 * kVec) {
+  for (int i = threadIdx.x % 32 * kVec; i < kQWidth; i += 32 * kVec) {
     const auto w = to_float(load_vec_nc<kVec>(weight + i)), v = to_float(load_vec<kVec>(x + i));
 #pragma unroll
     for (int j = 0; j < kVec; ++j) sum = fmaf(w[j], v[j], sum);

@@ -86,6 +86,7 @@ WARPTUNE_SHAPES(Rotations);
 WARPTUNE_SHAPES(Projections);
 WARPTUNE_SHAPES(OddHeads);
 #undef WARPTUNE_SHAPES
+INSTANTIATE_TEST_SUITE_P(Projections, AttentionDecodeCompiles, kProjections, shape_name);
 INSTANTIATE_TEST_SUITE_P(Shapes, AttentionDecodeCompiles,
                          ::testing::Values(dims(1, 32, 8, 128, 4096), dims(2, 14, 2, 80, 150, {kDsx}),
                                            dims(2, 8, 1, 128, 300, {kAppend, kBias}),
