@@ -87,7 +87,7 @@ Json json_of(const TensorMapModel& map) {
           {"strides", json_list(map.strides)},
           {"box", map.box},
           {"swizzle_bytes", swizzled ? 128 : 0},
-          {"l2_promotion_bytes", 256}};
+          {"l2_promotion_bytes", kL2PromotionBytes}};
 }
 
 Json json_of(const StageModel& stage, const ExportedKernel& kernel) {

@@ -8,6 +8,8 @@
 //   tokens a weight row has several segments, and only the sums of equal segments (the diagonal) are used. So
 //   lanes load 16 bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle.
 //   The other sums are wasted, but memory is the limit, not the tensor cores.
+// Copies: rows lie in shared memory without padding, as copies to rows that are not 128-byte aligned are 3 %
+//   slower, and are of 2 KB or more, as a copy occupies the TMA unit of an SM for about 65 cycles.
 // Reduction: the partial sums of warps and segments are added in shared memory, in a fixed order, once per
 //   slab of 16 rows.
 // Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.
@@ -40,17 +42,20 @@ struct GemvMma {
                         kSwiglu = kEpilogue == kEpilogueSwiglu, kAddRms = kEpilogue == kEpilogueAddRms;
   static constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows;  // of a tile
   static constexpr int kTiles = ceil_div(kIn, kTileK), kLastTileK = kIn - (kTiles - 1) * kTileK;
+  // With 8 tokens x is large. So that not all blocks read the same part of it at a time, they begin at
+  // different tiles of a row.
+  static constexpr bool kRotates = kTokens > 4 && kTiles > 1 && kLastTileK == kTileK;
 
   // The fragments of an mma: B has kPaddedTokens tokens x kSegments segments, each half of A (8 rows)
-  // kPaddedTokens weight rows x kSegments segments. A slice is the columns of an mma pair.
+  // kPaddedTokens weight rows x kSegments segments. A slice is the columns of kParts mma pairs, 128 bytes or
+  // more: eight lanes read 128 bytes of shared memory at a time, with one segment those of two rows.
   static constexpr int kPaddedTokens = kTokens <= 2 ? kTokens : kTokens <= 4 ? 4 : 8;
-  static constexpr int kSegments = 8 / kPaddedTokens, kSlice = 32 * kSegments;
+  static constexpr int kSegments = 8 / kPaddedTokens, kParts = kSegments == 1 ? 2 : 1, kPart = 32 * kSegments,
+                       kSlice = kPart * kParts;
   static constexpr int kWarpSlices = ceil_div(kTileK / kSlice, kWarps);  // of a warp in a tile
+  static constexpr int kWarpParts = kWarpSlices * kParts;
   static constexpr int kMmaRows = 2 * kPaddedTokens, kMmas = kRows / kMmaRows;
-  // Elements between rows of a tile. Eight lanes read 128 bytes, with one segment those of two rows, which
-  // must lie in different banks.
-  static constexpr int kPitch = kTileK + (kSegments == 1 ? 32 : 0);
-  static constexpr bool kContiguous = kTiles == 1 && kPitch == kTileK;  // the rows of a tile
+  static constexpr bool kContiguous = kTiles == 1;  // the rows of a tile
 
   // The reduction of a slab, which is 16 weight rows: a dot product per token and row, kLanes lanes for each.
   static constexpr int kSlabTiles = 16 / kRows, kSlabMmas = 16 / kMmaRows, kDots = 16 * kPaddedTokens;
@@ -64,7 +69,7 @@ struct GemvMma {
   static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));
 
   struct Storage {  // variants/linear/cuda.cpp has its size
-    alignas(128) T stages[kStages][kRows][kPitch];
+    alignas(128) T stages[kStages][kRows][kTileK];
     alignas(16) float partials[2][kDots][kPartialPitch];
     float squares[kPaddedTokens][kWarps];
     Mbarrier full[kStages], empty[kStages];
@@ -83,6 +88,15 @@ struct GemvWork {
   }
   __device__ __forceinline__ int tiles() const { return (last - first) * S::kTiles; }
 };
+
+/// The first column of a tile.
+template <class S>
+__device__ __forceinline__ int first_column(int tile) {
+  if constexpr (S::kRotates)
+    return (tile + static_cast<int>(blockIdx.x)) % S::kTiles * S::kTileK;
+  else
+    return tile * S::kTileK;
+}
 
 /// The producer: one thread issues the copies of a tile.
 template <class S>
@@ -116,7 +130,7 @@ class GemvProducer {
       const long long row = weight_row<S::kOut, S::kEpilogue, S::kRows>(
           static_cast<long long>(row_tile_) * S::kOutputs, copy * kCopyRows);
       bulk_copy_evict_first(shared_.stages[stage_][copy * kCopyRows],
-                            weight_ + row * S::kIn + tile_ * S::kTileK,
+                            weight_ + row * S::kIn + first_column<S>(tile_),
                             kCopyRows * columns * static_cast<int>(sizeof(T)), full);
     }
     if (++tile_ == S::kTiles) {
@@ -142,14 +156,14 @@ class GemvConsumer {
   /// Weights of the norm, which no kernel writes.
   __device__ __forceinline__ void load_norm() {
     if constexpr (S::kNorm)
-      for_slices([&](int tile, int i, int column) {
+      for_parts([&](int tile, int i, int column) {
         norm_[tile][i] =
             __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(args_.norm_weight) + column));
       });
   }
   __device__ __forceinline__ void load_x() {
     const int token = lane_ / 4 / S::kSegments;
-    for_slices([&](int tile, int i, int column) {
+    for_parts([&](int tile, int i, int column) {
       x_[tile][i] = {};
       if (S::kTokens == S::kPaddedTokens || token < S::kTokens)
         x_[tile][i] = *reinterpret_cast<const uint4*>(static_cast<const T*>(args_.x) +
@@ -157,7 +171,7 @@ class GemvConsumer {
     });
     if constexpr (S::kNorm) {
       float squares = 0;
-      for_slices([&](int tile, int i, int) {
+      for_parts([&](int tile, int i, int) {
         unsigned(&x)[4] = reinterpret_cast<unsigned(&)[4]>(x_[tile][i]);
         const unsigned(&norm)[4] = reinterpret_cast<const unsigned(&)[4]>(norm_[tile][i]);
 #pragma unroll
@@ -169,14 +183,7 @@ class GemvConsumer {
       squares = warp_reduce<Sum, 4 * S::kSegments>(squares);
       if (lane_ % (4 * S::kSegments) == 0) shared_.squares[token][warp_] = squares;
     }
-    if constexpr (S::kRmsScale)
-      for (int t = warp_; t < S::kTokens; t += S::kWarps) {
-        constexpr int kGroups = S::kIn / kSquaresGroup;
-        float squares = 0;
-        for (int i = lane_; i < kGroups; i += 32) squares += args_.squares[t * kGroups + i];
-        squares = warp_reduce<Sum>(squares);
-        if (lane_ < S::kWarps) shared_.squares[t][lane_] = lane_ == 0 ? squares : 0;
-      }
+    if constexpr (S::kRmsScale) load_squares();
   }
   __device__ __forceinline__ void run() {
     const GemvWork<S> work;
@@ -197,9 +204,12 @@ class GemvConsumer {
         for (int tile = 0; tile < S::kTiles; ++tile) consume_tile(sums, tile);
         store_diagonal(sums, buffer, row_tile * S::kMmas);
       }
+      const bool is_first = first_tile == work.first;
+      if constexpr (S::kRmsScale)
+        if (is_first) store_squares();
       named_barrier_sync(1, S::kThreads);
       if constexpr (S::kNorm || S::kRmsScale)
-        if (first_tile == work.first) scale = scale_of(dot.token);
+        if (is_first) scale = scale_of(dot.token);
       reduce(dot, buffer, scale, residual, next_norm);
     }
   }
@@ -208,6 +218,11 @@ class GemvConsumer {
   using T = typename S::T;
   using Keys = BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>;
   using Sums = float[S::kMmas][4];
+  static constexpr int kSquares = S::kIn / kSquaresGroup / 4;  // vectors of a token
+  static constexpr int kLaneSquares = S::kRmsScale ? ceil_div(kSquares, 32) : 1;
+  struct Slice {
+    uint4 parts[S::kParts];
+  };
 
   /// The dot product of a token and a weight row of a slab, which kLanes lanes reduce. The next one is of the
   /// other half of the mma: with SwiGLU the up row of a gate.
@@ -226,14 +241,38 @@ class GemvConsumer {
     }
   };
 
-  /// Calls with each slice of this warp and the column of x that this lane has there.
+  /// The squares of x that the product before has left: warp t adds those of token t, in the first slab,
+  /// since they arrive behind x.
+  __device__ __forceinline__ void load_squares() {
+#pragma unroll
+    for (int j = 0; j < kLaneSquares; ++j) {
+      const int i = j * 32 + lane_;
+      squares_[j] = {};
+      if (warp_ < S::kTokens && i < kSquares)
+        squares_[j] = load_vec<4>(args_.squares + (warp_ * kSquares + i) * 4);
+    }
+  }
+  __device__ __forceinline__ void store_squares() {
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kLaneSquares; ++j)
+      sum += (squares_[j][0] + squares_[j][1]) + (squares_[j][2] + squares_[j][3]);
+    sum = warp_reduce<Sum>(sum);
+    if (lane_ < S::kWarps) shared_.squares[warp_][lane_] = lane_ == 0 ? sum : 0;
+  }
+
+  /// Calls with each part of the slices of this warp and the column of x that this lane has there.
   template <class Call>
-  __device__ __forceinline__ void for_slices(Call call) const {
+  __device__ __forceinline__ void for_parts(Call call) const {
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
       for (int i = 0; i < S::kWarpSlices; ++i)
-        if (has_slice(tile, i)) call(tile, i, tile * S::kTileK + slice_column(i) + lane_column());
+#pragma unroll
+        for (int part = 0; part < S::kParts; ++part)
+          if (has_slice(tile, i))
+            call(tile, i * S::kParts + part,
+                 first_column<S>(tile) + slice_column(i) + part * S::kPart + lane_column());
   }
   __device__ __forceinline__ int slice_column(int i) const { return (i * S::kWarps + warp_) * S::kSlice; }
   __device__ __forceinline__ int lane_column() const { return lane_ / 4 % S::kSegments * 32 + lane_ % 4 * 8; }
@@ -242,23 +281,40 @@ class GemvConsumer {
     return (i + 1) * S::kWarps * S::kSlice <= columns || slice_column(i) < columns;
   }
 
+  /// Loads what this lane has of slice i in one half of A of mma m. With two parts, lanes of odd rows load
+  /// them in the other order: eight lanes read two rows at a time, which lie in the same banks.
+  __device__ __forceinline__ Slice load_slice(int i, int m, int half) const {
+    const int first = S::kSwiglu ? half * (S::kRows / 2) + m * S::kPaddedTokens
+                                 : m * S::kMmaRows + half * S::kPaddedTokens,
+              row = first + lane_ / 4 / S::kSegments;
+    const T* const from = &shared_.stages[stage_][row][slice_column(i) + lane_column()];
+    const auto load = [&](int part) { return *reinterpret_cast<const uint4*>(from + part * S::kPart); };
+    if constexpr (S::kParts == 1) {
+      return {{load(0)}};
+    } else {
+      const int odd = lane_ / 4 % 2;
+      const uint4 a = load(odd), b = load(1 - odd);
+      return {{select(odd, b, a), select(odd, a, b)}};
+    }
+  }
+  static __device__ __forceinline__ uint4 select(bool condition, uint4 a, uint4 b) {
+    return {condition ? a.x : b.x, condition ? a.y : b.y, condition ? a.z : b.z, condition ? a.w : b.w};
+  }
+
   __device__ __forceinline__ void consume_tile(Sums& sums, int tile) {
     mbarrier_wait(&shared_.full[stage_], phase_);
 #pragma unroll
     for (int i = 0; i < S::kWarpSlices; ++i) {
       if (!has_slice(tile, i)) continue;
-      const int column = slice_column(i) + lane_column(), row = lane_ / 4 / S::kSegments;
-      const uint4 x = x_[tile][i];
 #pragma unroll
       for (int m = 0; m < S::kMmas; ++m) {
-        const auto load = [&](int half) {
-          const int first = S::kSwiglu ? half * (S::kRows / 2) + m * S::kPaddedTokens
-                                       : m * S::kMmaRows + half * S::kPaddedTokens;
-          return *reinterpret_cast<const uint4*>(&shared_.stages[stage_][first + row][column]);
-        };
-        const uint4 a = load(0), b = load(1);
-        mma_m16n8k16<T>(sums[m], {a.x, b.x, a.y, b.y}, x.x, x.y);
-        mma_m16n8k16<T>(sums[m], {a.z, b.z, a.w, b.w}, x.z, x.w);
+        const Slice a = load_slice(i, m, 0), b = load_slice(i, m, 1);
+#pragma unroll
+        for (int part = 0; part < S::kParts; ++part) {
+          const uint4 x = x_[tile][i * S::kParts + part], u = a.parts[part], v = b.parts[part];
+          mma_m16n8k16<T>(sums[m], {u.x, v.x, u.y, v.y}, x.x, x.y);
+          mma_m16n8k16<T>(sums[m], {u.z, v.z, u.w, v.w}, x.z, x.w);
+        }
       }
     }
     fence_proxy_async();  // the stage is overwritten by a bulk copy
@@ -325,7 +381,8 @@ class GemvConsumer {
   typename S::Storage& shared_;
   const Args& args_;
   const int lane_, warp_;
-  uint4 x_[S::kTiles][S::kWarpSlices], norm_[S::kNorm ? S::kTiles : 1][S::kWarpSlices];
+  uint4 x_[S::kTiles][S::kWarpParts], norm_[S::kNorm ? S::kTiles : 1][S::kWarpParts];
+  Vec<float, 4> squares_[kLaneSquares];
   int stage_ = 0;
   unsigned phase_ = 0;
 };

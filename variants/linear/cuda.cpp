@@ -26,7 +26,8 @@ const Parameter kLatePrefetch{.name = "late_prefetch",
                               .doc = "MiB that they prefetch after the dependency",
                               .in_step_only = true};
 const std::string kPrefetchConstraint =
-    "prefetch + late_prefetch == 0 || (pdl && epilogue == 1 && out * dtype_bytes % 16 == 0)";
+    "prefetch + late_prefetch == 0 || (pdl && (epilogue == 1 || epilogue == 4) && out * dtype_bytes % 16 == "
+    "0)";
 
 // What a variant can fuse; the values are those of kernels/linear/args.h.
 const std::string kNoPrologue = "prologue == 0", kNoEpilogue = "epilogue == 0", kNoSwiglu = "epilogue != 2";
@@ -257,10 +258,8 @@ Variant gemv_bulk_copy() {
 
 Variant gemv_mma() {
   const auto shared_bytes = [](const Problem& p, const Config& c) {  // GemvMma::Storage
-    const std::int64_t padding = p["tokens"] > 4 ? 1 : 0;            // of rows
-    const std::int64_t bytes =
-        c["stages"] * (c["rows"] * (2 * c["tile_k"] + 64 * padding) + 16) + 4096 * padding + 8448;
-    return ceil_div(bytes, 128) * 128;
+    const std::int64_t partials = p["tokens"] > 4 ? 12544 : 8448;    // and squares
+    return ceil_div(c["stages"] * (c["rows"] * 2 * c["tile_k"] + 16) + partials, 128) * 128;
   };
   const std::string padded_tokens = "(tokens <= 2 ? tokens : tokens <= 4 ? 4 : 8)";
   return {
@@ -273,17 +272,17 @@ Variant gemv_mma() {
                      kPrefetch,
                      kLatePrefetch,
                      kPdl},
-      .constraints = {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8",
-                      "tokens > 4 || (prologue < 2 && epilogue < 4)", "in * " + padded_tokens + " % 256 == 0",
-                      "late_prefetch == 0 || prologue == 0", kPrefetchConstraint,
-                      "out % (epilogue == 2 ? rows / 2 : rows) == 0", "rows >= 2 * " + padded_tokens,
-                      "tile_k <= in", "tile_k * " + padded_tokens + " >= 2048",
-                      // No spill: x, the weights of the norm, and 56 registers of a thread for other uses.
-                      "(8 * blocks_per_sm + 4) * (56 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
-                          " * in / 512) <= 2048",
-                      "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
-                      "blocks_per_sm * (stages * (rows * (tile_k * 2 + (tokens > 4 ? 64 : 0)) + 16) + "
-                      "(tokens > 4 ? 4096 : 0) + 8448 + 2048) <= shared_per_block"},
+      .constraints =
+          {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8", "tokens > 4 || (prologue < 2 && epilogue < 4)",
+           "in % max(64, 256 / " + padded_tokens + ") == 0", "late_prefetch == 0 || prologue == 0",
+           kPrefetchConstraint, "out % (epilogue == 2 ? rows / 2 : rows) == 0",
+           "rows >= 2 * " + padded_tokens, "tile_k <= in", "tile_k * " + padded_tokens + " >= 2048",
+           // No spill: x, the weights of the norm, and 56 registers of a thread for other uses.
+           "(8 * blocks_per_sm + 4) * (56 + (prologue == 1 ? 2 : 1) * " + padded_tokens +
+               " * in / 512) <= 2048",
+           "blocks_per_sm * stages * rows * tile_k * 2 >= 60000",
+           "blocks_per_sm * (stages * (rows * tile_k * 2 + 16) + (tokens > 4 ? 12544 : 8448) + 2048) "
+           "<= shared_per_block"},
       .stages = {{"linear/gemv_mma.cu",
                   "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
                   "{blocks_per_sm}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",

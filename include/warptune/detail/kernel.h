@@ -239,7 +239,7 @@ class Kernel {
                                  dims.data(), strides.data(), map.box.data(), steps.data(),
                                  CU_TENSOR_MAP_INTERLEAVE_NONE,
                                  map.swizzled ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
           "cuTensorMapEncodeTiled for ", map.base);
     return encoded;
   }
