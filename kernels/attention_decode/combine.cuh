@@ -154,6 +154,17 @@ struct PartialRow {
   }
 };
 
+/// Normalizes a row that is complete, and passes it to the members put() and put_lse() of Output.
+template <class Out>
+__device__ __forceinline__ void put_row(const Out& out, int head, int column, const PartialRow& row) {
+  const float inverse = row.state.sum > 0.0f ? 1.0f / row.state.sum : 0.0f;
+  Vec<float, 4> x = row.sum;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) x[i] *= inverse;
+  out.template put<4>(head, column, x);
+  if (column == 0) out.put_lse(head, row.state);
+}
+
 /// Combine::ll for four columns of an output row: no fence and no final counter. Each block takes its arrival
 /// index before its last keys have arrived; the block with the last index polls for the packets of the
 /// others, which all run by then, so that no block waits for one that has no SM. The workspace is 0 before
@@ -267,14 +278,14 @@ struct BlockCombine {
         return PartialRow{warps.states[warp][head], load_vec<4>(&warps.rows[warp][head][column])};
       });
       if constexpr (kSplits == 1) {
-        put(out, head, column, row);
+        put_row(out, head, column, row);
       } else if constexpr (kCluster) {
         store_vec<4>(&block.rows[0][head][column], row.sum);
         if (column == 0) block.states[0][head] = row.state;
       } else if constexpr (kLl) {
         const Ll ll(args, first_row + head, column);
         if (receives)
-          put(out, head, column, ll.receive(row, split));
+          put_row(out, head, column, ll.receive(row, split));
         else
           ll.send(row, split);
       } else {
@@ -315,7 +326,7 @@ struct BlockCombine {
             cluster_load(&block.states[0][head], from),
             cluster_load(reinterpret_cast<const Vec<float, 4>*>(&block.rows[0][head][column]), from)};
       });
-      put(out, head, column, all);
+      put_row(out, head, column, all);
     }
     cluster_barrier_relaxed();  // no block exits while another reads its shared memory
   }
@@ -342,19 +353,9 @@ struct BlockCombine {
         const int i = first + t * kBlock;
         PartialRow all;
         all.template add<kSplits>([&](int from) { return parts[t][from]; });
-        put(out, i / kPerRow, i % kPerRow * 4, all);
+        put_row(out, i / kPerRow, i % kPerRow * 4, all);
       }
     }
-  }
-
-  template <class Out>
-  static __device__ __forceinline__ void put(const Out& out, int head, int column, const PartialRow& row) {
-    const float inverse = row.state.sum > 0.0f ? 1.0f / row.state.sum : 0.0f;
-    Vec<float, 4> x = row.sum;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) x[i] *= inverse;
-    out.template put<4>(head, column, x);
-    if (column == 0) out.put_lse(head, row.state);
   }
 };
 

@@ -21,6 +21,52 @@ namespace warptune {
 
 inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32;
 
+/// Combines the splits of a KV head, the blocks of a cluster, by packets in distributed shared memory. Each
+/// block combines a part of the vectors of four columns. A block that has its packets may exit: it sends no
+/// packet that has not arrived, and nobody sends it another.
+template <class P, int kSplits>
+struct ClusterExchange {
+  static constexpr int kPerRow = P::kHeadDim / 4, kVectors = P::kGroup * kPerRow,
+                       kPart = ceil_div(kVectors, kSplits);  // vectors that a block combines
+
+  alignas(16) LlPacket<4> sums[kSplits][kPart];
+  alignas(8) LlPacket<2> states[kSplits][kPart];  // of the rows of the vectors
+
+  /// All threads; before others send, cluster_barrier_arrive() and cluster_barrier_wait().
+  __device__ __forceinline__ void clear() {
+    for (int i = threadIdx.x; i < kSplits * kPart; i += kProjectThreads) {
+      sums[0][i] = {};
+      states[0][i] = {};
+    }
+  }
+  __device__ __forceinline__ void send(int vector, int split, const PartialRow& row) {
+    const int to = vector / kPart, slot = vector % kPart;
+    LlPacket<4>::pack(row.sum).store_cluster(&sums[split][slot], to);
+    LlPacket<2>::pack({row.state.max, row.state.sum}).store_cluster(&states[split][slot], to);
+  }
+  /// Receives all splits of a vector of this block.
+  __device__ __forceinline__ PartialRow receive(int slot) const {
+    LlPacket<4> sum[kSplits] = {};
+    LlPacket<2> state[kSplits] = {};
+    for (bool waits = true; waits;) {
+      waits = false;
+#pragma unroll
+      for (int from = 0; from < kSplits; ++from) {
+        if (sum[from].is_complete() && state[from].is_complete()) continue;
+        sum[from] = LlPacket<4>::load_shared(&sums[from][slot]);
+        state[from] = LlPacket<2>::load_shared(&states[from][slot]);
+        waits = true;
+      }
+    }
+    PartialRow all;
+    all.template add<kSplits>([&](int from) {
+      const Vec<float, 2> s = state[from].unpack();
+      return PartialRow{{s[0], s[1]}, sum[from].unpack()};
+    });
+    return all;
+  }
+};
+
 template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
 struct MmaProject {
   using T = typename P::T;
@@ -29,7 +75,14 @@ struct MmaProject {
   static constexpr int kAttending = P::kKvHeads * kSplits, kBlocks = kAttending + kHidden / kRows;
   static constexpr int kWeightBytes = kRows * kQWidth * static_cast<int>(sizeof(T));
   using Append = MmaAppend<P, kProjectThreads>;
-  using Combined = BlockCombine<P, kProjectWarps, P::kGroup, kSplits, Combine::cluster>;
+  using Exchange = ClusterExchange<P, kSplits>;
+  struct Attending {  // shared memory of a block that attends
+    union {
+      Append append;
+      SharedPartials<kProjectWarps, P::kGroup, P::kHeadDim> warps;
+    };
+    Exchange exchange;
+  };
   static_assert(P::kAppend && kQWidth % kSlice == 0 && kHidden % kRows == 0 && kRows % 2 == 0);
 
   /// Words of the workspace: a counter of blocks, modulo two launches, then the two buffers.
@@ -73,8 +126,10 @@ template <class S, class P, int kTileKv, int kSplits>
 __device__ __forceinline__ void attend_and_send(const typename P::Args& args, unsigned char* shared,
                                                 unsigned& launch) {
   using Append = typename S::Append;
-  auto& append = *reinterpret_cast<Append*>(shared);
-  auto& combined = *reinterpret_cast<typename S::Combined*>(shared);
+  using Exchange = typename S::Exchange;
+  auto& block = *reinterpret_cast<typename S::Attending*>(shared);
+  Append& append = block.append;
+  Exchange& exchange = block.exchange;
   const int kv_head = blockIdx.x / kSplits, split = blockIdx.x % kSplits, first_head = kv_head * P::kGroup;
   const bool has_new_key = split == kSplits - 1;
   const typename Append::Constants constants(args, first_head, has_new_key);
@@ -83,6 +138,8 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
   RegisterTile<P, kTileKv> kv;
   if (tiles.first < tiles.end) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
   append.compute_angles(args, tiles.length - 1, constants);
+  exchange.clear();
+  cluster_barrier_arrive();
   begin_launch<S>(args, launch);
   pdl_wait();
   __syncthreads();  // the number of the launch
@@ -97,8 +154,20 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
     attention.attend(kv, tile * kTileKv, tiles.masked(tile), valid);
   }
   __syncthreads();  // all warps have read the new rows
-  attention.store(combined);
-  combined.finish(args, 0, split, output, 0);
+  attention.store(block);
+  __syncthreads();
+  cluster_barrier_wait();
+  for (int vector = threadIdx.x; vector < Exchange::kVectors; vector += kProjectThreads) {
+    const int head = vector / Exchange::kPerRow, column = vector % Exchange::kPerRow * 4;
+    PartialRow row;
+    row.template add<kProjectWarps>([&](int warp) {
+      return PartialRow{block.warps.states[warp][head], load_vec<4>(&block.warps.rows[warp][head][column])};
+    });
+    exchange.send(vector, split, row);
+  }
+  for (int slot = threadIdx.x; slot < Exchange::kPart; slot += kProjectThreads)
+    if (const int vector = split * Exchange::kPart + slot; vector < Exchange::kVectors)
+      put_row(output, vector / Exchange::kPerRow, vector % Exchange::kPerRow * 4, exchange.receive(slot));
 }
 
 /// Issues the bulk copies of the kRows weight rows of a projecting block. One thread.

@@ -179,10 +179,12 @@ const std::string kPackedGqaRule =
     " % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == 0 && deterministic == 0 && "
     "page_size % tile_kv == 0";
 
-/// Shared memory of mma_project: weights of o, or the partial rows of 8 warps and those of the block.
+/// Shared memory of mma_project: weights of o, or the partial rows of 8 warps and the packets of the cluster.
 std::int64_t project_bytes(const Problem& p, const Config& c) {
   const std::int64_t width = static_cast<std::int64_t>(size_of(p.dtype)), d = p["head_dim"];
-  return std::max(c["rows"] * p["q_heads"] * d * width, 9 * p["q_heads"] / p["kv_heads"] * 4 * (d + 2) + 128);
+  const std::int64_t heads = p["q_heads"] / p["kv_heads"];
+  return std::max(c["rows"] * p["q_heads"] * d * width,
+                  8 * heads * 4 * (d + 2) + 6 * heads * d + 24 * c["splits"] + 128);
 }
 
 Variant mma_pipelined() {
