@@ -1,16 +1,18 @@
 // Split-KV decode attention of one sequence with the output projection and the residual add in one kernel.
 // Grid: kv_heads * kSplits blocks attend, each to a split of the keys of one KV head, as in mma_direct.cu.
 //   hidden / kRows blocks project: each computes kRows rows of o.
-// Exchange: the splits of a KV head form a cluster, which combines them. Its rows go to the projecting blocks
-//   through the L2 as flag-in-data packets (ll_packet.cuh): one trip, where the end of a kernel and the start
-//   of the next take 1.2 us before x is loaded. A projecting block waits for blocks of lower index only.
+// Exchange: the splits of a KV head form a cluster, which combines them (ClusterExchange). Its rows go to the
+//   projecting blocks through the L2 as flag-in-data packets (ll_packet.cuh): one trip, where the end of a
+//   kernel and the start of the next take 1.2 us before x is loaded. A projecting block waits for blocks of
+//   lower index only.
 // Packets: two buffers in the workspace. A launch uses the buffer of its parity and clears the other one,
 //   which all blocks of the launch before have read.
 // Projection: the warps of a block split its columns; a lane polls for the 8 columns that it multiplies.
 //   Tensor cores as in linear/gemv_mma.cu: a row of A is a segment of 32 columns of a weight row, a column of
 //   B the same segment of x, and only sums of equal segments (the diagonal) are used.
 // PDL: keys of earlier steps and the weights of o are loaded before pdl_wait().
-// Shared memory: weights of o, or the new rows of the append, which the partial rows of the warps overwrite.
+// Shared memory: weights of o; or the new rows of the append, which the partial rows of the warps overwrite,
+//   and what the cluster exchanges.
 // Wins: steps of models whose o fits the shared memory of the device (llama3.2-1b, tinyllama), batch 1.
 // Source: the LL protocol of NCCL.
 #include "kernels/attention_decode/register_tile.cuh"
@@ -21,47 +23,41 @@ namespace warptune {
 
 inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32;
 
-/// Combines the splits of a KV head, the blocks of a cluster, by packets in distributed shared memory. Each
-/// block combines a part of the vectors of four columns. A block that has its packets may exit: it sends no
-/// packet that has not arrived, and nobody sends it another.
+/// Combines the splits of a KV head, which are the blocks of a cluster: each block combines a part of the
+/// vectors of four columns, and all blocks store theirs to its shared memory (st.async). A barrier of the
+/// cluster and loads from the other blocks would be two more trips. A block that has received its part may
+/// exit: nobody stores to it any more.
 template <class P, int kSplits>
 struct ClusterExchange {
   static constexpr int kPerRow = P::kHeadDim / 4, kVectors = P::kGroup * kPerRow,
-                       kPart = ceil_div(kVectors, kSplits);  // vectors that a block combines
+                       kPart = ceil_div(kVectors, kSplits);  // vectors that a block combines, at most
 
-  alignas(16) LlPacket<4> sums[kSplits][kPart];
-  alignas(8) LlPacket<2> states[kSplits][kPart];  // of the rows of the vectors
+  alignas(16) Vec<float, 4> sums[kSplits][kPart];
+  alignas(8) Vec<float, 2> states[kSplits][kPart];  // of the rows of the vectors: maximum, sum
+  Mbarrier full;
 
-  /// All threads; before others send, cluster_barrier_arrive() and cluster_barrier_wait().
-  __device__ __forceinline__ void clear() {
-    for (int i = threadIdx.x; i < kSplits * kPart; i += kProjectThreads) {
-      sums[0][i] = {};
-      states[0][i] = {};
-    }
+  /// The number of vectors that block `split` combines.
+  static __device__ __forceinline__ int part(int split) {
+    return max(0, min(kPart, kVectors - split * kPart));
+  }
+  /// One thread; before others send, cluster_barrier_arrive() and cluster_barrier_wait() of all threads.
+  __device__ __forceinline__ void init(int split) {
+    mbarrier_init(&full);
+    mbarrier_init_fence();
+    mbarrier_arrive_expect_tx(&full, part(split) * kSplits * 6 * static_cast<int>(sizeof(float)));
   }
   __device__ __forceinline__ void send(int vector, int split, const PartialRow& row) {
     const int to = vector / kPart, slot = vector % kPart;
-    LlPacket<4>::pack(row.sum).store_cluster(&sums[split][slot], to);
-    LlPacket<2>::pack({row.state.max, row.state.sum}).store_cluster(&states[split][slot], to);
+    cluster_store_async<4>(row.sum, &sums[split][slot], &full, to);
+    cluster_store_async<2>({row.state.max, row.state.sum}, &states[split][slot], &full, to);
   }
   /// Receives all splits of a vector of this block.
-  __device__ __forceinline__ PartialRow receive(int slot) const {
-    LlPacket<4> sum[kSplits] = {};
-    LlPacket<2> state[kSplits] = {};
-    for (bool waits = true; waits;) {
-      waits = false;
-#pragma unroll
-      for (int from = 0; from < kSplits; ++from) {
-        if (sum[from].is_complete() && state[from].is_complete()) continue;
-        sum[from] = LlPacket<4>::load_shared(&sums[from][slot]);
-        state[from] = LlPacket<2>::load_shared(&states[from][slot]);
-        waits = true;
-      }
-    }
+  __device__ __forceinline__ PartialRow receive(int slot) {
+    mbarrier_wait_cluster(&full, 0);
     PartialRow all;
     all.template add<kSplits>([&](int from) {
-      const Vec<float, 2> s = state[from].unpack();
-      return PartialRow{{s[0], s[1]}, sum[from].unpack()};
+      const Vec<float, 2> state = states[from][slot];
+      return PartialRow{{state[0], state[1]}, sums[from][slot]};
     });
     return all;
   }
@@ -138,8 +134,10 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
   RegisterTile<P, kTileKv> kv;
   if (tiles.first < tiles.end) kv.load(cache, tiles.first * kTileKv, tiles.cached(tiles.first));
   append.compute_angles(args, tiles.length - 1, constants);
-  exchange.clear();
-  cluster_barrier_arrive();
+  if constexpr (kSplits > 1) {
+    if (threadIdx.x == 0) exchange.init(split);
+    cluster_barrier_arrive();
+  }
   begin_launch<S>(args, launch);
   pdl_wait();
   __syncthreads();  // the number of the launch
@@ -156,18 +154,23 @@ __device__ __forceinline__ void attend_and_send(const typename P::Args& args, un
   __syncthreads();  // all warps have read the new rows
   attention.store(block);
   __syncthreads();
-  cluster_barrier_wait();
+  if constexpr (kSplits > 1) cluster_barrier_wait();
   for (int vector = threadIdx.x; vector < Exchange::kVectors; vector += kProjectThreads) {
     const int head = vector / Exchange::kPerRow, column = vector % Exchange::kPerRow * 4;
     PartialRow row;
     row.template add<kProjectWarps>([&](int warp) {
       return PartialRow{block.warps.states[warp][head], load_vec<4>(&block.warps.rows[warp][head][column])};
     });
-    exchange.send(vector, split, row);
+    if constexpr (kSplits > 1)
+      exchange.send(vector, split, row);
+    else
+      put_row(output, head, column, row);
   }
-  for (int slot = threadIdx.x; slot < Exchange::kPart; slot += kProjectThreads)
-    if (const int vector = split * Exchange::kPart + slot; vector < Exchange::kVectors)
-      put_row(output, vector / Exchange::kPerRow, vector % Exchange::kPerRow * 4, exchange.receive(slot));
+  if constexpr (kSplits == 1) return;
+  for (int slot = threadIdx.x; slot < Exchange::part(split); slot += kProjectThreads) {
+    const int vector = split * Exchange::kPart + slot;
+    put_row(output, vector / Exchange::kPerRow, vector % Exchange::kPerRow * 4, exchange.receive(slot));
+  }
 }
 
 /// Issues the bulk copies of the kRows weight rows of a projecting block. One thread.

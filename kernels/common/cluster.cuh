@@ -2,6 +2,7 @@
 // Thread block clusters (sm_90): blocks that run at the same time and read each other's shared memory
 // (distributed shared memory). On an older architecture these do not assemble.
 #include "kernels/common/barrier.cuh"
+#include "kernels/common/vec.cuh"
 
 namespace warptune {
 
@@ -85,6 +86,31 @@ __device__ __forceinline__ X cluster_load(const X* shared, unsigned rank) {
                  : "r"(address)
                  : "memory");
   return u.x;
+}
+
+/// Stores x (2 or 4 floats, aligned) to the shared memory of block `rank` of the cluster, where `shared` lies
+/// in this block, asynchronously: the mbarrier of that block where `barrier` lies in this one counts the
+/// bytes. PTX manual: "st.async".
+template <int N>
+__device__ __forceinline__ void cluster_store_async(const Vec<float, N>& x, void* shared, Mbarrier* barrier,
+                                                    unsigned rank) {
+  static_assert(N == 2 || N == 4);
+  unsigned to, counts;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(shared)), "r"(rank));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(counts)
+               : "r"(shared_address(barrier)), "r"(rank));
+  if constexpr (N == 2)
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+        "f"(x[0]), "f"(x[1]), "r"(counts)
+        : "memory");
+  else
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::
+            "r"(to),
+        "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(counts)
+        : "memory");
 }
 
 }  // namespace warptune

@@ -49,34 +49,6 @@ struct LlPacket {
                    : "memory");
     return packet;
   }
-  /// The same for a slot in the shared memory of this block.
-  static __device__ __forceinline__ LlPacket load_shared(const void* slot) {
-    LlPacket packet;
-    if constexpr (N == 4)
-      asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(packet.word[0]), "=r"(packet.word[1]), "=r"(packet.word[2]), "=r"(packet.word[3])
-                   : "r"(shared_address(slot))
-                   : "memory");
-    else
-      asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];"
-                   : "=r"(packet.word[0]), "=r"(packet.word[1])
-                   : "r"(shared_address(slot))
-                   : "memory");
-    return packet;
-  }
-  /// Stores to the slot of block `rank` of the cluster that lies where `slot` lies in this block.
-  __device__ __forceinline__ void store_cluster(void* slot, unsigned rank) const {
-    unsigned to;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(slot)), "r"(rank));
-    if constexpr (N == 4)
-      asm volatile("st.relaxed.cluster.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to),
-                   "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
-                   : "memory");
-    else
-      asm volatile("st.relaxed.cluster.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(word[0]),
-                   "r"(word[1])
-                   : "memory");
-  }
   __device__ __forceinline__ void store(void* slot) const {
     if constexpr (N == 4)
       asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(slot), "r"(word[0]),

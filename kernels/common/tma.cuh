@@ -3,6 +3,7 @@
 // tiles of a tensor map (cp.async.bulk.tensor). One thread issues a copy; an mbarrier counts its bytes. PTX
 // manual: "cp.async.bulk". On an older architecture these do not assemble.
 #include "kernels/common/barrier.cuh"
+#include "kernels/common/numeric.cuh"
 
 namespace warptune {
 

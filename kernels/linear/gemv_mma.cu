@@ -19,8 +19,8 @@
 // PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down); see gemv_bulk_copy.cu.
 // Shared memory: Storage, below; static: keys of argmax.
-// Wins: 1 to 4 tokens, nearly every shape. In steps of the smallest models gemv_bulk_copy and gemv_vectorized
-//   leave more room for the next kernel.
+// Wins: 1 to 4 tokens, nearly every shape; 8 tokens, lm_head and the products of small models. In steps of
+//   the smallest models gemv_bulk_copy and gemv_vectorized leave more room for the next kernel.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/tma.cuh"

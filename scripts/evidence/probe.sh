@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds one of the programs NAME.cu of this folder and runs it on an sm_90a GPU; NAME.cu explains the columns.
-#   scripts/evidence/probe.sh copy_queue|layer_chain|persistent_step --out results/h200/evidence
+#   scripts/evidence/probe.sh copy_queue|layer_chain|persistent_step|weight_stream --out results/h200/evidence
 # OUT/NAME.csv has what it prints, OUT/NAME.log the rest. The build takes up to a minute, a run 10 seconds. Exits as the
 # program does: persistent_step with 1 where an output is wrong or the captured graph is faster.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-if [[ $# != 3 || ! $1 =~ ^(copy_queue|layer_chain|persistent_step)$ || $2 != --out ]]; then
+if [[ $# != 3 || ! $1 =~ ^(copy_queue|layer_chain|persistent_step|weight_stream)$ || $2 != --out ]]; then
   sed -n '2,3s/^# //p' "$0" >&2
   exit 2
 fi

@@ -33,7 +33,8 @@ MODELS = {m.name: m for m in (
     Model("llama3-8b", 32, 4096, 14336, 32, 8, 128, 128256, 5e5),
     Model("llama3.2-1b", 16, 2048, 8192, 32, 8, 64, 128256, 5e5),
     Model("tinyllama-1.1b", 22, 2048, 5632, 32, 4, 64, 32000, 1e4))}
-RUNS = (("llama2-7b", 1, 512), ("llama3-8b", 1, 2048), ("llama3.2-1b", 1, 512))  # model, batch, context
+RUNS = (("llama2-7b", 1, 512), ("llama2-7b", 32, 1024), ("llama3-8b", 1, 2048), ("llama3.2-1b", 1, 512),
+        ("tinyllama-1.1b", 1, 1024))  # model, batch, context
 
 
 def random_weight(*shape: int) -> torch.Tensor:

@@ -60,11 +60,11 @@ INSTANTIATE_TEST_SUITE_P(
         fused("3", "1984", "48", "none", "add", "yes"), fused("4", "2624", "96", "rms_norm", "swiglu"),
         fused("1", "14336", "272", "none", "swiglu"), fused("5", "1024", "48", "none", "add_rms", "yes"),
         fused("8", "1056", "32", "rms_scale", "add_rms"), fused("8", "2048", "64", "rms_scale", "swiglu"),
-        fused("7", "2080", "304", "rms_scale", "argmax"), fused("1", "257", "33", "rms_norm", "add", "yes"),
-        fused("2", "1024", "96", "rms_norm", "swiglu"), fused("3", "520", "130", "none", "add", "yes"),
-        fused("4", "512", "1031", "rms_norm", "add"), fused("8", "4096", "256", "rms_norm", "swiglu"),
-        fused("16", "2048", "96", "none", "add"), fused("33", "256", "64", "rms_norm", "none", "yes"),
-        fused("64", "1024", "192", "rms_norm", "swiglu"),
+        fused("7", "2112", "304", "rms_scale", "argmax"), fused("8", "1088", "48", "rms_scale", "add_rms"),
+        fused("1", "257", "33", "rms_norm", "add", "yes"), fused("2", "1024", "96", "rms_norm", "swiglu"),
+        fused("3", "520", "130", "none", "add", "yes"), fused("4", "512", "1031", "rms_norm", "add"),
+        fused("8", "4096", "256", "rms_norm", "swiglu"), fused("16", "2048", "96", "none", "add"),
+        fused("33", "256", "64", "rms_norm", "none", "yes"), fused("64", "1024", "192", "rms_norm", "swiglu"),
         // Tensor-core streams: several groups of rows per block, ragged ends, K split by clusters.
         dims("2", "512", "5000"), dims("7", "2048", "1000", "yes"), dims("16", "4096", "1544"),
         dims("48", "11008", "264"), fused("5", "320", "9001", "rms_norm", "add"),
@@ -148,20 +148,23 @@ Args with_next_weight(const Problem& problem, const Args& bound) {
 TEST(GpuLinearPrefetch, ChangesNoResult) {
   const OpEntry& linear = find_op("linear");
   struct Case {
-    const char *variant, *tokens, *in, *out, *shape;
+    const char *variant, *tokens, *in, *out, *epilogue, *shape;
   };
-  const Case cases[] = {{"gemv_bulk_copy", "1", "4096", "4096",
-                         "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
-                        {"gemv_bulk_copy", "3", "520", "136",
-                         "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
-                        {"gemv_mma", "1", "4096", "4096", "blocks_per_sm=1,rows=4,tile_k=2048,stages=12"},
-                        {"gemv_mma", "3", "5632", "136", "blocks_per_sm=1,rows=8,tile_k=2048,stages=4"}};
+  const Case cases[] = {
+      {"gemv_bulk_copy", "1", "4096", "4096", "add",
+       "blocks_per_sm=1,warps=8,rows=4,tile_k=512,stages=6,register_tiles=1,stagger=1"},
+      {"gemv_bulk_copy", "3", "520", "136", "add",
+       "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
+      {"gemv_mma", "1", "4096", "4096", "add", "blocks_per_sm=1,rows=4,tile_k=2048,stages=12"},
+      {"gemv_mma", "3", "5632", "136", "add", "blocks_per_sm=1,rows=8,tile_k=2048,stages=4"},
+      {"gemv_mma", "8", "4096", "4096", "add_rms", "blocks_per_sm=1,rows=16,tile_k=1024,stages=6"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {
       const Variant& variant = linear.variant(c.variant);
       if (!takes(variant, DType::bf16) || !facts.has_bulk_copy()) continue;
-      const Problem problem = linear.op.problem(fused(c.tokens, c.in, c.out, "none", "add"), DType::bf16);
+      const Problem problem =
+          linear.op.problem(fused(c.tokens, c.in, c.out, "none", c.epilogue), DType::bf16);
       for (const int mib : {4, 16}) {
         const Config config = parse_config(
             variant, fmt::format("{},prefetch={},late_prefetch={},pdl=1", c.shape, mib, mib == 4 ? 0 : 8));

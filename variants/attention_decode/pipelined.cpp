@@ -179,7 +179,7 @@ const std::string kPackedGqaRule =
     " % 128 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads && k_layout == 0 && deterministic == 0 && "
     "page_size % tile_kv == 0";
 
-/// Shared memory of mma_project: weights of o, or the partial rows of 8 warps and the packets of the cluster.
+/// Shared memory of mma_project: weights of o, or the partial rows of 8 warps and what the cluster exchanges.
 std::int64_t project_bytes(const Problem& p, const Config& c) {
   const std::int64_t width = static_cast<std::int64_t>(size_of(p.dtype)), d = p["head_dim"];
   const std::int64_t heads = p["q_heads"] / p["kv_heads"];
