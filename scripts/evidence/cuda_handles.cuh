@@ -1,13 +1,15 @@
 #pragma once
 // For the programs of this folder: CUDA calls that throw, handles that release themselves, launches with
-// programmatic dependent launch, captured graphs.
+// programmatic dependent launch, captured graphs and their times.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace warptune::evidence {
 
@@ -83,6 +85,24 @@ CapturedGraph capture(cudaStream_t stream, Enqueue enqueue) {
   cudaGraphExec_t executable = nullptr;
   CHECKED(cudaGraphInstantiate(&executable, captured, 0));
   return CapturedGraph(executable);
+}
+
+/// The median time of 20 replays of a graph, in microseconds, after four that warm up.
+inline double median_us(const CapturedGraph& graph, cudaStream_t stream) {
+  constexpr int kReplays = 20, kWarmUps = 4;
+  const Event begin = make_event(), end = make_event();
+  std::vector<float> ms;
+  for (int i = 0; i < kWarmUps + kReplays; ++i) {
+    CHECKED(cudaEventRecord(begin.get(), stream));
+    CHECKED(cudaGraphLaunch(graph.get(), stream));
+    CHECKED(cudaEventRecord(end.get(), stream));
+    CHECKED(cudaEventSynchronize(end.get()));
+    float elapsed = 0;
+    CHECKED(cudaEventElapsedTime(&elapsed, begin.get(), end.get()));
+    if (i >= kWarmUps) ms.push_back(elapsed);
+  }
+  std::ranges::sort(ms);
+  return ms[ms.size() / 2] * 1e3;
 }
 
 /// The body of main(): what `run` returns, or 2 after an exception, whose message goes to stderr.

@@ -19,7 +19,7 @@
 namespace warptune::evidence {
 namespace {
 
-constexpr int kRepeats = 4, kReplays = 20, kWarmUps = 4, kSpareKeys = 64, kBatch = 1;
+constexpr int kRepeats = 4, kSpareKeys = 64, kBatch = 1;
 
 struct Shape {
   int hidden, q_heads, kv_heads, head_dim, intermediate, layers, context;
@@ -137,19 +137,7 @@ double time_chain(const Buffers& b, std::span<const Kernel> chain) {
       for (int layer = 0; layer < b.shape.layers; ++layer)
         for (const Kernel& kernel : chain) kernel(b, layer, stream.get());
   });
-  const Event begin = make_event(), end = make_event();
-  std::vector<float> ms;
-  for (int i = 0; i < kWarmUps + kReplays; ++i) {
-    CHECKED(cudaEventRecord(begin.get(), stream.get()));
-    CHECKED(cudaGraphLaunch(graph.get(), stream.get()));
-    CHECKED(cudaEventRecord(end.get(), stream.get()));
-    CHECKED(cudaEventSynchronize(end.get()));
-    float elapsed = 0;
-    CHECKED(cudaEventElapsedTime(&elapsed, begin.get(), end.get()));
-    if (i >= kWarmUps) ms.push_back(elapsed);
-  }
-  std::ranges::sort(ms);
-  return ms[ms.size() / 2] * 1e3 / (kRepeats * b.shape.layers);
+  return median_us(graph, stream.get()) / (kRepeats * b.shape.layers);
 }
 
 /// layer: qkv, attention, o, gate_up, down.

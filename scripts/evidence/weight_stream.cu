@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <vector>
 
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/tma.cuh"
@@ -21,7 +20,7 @@
 namespace warptune::evidence {
 namespace {
 
-constexpr int kReplays = 20, kWarmUps = 4, kMatrices = 12, kThreads = 64, kPanelBytes = 128;
+constexpr int kMatrices = 12, kThreads = 64, kPanelBytes = 128;
 constexpr long long kMemory = 4LL << 30;
 
 struct Matrix {
@@ -41,18 +40,23 @@ using Bulk = Copies<false, kRows, kBytes, kStages, kPadding>;
 template <int kRows, int kBytes, int kStages, int kPromotion>
 using Tensor = Copies<true, kRows, kBytes, kStages, 0, kPromotion>;
 
-/// weight: [out, row_bytes]. Each block takes a contiguous range of row tiles.
+struct StreamArgs {
+  TensorMap map;
+  const char* weight;  // [out, row_bytes]
+  int out, row_bytes;
+};
+
+/// Each block takes a contiguous range of row tiles.
 template <class C>
-__global__ void __launch_bounds__(kThreads)
-    stream(const char* weight, int out, int row_bytes, const __grid_constant__ TensorMap map) {
+__global__ void __launch_bounds__(kThreads) stream(const __grid_constant__ StreamArgs args) {
   constexpr int kStages = C::kStages, kRows = C::kRows, kBytes = C::kBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
   Mbarrier* const full = reinterpret_cast<Mbarrier*>(shared + kStages * C::kStageBytes);
   Mbarrier* const empty = full + kStages;
-  const int row_tiles = (out + kRows - 1) / kRows;
+  const int row_tiles = (args.out + kRows - 1) / kRows;
   const int first = static_cast<int>(static_cast<long long>(row_tiles) * blockIdx.x / gridDim.x),
             last = static_cast<int>(static_cast<long long>(row_tiles) * (blockIdx.x + 1) / gridDim.x),
-            tiles = (last - first) * (row_bytes / kBytes);
+            tiles = (last - first) * (args.row_bytes / kBytes);
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) mbarrier_init(full + s), mbarrier_init(empty + s);
     mbarrier_init_fence();
@@ -66,18 +70,18 @@ __global__ void __launch_bounds__(kThreads)
       const unsigned long long policy = l2_evict_first_policy();
 #pragma unroll
       for (int panel = 0; panel < kBytes / kPanelBytes; ++panel)
-        tma_load_2d(to + panel * kRows * kPanelBytes, map, (column + panel * kPanelBytes) / 2, row,
+        tma_load_2d(to + panel * kRows * kPanelBytes, args.map, (column + panel * kPanelBytes) / 2, row,
                     full + stage, policy);
     } else {
-      const char* const from = weight + static_cast<long long>(row) * row_bytes + column;
+      const char* const from = args.weight + static_cast<long long>(row) * args.row_bytes + column;
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        bulk_copy_evict_first(to + r * (kBytes + C::kPadding), from + static_cast<long long>(r) * row_bytes,
-                              kBytes, full + stage);
+        bulk_copy_evict_first(to + r * (kBytes + C::kPadding),
+                              from + static_cast<long long>(r) * args.row_bytes, kBytes, full + stage);
     }
     ++loaded;
     if (++stage == kStages) stage = 0;
-    if ((column += kBytes) == row_bytes) column = 0, row += kRows;
+    if ((column += kBytes) == args.row_bytes) column = 0, row += kRows;
   };
   if (threadIdx.x == 32)
     while (loaded < min(kStages, tiles)) load();
@@ -124,42 +128,21 @@ TensorMap encode(const char* base, const Matrix& matrix) {
 }
 
 template <class C>
-void launch(const char* weight, const Matrix& matrix, cudaStream_t to) {
-  cudaLaunchAttribute pdl{.id = cudaLaunchAttributeProgrammaticStreamSerialization};
-  pdl.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{.gridDim = dim3(sm_count()),
-                                  .blockDim = dim3(kThreads),
-                                  .dynamicSmemBytes = C::kSharedBytes,
-                                  .stream = to,
-                                  .attrs = &pdl,
-                                  .numAttrs = 1};
-  const TensorMap map = C::kTensor ? encode<C>(weight, matrix) : TensorMap{};
-  CHECKED(
-      cudaLaunchKernelEx(&config, stream<C>, weight, matrix.out, static_cast<int>(matrix.row_bytes()), map));
-}
-
-template <class C>
 void print_time(const char* memory, const Matrix& matrix) {
-  CHECKED(cudaFuncSetAttribute(stream<C>, cudaFuncAttributeMaxDynamicSharedMemorySize, C::kSharedBytes));
   const long long matrices = std::min<long long>(kMatrices, kMemory / matrix.bytes());
   const Stream to = make_stream();
   const CapturedGraph graph = capture(to.get(), [&] {
-    for (long long i = 0; i < 2 * matrices; ++i)
-      launch<C>(memory + i % matrices * matrix.bytes(), matrix, to.get());
+    for (long long i = 0; i < 2 * matrices; ++i) {
+      const char* const weight = memory + i % matrices * matrix.bytes();
+      launch_pdl(stream<C>,
+                 StreamArgs{.map = C::kTensor ? encode<C>(weight, matrix) : TensorMap{},
+                            .weight = weight,
+                            .out = matrix.out,
+                            .row_bytes = static_cast<int>(matrix.row_bytes())},
+                 dim3(sm_count()), kThreads, C::kSharedBytes, to.get());
+    }
   });
-  const Event begin = make_event(), end = make_event();
-  std::vector<float> ms;
-  for (int i = 0; i < kWarmUps + kReplays; ++i) {
-    CHECKED(cudaEventRecord(begin.get(), to.get()));
-    CHECKED(cudaGraphLaunch(graph.get(), to.get()));
-    CHECKED(cudaEventRecord(end.get(), to.get()));
-    CHECKED(cudaEventSynchronize(end.get()));
-    float elapsed = 0;
-    CHECKED(cudaEventElapsedTime(&elapsed, begin.get(), end.get()));
-    if (i >= kWarmUps) ms.push_back(elapsed);
-  }
-  std::ranges::sort(ms);
-  const double us = ms[ms.size() / 2] * 1e3 / static_cast<double>(2 * matrices);
+  const double us = median_us(graph, to.get()) / static_cast<double>(2 * matrices);
   std::printf("%d,%d,%s,%d,%d,%d,%d,%d,%.2f,%.0f\n", matrix.out, matrix.in, C::kTensor ? "tensor" : "bulk",
               C::kRows, C::kBytes, C::kPadding, C::kPromotion, C::kStages * C::kRows * C::kBytes >> 10, us,
               static_cast<double>(matrix.bytes()) / us * 1e-3);
