@@ -257,8 +257,9 @@ Variant gemv_bulk_copy() {
 }
 
 Variant gemv_mma() {
-  const auto shared_bytes = [](const Problem& p, const Config& c) {  // GemvMma::Storage
-    const std::int64_t partials = p["tokens"] > 4 ? 12544 : 8448;    // and squares
+  // GemvMma::Storage: stages, barriers, two buffers of partial sums, squares.
+  const auto shared_bytes = [](const Problem& p, const Config& c) {
+    const std::int64_t partials = p["tokens"] > 4 ? 12544 : 8448;
     return ceil_div(c["stages"] * (c["rows"] * 2 * c["tile_k"] + 16) + partials, 128) * 128;
   };
   const std::string padded_tokens = "(tokens <= 2 ? tokens : tokens <= 4 ? 4 : 8)";
