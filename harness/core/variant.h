@@ -60,8 +60,8 @@ struct TensorMapSpec {
   std::vector<std::int64_t> strides;  // bytes, of all dims but the first; multiples of 16
   std::vector<std::int64_t> box;      // elements, at most 256 each
 };
-/// Bytes of memory that a TMA load of a part of them brings to the L2 (CUtensorMapL2promotion). With 256
-/// streaming reads are 4 % slower (docs/lessons/linear.md).
+/// A TMA load brings aligned pieces of so many bytes to the L2 (CUtensorMapL2promotion). With 256 weights
+/// stream 4 % slower (docs/lessons/linear.md).
 inline constexpr int kL2PromotionBytes = 128;
 
 using HostFunction = std::function<void(const void* args)>;

@@ -23,46 +23,6 @@ namespace warptune {
 
 inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32;
 
-/// Combines the splits of a KV head, which are the blocks of a cluster: each block combines a part of the
-/// vectors of four columns, and all blocks store theirs to its shared memory (st.async). A barrier of the
-/// cluster and loads from the other blocks would be two more trips. A block that has received its part may
-/// exit: nobody stores to it any more.
-template <class P, int kSplits>
-struct ClusterExchange {
-  static constexpr int kPerRow = P::kHeadDim / 4, kVectors = P::kGroup * kPerRow,
-                       kPart = ceil_div(kVectors, kSplits);  // vectors that a block combines, at most
-
-  alignas(16) Vec<float, 4> sums[kSplits][kPart];
-  alignas(8) Vec<float, 2> states[kSplits][kPart];  // of the rows of the vectors: maximum, sum
-  Mbarrier full;
-
-  /// The number of vectors that block `split` combines.
-  static __device__ __forceinline__ int part(int split) {
-    return max(0, min(kPart, kVectors - split * kPart));
-  }
-  /// One thread; before others send, cluster_barrier_arrive() and cluster_barrier_wait() of all threads.
-  __device__ __forceinline__ void init(int split) {
-    mbarrier_init(&full);
-    mbarrier_init_fence();
-    mbarrier_arrive_expect_tx(&full, part(split) * kSplits * 6 * static_cast<int>(sizeof(float)));
-  }
-  __device__ __forceinline__ void send(int vector, int split, const PartialRow& row) {
-    const int to = vector / kPart, slot = vector % kPart;
-    cluster_store_async<4>(row.sum, &sums[split][slot], &full, to);
-    cluster_store_async<2>({row.state.max, row.state.sum}, &states[split][slot], &full, to);
-  }
-  /// Receives all splits of a vector of this block.
-  __device__ __forceinline__ PartialRow receive(int slot) {
-    mbarrier_wait_cluster(&full, 0);
-    PartialRow all;
-    all.template add<kSplits>([&](int from) {
-      const Vec<float, 2> state = states[from][slot];
-      return PartialRow{{state[0], state[1]}, sums[from][slot]};
-    });
-    return all;
-  }
-};
-
 template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
 struct MmaProject {
   using T = typename P::T;
@@ -88,7 +48,7 @@ struct MmaProject {
   }
 };
 
-/// Sends rows as packets of 4 elements. The members of Output (problem.cuh) that BlockCombine calls.
+/// Sends rows as packets of 4 elements. The members of Output (problem.cuh) that put_row() calls.
 template <class P>
 struct PacketOutput {
   unsigned* words;  // of the first head

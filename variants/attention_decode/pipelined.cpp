@@ -1,5 +1,5 @@
-// Decode attention variants whose epilogue is BlockCombine: bulk-copy pipelines (sm_90), mma_direct and
-// mma_project.
+// Decode attention variants whose splits meet in BlockCombine: bulk-copy pipelines (sm_90) and mma_direct;
+// and mma_project, which attends as mma_direct does.
 #include <algorithm>
 
 #include "kernels/attention_decode/args.h"
