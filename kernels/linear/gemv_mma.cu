@@ -8,9 +8,8 @@
 //   tokens a weight row has several segments, and only the sums of equal segments (the diagonal) are used. So
 //   lanes load 16 bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle.
 //   The other sums are wasted, but memory is the limit, not the tensor cores.
-// Copies: rows lie in shared memory without padding: copies to rows that are not 128-byte aligned are 2 to 7
-// %
-//   slower. A copy is 2 KB or more: each occupies the TMA unit of an SM for about 65 cycles.
+// Copies: rows lie in shared memory without padding: copies to rows that are not 128-byte aligned are 2 to
+//   7 % slower. A copy is 2 KB or more: each occupies the TMA unit of an SM for about 65 cycles.
 // Reduction: the partial sums of warps and segments are added in shared memory, in a fixed order, once per
 //   slab of 16 rows.
 // Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.

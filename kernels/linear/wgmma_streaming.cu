@@ -9,6 +9,8 @@
 // Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
 //   Weights of the first kEarlyStages stages are loaded before pdl_wait(), x after it. The copies of an SM
 //   queue in order, so x arrives sooner with fewer early stages. Work tiles start at different columns.
+// PDL: the producer prefetches a part of the next GEMM's weights to the L2, before pdl_wait() (o) or after it
+//   (down); see gemv_bulk_copy.cu.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
@@ -179,8 +181,11 @@ struct StreamingProducer {
     for (int i = 0; i < first_steps(); ++i, state.advance()) load_weights(work.first_step + i);
     state = first;
   }
-  __device__ __forceinline__ void load_rest() {
+  /// The rest; calls `behind_x` once x of the first stages is on its way.
+  template <class Call>
+  __device__ __forceinline__ void load_rest(Call behind_x) {
     for (int i = 0; i < first_steps(); ++i) load_x(work.first_step + i);
+    behind_x();
     for (int step = work.first_step + first_steps();; step = work.first_step) {
       for (; step < work.end_step; ++step) {
         load_weights(step);
@@ -323,10 +328,10 @@ struct StreamingConsumer {
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kRows,
           int kTileK, int kStages, int kWarpgroups, int kClusterK, int kClusterM, int kEvictFirst,
-          int kEarlyStages>
+          int kEarlyStages, int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRmsScale ? 128 : 0) + 32, 1)
-    linear_wgmma_streaming(LinearArgsOf<kPrologue, kEpilogue> args, const __grid_constant__ TensorMap weight,
-                           const __grid_constant__ TensorMap x) {
+    linear_wgmma_streaming(LinearArgsOf<kPrologue, kEpilogue, kPrefetch + kLatePrefetch> args,
+                           const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
   using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages,
                            kWarpgroups, kClusterK, kClusterM, kEvictFirst, kEarlyStages>;
   extern __shared__ __align__(1024) unsigned char memory[];
@@ -348,12 +353,18 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   else
     __syncthreads();
   pdl_launch_dependents();
+  if constexpr (kPrefetch != 0)
+    if (produces) bulk_prefetch_rows_l2<kPrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
   pdl_wait();
   if (S::kRmsScale && warpgroup == kWarpgroups) {
     if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
     if constexpr (kClusterK > 1) cluster_barrier();
   } else if (warpgroup == S::kProducer / 128) {
-    if (produces) producer.load_rest();
+    if (produces)
+      producer.load_rest([&] {
+        if constexpr (kLatePrefetch != 0)
+          bulk_prefetch_rows_l2<kLatePrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
+      });
     __syncwarp();
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {

@@ -157,7 +157,13 @@ TEST(GpuLinearPrefetch, ChangesNoResult) {
        "blocks_per_sm=2,warps=16,rows=2,tile_k=512,stages=3,register_tiles=0,stagger=0"},
       {"gemv_mma", "1", "4096", "4096", "add", "blocks_per_sm=1,rows=4,tile_k=2048,stages=12"},
       {"gemv_mma", "3", "5632", "136", "add", "blocks_per_sm=1,rows=8,tile_k=2048,stages=4"},
-      {"gemv_mma", "8", "4096", "4096", "add_rms", "blocks_per_sm=1,rows=16,tile_k=1024,stages=6"}};
+      {"gemv_mma", "8", "4096", "4096", "add_rms", "blocks_per_sm=1,rows=16,tile_k=1024,stages=6"},
+      {"wgmma_streaming", "8", "4096", "4096", "add_rms",
+       "rows=64,tile_k=128,stages=10,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,"
+       "early_stages=6"},
+      {"wgmma_streaming", "33", "1024", "520", "add",
+       "rows=64,tile_k=128,stages=6,warpgroups=1,cluster_k=1,cluster_m=1,evict_first=1,persistent=1,"
+       "early_stages=0"}};
   const auto choose = [&](const DeviceFacts& facts) {
     std::vector<ChosenConfig> chosen;
     for (const Case& c : cases) {

@@ -90,11 +90,11 @@ TEST(TileTable, GemvLoadsAsMuchAsTheDeviceHolds) {
   EXPECT_EQ(first(64, 4096, "sm_90a"),
             "wgmma_streaming "
             "rows=64,tile_k=64,stages=12,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,"
-            "early_stages=0,pdl=1");
+            "early_stages=0,prefetch=0,late_prefetch=0,pdl=1");
   EXPECT_EQ(first(32, 14336, "sm_90a"),
             "wgmma_streaming "
             "rows=64,tile_k=128,stages=8,warpgroups=1,cluster_k=2,cluster_m=1,evict_first=1,persistent=1,"
-            "early_stages=0,pdl=1");
+            "early_stages=0,prefetch=0,late_prefetch=0,pdl=1");
 #if WARPTUNE_HAS_CUBLASLT
   EXPECT_EQ(first(8, 4096, "sm_80"), "cublaslt algo=0") << "the library's first choice";
 #else

@@ -2,6 +2,7 @@
 #include "variants/helpers/streaming.h"
 #include "variants/linear/argmax.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/prefetch.h"
 
 namespace warptune {
 namespace {
@@ -14,20 +15,6 @@ std::int64_t split_k_partial_offset(const Problem& p, const Config& c) {
 }
 
 const Parameter kPdl = pdl_parameter();
-
-// Prefetch of the next GEMM's weights to the L2.
-const Parameter kPrefetch{
-    .name = "prefetch",
-    .values = {0, 4, 8, 16},
-    .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
-    .in_step_only = true};
-const Parameter kLatePrefetch{.name = "late_prefetch",
-                              .values = {0, 4, 8},
-                              .doc = "MiB that they prefetch after the dependency",
-                              .in_step_only = true};
-const std::string kPrefetchConstraint =
-    "prefetch + late_prefetch == 0 || (pdl && (epilogue == 1 || epilogue == 4) && out * dtype_bytes % 16 == "
-    "0)";
 
 // What a variant can fuse; the values are those of kernels/linear/args.h.
 const std::string kNoPrologue = "prologue == 0", kNoEpilogue = "epilogue == 0", kNoSwiglu = "epilogue != 2";
@@ -227,12 +214,12 @@ Variant gemv_bulk_copy() {
                      {"stages", {3, 4, 6, 8}, "stages of the pipeline of a warp"},
                      {"register_tiles", {0, 1, 2}, "tiles of a warp's last rows that registers hold"},
                      {"stagger", {0, 1}, "steps of K between the first tiles of adjacent warps"},
-                     kPrefetch,
-                     kLatePrefetch,
+                     prefetch_parameter(),
+                     late_prefetch_parameter(),
                      kPdl},
       .constraints =
           {kNoSplitNorm, "has_bulk_copy", "tokens <= 4", "in * dtype_bytes % 16 == 0",
-           "late_prefetch == 0 || prologue == 0", kPrefetchConstraint,
+           "late_prefetch == 0 || prologue == 0", prefetch_constraint(),
            "epilogue == 2 ? rows > 1 && 2 * out % rows == 0 : out % rows == 0",
            "tile_k <= in || tile_k == 512",
            // No spill: 64 registers of a thread have other uses.
@@ -270,13 +257,13 @@ Variant gemv_mma() {
                      {"rows", {2, 4, 8, 16}, "weight rows of a tile"},
                      {"tile_k", {1024, 2048, 4096}, "columns of a tile, which the warps split"},
                      {"stages", {2, 3, 4, 6, 8, 12, 24}, "tiles in the pipeline of a block"},
-                     kPrefetch,
-                     kLatePrefetch,
+                     prefetch_parameter(),
+                     late_prefetch_parameter(),
                      kPdl},
       .constraints =
           {"has_bulk_copy", "dtype_bytes == 2", "tokens <= 8", "tokens > 4 || (prologue < 2 && epilogue < 4)",
            "in % max(64, 256 / " + padded_tokens + ") == 0", "late_prefetch == 0 || prologue == 0",
-           kPrefetchConstraint, "out % (epilogue == 2 ? rows / 2 : rows) == 0",
+           prefetch_constraint(), "out % (epilogue == 2 ? rows / 2 : rows) == 0",
            "rows >= 2 * " + padded_tokens, "tile_k <= in", "tile_k * " + padded_tokens + " >= 2048",
            // No spill: x, the weights of the norm, and 56 registers of a thread for other uses.
            "(8 * blocks_per_sm + 4) * (56 + (prologue == 1 ? 2 : 1) * " + padded_tokens +

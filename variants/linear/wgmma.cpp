@@ -4,6 +4,7 @@
 #include "variants/helpers/streaming.h"
 #include "variants/linear/argmax.h"
 #include "variants/linear/linear.h"
+#include "variants/linear/prefetch.h"
 
 namespace warptune {
 namespace {
@@ -117,7 +118,7 @@ Variant few_tokens() {
              152, 160, 168, 176, 184, 192, 200, 208, 216, 224, 232, 240, 248, 256},
             "weight rows of a work tile"},
            {"tile_k", {64, 128}, "columns of a stage"},
-           {"stages", {3, 4, 5, 6, 7, 8, 10, 12, 16}, "stages of the pipeline"},
+           {"stages", {3, 4, 5, 6, 7, 8, 10, 12, 15, 16}, "stages of the pipeline"},
            {"warpgroups", {1, 2, 3, 4}, "consumer warpgroups along the weight rows"},
            {"cluster_k", {1, 2}, "blocks that split K"},
            {"cluster_m", {1, 2, 4}, "blocks of adjacent work tiles that share x by multicast"},
@@ -126,9 +127,11 @@ Variant few_tokens() {
             {1, 0},
             "a block per SM takes work tiles in turn; 0: a block per work tile, two at a time per SM"},
            {.name = "early_stages",
-            .values = {0, 2, 4, 6},
+            .values = {0, 2, 4, 6, 10},
             .doc = "stages whose weights are loaded before the dependency, and so before x; 0: all",
             .in_step_only = true},
+           prefetch_parameter(),
+           late_prefetch_parameter(),
            pdl_parameter()},
       .constraints =
           {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue != 1", "in >= 64 && in % 8 == 0",
@@ -156,8 +159,8 @@ Variant few_tokens() {
            // Two blocks share an SM, so that one loads while the other ends, and more wait for their turn.
            "persistent == 1 || (" + stage_bytes + " >= 48000 && " + stage_bytes +
                " <= 112000 && warpgroups == 1 && " + blocks + " > 2 * sms)",
-           "early_stages < stages && (early_stages == 0 || pdl)", "tile_k * cluster_k <= in",
-           "stages == 3 || (stages - 1) * tile_k * cluster_k < in"},
+           "early_stages < stages && (early_stages == 0 || pdl)", prefetch_constraint(),
+           "tile_k * cluster_k <= in", "stages == 3 || (stages - 1) * tile_k * cluster_k < in"},
       .resources =
           [](const Problem& p, const Config& c) {
             return LaunchResources{.shared_bytes = StreamingTile(p, c).shared_bytes(c)};
@@ -166,7 +169,8 @@ Variant few_tokens() {
       .stages =
           {{"linear/wgmma_streaming.cu",
             "linear_wgmma_streaming<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {rows}, "
-            "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}, {early_stages}>",
+            "{tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, {evict_first}, {early_stages}, "
+            "{prefetch}, {late_prefetch}>",
             [](const Problem& p, const Config& c) {
               const StreamingTile tile(p, c);
               const std::int64_t cluster = c["cluster_k"] * c["cluster_m"];

@@ -1,0 +1,28 @@
+#pragma once
+// The parameters of kernels that prefetch a part of the next GEMM's weights to the L2 (PrefetchLinearArgs): o
+// and down, before or after the dependency.
+#include "harness/core/variant.h"
+
+namespace warptune {
+
+inline Parameter prefetch_parameter() {
+  return {.name = "prefetch",
+          .values = {0, 4, 8, 16},
+          .doc = "MiB of the next GEMM's weights that o and down prefetch to the L2 before the dependency",
+          .in_step_only = true};
+}
+
+inline Parameter late_prefetch_parameter() {
+  return {.name = "late_prefetch",
+          .values = {0, 4, 8},
+          .doc = "MiB that they prefetch after the dependency",
+          .in_step_only = true};
+}
+
+/// Only in the epilogues of o and down, and where rows of the next weights are copied whole.
+inline std::string prefetch_constraint() {
+  return "prefetch + late_prefetch == 0 || (pdl && (epilogue == 1 || epilogue == 4) && "
+         "out * dtype_bytes % 16 == 0)";
+}
+
+}  // namespace warptune
