@@ -66,6 +66,19 @@ bool is_naive(const SearchedPart& part) {
   return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
 }
 
+/// What matters in a step only, without first values, which all variants have; and everything else.
+std::pair<Config, Config> split(const OpEntry& op, const StepPlan& plan) {
+  std::pair<Config, Config> parts;
+  for (const Parameter& parameter : op.variant(plan.variant).parameters) {
+    const std::int64_t value = plan.config[parameter.name];
+    if (!parameter.in_step_only)
+      parts.second.set(parameter.name, value);
+    else if (value != parameter.values.front())
+      parts.first.set(parameter.name, value);
+  }
+  return parts;
+}
+
 }  // namespace
 
 void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& problem,
@@ -83,6 +96,12 @@ void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& prob
       }
     }
   }
+}
+
+bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b) {
+  const auto [a_step, a_rest] = split(op, a);
+  const auto [b_step, b_rest] = split(op, b);
+  return a_step == b_step || (a.variant == b.variant && a_rest == b_rest);
 }
 
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts) {

@@ -30,6 +30,10 @@ using PlanCandidate = std::pair<const Variant*, Config>;
 void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& problem,
                      const DeviceFacts& facts);
 
+/// Whether two plans of a problem differ only in what matters in a step only, or only in everything else. The
+/// product of both would take a search several times as long.
+bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b);
+
 /// Whether the step has problems of an option, and more than naive kernels for them, unless it has nothing
 /// else: a naive kernel beside tuned ones makes the step many times slower.
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts);

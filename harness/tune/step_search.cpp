@@ -26,6 +26,28 @@ std::optional<std::size_t> choose(const StepTimer& timer, std::size_t part,
   return chosen;
 }
 
+/// Exchanges a part until no neighbor that was not timed yet is faster. Returns whether it has changed.
+bool exchange(StepTimer& timer, StepSearch& search, std::size_t part, std::size_t size) {
+  std::vector<bool> is_timed(size);
+  for (bool has_changed = false;; has_changed = true) {
+    is_timed[search.picks[part]] = true;
+    std::vector<std::pair<std::size_t, StepTrial>> trials;
+    for (std::size_t candidate = 0; candidate < size; ++candidate) {
+      if (is_timed[candidate] || !timer.are_neighbors(part, search.picks[part], candidate)) continue;
+      const StepTrial trial = timer.time(search.picks, with(search.picks, part, candidate));
+      is_timed[candidate] = true;
+      ++search.trials;
+      if (trial.ok) trials.emplace_back(candidate, trial);
+    }
+    const auto chosen = choose(timer, part, trials);
+    if (!chosen) return has_changed;
+    const Picks next = with(search.picks, part, *chosen);
+    ++search.trials;
+    if (!is_faster(timer.time(search.picks, next))) return has_changed;
+    search.picks = next;
+  }
+}
+
 }  // namespace
 
 bool is_faster(const StepTrial& trial) { return trial.ok && trial.high < 1 && trial.ratio < 1 - kSameStep; }
@@ -39,21 +61,7 @@ StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, 
     for (std::size_t part = 0; part < sizes.size(); ++part) {
       if (sizes[part] < 2 || tried_at[part] == changes || !timer.has_part(search.picks, part)) continue;
       goes_on = true;
-      std::vector<std::pair<std::size_t, StepTrial>> trials;
-      for (std::size_t candidate = 0; candidate < sizes[part]; ++candidate) {
-        if (candidate == search.picks[part]) continue;
-        const StepTrial trial = timer.time(search.picks, with(search.picks, part, candidate));
-        ++search.trials;
-        if (trial.ok) trials.emplace_back(candidate, trial);
-      }
-      if (const auto chosen = choose(timer, part, trials)) {
-        const Picks next = with(search.picks, part, *chosen);
-        ++search.trials;
-        if (is_faster(timer.time(search.picks, next))) {
-          search.picks = next;
-          ++changes;
-        }
-      }
+      if (exchange(timer, search, part, sizes[part])) ++changes;
       tried_at[part] = changes;
     }
   }

@@ -24,6 +24,8 @@ class StepTimer {
   /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
   /// other problems.
   virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
+  /// Whether the search may exchange two candidates of a part at once.
+  virtual bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const = 0;
   /// Of candidates with equal times the one with the least of this is chosen: its shared memory, registers
   /// and number.
   using Complexity = std::tuple<bool, long long, int, std::size_t>;
@@ -42,11 +44,12 @@ struct StepSearch {
   int trials = 0;
 };
 
-/// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part all
-/// other candidates are timed in turn with the picks so far. If one is surely faster, the simplest of those
-/// that tie with the fastest is timed once more, and taken if it is faster again: the fastest of many samples
-/// is too often a lucky one. Otherwise the part stays, so that equal candidates do not alternate. Ends when
-/// nothing has changed since each part was tried, or after `max_rounds`.
+/// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part the
+/// neighbors of its candidate are timed in turn with the picks so far. If one is surely faster, the simplest
+/// of those that tie with the fastest is timed once more, and taken if it is faster again: the fastest of
+/// many samples is too often a lucky one. Then the neighbors of that one follow, which were not timed yet.
+/// Otherwise the part stays, so that equal candidates do not alternate. Ends when nothing has changed since
+/// each part was tried, or after `max_rounds`.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

@@ -82,6 +82,11 @@ class WorkerTimer : public StepTimer {
     const auto known = problems_.find(picks);
     return known != problems_.end() && known->second.contains(parts_[part].problem.key());
   }
+  bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const override {
+    const SearchedPart& of = parts_[part];
+    return !of.option.empty() ||
+           warptune::are_neighbors(item_.ops->find(of.problem.op), of.plans[a], of.plans[b]);
+  }
   Complexity complexity(std::size_t part, std::size_t candidate) const override {
     if (!parts_[part].option.empty()) return {false, 0, 0, candidate};
     const Resources& r = parts_[part].resources[candidate];

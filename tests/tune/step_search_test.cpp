@@ -32,6 +32,9 @@ class FakeTimer : public StepTimer {
     return {.ok = true, .ratio = ratio, .low = ratio * 0.9995, .high = ratio * 1.0005};
   }
   bool has_part(const Picks& picks, std::size_t part) const override { return !has || has(picks, part); }
+  bool are_neighbors(std::size_t, std::size_t a, std::size_t b) const override {
+    return !neighbors || neighbors(a, b);
+  }
   Complexity complexity(std::size_t, std::size_t candidate) const override {
     return {false, shared.contains(candidate) ? shared.at(candidate) : 0, 0, candidate};
   }
@@ -40,6 +43,7 @@ class FakeTimer : public StepTimer {
   std::set<Picks> wrong, lucky;
   std::map<std::size_t, long long> shared;  // of a candidate of any part
   std::function<bool(const Picks&, std::size_t)> has;
+  std::function<bool(std::size_t, std::size_t)> neighbors;
 
  private:
   std::function<double(const Picks&)> us_;
@@ -101,6 +105,18 @@ TEST(StepSearch, OnlyPartsOfTheStepAreTimed) {
   for (const Picks& picks : timer.timed) EXPECT_EQ(picks[1], 0u) << "part 1 left with the option";
 }
 
+/// Candidates are a grid of four rows and four columns.
+TEST(StepSearch, GoesFromNeighborToNeighbor) {
+  FakeTimer timer(
+      [](const Picks& p) { return 20 - static_cast<double>(p[0] / 4 * 4) - static_cast<double>(p[0] % 4); });
+  timer.neighbors = [](std::size_t a, std::size_t b) { return a / 4 == b / 4 || a % 4 == b % 4; };
+  const StepSearch search = search_step(timer, {16}, {0});
+  EXPECT_EQ(search.picks, Picks{15});
+  EXPECT_EQ(std::set(timer.timed.begin(), timer.timed.end()).size(), 3u + 3 + 3 + 2)
+      << "row and column of 0, the row of 12, the rest of the column of 15";
+  EXPECT_EQ(search.rounds, 2);
+}
+
 /// Times that depend on who is timed first would alternate for ever.
 TEST(StepSearch, EndsAfterTheMostRounds) {
   int call = 0;
@@ -150,6 +166,24 @@ TEST(StepParts, ParametersForStepsTakeAllTheirValues) {
   using Values = std::set<std::int64_t>;
   EXPECT_EQ(counts({{"epilogue", "add"}}), std::tuple(std::size_t{7}, Values{0, 4, 8, 16}, Values{0, 4, 8}));
   EXPECT_EQ(counts({}), std::tuple(std::size_t{2}, Values{0}, Values{0})) << "qkv prefetches nothing";
+}
+
+TEST(StepParts, NeighborsDifferInStepValuesOrInAllElse) {
+  const OpEntry& linear = find_op("linear");
+  const auto plan = [&](const char* variant, const std::string& config) {
+    return StepPlan{.variant = variant, .config = parse_config(linear.variant(variant), config)};
+  };
+  const auto mma = [&](int stages, int prefetch) {
+    return plan("gemv_mma", "blocks_per_sm=1,rows=8,tile_k=2048,stages=" + std::to_string(stages) +
+                                ",prefetch=" + std::to_string(prefetch) + ",late_prefetch=0,pdl=1");
+  };
+  const StepPlan vectorized = plan("gemv_vectorized", "warps=8,warps_per_row=8,rows=4,unroll=1,pdl=1");
+  const auto differ = [&](const StepPlan& a, const StepPlan& b) { return !are_neighbors(linear, a, b); };
+  EXPECT_FALSE(differ(mma(4, 0), mma(4, 8)));
+  EXPECT_FALSE(differ(mma(4, 8), mma(6, 8)));
+  EXPECT_TRUE(differ(mma(4, 0), mma(6, 8)));
+  EXPECT_FALSE(differ(mma(4, 0), vectorized)) << "a variant without the parameter has its first value";
+  EXPECT_TRUE(differ(mma(4, 8), vectorized));
 }
 
 TEST(StepParts, EveryOptionHasProblems) {
