@@ -44,10 +44,8 @@ class RowStore {
   /// Waits until all rows are on the disk; throws the error of a row. Throws std::runtime_error that names
   /// the folder where a file was deleted or moved away; what a deleted one held is written anew.
   void flush();
-  /// Whether there are rows with code hashes for a problem and variant, from any version of the sources.
-  bool has_code(const std::string& problem, const std::string& variant) const {
-    return has_code_.contains({problem, variant});
-  }
+  /// Whether there are rows with code hashes for a problem and variant that have another stamp.
+  bool has_other_code(const std::string& problem, const std::string& variant, const std::string& stamp) const;
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence if an incomplete last line of the CSV was moved; else empty.
   std::string note() const { return csv_->note(); }
@@ -55,8 +53,9 @@ class RowStore {
  private:
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
-  std::map<std::string, KnownRow> known_, later_;           // by source key and by code key
-  std::set<std::pair<std::string, std::string>> has_code_;  // (problem, variant)
+  std::map<std::string, KnownRow> known_, later_;  // by source key and by code key
+  // Of rows with code hashes, by problem and variant; empty: the journal does not know the row.
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> code_stamps_;
 
   void keep(const std::string& key, const KnownRow& row, bool is_first);
   void write_all(const std::stop_token& stop);

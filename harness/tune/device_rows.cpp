@@ -72,7 +72,8 @@ std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
 }
 
 /// If the sources of a variant have changed since its rows were written, its configurations are compiled.
-/// Those whose machine code is unchanged need no new measurement.
+/// Those whose machine code is unchanged need no new measurement. A search with a budget leaves most
+/// configurations without a row, which is no reason to compile them.
 void DeviceRows::recognize_code(const Schedule& schedule) {
   struct Unknown {
     const SweepItem* item;
@@ -81,7 +82,8 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
   std::vector<Unknown> unknown;
   for (const ScheduledProblem& p : schedule)
     for (const Candidate& c : p.candidates)
-      if (has_machine_code(*c.variant) && store_.has_code(p.item->problem.key(), c.variant->name) &&
+      if (has_machine_code(*c.variant) &&
+          store_.has_other_code(p.item->problem.key(), c.variant->name, stamp(*p.item, *c.variant)) &&
           !store_.known(key(*p.item, c)))
         unknown.push_back({p.item, &c});
   std::mutex mutex;
