@@ -153,7 +153,7 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
   Attempts attempts(*this, problem, progress, summary);
   worker_.begin_problem();
   if (sweep_.search.searching()) {
-    search(problem, attempts);
+    search(problem, attempts, summary);
   } else {
     Builds& builds = builds_.at(&problem);
     for (std::size_t i = 0; i < problem.candidates.size(); ++i) attempts.attempt(i, builds);
@@ -163,8 +163,10 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
 
 /// Where the strategy knows resources, candidates that do not compile or are pruned get their rows before the
 /// search, which spends no budget on them.
-void Screening::search(const ScheduledProblem& problem, Attempts& attempts) {
+void Screening::search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary) {
   const SweepItem& item = *problem.item;
+  const bool is_spent = spent_seconds(problem);
+  summary.searched += is_spent;
   Builds& builds = builds_.at(&problem);
   SearchSpace space{.floor_us = floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem)};
   std::vector<std::size_t> searched;  // candidates in the space
@@ -183,9 +185,19 @@ void Screening::search(const ScheduledProblem& problem, Attempts& attempts) {
     if (!known(item, problem.candidates[i])) builds.begin(i);
   });
   while (const auto candidate = order.next()) {
+    if (is_spent && !known(item, problem.candidates[searched[*candidate]])) break;
     const Measurement& m = attempts.attempt(searched[*candidate], builds);
     order.tell(*candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
   }
+}
+
+/// Whether an earlier run has spent a budget in seconds: it timed the finalists. The strategy then repeats
+/// its proposals, whose rows are known.
+bool Screening::spent_seconds(const ScheduledProblem& problem) const {
+  return sweep_.search.budget.unit == Budget::Unit::seconds && options_.retry.empty() &&
+         options_.rerun == 0 && std::ranges::any_of(problem.candidates, [&](const Candidate& c) {
+           return rows_.finalist(*problem.item, c) != nullptr;
+         });
 }
 
 /// The row of an earlier run that tried the candidate or pruned it by a rule that still holds; else nullptr.

@@ -73,7 +73,8 @@ class Screening {
                                             std::size_t index, Builds& builds) const;
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
-  void search(const ScheduledProblem& problem, Attempts& attempts);
+  void search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary);
+  bool spent_seconds(const ScheduledProblem& problem) const;
 
   const Sweep& sweep_;
   const TuneOptions& options_;

@@ -194,6 +194,27 @@ TEST(Resume, FinalistsAreReusedOrTimed) {
   EXPECT_NE(winner().run_id, before.run_id);
 }
 
+TEST(Resume, SecondsOfASearchAreSpentOnce) {
+  const fs::path folder = fresh_folder("resume_seconds"), csv = folder / "host" / "sweep.csv";
+  const auto tune = [&](const std::string& budget) {
+    const std::string sweep = host_sweep(folder, "[16]", "[1, 2]");
+    std::ofstream(sweep, std::ios::app) << "strategy: {name: random, budget: " << budget << "}\n";
+    return run_shell("{} tune " + sweep + " --out " + folder.string());
+  };
+  ASSERT_EQ(tune("2").code, 0);
+  const auto rows = read_csv(csv);
+  ASSERT_EQ(first_rows(rows).size(), 2u);
+  const auto again = tune("600s");
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.text.find("an earlier run spent the seconds of 1 problem; --fresh searches again"),
+            std::string::npos)
+      << again.text;
+  EXPECT_EQ(read_csv(csv), rows);
+  write_csv(csv, sweep_columns(), first_rows(rows));  // as if killed during the search
+  ASSERT_EQ(tune("600s").code, 0);
+  EXPECT_EQ(first_rows(read_csv(csv)).size(), 3u) << "the search goes on";
+}
+
 TEST(Resume, ExcludedRowsAreWrittenOnceAndReplaced) {
   const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
   const auto write = [&](const std::string& constraints) {
