@@ -1,7 +1,9 @@
 #pragma once
 // What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
-// argmax.cuh), and the halves of an RMSNorm that is split between two products.
+// argmax.cuh), the halves of an RMSNorm that is split between two products, and the prefetch of the next
+// GEMM's weights.
 #include "kernels/common/reduce.cuh"
+#include "kernels/common/tma.cuh"
 #include "kernels/common/vec.cuh"
 #include "kernels/linear/args.h"
 #include "kernels/swiglu/silu.cuh"
@@ -34,6 +36,12 @@ template <int kPrologue, int kEpilogue, int kPrefetch = 0>
 using LinearArgsOf = typename LinearArgsType<
     kPrologue != kPrologueNone || kEpilogue != kEpilogueNone, kEpilogue == kEpilogueArgmax,
     kPrologue == kPrologueRmsScale || kEpilogue == kEpilogueAddRms, kPrefetch != 0>::type;
+
+/// Prefetches about kMib MiB of the next GEMM's weights to the L2; 0: nothing. One thread of each block.
+template <int kMib, class Args>
+__device__ __forceinline__ void prefetch_next_weight(const Args& args) {
+  if constexpr (kMib != 0) bulk_prefetch_rows_l2<kMib>(args.next_weight, args.next_rows, args.next_row_bytes);
+}
 
 /// Whether an epilogue adds a residual.
 template <int kEpilogue>

@@ -173,8 +173,7 @@ __global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
   if constexpr (kLatePrefetch != 0) {
     if (threadIdx.x >= kWarps * 32) {
       pdl_wait();
-      if (lane == 0)
-        bulk_prefetch_rows_l2<kLatePrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
+      if (lane == 0) prefetch_next_weight<kLatePrefetch>(args);
       return;
     }
   }
@@ -201,9 +200,7 @@ __global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
   Keys::clear();
   pdl_launch_dependents();
-  if constexpr (kPrefetch != 0)
-    if (threadIdx.x == 0)
-      bulk_prefetch_rows_l2<kPrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
+  if (threadIdx.x == 0) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
   if constexpr (kNorm) {
     registers.load_x(x, args.x, args.eps);

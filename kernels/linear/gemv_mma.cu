@@ -387,11 +387,6 @@ class GemvConsumer {
   unsigned phase_ = 0;
 };
 
-template <int kMib, class Args>
-__device__ __forceinline__ void prefetch_next_weight(const Args& args) {
-  if constexpr (kMib != 0) bulk_prefetch_rows_l2<kMib>(args.next_weight, args.next_rows, args.next_row_bytes);
-}
-
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlocksPerSm,
           int kRows, int kTileK, int kStages, int kPrefetch, int kLatePrefetch>
 __global__ void __launch_bounds__(kGemvMmaThreads, kBlocksPerSm)

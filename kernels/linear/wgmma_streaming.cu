@@ -353,18 +353,13 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
   else
     __syncthreads();
   pdl_launch_dependents();
-  if constexpr (kPrefetch != 0)
-    if (produces) bulk_prefetch_rows_l2<kPrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
+  if (produces) prefetch_next_weight<kPrefetch>(args);
   pdl_wait();
   if (S::kRmsScale && warpgroup == kWarpgroups) {
     if constexpr (S::kRmsScale) compute_scales<S>(args, scales_of<S>(shared));
     if constexpr (kClusterK > 1) cluster_barrier();
   } else if (warpgroup == S::kProducer / 128) {
-    if (produces)
-      producer.load_rest([&] {
-        if constexpr (kLatePrefetch != 0)
-          bulk_prefetch_rows_l2<kLatePrefetch>(args.next_weight, args.next_rows, args.next_row_bytes);
-      });
+    if (produces) producer.load_rest([&] { prefetch_next_weight<kLatePrefetch>(args); });
     __syncwarp();
     if constexpr (kClusterK > 1) cluster_barrier();
   } else {

@@ -39,6 +39,7 @@ std::vector<Coverage> coverage() {
         {{"tokens", "1"}, {"in", "4096"}, {"out", "512"}, {"epilogue", "add"}},
         {{"tokens", "8"}, {"in", "4096"}, {"out", "1024"}},
         {{"tokens", "8"}, {"in", "4096"}, {"out", "4096"}},
+        {{"tokens", "8"}, {"in", "4096"}, {"out", "4096"}, {"epilogue", "add"}},
         {{"tokens", "32"}, {"in", "2048"}, {"out", "12288"}},
         {{"tokens", "2"}, {"in", "512"}, {"out", "40000"}},
         {{"tokens", "17"}, {"in", "512"}, {"out", "40000"}},
