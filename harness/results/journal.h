@@ -49,8 +49,6 @@ class Journal {
   const std::map<std::string, Stamps>& runs() const { return runs_; }
   /// rescue() of results/durable_file.h: one sentence if the file was deleted or moved away; else empty.
   std::string rescue() const;
-  /// The stamp of a row; empty if its run is not in the journal.
-  std::optional<std::string> stamp_of_row(const CsvRow& row) const;
   /// The key of a row; empty if its run is not in the journal.
   std::optional<std::string> key(const CsvRow& row) const;
   /// The key with the code hash in place of the source hash; empty if the row has no code hash.
@@ -60,6 +58,7 @@ class Journal {
   Journal() = default;
   std::string load();  // returns what follows the last complete line
   void remove_rest(const std::string& rest);
+  std::optional<std::string> stamp_of_row(const CsvRow& row) const;
 
   std::filesystem::path path_;
   int file_ = -1;

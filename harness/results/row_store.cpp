@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/results/samples_file.h"
 #include "harness/results/sweep_file.h"
 
@@ -51,7 +49,7 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
     for (const auto& key : {journal_->key(row), journal_->code_key(row)})
       if (key) keep(*key, found, is_first_row(row));
     if (!row.at("code_hash").empty())
-      code_stamps_[{row.at("problem"), row.at("variant")}].insert(journal_->stamp_of_row(row).value_or(""));
+      has_code_.insert({row.at("problem"), row.at("variant"), row.at("config")});
   }
 }
 
@@ -75,13 +73,6 @@ const KnownRow* RowStore::known(const std::string& key) const {
 const KnownRow* RowStore::later(const std::string& key) const {
   const auto it = later_.find(key);
   return it == later_.end() ? nullptr : &it->second;
-}
-
-bool RowStore::has_other_code(const std::string& problem, const std::string& variant,
-                              const std::string& stamp) const {
-  const auto stamps = code_stamps_.find({problem, variant});
-  return stamps != code_stamps_.end() &&
-         std::ranges::any_of(stamps->second, [&](const std::string& other) { return other != stamp; });
 }
 
 void RowStore::append(SweepRow row) {

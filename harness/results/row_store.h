@@ -1,6 +1,7 @@
 #pragma once
 // The rows of one sweep on one kind of device: the CSV, its journal, and the rows of earlier runs. Several
 // threads may append; a writer thread writes, so that no device waits for the disk.
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -44,8 +45,10 @@ class RowStore {
   /// Waits until all rows are on the disk; throws the error of a row. Throws std::runtime_error that names
   /// the folder where a file was deleted or moved away; what a deleted one held is written anew.
   void flush();
-  /// Whether there are rows with code hashes for a problem and variant that have another stamp.
-  bool has_other_code(const std::string& problem, const std::string& variant, const std::string& stamp) const;
+  /// Whether a configuration has a row with a code hash, from any version of the sources.
+  bool has_code(const std::string& problem, const std::string& variant, const std::string& config) const {
+    return has_code_.contains({problem, variant, config});
+  }
   const std::filesystem::path& csv() const { return csv_->path(); }
   /// One sentence if an incomplete last line of the CSV was moved; else empty.
   std::string note() const { return csv_->note(); }
@@ -54,8 +57,7 @@ class RowStore {
   std::unique_ptr<CsvFile> csv_, samples_;
   std::unique_ptr<Journal> journal_;
   std::map<std::string, KnownRow> known_, later_;  // by source key and by code key
-  // Of rows with code hashes, by problem and variant; empty: the journal does not know the row.
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> code_stamps_;
+  std::set<std::array<std::string, 3>> has_code_;  // problem, variant, configuration
 
   void keep(const std::string& key, const KnownRow& row, bool is_first);
   void write_all(const std::stop_token& stop);

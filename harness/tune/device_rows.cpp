@@ -71,9 +71,8 @@ std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
              code == code_.end() ? by_source : code_stamp(by_source, code->second));
 }
 
-/// If the sources of a variant have changed since its rows were written, its configurations are compiled.
-/// Those whose machine code is unchanged need no new measurement. A search with a budget leaves most
-/// configurations without a row, which is no reason to compile them.
+/// If the sources of a variant have changed since its rows were written, its configurations that have rows
+/// are compiled. Those whose machine code is unchanged need no new measurement.
 void DeviceRows::recognize_code(const Schedule& schedule) {
   struct Unknown {
     const SweepItem* item;
@@ -83,7 +82,7 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
   for (const ScheduledProblem& p : schedule)
     for (const Candidate& c : p.candidates)
       if (has_machine_code(*c.variant) &&
-          store_.has_other_code(p.item->problem.key(), c.variant->name, stamp(*p.item, *c.variant)) &&
+          store_.has_code(p.item->problem.key(), c.variant->name, c.config.str()) &&
           !store_.known(key(*p.item, c)))
         unknown.push_back({p.item, &c});
   std::mutex mutex;

@@ -126,15 +126,15 @@ TEST_F(RowStoreFolder, KnowsTheBestRowOfAConfiguration) {
   EXPECT_EQ(store.later(key("a")), nullptr);
   ASSERT_NE(store.known(key("e", "code k options")), nullptr);
   EXPECT_EQ(store.known(key("a", "code k options")), nullptr);
-  EXPECT_TRUE(store.has_other_code("p", "v", "new_hash options"));
-  EXPECT_FALSE(store.has_other_code("p", "v", "hash options")) << "all are of these sources";
-  EXPECT_FALSE(store.has_other_code("p", "w", "new_hash options"));
+  EXPECT_TRUE(store.has_code("p", "v", "e"));
+  EXPECT_FALSE(store.has_code("p", "v", "a")) << "its rows have no code hash";
+  EXPECT_FALSE(store.has_code("p", "w", "e"));
 }
 
 TEST_F(RowStoreFolder, HasNoCodeWithoutHashes) {
   fs::create_directories(folder_);
   write_csv(folder_ / "sweep.csv", sweep_columns(), {known_row("a", "ok", "1")});
-  EXPECT_FALSE(RowStore(folder_, "sweep", false).has_other_code("p", "v", "new_hash options"));
+  EXPECT_FALSE(RowStore(folder_, "sweep", false).has_code("p", "v", "a"));
 }
 
 TEST_F(RowStoreFolder, ContinuesTheNewestFile) {
