@@ -32,8 +32,8 @@ struct Parameter {
   std::string doc = {};
   std::vector<std::string> labels = {};
   ParameterRole role = ParameterRole::kernel;
-  /// The parameter matters in a decode step only. A space has its first value, unless a sweep overrides it;
-  /// the search of a step tries all values (tune/step_candidates.h).
+  /// The parameter matters in a decode step, and little alone. A space has its first value, unless a sweep
+  /// overrides it; the search of a step tries all values (tune/step_candidates.h).
   bool in_step_only = false;
 };
 

@@ -66,7 +66,7 @@ bool is_naive(const SearchedPart& part) {
   return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
 }
 
-/// What matters in a step only, without first values, which all variants have; and everything else.
+/// What is tried in a step only, without first values, which all variants have; and everything else.
 std::pair<Config, Config> split(const OpEntry& op, const StepPlan& plan) {
   std::pair<Config, Config> parts;
   for (const Parameter& parameter : op.variant(plan.variant).parameters) {
