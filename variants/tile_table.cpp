@@ -180,7 +180,7 @@ std::vector<Tile> tile_rows() {
          "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
          "tile_k<=tokens<=32?256:128 "
          "stages<=4 resident_x=0",
-         "as mma_bulk_copy, with less shared memory; libraries compute plain products only"},
+         "as mma_bulk_copy, with less shared memory; libraries compute plain GEMMs only"},
 #if WARPTUNE_HAS_CUBLASLT
         {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
 #endif

@@ -86,14 +86,14 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
   };
   fuse("--fuse-append", o.fuse_append, "bias, RoPE and cache append inside the attention kernel");
   fuse("--fuse-norm", o.fuse_norm,
-       "each RMSNorm inside the product that reads it, the residual add inside the one before");
-  fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the product of gate and up");
+       "each RMSNorm inside the GEMM that reads it, the residual add inside the one before");
+  fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the GEMM of gate and up");
   fuse("--fuse-o", o.fuse_o,
        "the output projection o and its residual add inside the attention kernel, at batch 1 with "
        "--fuse-append and --fuse-norm");
   fuse("--fuse-argmax", o.fuse_argmax, "argmax inside lm_head, where sampling is greedy");
   fuse("--split-norm", o.split_norm,
-       "each RMSNorm between two products inside both: sums of squares in the first, their scale in the "
+       "each RMSNorm between two GEMMs inside both: sums of squares in the first, their scale in the "
        "second");
 }
 

@@ -32,8 +32,8 @@ struct Parameter {
   std::string doc = {};
   std::vector<std::string> labels = {};
   ParameterRole role = ParameterRole::kernel;
-  /// The parameter matters in a decode step, and little alone. A space has its first value, unless a sweep
-  /// overrides it; the search of a step tries all values (tune/step_candidates.h).
+  /// A step-only parameter: it matters in a decode step, and little in the op alone. A space has its first
+  /// value, unless a sweep overrides it; the search of a step tries all values (tune/step_candidates.h).
   bool in_step_only = false;
 };
 
@@ -60,8 +60,8 @@ struct TensorMapSpec {
   std::vector<std::int64_t> strides;  // bytes, of all dims but the first; multiples of 16
   std::vector<std::int64_t> box;      // elements, at most 256 each
 };
-/// A TMA load brings aligned pieces of so many bytes to the L2 (CUtensorMapL2promotion). With 256 weights
-/// stream 4 % slower (docs/lessons/linear.md).
+/// A TMA load fetches aligned segments of this size into the L2 (CUtensorMapL2promotion). With segments of
+/// 256 bytes, weights stream 4 % slower (docs/lessons/linear.md).
 inline constexpr int kL2PromotionBytes = 128;
 
 using HostFunction = std::function<void(const void* args)>;

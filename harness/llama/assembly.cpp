@@ -19,13 +19,13 @@ Buffer rows(Device& device, DType dtype, std::int64_t tokens, std::int64_t width
   return device.allocate(static_cast<std::size_t>(tokens * width) * size_of(dtype));
 }
 
-/// The struct that the kernels of a product take.
+/// The struct that the kernels of a GEMM take.
 Args args_of(const Problem& linear, const PrefetchLinearArgs& args) {
   const bool fused = linear["prologue"] != kPrologueNone || linear["epilogue"] != kEpilogueNone;
   return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
 }
 
-/// The rows that a product reads which follows a norm: normalized, or what its prologue takes.
+/// The rows that a GEMM reads which follows a norm: normalized, or what its prologue takes.
 const void* rows_of(const Activations& a, const Problem& linear) {
   if (linear["prologue"] == kPrologueRmsNorm) return a.residual.data();
   return (linear["prologue"] == kPrologueRmsScale ? a.rows_b : a.rows_a).data();

@@ -79,7 +79,7 @@ class Assembly {
   void linear(const Problem& problem, const void* x, const Buffer& weight, const Buffer& bias, void* y,
               Output output, const void* norm_weight = nullptr, const void* residual = nullptr,
               const Buffer* next_weight = nullptr);
-  /// A product that ends in the residual stream, and the norm that follows; `norm` names both.
+  /// A GEMM that ends in the residual stream, and the norm that follows; `norm` names both.
   void linear_to_residual(int layer, const char* name, const char* norm, const Problem& problem,
                           const void* x, const Buffer& weight, const Buffer& bias, const Buffer& norm_weight,
                           const Buffer* next_weight);

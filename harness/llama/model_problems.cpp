@@ -62,7 +62,7 @@ void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t toke
   for (Problem& p : of.layer_products(tokens, {})) problems.add(std::move(p));
 }
 
-/// What a decode step may take instead of the products of add_layer() and add_tail().
+/// What a decode step may take instead of the GEMMs of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
   for (const Fusion& fusion : fusions_for(batch)) {
     for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));

@@ -16,10 +16,10 @@ namespace warptune {
 /// What a step fuses into other launches.
 struct Fusion {
   bool append = false;  // rope_append into attention_decode
-  bool norm = false;    // each RMSNorm into the product that reads it, the residual into the one before
+  bool norm = false;    // each RMSNorm into the GEMM that reads it, the residual into the one before
   bool swiglu = false;  // swiglu into gate_up
   bool argmax = false;  // argmax into lm_head
-  /// Each RMSNorm between two products into both: the one before leaves the row times the norm's weight and
+  /// Each RMSNorm between two GEMMs into both: the one before leaves the row times the norm's weight and
   /// sums of its squares, the one after scales its outputs. `norm` is then of no effect.
   bool split_norm = false;
   bool o = false;  // o and its residual add into attention_decode; needs append and norm
@@ -49,13 +49,13 @@ class ModelProblems {
   Problem add_rms_norm(std::int64_t tokens) const;
   Problem linear(std::int64_t tokens, std::int64_t in, std::int64_t out, bool bias = false,
                  const char* prologue = "none", const char* epilogue = "none") const;
-  /// The first layer's qkv follows no product: with a split norm it is that of {}.
+  /// The first layer's qkv follows no GEMM: with a split norm it is that of {}.
   Problem qkv(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem o(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem gate_up(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem down(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem lm_head(std::int64_t tokens, const Fusion& fusion = {}) const;
-  /// The norms, products and swiglu of a layer, in their order.
+  /// The norms, GEMMs and swiglu of a layer, in their order.
   std::vector<Problem> layer_products(std::int64_t tokens, const Fusion& fusion) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes

@@ -11,13 +11,13 @@ namespace warptune {
 /// rope_append is part of attention_decode.
 inline constexpr std::string_view kFuseAppend = "fuse_append";
 
-/// Each RMSNorm is part of the product that reads it, the residual add of the one before.
+/// Each RMSNorm is part of the GEMM that reads it, the residual add of the one before.
 inline constexpr std::string_view kFuseNorm = "fuse_norm";
-/// swiglu is part of the product gate_up.
+/// swiglu is part of the GEMM gate_up.
 inline constexpr std::string_view kFuseSwiglu = "fuse_swiglu";
-/// argmax is part of the product lm_head, where sampling is greedy.
+/// argmax is part of the GEMM lm_head, where sampling is greedy.
 inline constexpr std::string_view kFuseArgmax = "fuse_argmax";
-/// Each RMSNorm between two products is part of both (Fusion::split_norm); fuse_norm is then of no effect.
+/// Each RMSNorm between two GEMMs is part of both (Fusion::split_norm); fuse_norm is then of no effect.
 inline constexpr std::string_view kSplitNorm = "split_norm";
 
 /// o and its residual add are part of attention_decode. It needs fuse_append and fuse_norm.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace warptune {
 
@@ -165,8 +166,8 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
 /// search, which spends no budget on them.
 void Screening::search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary) {
   const SweepItem& item = *problem.item;
-  const bool is_spent = spent_seconds(problem);
-  summary.searched += is_spent;
+  const bool has_ended = search_has_ended(problem);
+  summary.searched_before += has_ended;
   Builds& builds = builds_.at(&problem);
   SearchSpace space{.floor_us = floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem)};
   std::vector<std::size_t> searched;  // candidates in the space
@@ -185,19 +186,25 @@ void Screening::search(const ScheduledProblem& problem, Attempts& attempts, Tune
     if (!known(item, problem.candidates[i])) builds.begin(i);
   });
   while (const auto candidate = order.next()) {
-    if (is_spent && !known(item, problem.candidates[searched[*candidate]])) break;
+    if (has_ended && !known(item, problem.candidates[searched[*candidate]])) break;
     const Measurement& m = attempts.attempt(searched[*candidate], builds);
     order.tell(*candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
   }
 }
 
-/// Whether an earlier run has spent a budget in seconds: it timed the finalists. The strategy then repeats
-/// its proposals, whose rows are known.
-bool Screening::spent_seconds(const ScheduledProblem& problem) const {
-  return sweep_.search.budget.unit == Budget::Unit::seconds && options_.retry.empty() &&
-         options_.rerun == 0 && std::ranges::any_of(problem.candidates, [&](const Candidate& c) {
-           return rows_.finalist(*problem.item, c) != nullptr;
-         });
+/// Whether an earlier run has ended a search with a budget in seconds: it has tried every variant and timed
+/// the finalists. The strategy then repeats its proposals, whose rows are known.
+bool Screening::search_has_ended(const ScheduledProblem& problem) const {
+  if (sweep_.search.budget.unit != Budget::Unit::seconds || !options_.retry.empty() || options_.rerun > 0)
+    return false;
+  bool has_finalists = false;
+  std::set<const Variant*> variants, tried;
+  for (const Candidate& c : problem.candidates) {
+    variants.insert(c.variant);
+    if (known(*problem.item, c)) tried.insert(c.variant);
+    has_finalists |= rows_.finalist(*problem.item, c) != nullptr;
+  }
+  return has_finalists && tried == variants;
 }
 
 /// The row of an earlier run that tried the candidate or pruned it by a rule that still holds; else nullptr.

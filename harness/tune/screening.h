@@ -74,7 +74,7 @@ class Screening {
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
   void search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary);
-  bool spent_seconds(const ScheduledProblem& problem) const;
+  bool search_has_ended(const ScheduledProblem& problem) const;
 
   const Sweep& sweep_;
   const TuneOptions& options_;

@@ -66,18 +66,21 @@ bool is_naive(const SearchedPart& part) {
   return std::ranges::all_of(part.plans, [](const StepPlan& plan) { return plan.variant == "naive"; });
 }
 
-/// What is tried in a step only, without first values, which all variants have; and everything else.
-std::pair<Config, Config> split(const OpEntry& op, const StepPlan& plan) {
-  std::pair<Config, Config> parts;
-  for (const Parameter& parameter : op.variant(plan.variant).parameters) {
-    const std::int64_t value = plan.config[parameter.name];
-    if (!parameter.in_step_only)
-      parts.second.set(parameter.name, value);
-    else if (value != parameter.values.front())
-      parts.first.set(parameter.name, value);
+/// A configuration in two parts. A step-only parameter with its first value is left out: a variant without
+/// the parameter does the same.
+struct SplitConfig {
+  Config step_only, others;
+
+  SplitConfig(const OpEntry& op, const StepPlan& plan) {
+    for (const Parameter& parameter : op.variant(plan.variant).parameters) {
+      const std::int64_t value = plan.config[parameter.name];
+      if (!parameter.in_step_only)
+        others.set(parameter.name, value);
+      else if (value != parameter.values.front())
+        step_only.set(parameter.name, value);
+    }
   }
-  return parts;
-}
+};
 
 }  // namespace
 
@@ -99,9 +102,9 @@ void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& prob
 }
 
 bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b) {
-  const auto [a_step, a_rest] = split(op, a);
-  const auto [b_step, b_rest] = split(op, b);
-  return a_step == b_step || (a.variant == b.variant && a_rest == b_rest);
+  const SplitConfig split_a(op, a), split_b(op, b);
+  return split_a.step_only == split_b.step_only ||
+         (a.variant == b.variant && split_a.others == split_b.others);
 }
 
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts) {

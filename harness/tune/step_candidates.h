@@ -26,13 +26,12 @@ struct SearchedPart {
 /// A variant and the configuration that a step may run a problem with.
 using PlanCandidate = std::pair<const Variant*, Config>;
 
-/// Adds the candidates with the other values of parameters that are tried in a step only, where they are
-/// legal.
+/// Adds each candidate with the other legal values of its step-only parameters, one changed at a time.
 void add_step_values(std::vector<PlanCandidate>& candidates, const Problem& problem,
                      const DeviceFacts& facts);
 
-/// Whether two plans of a problem differ only in what is tried in a step only, or only in everything else.
-/// The product of both would take a search several times as long.
+/// Whether two plans of a problem have the same values of the step-only parameters, or the same variant and
+/// other parameters. A search over all combinations of both takes several times as long.
 bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b);
 
 /// Whether the step has problems of an option, and more than naive kernels for them, unless it has nothing
@@ -41,8 +40,8 @@ bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> par
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
 /// that decode takes and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
-/// with all values of the parameters that are tried in a step only. They are compiled on `jobs` threads, so
-/// that the worker finds their machine code in the cache.
+/// with the other values of its step-only parameters. They are compiled on `jobs` threads, so that the worker
+/// finds their machine code in the cache.
 std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
                                      const Compiler& compiler, int jobs);
 

@@ -47,7 +47,7 @@ struct StepSearch {
 /// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part the
 /// neighbors of its candidate are timed in turn with the picks so far. If one is surely faster, the simplest
 /// of those that tie with the fastest is timed once more, and taken if it is faster again: the fastest of
-/// many samples is too often a lucky one. Then the neighbors of that one follow, which were not timed yet.
+/// many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
 /// Otherwise the part stays, so that equal candidates do not alternate. Ends when nothing has changed since
 /// each part was tried, or after `max_rounds`.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,

@@ -16,7 +16,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
     sum.pruned += parts[i].pruned;
     sum.known += parts[i].known;
     sum.kept_cold += parts[i].kept_cold;
-    sum.searched += parts[i].searched;
+    sum.searched_before += parts[i].searched_before;
     sum.busy_seconds += parts[i].busy_seconds;
     sum.worker_seconds += parts[i].worker_seconds;
     std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
@@ -63,9 +63,9 @@ void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
   if (summary.kept_cold > 0)
     fmt::print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",
                summary.kept_cold, summary.kept_cold > 1 ? "s" : "");
-  if (summary.searched > 0)
-    fmt::print(log, "an earlier run spent the seconds of {} problem{}; --fresh searches again\n",
-               summary.searched, summary.searched > 1 ? "s" : "");
+  if (summary.searched_before > 0)
+    fmt::print(log, "{} problem{} searched by an earlier run; --fresh searches again\n",
+               summary.searched_before, summary.searched_before > 1 ? "s were" : " was");
   fmt::print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(log);
 }

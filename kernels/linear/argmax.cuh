@@ -1,5 +1,5 @@
 #pragma once
-// Epilogue argmax of the products: the index of each token's largest output as rounded to T; of equals, the
+// Epilogue argmax of the GEMMs: the index of each token's largest output as rounded to T; of equals, the
 // lowest. Keys are those of the op argmax (sort_key.cuh), so both give the same ids.
 // Combine: blocks write their largest keys to the workspace with atomicMax, which gives the same result in
 //   any order; the last block writes the ids and resets the workspace for the next launch.

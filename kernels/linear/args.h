@@ -23,7 +23,7 @@ inline constexpr int kEpilogueAdd = 1;     // y += residual
 inline constexpr int kEpilogueSwiglu = 2;  // weight: rows of gate, then of up; y = silu(gate) * up
 inline constexpr int kEpilogueArgmax = 3;  // also ids[t]: the index of the largest y[t], as op argmax
 inline constexpr int kEpilogueAddRms =
-    4;  // y += residual; also what kPrologueRmsScale of the next product reads
+    4;  // y += residual; also what kPrologueRmsScale of the next GEMM reads
 
 /// Adjacent elements of a row whose squares have one sum.
 inline constexpr int kSquaresGroup = 16;
@@ -40,7 +40,7 @@ struct ArgmaxLinearArgs : FusedLinearArgs {
   int* ids;  // [tokens]
 };
 
-/// With kPrologueRmsScale or kEpilogueAddRms: RMSNorm split between two products. The one before it writes
+/// With kPrologueRmsScale or kEpilogueAddRms: RMSNorm split between two GEMMs. The one before it writes
 /// the row times the weight of the norm, and sums of its squares; the one after it divides by their root.
 struct SplitNormLinearArgs : ArgmaxLinearArgs {
   const float* squares;  // kPrologueRmsScale: [tokens, in / kSquaresGroup]

@@ -1,6 +1,6 @@
 #pragma once
-// What the products fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
-// argmax.cuh), the halves of an RMSNorm that is split between two products, and the prefetch of the next
+// What the GEMMs fuse: RMSNorm of x before them, bias, residual and SwiGLU after them (argmax:
+// argmax.cuh), the halves of an RMSNorm that is split between two GEMMs, and the prefetch of the next
 // GEMM's weights.
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/tma.cuh"

@@ -19,7 +19,7 @@
 // PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down); see gemv_bulk_copy.cu.
 // Shared memory: Storage, below; static: keys of argmax.
-// Wins: 1 to 4 tokens, nearly every shape; 8 tokens, lm_head and the products of small models. In steps of
+// Wins: 1 to 4 tokens, nearly every shape; 8 tokens, lm_head and the GEMMs of small models. In steps of
 //   the smallest models gemv_bulk_copy and gemv_vectorized leave more room for the next kernel.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
@@ -241,7 +241,7 @@ class GemvConsumer {
     }
   };
 
-  /// The squares of x that the product before has left: warp t adds those of token t, in the first slab,
+  /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first slab,
   /// since they arrive behind x.
   __device__ __forceinline__ void load_squares() {
 #pragma unroll

@@ -74,7 +74,7 @@ template <class S>
 __device__ __forceinline__ float* scales_of(typename S::Storage& shared) {
   return reinterpret_cast<float*>(&shared + 1);
 }
-/// Computes the scales, from the sums of squares that the product before has left.
+/// Computes the scales, from the sums of squares that the GEMM before has left.
 /// The scale warps call; the consumers wait with wait_scales().
 template <class S>
 __device__ __forceinline__ void compute_scales(const typename S::Args& args, float* scales) {

@@ -1,7 +1,7 @@
 // How fast a weight matrix streams to shared memory, by the kind and the shape of the copies. A block per SM
-// fills a ring of stages and releases each as it arrives; nothing is computed. Launches follow each other
-// with programmatic dependent launch, over matrices that no cache holds. The CSV goes to stdout: the median
-// of 20 replays of a CUDA graph.
+// fills a multistage pipeline and releases each stage as it arrives; nothing is computed. Launches follow
+// each other with programmatic dependent launch, over matrices that no cache holds. The CSV goes to stdout:
+// the median of 20 replays of a CUDA graph.
 //   out, in: of the bf16 matrix; copies: bulk (cp.async.bulk), or tensor (TMA tiles, 128-byte swizzle)
 //   rows: of a stage; bytes: of a row in a stage, of a copy where they are bulk; tiles are 128 bytes wide
 //   padding: bytes between rows in shared memory; promotion: CUtensorMapL2promotion, in bytes

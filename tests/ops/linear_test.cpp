@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
         fused("4", "512", "1032", "rms_norm", "argmax"), fused("8", "1000", "129", "none", "argmax"),
         fused("8", "512", "5000", "none", "argmax"), fused("17", "2048", "1003", "rms_norm", "argmax"),
         fused("40", "1024", "6404", "none", "argmax"), fused("64", "1024", "1100", "none", "argmax"),
-        // RMSNorm split between two products: more tokens than scale warps, K split by clusters whose blocks
+        // RMSNorm split between two GEMMs: more tokens than scale warps, K split by clusters whose blocks
         // have odd parts, x by multicast, several work tiles per block.
         fused("1", "512", "112", "rms_scale", "none"), fused("3", "208", "48", "none", "add_rms", "yes"),
         fused("5", "4096", "6144", "rms_scale", "none"), fused("3", "4096", "4096", "none", "add_rms"),

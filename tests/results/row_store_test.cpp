@@ -128,6 +128,7 @@ TEST_F(RowStoreFolder, KnowsTheBestRowOfAConfiguration) {
   EXPECT_EQ(store.known(key("a", "code k options")), nullptr);
   EXPECT_TRUE(store.has_code("p", "v", "e"));
   EXPECT_FALSE(store.has_code("p", "v", "a")) << "its rows have no code hash";
+  EXPECT_FALSE(store.has_code("p", "v", "g")) << "no row";
   EXPECT_FALSE(store.has_code("p", "w", "e"));
 }
 

@@ -1,5 +1,5 @@
-// Decode attention variants whose splits meet in BlockCombine: bulk-copy pipelines (sm_90) and mma_direct;
-// and mma_project, which attends as mma_direct does.
+// Decode attention variants whose epilogue is BlockCombine: bulk-copy pipelines (sm_90) and mma_direct. And
+// mma_project, whose main loop is that of mma_direct.
 #include <algorithm>
 
 #include "kernels/attention_decode/args.h"

@@ -12,8 +12,8 @@ std::vector<Variant> linear_vendor();
 #else
 inline std::vector<Variant> linear_vendor() { return {}; }
 #endif
-/// A constraint: the variant computes no half of an RMSNorm that is split between two products.
+/// A constraint: the variant computes no half of an RMSNorm that is split between two GEMMs.
 inline const char* const kNoSplitNorm = "prologue < 2 && epilogue < 4";
-/// The same variants for plain products only.
+/// The same variants for plain GEMMs only.
 std::vector<Variant> unfused(std::vector<Variant> variants);
 }  // namespace warptune

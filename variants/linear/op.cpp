@@ -111,7 +111,7 @@ Op linear() {
                {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}},
                {.name = "prologue",
                 .doc = "what happens first: RMSNorm of x, with a weight of its own, or only its scale, of "
-                       "squares that a product with epilogue=add_rms left",
+                       "squares that a GEMM with epilogue=add_rms left",
                 .fallback = 0,
                 .labels = {"none", "rms_norm", "rms_scale"},
                 .optional = true},
@@ -119,7 +119,7 @@ Op linear() {
                 .doc =
                     "what happens to the sums: a residual is added, SwiGLU of two halves of weight, the "
                     "index of the largest of a row is also written, or a residual is added and what the next "
-                    "product's RMSNorm needs is also written",
+                    "GEMM's RMSNorm needs is also written",
                 .fallback = 0,
                 .labels = {"none", "add", "swiglu", "argmax", "add_rms"},
                 .optional = true}},
