@@ -15,9 +15,11 @@ class LocalSearch final : public Strategy {
   LocalSearch(const SearchSpace& space, std::uint64_t seed)
       : grids_(grids_of(space)),
         random_(seed),
-        starts_(shuffled(space.candidates.size(), random_)),
+        starts_(space.likely),
         proposed_(space.candidates.size()),
         position_(space.candidates.size()) {
+    const auto others = shuffled(space.candidates.size(), random_);
+    starts_.insert(starts_.end(), others.begin(), others.end());
     for (std::size_t g = 0; g < grids_.size(); ++g)
       for (std::size_t m = 0; m < grids_[g].members().size(); ++m) position_[grids_[g].members()[m]] = {g, m};
   }

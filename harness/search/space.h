@@ -19,7 +19,8 @@ struct SearchCandidate {
 
 struct SearchSpace {
   std::vector<SearchCandidate> candidates;
-  double floor_us = 0;  // no time is below it; 0: unknown
+  double floor_us = 0;              // no time is below it; 0: unknown
+  std::vector<std::size_t> likely;  // candidates known to be good elsewhere: a search begins with them
 };
 
 /// The configurations of one variant as points. Every parameter with more than one value is an axis; its

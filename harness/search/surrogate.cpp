@@ -62,8 +62,12 @@ double expected_improvement(const Posterior& p, double best) {
 
 class Surrogate final : public Strategy {
  public:
-  Surrogate(std::size_t count, std::vector<Region> regions, double floor_us, std::uint64_t seed)
-      : regions_(std::move(regions)), random_(seed), state_(count), log_floor_(std::log(floor_us)) {
+  Surrogate(const SearchSpace& space, std::vector<Region> regions, std::uint64_t seed)
+      : regions_(std::move(regions)),
+        random_(seed),
+        state_(space.candidates.size()),
+        log_floor_(std::log(space.floor_us)),
+        starts_(space.likely) {
     std::size_t longest = 0;
     for (const Region& r : regions_) longest = std::max(longest, r.starts.size());
     for (std::size_t round = 0; round < longest; ++round)
@@ -217,8 +221,7 @@ class Surrogate final : public Strategy {
 
 std::unique_ptr<Strategy> strategy_of(const SearchSpace& space, std::vector<Region> regions,
                                       std::uint64_t seed) {
-  auto strategy =
-      std::make_unique<Surrogate>(space.candidates.size(), std::move(regions), space.floor_us, seed);
+  auto strategy = std::make_unique<Surrogate>(space, std::move(regions), seed);
   strategy->number_regions();
   return strategy;
 }

@@ -39,7 +39,7 @@ struct CompileResult {
 class CompilePool {
  public:
   using Compile = std::function<Resources(const CompileTask&)>;
-  /// Starts up to `jobs` threads. They compile at most `ahead` tasks beyond the last one taken. One thread
+  /// Starts up to `jobs` threads. They compile at most `ahead` tasks beyond the highest one taken. One thread
   /// compiles a kernel that several tasks share; the others go on with other kernels.
   CompilePool(Compile compile, int jobs, std::size_t ahead);
   ~CompilePool();
@@ -48,7 +48,7 @@ class CompilePool {
 
   /// Appends a task and returns its number, counted from 0. What the task points to must outlive the pool.
   std::size_t add(const CompileTask& task);
-  /// Waits for the result of a task. Tasks must be taken in rising order; some may be skipped. A task that
+  /// Waits for the result of a task, which may be taken once. Any order will do. A task that
   /// compiles for longer than `seconds` times out, and a new thread replaces the one that compiles it.
   CompileResult take(std::size_t task, double seconds);
 
@@ -73,7 +73,7 @@ class CompilePool {
   std::deque<Slot> slots_;      // a deque keeps references valid
   std::set<std::string> busy_;  // kernels being compiled
   std::size_t first_ = 0;       // no task before it is waiting
-  std::size_t taken_ = 0;       // tasks before it were taken
+  std::size_t taken_ = 0;       // no task from it on was taken
   bool stop_ = false;
   std::size_t max_threads_;
   std::vector<std::jthread> threads_;
@@ -94,8 +94,7 @@ class Builds {
 
   /// Queues the compilation of a candidate (an index into the problem's), if it has kernels of its own.
   void begin(std::size_t candidate);
-  /// Waits for a candidate that was begun. A candidate without kernels is ok and has no resources. The first
-  /// takes must follow the order in which candidates were begun.
+  /// Waits for a candidate that was begun. A candidate without kernels is ok and has no resources.
   const CompileResult& take(std::size_t candidate);
 
  private:

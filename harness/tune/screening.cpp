@@ -8,6 +8,9 @@
 #include <map>
 #include <set>
 
+#include "harness/search/shuffled.h"
+#include "harness/tune/search_order.h"
+
 namespace warptune {
 
 std::string Trials::why_none() const {
@@ -18,29 +21,6 @@ std::string Trials::why_none() const {
   std::string first = measurements.front().detail.substr(0, 200);
   std::ranges::replace(first, '\n', ' ');
   return fmt::format("no configuration is correct: {} (first: {})", fmt::join(parts, ", "), first);
-}
-
-SearchOrder::SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
-                         std::function<void(std::size_t)> begin)
-    : begin_(std::move(begin)),
-      ahead_(static_cast<std::size_t>(std::max(ahead, 1))),
-      left_(choice.budget.evaluations(space.candidates.size())),
-      seconds_(choice.budget.unit == Budget::Unit::seconds ? choice.budget.amount : INFINITY),
-      strategy_(make_strategy(choice.strategy, std::move(space), choice.seed)) {}
-
-std::optional<std::size_t> SearchOrder::next() {
-  if (watch_.seconds() >= seconds_) return std::nullopt;
-  while (left_ > 0 && pending_.size() < ahead_) {
-    const auto candidate = strategy_->next();
-    if (!candidate) break;
-    --left_;
-    begin_(*candidate);
-    pending_.push_back(*candidate);
-  }
-  if (pending_.empty()) return std::nullopt;
-  const std::size_t first = pending_.front();
-  pending_.pop_front();
-  return first;
 }
 
 namespace {
@@ -141,6 +121,8 @@ Screening::Screening(const Sweep& sweep, const TuneOptions& options, const Sched
       prune_(sweep.prune),
       worker_(worker),
       rows_(rows),
+      schedule_(schedule),
+      problems_ahead_(1 + static_cast<std::size_t>(compile_jobs / kProposals)),
       pool_(std::move(compile), compile_jobs, kAhead) {
   const bool all = !sweep.search.searching() || sweep.search.resources;
   for (const ScheduledProblem& p : schedule) {
@@ -162,38 +144,81 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
   return attempts.take();
 }
 
+/// A strategy's search among some of a problem's candidates.
+class Screening::Search {
+ public:
+  Search(Screening& screening, const ScheduledProblem& problem, SearchSpace space,
+         std::vector<std::size_t> candidates)
+      : screening_(screening),
+        problem_(problem),
+        candidates_(std::move(candidates)),
+        order_(std::move(space), screening.sweep_.search, kProposals, [this](std::size_t i) {
+          const std::size_t candidate = candidates_[i];
+          if (!screening_.known(*problem_.item, problem_.candidates[candidate]))
+            screening_.builds_.at(&problem_).begin(candidate);
+        }) {}
+
+  void run(Attempts& attempts) {
+    while (const auto i = order_.next()) {
+      const Measurement& m = attempts.attempt(candidates_[*i], screening_.builds_.at(&problem_));
+      order_.tell(*i, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
+    }
+  }
+
+ private:
+  Screening& screening_;
+  const ScheduledProblem& problem_;
+  const std::vector<std::size_t> candidates_;  // of the problem; the order has their indices in this list
+  SearchOrder order_;
+};
+
+Screening::~Screening() = default;
+
 /// Where the strategy knows resources, candidates that do not compile or are pruned get their rows before the
 /// search, which spends no budget on them.
 void Screening::search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary) {
-  const SweepItem& item = *problem.item;
-  const bool has_ended = search_has_ended(problem);
-  summary.searched_before += has_ended;
   Builds& builds = builds_.at(&problem);
+  if (search_has_ended(problem)) {
+    ++summary.searched_before;
+    for (std::size_t i = 0; i < problem.candidates.size(); ++i)
+      if (known(*problem.item, problem.candidates[i])) attempts.attempt(i, builds);
+    return;
+  }
+  if (sweep_.search.resources) {
+    std::vector<std::size_t> candidates;
+    for (std::size_t i = 0; i < problem.candidates.size(); ++i)
+      if (resources_to_run(problem, i))
+        candidates.push_back(i);
+      else
+        attempts.attempt(i, builds);
+    begin_search(problem, std::move(candidates));
+  } else {
+    const auto at = static_cast<std::size_t>(&problem - schedule_.data());
+    for (const ScheduledProblem& p : schedule_.subspan(at, std::min(problems_ahead_, schedule_.size() - at)))
+      if (!searches_.contains(&p) && !search_has_ended(p)) begin_search(p, listed(p.candidates.size()));
+  }
+  searches_.at(&problem)->run(attempts);
+  searches_.erase(&problem);
+}
+
+/// Begins to compile the first proposals for a problem. The search starts with the default tiles of the
+/// problem.
+void Screening::begin_search(const ScheduledProblem& problem, std::vector<std::size_t> candidates) {
+  const SweepItem& item = *problem.item;
   SearchSpace space{.floor_us = floor_us(worker_.facts(), item.entry->op.cost(item.problem), item.problem)};
-  std::vector<std::size_t> searched;  // candidates in the space
-  for (std::size_t i = 0; i < problem.candidates.size(); ++i) {
-    const auto resources = sweep_.search.resources ? resources_to_run(item, problem.candidates[i], i, builds)
-                                                   : std::optional(Resources{});
-    if (!resources) {
-      attempts.attempt(i, builds);
-      continue;
-    }
-    space.candidates.push_back(search_candidate(problem.candidates[i], *resources));
-    searched.push_back(i);
-  }
-  SearchOrder order(std::move(space), sweep_.search, kProposals, [&](std::size_t candidate) {
-    const std::size_t i = searched[candidate];
-    if (!known(item, problem.candidates[i])) builds.begin(i);
-  });
-  while (const auto candidate = order.next()) {
-    if (has_ended && !known(item, problem.candidates[searched[*candidate]])) break;
-    const Measurement& m = attempts.attempt(searched[*candidate], builds);
-    order.tell(*candidate, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
-  }
+  for (const std::size_t i : candidates)
+    space.candidates.push_back(search_candidate(
+        problem.candidates[i], sweep_.search.resources ? *resources_to_run(problem, i) : Resources{}));
+  for (const DefaultTile& tile : sweep_.ops->default_tiles(item.problem, worker_.facts()))
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      if (const Candidate& c = problem.candidates[candidates[i]];
+          c.variant == tile.variant && c.config == tile.config)
+        space.likely.push_back(i);
+  searches_[&problem] = std::make_unique<Search>(*this, problem, std::move(space), std::move(candidates));
 }
 
 /// Whether an earlier run has ended a search with a budget in seconds: it has tried every variant and timed
-/// the finalists. The strategy then repeats its proposals, whose rows are known.
+/// the finalists.
 bool Screening::search_has_ended(const ScheduledProblem& problem) const {
   if (sweep_.search.budget.unit != Budget::Unit::seconds || !options_.retry.empty() || options_.rerun > 0)
     return false;
@@ -222,12 +247,12 @@ std::optional<std::string> Screening::pruned(const Candidate& candidate, const R
 }
 
 /// The resources of a candidate, from its row or its code; nothing where it does not compile or is pruned.
-std::optional<Resources> Screening::resources_to_run(const SweepItem& item, const Candidate& candidate,
-                                                     std::size_t index, Builds& builds) const {
-  if (const KnownRow* row = known(item, candidate))
+std::optional<Resources> Screening::resources_to_run(const ScheduledProblem& problem, std::size_t index) {
+  const Candidate& candidate = problem.candidates[index];
+  if (const KnownRow* row = known(*problem.item, candidate))
     return row->measurement.status == Status::constraint ? std::nullopt
                                                          : std::optional(row->measurement.resources);
-  const CompileResult& built = builds.take(index);
+  const CompileResult& built = builds_.at(&problem).take(index);
   const bool runs = built.kind == CompileResult::Kind::ok && !pruned(candidate, built.resources);
   return runs ? std::optional(built.resources) : std::nullopt;
 }

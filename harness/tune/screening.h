@@ -1,17 +1,15 @@
 #pragma once
 // Screening: the first, short measurement of a problem's configurations, of all of them or of those that a
 // search strategy proposes.
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "harness/measure/measurement.h"
-#include "harness/search/budget.h"
-#include "harness/search/strategy.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_rows.h"
 #include "harness/tune/device_worker.h"
@@ -32,33 +30,13 @@ struct Trials {
   std::string why_none() const;
 };
 
-/// The order in which a strategy visits a problem's candidates. A few of them are compiled ahead.
-class SearchOrder {
- public:
-  /// `begin` is called for each candidate that the strategy proposes. At most `ahead` candidates are proposed
-  /// before the result of the first is known.
-  SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
-              std::function<void(std::size_t candidate)> begin);
-  /// An index into the space; nothing where the budget is spent.
-  std::optional<std::size_t> next();
-  void tell(std::size_t candidate, std::optional<double> time_us) { strategy_->tell(candidate, time_us); }
-
- private:
-  const std::function<void(std::size_t)> begin_;
-  const std::size_t ahead_;
-  std::size_t left_;
-  double seconds_;
-  std::unique_ptr<Strategy> strategy_;
-  Stopwatch watch_;
-  std::deque<std::size_t> pending_;
-};
-
 class Screening {
  public:
   /// All arguments must outlive it. Up to `compile_jobs` threads start at once to compile every candidate
-  /// that will be tried for certain.
+  /// that will be tried for certain. A search keeps them busy with the first proposals of the next problems.
   Screening(const Sweep& sweep, const TuneOptions& options, const Schedule& schedule,
             CompilePool::Compile compile, int compile_jobs, DeviceWorker& worker, DeviceRows& rows);
+  ~Screening();
 
   /// Call it once per problem, in the order of the schedule. Rows are written as soon as they are known; the
   /// counts of the summary are updated.
@@ -66,14 +44,15 @@ class Screening {
 
  private:
   class Attempts;
+  class Search;
 
   const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
   std::optional<std::string> pruned(const Candidate& candidate, const Resources& resources) const;
-  std::optional<Resources> resources_to_run(const SweepItem& item, const Candidate& candidate,
-                                            std::size_t index, Builds& builds) const;
+  std::optional<Resources> resources_to_run(const ScheduledProblem& problem, std::size_t index);
   Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
                       double best_us, Deadline& deadline);
   void search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary);
+  void begin_search(const ScheduledProblem& problem, std::vector<std::size_t> candidates);
   bool search_has_ended(const ScheduledProblem& problem) const;
 
   const Sweep& sweep_;
@@ -81,8 +60,11 @@ class Screening {
   const PruneRules prune_;
   DeviceWorker& worker_;
   DeviceRows& rows_;
+  const std::span<const ScheduledProblem> schedule_;
+  const std::size_t problems_ahead_;  // so many searches are begun
   CompilePool pool_;
   std::map<const ScheduledProblem*, Builds> builds_;
+  std::map<const ScheduledProblem*, std::unique_ptr<Search>> searches_;  // begun and not ended
 };
 
 }  // namespace warptune

@@ -63,6 +63,7 @@ class Loader {
       sweep_.kernels.hash = hash_of_kernels(*sweep_.own_ops);
       ops_ = sweep_.own_ops.get();
     }
+    sweep_.ops = ops_;
     if (root["device"]) sweep_.device = device_of(yaml_, root["device"]);
     if (root["output"]) sweep_.output = yaml_.text(root["output"], "'output'");
     if (root["seed"]) options_.seed = seed_of(yaml_, root["seed"]);

@@ -20,7 +20,7 @@ std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem)
 
 Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, const std::string& name,
                     const BenchOptions& options, std::vector<std::string>& left_out) {
-  Sweep sweep{.name = name};
+  Sweep sweep{.name = name, .ops = &ops};
   for (const Winner& winner : winners) try {
       const OpEntry& entry = ops.find(winner.problem.op);
       const Variant& variant = entry.variant(winner.variant);

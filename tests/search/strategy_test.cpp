@@ -64,6 +64,16 @@ TEST(Strategy, SurrogatesProposeNothingTwiceWithFailuresAndSeveralInFlight) {
   }
 }
 
+TEST(Strategy, SearchesBeginWithTheLikelyCandidates) {
+  RecordedSpace r = bowl();
+  r.space.likely = {77, 300};
+  for (const char* name : {"local_search", "bayesian", "guided"}) {
+    const auto strategy = make_strategy(name, r.space, 3);
+    EXPECT_EQ(strategy->next(), 77u) << name;
+    EXPECT_EQ(strategy->next(), 300u) << name;
+  }
+}
+
 TEST(Strategy, SameSeedSameSearch) {
   const RecordedSpace r = bowl();
   for (const std::string& name : strategy_names())

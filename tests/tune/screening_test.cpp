@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "harness/core/error.h"
+#include "harness/tune/search_order.h"
 #include "tests/program.h"
 #include "variants/table.h"
 
@@ -38,6 +39,7 @@ struct TenCandidates {
     item = {.entry = &entry,
             .problem = {"rms_norm", {{"tokens", 8}, {"hidden", 16}}, DType::fp32},
             .options = {.min_samples = 3, .max_time = 0.002}};
+    sweep.ops = &ops();
     sweep.prune = {"spill_bytes > 0"};
     options.program = WARPTUNE_PROGRAM;
     options.first_job_seconds = 60;
@@ -64,17 +66,19 @@ struct TenCandidates {
         sweep, options, problems,
         [this](const CompileTask& task) {
           ++compiled;
+          if (task.problem == &next_item.problem) compiled_next = true;
           const auto block = (*task.config)["block"];
           if (block == 512) throw CompileError("no such block");
           while (block == hangs_at && !let_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           return Resources{.registers = 40, .spill_bytes = spills, .occupancy_pct = 50};
         },
-        2, worker, rows);
+        jobs, worker, rows);
     std::FILE* null = std::fopen("/dev/null", "w");
     Progress progress(null, 10);
     Result result;
     result.trials = screening.run(problems[0], progress, result.summary);
     std::fclose(null);
+    while (waits_for_next && !compiled_next) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     let_go = true;
     return result;
   }
@@ -87,12 +91,14 @@ struct TenCandidates {
 
   fs::path folder;
   Sweep sweep;
-  SweepItem item;
+  SweepItem item, next_item;
   TuneOptions options;
   std::vector<ScheduledProblem> problems;
   std::int64_t spills = 96, hangs_at = 0;
+  int jobs = 2;
+  bool waits_for_next = false;
   std::atomic<int> compiled = 0;
-  std::atomic<bool> let_go = false;
+  std::atomic<bool> compiled_next = false, let_go = false;
 };
 
 using Counts = std::map<std::string, int>;
@@ -154,12 +160,46 @@ TEST(Screening, ASearchTimesOutAHangingCompilation) {
   EXPECT_EQ(bench.counts(), (Counts{{"ok", 2}, {"constraint", 6}, {"compile_error", 1}, {"timeout", 1}}));
 }
 
+TEST(Screening, IdleJobsCompileTheFirstProposalsOfTheNextProblem) {
+  TenCandidates bench("screening_next");
+  bench.next_item = bench.item;
+  bench.next_item.problem.dims.set("tokens", 9);
+  bench.problems.push_back(bench.problems[0]);
+  bench.problems[1].item = &bench.next_item;
+  bench.sweep.search = {.strategy = "random", .budget = parse_budget("100%")};
+  bench.jobs = 4;
+  bench.waits_for_next = true;  // for ever where none is compiled
+  bench.run();
+  EXPECT_LE(bench.compiled, 8 + 4);
+}
+
+TEST(Screening, ASearchBeginsWithTheDefaultTile) {
+  TenCandidates bench("screening_tiles");
+  const OpEntry& entry = find_op("rms_norm");
+  const OpTable with_tile({entry}, {{.op = "rms_norm",
+                                     .variant = "host_threaded",
+                                     .when = "",
+                                     .config = "threads=2",
+                                     .source = "a test"}});
+  bench.sweep.ops = &with_tile;
+  bench.problems[0].candidates.clear();
+  for (const int threads : {1, 2, 4, 8})
+    bench.problems[0].candidates.push_back(
+        {&with_tile.find("rms_norm").variant("host_threaded"), {{"threads", threads}}});
+  bench.sweep.search = {.strategy = "guided", .budget = parse_budget("1")};
+  bench.run();
+  const auto rows = read_csv(bench.folder / "sweep.csv");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("config"), "threads=2");
+}
+
 TEST(SearchOrder, BeginsAFewAheadAndSpendsItsBudget) {
   SearchSpace space;
   for (int i = 0; i < 10; ++i) space.candidates.push_back({.variant = "v", .config = {{"block", i + 1}}});
   std::vector<std::size_t> begun;
   SearchOrder order(space, {.strategy = "exhaustive", .budget = parse_budget("5")}, 3,
                     [&](std::size_t candidate) { begun.push_back(candidate); });
+  EXPECT_EQ(begun.size(), 3u);
   EXPECT_EQ(order.next(), 0u);
   EXPECT_EQ(begun.size(), 3u);
   for (std::size_t i = 1; i < 5; ++i) {
