@@ -119,14 +119,14 @@ bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> par
   return has_problems && (is_tuned || all_naive);
 }
 
-std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
-                                     const Compiler& compiler, int jobs) {
+std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
+                                     const DeviceFacts& facts, const Compiler& compiler, int jobs) {
   std::vector<SearchedPart> parts;
-  PlanChooser chooser(*item.ops, facts, {.wisdom = wisdom, .has_wisdom = true});
+  PlanChooser chooser(ops, facts, {.wisdom = wisdom, .has_wisdom = true});
   const StepSpec& spec = item.spec;
   const std::int64_t contexts[] = {spec.context};
-  for (Problem& problem : decode_problems(*item.ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
-    const OpEntry& op = item.ops->find(problem.op);
+  for (Problem& problem : decode_problems(ops, spec.model, spec.dtype, spec.batch, contexts, spec.kv)) {
+    const OpEntry& op = ops.find(problem.op);
     SearchedPart part;
     auto all = candidates(chooser, problem, static_cast<std::size_t>(item.candidates));
     add_step_values(all, problem, facts);
@@ -138,7 +138,7 @@ std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom,
     part.problem = std::move(problem);
     parts.push_back(std::move(part));
   }
-  compile_all(parts, *item.ops, facts, compiler, jobs);
+  compile_all(parts, ops, facts, compiler, jobs);
   std::erase_if(parts, [](const SearchedPart& part) { return part.size() == 0; });
   std::vector<SearchedPart> options;
   for (const OptionProblems& of : kOptionProblems)

@@ -42,8 +42,8 @@ bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> par
 /// that decode takes and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
 /// with the other values of its step-only parameters. They are compiled on `jobs` threads, so that the worker
 /// finds their machine code in the cache.
-std::vector<SearchedPart> step_parts(const StepItem& item, const Wisdom& wisdom, const DeviceFacts& facts,
-                                     const Compiler& compiler, int jobs);
+std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
+                                     const DeviceFacts& facts, const Compiler& compiler, int jobs);
 
 /// The step that takes these picks. `options`: also its options; else the model chooses them.
 StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options);

@@ -26,9 +26,14 @@ constexpr const char *kAlone = "alone", *kOptions = "options", *kPlans = "plans"
 /// Times steps on the worker and writes the row of each candidate.
 class WorkerTimer : public StepTimer {
  public:
-  WorkerTimer(const StepItem& item, const std::vector<SearchedPart>& parts, DeviceWorker& worker,
-              RowStore& store, const std::string& stamp)
-      : item_(item), parts_(parts), worker_(worker), store_(store), step_(step_problem(item.spec)) {
+  WorkerTimer(const OpTable& ops, const StepItem& item, const std::vector<SearchedPart>& parts,
+              DeviceWorker& worker, RowStore& store, const std::string& stamp)
+      : ops_(ops),
+        item_(item),
+        parts_(parts),
+        worker_(worker),
+        store_(store),
+        step_(step_problem(item.spec)) {
     Stamps stamps;
     for (const char* variant : {kAlone, kOptions, kPlans})
       stamps[stamp_name(step_.key(), kStepCache, variant)] = stamp;
@@ -84,8 +89,7 @@ class WorkerTimer : public StepTimer {
   }
   bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const override {
     const SearchedPart& of = parts_[part];
-    return !of.option.empty() ||
-           warptune::are_neighbors(item_.ops->find(of.problem.op), of.plans[a], of.plans[b]);
+    return !of.option.empty() || warptune::are_neighbors(ops_.find(of.problem.op), of.plans[a], of.plans[b]);
   }
   Complexity complexity(std::size_t part, std::size_t candidate) const override {
     if (!parts_[part].option.empty()) return {false, 0, 0, candidate};
@@ -142,6 +146,7 @@ class WorkerTimer : public StepTimer {
                    .step = step_.key()});
   }
 
+  const OpTable& ops_;
   const StepItem& item_;
   const std::vector<SearchedPart>& parts_;
   DeviceWorker& worker_;
@@ -178,8 +183,9 @@ std::vector<std::string> changes(const std::vector<SearchedPart>& parts, const P
 
 }  // namespace
 
-StepTuner::StepTuner(const TuneOptions& options, DeviceWorker& worker, RowStore& store)
-    : options_(options),
+StepTuner::StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorker& worker, RowStore& store)
+    : ops_(ops),
+      options_(options),
       worker_(worker),
       store_(store),
       wisdom_(store.csv().parent_path() / "wisdom.json"),
@@ -191,7 +197,7 @@ bool StepTuner::run(const StepItem& item) {
   const Problem step = step_problem(item.spec);
   const Wisdom wisdom = Wisdom::load(wisdom_);
   const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
-  const auto parts = step_parts(item, wisdom, facts, compiler_, jobs);
+  const auto parts = step_parts(ops_, item, wisdom, facts, compiler_, jobs);
   const std::string stamp = search_stamp(parts, item.spec);
   const KnownRow* known = store_.later(key_of({{"device", facts.name},
                                                {"arch", facts.arch},
@@ -209,7 +215,7 @@ bool StepTuner::run(const StepItem& item) {
   }
 
   worker_.begin_problem();
-  WorkerTimer timer(item, parts, worker_, store_, stamp);
+  WorkerTimer timer(ops_, item, parts, worker_, store_, stamp);
   Picks start(parts.size(), 0);
   const auto alone = timer.start(start);
   if (!alone) {

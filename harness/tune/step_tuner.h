@@ -18,7 +18,7 @@ class StepTuner {
  public:
   /// The wisdom is next to the CSV of `store`: its winners and their times are the candidates. All references
   /// must outlive it.
-  StepTuner(const TuneOptions& options, DeviceWorker& worker, RowStore& store);
+  StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorker& worker, RowStore& store);
 
   /// Searches the plans of a step, writes a row for each candidate, and puts the best plans into the wisdom.
   /// A step that was searched with the same candidates is not searched again. Prints a line. Returns whether
@@ -26,6 +26,7 @@ class StepTuner {
   bool run(const StepItem& item);
 
  private:
+  const OpTable& ops_;
   const TuneOptions& options_;
   DeviceWorker& worker_;
   RowStore& store_;

@@ -251,7 +251,6 @@ class Loader {
                                                       step.spec.batch, contexts, step.spec.kv))
           check_size(op_of(node, problem.op).op, problem);
       });
-      step.ops = ops_;
       step.spec.seed = options_.seed;
       step.candidates =
           node["candidates"] ? count_of(yaml_, node["candidates"], "candidates") : std::max(finalists_, 1);

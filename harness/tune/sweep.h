@@ -38,7 +38,6 @@ struct SweepItem {
 
 /// A model's decode step, whose plans are tuned together.
 struct StepItem {
-  const OpTable* ops = nullptr;
   std::string model;  // the preset, or the folder of the checkpoint
   StepSpec spec;
   int candidates = 8;  // plans per problem; parameters with in_step_only add more
@@ -51,7 +50,7 @@ struct Sweep {
   bool constraint_rows = false;    // write a row for each configuration that the constraints exclude
   std::vector<std::string> prune;  // conditions on compiled resources: such a configuration is not run
   SearchChoice search;
-  const OpTable* ops = nullptr;  // the ops of the items; with kernels of the user, own_ops
+  const OpTable* ops = nullptr;  // with kernels of the user, own_ops
   std::vector<SweepItem> items;
   std::vector<StepItem> steps;  // after the items
   KernelFiles kernels = {};     // files with kernels of the user, whose variants are among the choices

@@ -126,7 +126,7 @@ void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& optio
     return;
   }
   for (std::size_t kind = 0; kind < fleet.stores.size(); ++kind) {
-    StepTuner tuner(options, *fleet.first_of_kind[kind], *fleet.stores[kind]);
+    StepTuner tuner(*sweep.ops, options, *fleet.first_of_kind[kind], *fleet.stores[kind]);
     for (const StepItem& item : sweep.steps)
       if (!tuner.run(item)) summary.unsolved.push_back(step_problem(item.spec));
   }
