@@ -123,8 +123,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
     more.norm = wanted.norm.value_or(more.norm);
     more.swiglu = wanted.swiglu.value_or(more.swiglu);
     more.split_norm = wanted.split_norm.value_or(more.split_norm);
-    if (book_.prefers(problems.layer_products(batch, more), problems.layer_products(batch, best)))
-      best = more;
+    if (book_.prefers(problems.layer_gemms(batch, more), problems.layer_gemms(batch, best))) best = more;
   }
   const bool can_fuse_o = best.append && best.norm && !best.split_norm && problems.can_fuse_o(batch);
   if (options_.fuse.o.value_or(false) && !can_fuse_o)

@@ -59,13 +59,13 @@ class ProblemList {
 void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch) {
   for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch)})
     problems.add(std::move(p));
-  for (Problem& p : of.layer_products(tokens, {})) problems.add(std::move(p));
+  for (Problem& p : of.layer_gemms(tokens, {})) problems.add(std::move(p));
 }
 
 /// What a decode step may take instead of the GEMMs of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
   for (const Fusion& fusion : fusions_for(batch)) {
-    for (Problem& p : of.layer_products(batch, fusion)) problems.add(std::move(p));
+    for (Problem& p : of.layer_gemms(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
       problems.add(
           of.lm_head(batch, {.norm = fusion.norm, .argmax = argmax, .split_norm = fusion.split_norm}));
@@ -132,7 +132,7 @@ Problem ModelProblems::lm_head(std::int64_t tokens, const Fusion& fusion) const 
   return linear(tokens, config_.hidden, config_.vocab, false, norm_before(fusion),
                 fusion.argmax ? "argmax" : "none");
 }
-std::vector<Problem> ModelProblems::layer_products(std::int64_t tokens, const Fusion& fusion) const {
+std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusion& fusion) const {
   const bool apart = !fusion.norm && !fusion.split_norm;
   std::vector<Problem> problems = {qkv(tokens, fusion)};
   if (!fusion.o) problems.push_back(o(tokens, fusion));

@@ -56,7 +56,7 @@ class ModelProblems {
   Problem down(std::int64_t tokens, const Fusion& fusion = {}) const;
   Problem lm_head(std::int64_t tokens, const Fusion& fusion = {}) const;
   /// The norms, GEMMs and swiglu of a layer, in their order.
-  std::vector<Problem> layer_products(std::int64_t tokens, const Fusion& fusion) const;
+  std::vector<Problem> layer_gemms(std::int64_t tokens, const Fusion& fusion) const;
   Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
   /// the kernel, the others the table of frequencies. A window that is not smaller than the context is

@@ -60,15 +60,16 @@ class Screening::Attempts {
         problem_(problem),
         progress_(progress),
         summary_(summary),
+        builds_(screening.builds_.at(&problem)),
         deadline_(screening.options_.deadline) {}
 
   /// Takes the row of an earlier run, or measures the candidate and writes its row.
-  const Measurement& attempt(std::size_t index, Builds& builds) {
+  const Measurement& attempt(std::size_t index) {
     const SweepItem& item = *problem_.item;
     const Candidate& c = problem_.candidates[index];
     const KnownRow* row = screening_.known(item, c);
     Tried now = row ? Tried{row->measurement, row->run_id}
-                    : Tried{screening_.try_one(item, c, builds.take(index), best_high_, deadline_),
+                    : Tried{screening_.try_one(item, c, builds_.take(index), best_high_, deadline_),
                             screening_.rows_.run_id()};
     if (!row && problem_.candidates.size() == 1 && now.measurement.sampling == SamplingClass::screened)
       now.measurement.sampling = screening_.options_.rerun > 0 ? SamplingClass::rerun : SamplingClass::single;
@@ -108,6 +109,7 @@ class Screening::Attempts {
   const ScheduledProblem& problem_;
   Progress& progress_;
   TuneSummary& summary_;
+  Builds& builds_;
   Deadline deadline_;
   std::map<std::size_t, Tried> tried_;  // in canonical order
   bool any_new_ = false;
@@ -138,8 +140,7 @@ Trials Screening::run(const ScheduledProblem& problem, Progress& progress, TuneS
   if (sweep_.search.searching()) {
     search(problem, attempts, summary);
   } else {
-    Builds& builds = builds_.at(&problem);
-    for (std::size_t i = 0; i < problem.candidates.size(); ++i) attempts.attempt(i, builds);
+    for (std::size_t i = 0; i < problem.candidates.size(); ++i) attempts.attempt(i);
   }
   return attempts.take();
 }
@@ -160,7 +161,7 @@ class Screening::Search {
 
   void run(Attempts& attempts) {
     while (const auto i = order_.next()) {
-      const Measurement& m = attempts.attempt(candidates_[*i], screening_.builds_.at(&problem_));
+      const Measurement& m = attempts.attempt(candidates_[*i]);
       order_.tell(*i, m.status == Status::ok ? std::optional(m.time_us) : std::nullopt);
     }
   }
@@ -177,11 +178,10 @@ Screening::~Screening() = default;
 /// Where the strategy knows resources, candidates that do not compile or are pruned get their rows before the
 /// search, which spends no budget on them.
 void Screening::search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary) {
-  Builds& builds = builds_.at(&problem);
   if (search_has_ended(problem)) {
     ++summary.searched_before;
     for (std::size_t i = 0; i < problem.candidates.size(); ++i)
-      if (known(*problem.item, problem.candidates[i])) attempts.attempt(i, builds);
+      if (known(*problem.item, problem.candidates[i])) attempts.attempt(i);
     return;
   }
   if (sweep_.search.resources) {
@@ -190,7 +190,7 @@ void Screening::search(const ScheduledProblem& problem, Attempts& attempts, Tune
       if (resources_to_run(problem, i))
         candidates.push_back(i);
       else
-        attempts.attempt(i, builds);
+        attempts.attempt(i);
     begin_search(problem, std::move(candidates));
   } else {
     const auto at = static_cast<std::size_t>(&problem - schedule_.data());

@@ -219,6 +219,20 @@ TEST(Resume, SecondsOfASearchAreSpentOnce) {
   EXPECT_EQ(first_rows(read_csv(csv)).size(), 3u) << "the search goes on";
 }
 
+TEST(Resume, ASearchThatHasEndedKeepsItsRowsWhenTheSweepChanges) {
+  const fs::path folder = fresh_folder("resume_changed");
+  const auto tune = [&](const std::string& threads, const std::string& budget) {
+    const std::string sweep = host_sweep(folder, "[16]", threads);
+    std::ofstream(sweep, std::ios::app) << "strategy: {name: exhaustive, budget: " << budget << "}\n";
+    return run_shell("{} tune " + sweep + " --out " + folder.string());
+  };
+  ASSERT_EQ(tune("[2]", "2").code, 0);
+  const auto again = tune("[1, 2]", "600s");  // the first proposal of the second variant is new
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.text.find("2 configurations, 2 ok"), std::string::npos) << again.text;
+  EXPECT_NE(again.text.find("2 of them are from an earlier run"), std::string::npos) << again.text;
+}
+
 TEST(Resume, ExcludedRowsAreWrittenOnceAndReplaced) {
   const fs::path folder = fresh_folder("resume_excluded"), sweep = folder / "sweep.yaml";
   const auto write = [&](const std::string& constraints) {

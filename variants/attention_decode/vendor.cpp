@@ -1,4 +1,4 @@
-// attention_decode by cuBLASLt. The query heads of a group are the rows of its products with K and V.
+// attention_decode by cuBLASLt. The query heads of a group are the rows of its GEMMs with K and V.
 #include "kernels/attention_decode/args.h"
 #include "variants/attention_decode/attention_decode.h"
 #include "variants/vendor/unfused_attention.h"
@@ -25,10 +25,9 @@ VendorFunction scores(const Problem& p, const Config& c) {
                                .b = {d, p["context"] * d},
                                .c = {score_stride(p), group * score_stride(p)},
                                .alignment = row_alignment(p)};
-  return [p, product = std::make_shared<BatchedGemm>(shape, c["scores_algo"])](const void* raw,
-                                                                               void* stream) {
+  return [p, gemm = std::make_shared<BatchedGemm>(shape, c["scores_algo"])](const void* raw, void* stream) {
     const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
-    product->run(a.q, a.k_cache, a.capacity * p["head_dim"], a.workspace, library_workspace(p, a), stream);
+    gemm->run(a.q, a.k_cache, a.capacity * p["head_dim"], a.workspace, library_workspace(p, a), stream);
   };
 }
 
@@ -45,10 +44,9 @@ VendorFunction values(const Problem& p, const Config& c) {
                                .b = {d, p["context"] * d},
                                .c = {d, group * d},
                                .alignment = row_alignment(p)};
-  return [p, product = std::make_shared<BatchedGemm>(shape, c["values_algo"])](const void* raw,
-                                                                               void* stream) {
+  return [p, gemm = std::make_shared<BatchedGemm>(shape, c["values_algo"])](const void* raw, void* stream) {
     const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
-    product->run(a.workspace, a.v_cache, a.capacity * p["head_dim"], a.out, library_workspace(p, a), stream);
+    gemm->run(a.workspace, a.v_cache, a.capacity * p["head_dim"], a.out, library_workspace(p, a), stream);
   };
 }
 

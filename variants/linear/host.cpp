@@ -27,11 +27,11 @@ float dot(const T* x, const T* w, std::int64_t n) {
   return sum;
 }
 
-/// The product of a problem in dtype T, with what is fused.
+/// The GEMM of a problem in dtype T, with its prologue and epilogue.
 template <class T>
-class Product {
+class HostGemm {
  public:
-  Product(const Problem& p, const void* raw)
+  HostGemm(const Problem& p, const void* raw)
       : args_(*static_cast<const LinearArgs*>(raw)), in_(p["in"]), out_(p["out"]), epilogue_(p["epilogue"]) {
     const bool normalizes = p["prologue"] == kPrologueRmsNorm, scales = p["prologue"] == kPrologueRmsScale;
     if (normalizes || scales || epilogue_ != kEpilogueNone) fused_ = static_cast<const FusedLinearArgs*>(raw);
@@ -105,7 +105,7 @@ class Product {
   }
 
   const LinearArgs& args_;
-  const FusedLinearArgs* fused_ = nullptr;      // null: a plain product
+  const FusedLinearArgs* fused_ = nullptr;      // null: a plain GEMM
   const SplitNormLinearArgs* split_ = nullptr;  // null: no half of a norm
   std::int64_t in_, out_, epilogue_;
   std::vector<T> normalized_;  // [tokens, in]; empty: x is taken as it is
@@ -115,15 +115,15 @@ class Product {
 HostFunction naive(const Problem& p) {
   return [p](const void* raw) {
     with_float_dtype(p.dtype, [&]<class T>() {
-      const Product<T> product(p, raw);
+      const HostGemm<T> gemm(p, raw);
       const auto one_by_one = [](const T* x, const T* w, std::int64_t n) {
         float sum = 0;
         for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
         return sum;
       };
       for (std::int64_t token = 0; token < p["tokens"]; ++token)
-        for (std::int64_t o = 0; o < p["out"]; ++o) product.compute(token, o, one_by_one);
-      product.finish();
+        for (std::int64_t o = 0; o < p["out"]; ++o) gemm.compute(token, o, one_by_one);
+      gemm.finish();
     });
   };
 }
@@ -132,14 +132,14 @@ HostFunction naive(const Problem& p) {
 HostFunction blocked(const Problem& p, std::int64_t block, int threads) {
   return [=](const void* raw) {
     with_float_dtype(p.dtype, [&]<class T>() {
-      const Product<T> product(p, raw);
+      const HostGemm<T> gemm(p, raw);
       const std::int64_t out = p["out"], tokens = p["tokens"];
       parallel_for(ceil_div(out, block), threads, [&](std::int64_t group) {
         const std::int64_t last = std::min(out, (group + 1) * block);
         for (std::int64_t token = 0; token < tokens; ++token)
-          for (std::int64_t o = group * block; o < last; ++o) product.compute(token, o, dot<T>);
+          for (std::int64_t o = group * block; o < last; ++o) gemm.compute(token, o, dot<T>);
       });
-      product.finish();
+      gemm.finish();
     });
   };
 }

@@ -52,9 +52,9 @@ Layout layout(cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
   return Layout(raw);
 }
 
-class Product {
+class Gemm {
  public:
-  Product(const Problem& p, std::int64_t wanted) : bias_(p["bias"] != 0) {
+  Gemm(const Problem& p, std::int64_t wanted) : bias_(p["bias"] != 0) {
     cublasLtHandle_t library = nullptr;
     check(cublasLtCreate(&library), "cublasLtCreate");
     library_.reset(library);
@@ -127,8 +127,8 @@ std::vector<Variant> linear_vendor() {
       .idea = "cuBLASLt with fp32 compute; algorithms of its heuristic in their order.",
       .parameters = {{"algo", {0, 1, 2, 3, 4, 5, 6, 7}, "index among the heuristic's results"}},
       .vendor = [](const Problem& p, const Config& c) -> VendorFunction {
-        return [product = std::make_shared<Product>(p, c["algo"])](const void* args, void* stream) {
-          product->run(*static_cast<const LinearArgs*>(args), static_cast<cudaStream_t>(stream));
+        return [gemm = std::make_shared<Gemm>(p, c["algo"])](const void* args, void* stream) {
+          gemm->run(*static_cast<const LinearArgs*>(args), static_cast<cudaStream_t>(stream));
         };
       },
       .workspace_bytes = [](const Problem&, const Config&) { return kWorkspaceBytes; },
