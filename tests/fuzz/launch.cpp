@@ -1,6 +1,6 @@
 // warptune.json of an exported folder, or a cubin, read by include/warptune/launch.h: each plan is launched
 // for its largest and its smallest problem by a driver without a GPU, which ends the program at a launch that
-// no device could make. Nothing of the harness is linked, whose namespace has other types of the same names.
+// no device could make. The harness is not linked: its namespace has other types of the same names.
 #include "warptune/launch.h"
 
 #include <cstdint>

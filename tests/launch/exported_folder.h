@@ -1,6 +1,6 @@
 #pragma once
 // An exported folder for include/warptune/launch.h, without the program: tests/data/launch/valid.json,
-// changed. The driver is python/tests/fake_driver.cpp. Nothing of the harness is linked here, whose namespace
+// changed. The driver is python/tests/fake_driver.cpp. The harness is not linked: its namespace
 // has other types of the same names.
 #include <gtest/gtest.h>
 

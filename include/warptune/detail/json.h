@@ -180,8 +180,8 @@ class Json {
         fail("a value");
       at += digits.size();
     }
-    /// A text from behind its first quote on. Characters that are not ASCII need not be told apart: no name
-    /// that is read has any, so an escaped one becomes a byte that is not ASCII.
+    /// A text, after its first quote. A reader uses ASCII names only, so all escaped characters beyond ASCII
+    /// become the same byte, which is not ASCII.
     std::string string() {
       std::string result;
       while (at < text.size() && text[at] != '"') {
