@@ -51,6 +51,9 @@ MODULES = {
     "select": {f"harness/select/{name}.cpp":
                {"select_test": "Override.*:Chosen.*:Default.*:WinnerLookup.*"}
                for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
+    "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
+               for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
+                            "launch_model", "plan_table")},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }
