@@ -314,8 +314,8 @@ bool Specialization::agrees(const LaunchModel& model, const DimBox& box,
 LaunchModel Specialization::launch(const DimBox& box) const {
   std::string why;
   if (auto model = model_of(box, why)) return *std::move(model);
-  throw InputError(fmt::format("{} with {} is not exported for {}: {}", variant_.name, config_.str(),
-                               problem_.key(), why));
+  throw InputError(
+      fmt::format("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), why));
 }
 
 }  // namespace warptune
