@@ -54,6 +54,8 @@ MODULES = {
     "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
                for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
                             "launch_model", "plan_table")},
+    "sampling": {"harness/llama/sampling.cpp": {"llama_test": "Sampling.Has*:Sampling.Reads*:Sampling.Takes*:Sampling.Text*:"
+                                                              "Sampling.TheSuffix*:Sampling.No*"}},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }
