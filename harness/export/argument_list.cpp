@@ -86,6 +86,11 @@ void place_arguments(ArgumentList& list, std::size_t index, ArgsLayout& layout) 
   for (std::size_t a = 0; a < list.size(); ++a) {
     ArgumentModel& argument = list[a];
     if (argument.is_member) continue;
+    const auto workspace = std::ranges::find_if(layout.fields, &ExportedField::workspace);
+    if (argument.is_workspace && workspace != layout.fields.end()) {
+      argument.offset = workspace->field.offset;
+      continue;
+    }
     const std::string name = fmt::format("stage{}.argument{}", index, a);
     layout.bytes = (layout.bytes + 7) / 8 * 8;
     argument.offset = layout.bytes;

@@ -47,6 +47,22 @@ TEST(Launch, FormulasGiveTheGridOfAProblem) {
   EXPECT_EQ(gemm.workspace_bytes(), 1024u);
 }
 
+TEST(Launch, AKernelWithAListOfArgumentsGetsEachOfThem) {
+  json document = read_json("valid.json");
+  document["plans"][0]["stages"][0]["arguments"] =
+      json::parse(R"([{"offset": 24, "size": 4}, {"offset": 0, "size": 8}])");
+  const ExportedFolder exported(document.dump());
+  Folder folder(exported.path().string());
+  const Plan norm = folder.load("rms_norm[tokens=5,hidden=64,dtype=bf16]");
+  Args args = norm.args();
+  testing::set_required(args, 0);
+  ::setenv("WARPTUNE_FAKE_DRIVER_BYTES", "4", 1);
+  const auto launches = launches_of(exported.path(), [&] { norm.launch(args, nullptr); });
+  ::unsetenv("WARPTUNE_FAKE_DRIVER_BYTES");
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0]["args"], "05000000");  // tokens
+}
+
 TEST(Launch, BlocksPerSmDoNotOverflow) {
   json document = read_json("valid.json");
   json& stage = document["plans"][1]["stages"][0];

@@ -83,13 +83,16 @@ class Kernel {
     CUlaunchConfig config = configure(attributes, pdl);
     config.hStream = stream;
     std::array<CUtensorMap, kMaxTensorMaps> maps;
-    std::array<void*, 1 + kMaxTensorMaps> arguments{const_cast<void*>(args.data())};
+    std::vector<void*> parameters;
+    parameters.reserve(stage_->parameters.size() + stage_->tensor_maps.size());
+    for (const Parameter& parameter : stage_->parameters)
+      parameters.push_back(static_cast<char*>(const_cast<void*>(args.data())) + parameter.offset);
     for (std::size_t i = 0; i < stage_->tensor_maps.size(); ++i) {
       const TensorMap& map = stage_->tensor_maps[i];
       maps[i] = within(map.name, [&] { return encode(map, args); });
-      arguments[1 + i] = &maps[i];
+      parameters.push_back(&maps[i]);
     }
-    check(cuLaunchKernelEx(&config, function_, arguments.data(), nullptr), "launch of ", stage_->kernel);
+    check(cuLaunchKernelEx(&config, function_, parameters.data(), nullptr), "launch of ", stage_->kernel);
   }
 
  private:

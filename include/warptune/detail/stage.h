@@ -84,6 +84,22 @@ struct TensorMap {
   }
 };
 
+/// A parameter of a kernel: these bytes of the args.
+struct Parameter {
+  std::size_t offset, size;
+
+  Parameter(std::size_t first, std::size_t bytes) : offset(first), size(bytes) {}
+  Parameter(const Json& json, const ArgsLayout& args)
+      : offset(number(json["offset"], 0, args)), size(number(json["size"], 1, args)) {
+    if (offset + size > args.bytes()) throw Error("the parameter ends outside of the args");
+  }
+
+ private:
+  static std::size_t number(const Json& json, std::int64_t least, const ArgsLayout& args) {
+    return static_cast<std::size_t>(json.whole(least, static_cast<std::int64_t>(args.bytes())));
+  }
+};
+
 /// A kernel, with formulas of the dims in `ranges`.
 struct Stage {
   std::string cubin, kernel;
@@ -91,6 +107,7 @@ struct Stage {
   Formula shared_bytes, max_blocks;
   unsigned cluster;
   bool pdl, per_sm;
+  std::vector<Parameter> parameters;  // before the tensor maps; one for a kernel that takes the struct
   std::vector<TensorMap> tensor_maps;
 
   Stage(const Json& json, const Ranges& ranges, const ArgsLayout& args)
@@ -105,6 +122,7 @@ struct Stage {
         per_sm(json["per_sm"].boolean()) {
     expect_inside(cubin);
     json["expression"].text();
+    read_parameters(json, args);
     const std::vector<Json>& maps = json["tensor_maps"].list();
     if (maps.size() > kMaxTensorMaps)
       throw Error("'tensor_maps' has " + std::to_string(maps.size()) + " values; at most " +
@@ -115,6 +133,16 @@ struct Stage {
 
  private:
   static constexpr std::int64_t kMaxCluster = 16;
+
+  void read_parameters(const Json& json, const ArgsLayout& args) {
+    const Json* list = json.find("arguments");
+    if (!list) {
+      parameters.emplace_back(0, args.bytes());
+      return;
+    }
+    for (const Json& parameter : list->list())
+      parameters.push_back(within(parameter.name(), [&] { return Parameter(parameter, args); }));
+  }
 
   static Formula formula(const Json& json, const Ranges& ranges) {
     return Formula(json, [&](const Json& name) { return index_of(ranges, name); });
