@@ -113,8 +113,9 @@ TEST(LoadTokenizer, RefusesADamagedModelOfSentencePiece) {
     load_tokenizer(folder);
     FAIL();
   } catch (const InputError& e) {
-    EXPECT_EQ(std::string(e.what()), (folder / "tokenizer.model").string() +
-                                         ": this is a Git LFS pointer; 'git lfs pull' fetches the file itself");
+    EXPECT_EQ(std::string(e.what()),
+              (folder / "tokenizer.model").string() +
+                  ": this is a Git LFS pointer; 'git lfs pull' fetches the file itself");
   }
 }
 
