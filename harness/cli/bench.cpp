@@ -22,6 +22,7 @@
 #include "harness/measure/verified_run.h"
 #include "harness/results/benchmark_json.h"
 #include "harness/results/run_info.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/winners_sweep.h"
@@ -260,7 +261,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     std::list<WinnerBenchmark> registered;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
-      if (variant.backend != facts.backend) {
+      if (why_not_here(variant, item.problem, facts)) {
         print_error(
             fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
         continue;
