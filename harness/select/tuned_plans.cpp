@@ -113,7 +113,8 @@ std::optional<Prediction> TunedPlans::predict(const Problem& problem) const {
 
 Judgement TunedPlans::judged(const Winner& winner) const {
   const OpEntry& op = ops_.find(winner.problem.op);
-  CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); }};
+  CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); },
+              .impossible_us = impossible_us(op, winner, facts_)};
   if (const Variant* variant = op.find_variant(winner.variant))
     now.source_hash = source_hash_of(op, *variant);
   return judge(winner, here(), now, options_.stale);

@@ -182,8 +182,9 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         return !may_be_temporary(trials.measurements[i].status);
     return false;
   };
-  const Contest contest{.tried = tried,
-                        .code = [&](const Winner& old) { return code_now(compiler_, *item.entry, old); }};
+  const Contest contest{.tried = tried, .code = [&](const Winner& old) {
+                          return code_now(compiler_, *item.entry, old, worker_.facts());
+                        }};
   return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 
