@@ -24,8 +24,8 @@ class WinnerJudge {
   Judgement judged(const Winner& winner, const Provenance& here) const;
   /// The refusals and warnings of all plans of a step.
   Judgement judged(const StepWinner& step, const Provenance& here) const;
-  /// Why no device can have given these times: why_too_fast() of the winner or of a plan of the step, or a step
-  /// without plans. Empty if it can.
+  /// Why no device can have given these times: why_too_fast() of the winner or of a plan of the step, or a
+  /// step without plans. Empty if it can.
   std::string why_impossible(const Winner& winner) const;
   std::string why_impossible(const StepWinner& step) const;
 
