@@ -11,6 +11,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/launch_limits.h"
 #include "harness/core/limits.h"
 
 namespace warptune {
@@ -61,7 +62,10 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
 
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
-    : parameters_(variant.parameters), facts_(facts), resources_(variant.resources) {
+    : parameters_(variant.parameters),
+      facts_(facts),
+      resources_(variant.resources),
+      stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
@@ -165,6 +169,10 @@ const Expression* Space::broken(const std::vector<double>& values) const {
 }
 
 std::optional<std::string> Space::broken_resource(const Config& config) const {
+  for (const Stage& stage : *stages_) {
+    if (!stage.launch || stage.custom || (stage.when && !stage.when(problem_, config))) continue;
+    if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
+  }
   if (!resources_) return std::nullopt;
   const LaunchResources needs = resources_(problem_, config);
   if (needs.shared_bytes > facts_.shared_per_block)

@@ -9,8 +9,6 @@
 namespace warptune {
 namespace {
 
-unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
-
 /// Splits of a sequence: `splits`, or as many as keys_per_split gives.
 std::int64_t split_count(const Problem& p, const Config& c) {
   if (c.has("splits")) return c["splits"];
@@ -105,7 +103,7 @@ Variant naive() {
           .constraints = {"append == 0 && deterministic == 0"},
           .stages = {{"attention_decode/naive.cu", "attention_decode_naive<" + kDecodeProblem + ", {block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                        return Launch{.grid = {as_unsigned(p["batch"] * p["q_heads"])},
                                       .block = {as_unsigned(c["block"])}};
                       }}}};
 }

@@ -10,8 +10,6 @@
 namespace warptune {
 namespace {
 
-unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
-
 /// Shared memory, registers and workspace of a kernel that ends with BlockCombine (kernels' combine.cuh),
 /// with a pipeline of KV tiles per warp or without one.
 struct Footprint {

@@ -64,11 +64,11 @@ std::vector<std::string> constraints(const std::string& cluster) {
 }
 
 Launch launch(const Problem& p, const Config& c, std::int64_t producer_threads) {
-  return {.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-          .block = {static_cast<unsigned>(32 * c["warps_m"] * c["warps_k"] + producer_threads)},
+  return {.grid = {as_unsigned(c["blocks_per_sm"])},
+          .block = {as_unsigned(32 * c["warps_m"] * c["warps_k"] + producer_threads)},
           .shared_bytes = shared_bytes(p, c),
           .pdl = c.get("pdl", 0) != 0,
-          .cluster = static_cast<unsigned>(c.get("cluster", 1)),
+          .cluster = as_unsigned(c.get("cluster", 1)),
           .per_sm = true};
 }
 
