@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/common/near_positions.h"
 #include "variants/attention_decode/attention_decode.h"
 #include "variants/helpers/streaming.h"
 #include "variants/plain.h"
@@ -389,8 +390,18 @@ Variant mma() {
 
 }  // namespace
 
+std::vector<Variant> with_far_positions(std::vector<Variant> variants) {
+  for (Variant& variant : variants)
+    variant.constants = [own = variant.constants](const Problem& p, const Config& c) {
+      Assignment constants = own ? own(p, c) : Assignment{};
+      constants.set("far", p["append"] == 1 && p["context"] > kNearPositions);
+      return constants;
+    };
+  return variants;
+}
+
 std::vector<Variant> attention_decode_cuda() {
-  return {naive(), vectorized(), split_kv(), fixed_split(), mma(), short_context()};
+  return with_far_positions({naive(), vectorized(), split_kv(), fixed_split(), mma(), short_context()});
 }
 
 }  // namespace warptune

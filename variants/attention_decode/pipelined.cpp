@@ -288,7 +288,7 @@ Variant mma_project() {
 }  // namespace
 
 std::vector<Variant> attention_decode_pipelined() {
-  return {pipelined(), mma_pipelined(), mma_direct(), mma_project()};
+  return with_far_positions({pipelined(), mma_pipelined(), mma_direct(), mma_project()});
 }
 
 }  // namespace warptune
