@@ -46,7 +46,9 @@ std::vector<Parameter> parameters() {
 std::vector<std::string> constraints(const std::string& cluster) {
   const std::string padded = "8 * rint(tokens / 8 + 0.4375)", weight_rows = "out * (1 + (epilogue == 2))",
                     sum_rows = "rows / warps_m * " + padded;
-  return {kNoSplitNorm, "tokens > 1 && tokens <= 64", "warps_m * warps_k == 4 || warps_m * warps_k == 8",
+  return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
+          // Row numbers have 32 bits.
+          weight_rows + " <= 2147480000", "warps_m * warps_k == 4 || warps_m * warps_k == 8",
           "rows >= 16 * warps_m",
           // Few tokens: every warp takes all rows. Many: a B fragment serves two m16 tiles or more.
           "warps_m == 1 || tokens > 16", "tokens <= 16 || rows >= 32 * warps_m", "tile_k >= 32 * warps_k",
