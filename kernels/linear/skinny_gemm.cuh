@@ -21,6 +21,8 @@ struct SkinnyGemm {
                        kStages = kStages_, kCluster = kCluster_;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
+  /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
+  static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
   static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
