@@ -27,8 +27,8 @@ enum class DimRole {
 struct Dim {
   std::string name, doc;
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
-  std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
-  std::int64_t min = 1;
+  std::vector<std::string> labels = {};    // a choice: its values by name ("none", "linear"); value = index
+  std::int64_t min = 1, max = 2147483647;  // shapes and kernels of built-in ops hold a dim in 32 bits
   bool optional = false;  // a feature: a problem's key omits it when it has the fallback's value
   DimRole role = DimRole::shape;
 };
@@ -46,8 +46,8 @@ struct Cost {
   int tf32_products = 0;
 };
 
-/// The allowed error against the fp64 reference. int32 is compared exactly. The references of 8-bit outputs
-/// are not rounded, so an error counts only beyond the rounding error of the output.
+/// The allowed error against the fp64 reference. int32 and int64 are compared exactly. The references of
+/// 8-bit outputs are not rounded, so an error counts only beyond the rounding error of the output.
 struct Tolerance {
   double rel_l2 = 0;   // ||out - ref|| <= rel_l2 * ||ref||
   double max_rel = 0;  // max |out - ref| <= max_rel * max |ref|
@@ -82,10 +82,10 @@ class Args {
 struct ArgsField {
   std::string name;
   std::size_t offset = 0, bytes = 0;
-  std::string_view type;  // "pointer", "int", "unsigned", "long long", "float", "double"
+  std::string_view type;  // "pointer", or a type of core/number_type.h: "int", "float", ...
 
   bool is_pointer() const { return type == "pointer"; }
-  bool is_real() const { return type == "float" || type == "double"; }
+  bool is_real() const { return type == "float" || type == "double" || type == "half"; }
 };
 
 /// The field of a member: field("eps", &RmsNormArgs::eps). Base classes of a struct lie at its beginning.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/core/error.h"
@@ -23,6 +24,11 @@ struct NamedValues {
 /// The dims of a problem, `dtype_bytes`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
 /// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
 NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
+
+/// The labels that expressions may use, with their values. Left out are a label that is no name or one of
+/// `taken`, and one that has different values in two parameters.
+std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> parameters,
+                                                     std::span<const std::string> taken);
 
 /// The values that a sweep gives a parameter, instead of the variant's own.
 struct Override {
@@ -80,8 +86,10 @@ class Space {
   std::function<LaunchResources(const Problem&, const Config&)>
       resources_;  // empty: the variant declares none
   std::shared_ptr<const std::vector<Stage>> stages_;
+  std::vector<std::pair<std::string, double>> words_;
   Problem problem_;
-  std::vector<double> fixed_;  // the known values: variables of the expressions after the parameters
+  // The known values and words: variables of the expressions after the parameters.
+  std::vector<double> fixed_;
   std::shared_ptr<const Rules> rules_;
 };
 

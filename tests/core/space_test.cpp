@@ -7,6 +7,29 @@
 namespace warptune {
 namespace {
 
+TEST(Words, AreNamesThatExpressionsMayUse) {
+  const Parameter parameters[] = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async", "two words"}},
+                                  {.name = "store", .values = {1}, .labels = {"plain", "async", "ldg"}},
+                                  {.name = "flag", .values = {0, 1}, .labels = {"false", "true"}},
+                                  {.name = "f", .values = {0}, .labels = {"max", "tokens"}}};
+  const std::vector<std::string> taken = {"tokens"};
+  const auto words = words_of(parameters, taken);
+  EXPECT_EQ(words, (std::vector<std::pair<std::string, double>>{{"async", 1}, {"plain", 0}}));
+}
+
+TEST(Words, ArePartsOfConstraints) {
+  const Variant variant{.name = "v",
+                        .idea = "",
+                        .parameters = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async"}},
+                                       {.name = "n", .values = {1, 2}}},
+                        .constraints = {"load == async || n == 1"}};
+  const Problem problem{.op = "op", .dims = Assignment{{"tokens", 1}}};
+  EXPECT_EQ(Space(variant, problem, known_device("sm_80")).configs().size(), 3u);
+  const Override only[] = {{.parameter = "load", .values = {0}}};
+  EXPECT_EQ(Space(variant, problem, known_device("sm_80"), only).configs().size(), 1u)
+      << "async is still a name";
+}
+
 const Variant kVariant{.name = "tiled",
                        .parameters = {{"block", {64, 128}},
                                       {"vec", {1, 2, 4}},
@@ -219,7 +242,7 @@ TEST(Space, WrongOverridesAndConstraints) {
       error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
       "unknown name 'blok' at position 1 of constraint 'blok > 1'; it may use block, vec, layout, hidden, "
       "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
-      "has_fp8_conversion");
+      "has_fp8_conversion, columns, rows");
 }
 
 TEST(ParseConfig, TakesAnyOrderAndLabels) {
