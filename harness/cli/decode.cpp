@@ -235,7 +235,7 @@ int run(const DecodeOptions& o) {
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
-  problems.rope_append(1, 1);  // throws if K has no such layout
+  problems.rope_append(1, 1, 0);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);

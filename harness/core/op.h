@@ -55,6 +55,9 @@ struct Tolerance {
 /// The usual bounds: inputs rounded to dtype, accumulation in fp32, output rounded once.
 /// `roundings`: how many roundings to dtype the definition of the op contains (1 for a plain reduction).
 Tolerance default_tolerance(DType dtype, int roundings = 1);
+/// A bound for results that depend on an fp32 sum of `terms` terms. Each addition rounds by at most 2^-24 of
+/// a partial sum, and independent roundings add up to sqrt(terms) of one. Short sums keep the given bound.
+Tolerance with_long_sum(Tolerance tolerance, std::int64_t terms);
 
 /// An op's args.h struct by value, type-erased.
 class Args {

@@ -13,6 +13,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/launch_limits.h"
 #include "harness/core/limits.h"
 
 namespace warptune {
@@ -82,7 +83,10 @@ std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> 
 
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
-    : parameters_(variant.parameters), facts_(facts), resources_(variant.resources) {
+    : parameters_(variant.parameters),
+      facts_(facts),
+      resources_(variant.resources),
+      stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
@@ -193,6 +197,10 @@ const Expression* Space::broken(const std::vector<double>& values) const {
 }
 
 std::optional<std::string> Space::broken_resource(const Config& config) const {
+  for (const Stage& stage : *stages_) {
+    if (!stage.launch || stage.custom || (stage.when && !stage.when(problem_, config))) continue;
+    if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
+  }
   if (!resources_) return std::nullopt;
   const LaunchResources needs = resources_(problem_, config);
   if (needs.shared_bytes > facts_.shared_per_block)

@@ -46,7 +46,8 @@ struct NotANumber : InputError {
 };
 
 /// The cross product of a variant's parameters, in canonical order (the last parameter varies fastest),
-/// with the constraints of the variant and of the sweep, and the shared memory of the device.
+/// with the constraints of the variant and of the sweep, the shared memory of the device and the limits of a
+/// launch. A kernel from a file is checked when it is compiled: its formulas may fail for a configuration.
 class Space {
  public:
   /// Throws InputError for an override of an unknown parameter or a wrong constraint.
@@ -84,6 +85,7 @@ class Space {
   DeviceFacts facts_;
   std::function<LaunchResources(const Problem&, const Config&)>
       resources_;  // empty: the variant declares none
+  std::shared_ptr<const std::vector<Stage>> stages_;
   std::vector<std::pair<std::string, double>> words_;
   Problem problem_;
   // The known values and words: variables of the expressions after the parameters.

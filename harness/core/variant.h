@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -234,8 +235,12 @@ struct OpEntry {
 
 /// Ceiling division.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// An extent of a grid or a block. One that does not fit becomes the largest, which no device launches.
+constexpr unsigned as_unsigned(std::int64_t n) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<unsigned>::max()));
+}
 constexpr unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
-  return static_cast<unsigned>(ceil_div(work, per_block));
+  return as_unsigned(ceil_div(work, per_block));
 }
 
 }  // namespace warptune

@@ -21,10 +21,11 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
     : device_(device),
       entry_(entry),
       problem_(std::move(problem)),
-      options_(options),
+      options_(std::move(options)),
       now_(std::move(now)),
-      first_(device, entry.op, problem_, options.seed),
-      second_(device, entry.op, problem_, options.seed + 1),
+      op_(with_inputs(entry.op, options_.inputs)),
+      first_(device, op_, problem_, options_.seed),
+      second_(device, op_, problem_, options_.seed + 1),
       specs_(first_.specs().begin(), first_.specs().end()),
       current_(&first_) {
   decide_cache_states(specs_, options_.cache, device_.facts().l2_bytes);

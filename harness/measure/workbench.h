@@ -72,6 +72,7 @@ class Workbench {
   const Problem problem_;
   const BenchOptions options_;
   const Seconds now_;
+  const Op op_;                  // with the inputs of the options
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;
   std::vector<TensorSet> sets_;  // the last one is the checked set: a replay ends on it

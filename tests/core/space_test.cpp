@@ -278,6 +278,28 @@ TEST(Space, RegistersOfAllResidentThreadsFit) {
             "needs 128 registers for each of 1024 threads, an SM has 65536");
 }
 
+TEST(Space, LaunchesOfAllStagesFitAGrid) {
+  Variant variant{.name = "v", .parameters = {{"tile", {1, 4}}, {"second", {0, 1}}}};
+  const auto launch = [](const Problem& p, const Config& c) {
+    return Launch{.grid = {1, blocks_for(p["hidden"], c["tile"])}, .block = {256}};
+  };
+  const auto wide = [](const Problem&, const Config&) { return Launch{.block = {32, 64}}; };
+  variant.stages = {{"f.cu", "k", launch},
+                    {"f.cu", "k2", wide, [](const Problem&, const Config& c) { return c["second"] == 1; }}};
+  const Problem many{.op = "op", .dims = {{"hidden", 65536}}, .dtype = DType::bf16};
+  const Space space(variant, many, facts());
+  EXPECT_EQ(texts(space), (std::vector<std::string>{"tile=4,second=0"}));
+  EXPECT_EQ(space.why_excluded({{"tile", 1}, {"second", 0}}),
+            "tile=1,second=0 needs 65536 blocks along y of the grid, the limit is 65535");
+  EXPECT_EQ(space.broken_constraint({{"tile", 4}, {"second", 1}}),
+            "needs 2048 threads in a block, the limit is 1024");
+}
+
+TEST(Launch, CountsThatDoNotFitAreTheLargest) {
+  EXPECT_EQ(as_unsigned(7), 7u);
+  EXPECT_EQ(blocks_for((1ll << 32) + 5, 1), 4294967295u);
+}
+
 TEST(ParseConfig, ErrorsAreOneSentence) {
   const auto error = [](const char* text) { return error_of([&] { parse_config(kVariant, text); }); };
   EXPECT_EQ(error("block=1,vec=1"), "variant 'tiled' needs parameter 'layout'");
