@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "harness/results/csv.h"
 #include "tests/custom/kernel_file.h"
 #include "tests/files.h"
 #include "tests/program.h"
