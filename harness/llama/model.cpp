@@ -115,6 +115,8 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
+  if (options_.fuse.split_norm.value_or(false) && weights_.dtype == DType::fp16)
+    throw InputError("--split-norm on needs bf16 or fp32: x times the norm's weight may exceed fp16");
   if (options_.fuse.split_norm.value_or(false) && !problems.can_split_norm())
     throw InputError(
         fmt::format("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",

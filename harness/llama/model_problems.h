@@ -62,7 +62,7 @@ class ModelProblems {
   /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
-  /// Whether the residual stream has whole groups of squares.
+  /// Whether the residual stream has whole groups of squares, and its dtype the range for x times a weight.
   bool can_split_norm() const;
   /// The fusions of norm and SwiGLU that are worth a trial for `tokens` tokens beside separate launches:
   /// kernels for half a norm are for two tokens and more.

@@ -235,6 +235,23 @@ TEST(PlanBook, AnOverrideBeyondTheDeviceIsAnErrorWithItsProblem) {
   }
 }
 
+TEST(DecodeProblems, Fp16HasNoSplitNorm) {
+  const std::vector<std::int64_t> contexts = {64};
+  const auto splits = [&](DType dtype) {
+    return std::ranges::any_of(
+        decode_problems(ops(), preset("llama3.2-1b"), dtype, 8, contexts),
+        [](const Problem& p) { return p.key().find("rms_scale") != std::string::npos; });
+  };
+  EXPECT_TRUE(splits(DType::bf16));
+  EXPECT_FALSE(splits(DType::fp16));
+}
+
+TEST(DecodeProblems, FarPositionsHaveKernelsOfTheirOwn) {
+  const ModelProblems of(ops(), preset("llama3.2-1b"), DType::bf16);
+  EXPECT_EQ(of.rope_append(1, 1, 1 << 17)["start"], 0);
+  EXPECT_EQ(of.rope_append(1, 1, (1 << 17) + 1)["start"], 1 << 17);
+}
+
 TEST(ModelProblems, ADecodeStepHasEveryOpOnce) {
   const std::vector<std::int64_t> contexts = {256, 4096};
   const auto problems = decode_problems(ops(), preset("llama2-7b"), DType::bf16, 1, contexts);

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
@@ -13,9 +16,21 @@ namespace {
 class Linear : public ::testing::TestWithParam<Dims> {};
 class GpuLinear : public Linear {};
 
-TEST_P(Linear, HostVariantsMatchTheReference) { check_host_variants("linear", GetParam(), kFloats); }
-TEST_P(Linear, CudaVariantsCompile) { check_compiles("linear", GetParam(), kFloats, 2); }
-TEST_P(GpuLinear, CudaVariantsMatchTheReference) { check_cuda_variants("linear", GetParam(), kFloats, 48); }
+/// fp16 has no split norm.
+std::span<const DType> dtypes_of(const Dims& dims) {
+  static constexpr DType kWide[] = {DType::fp32, DType::bf16};
+  const bool splits = std::ranges::any_of(
+      dims, [](const auto& dim) { return dim.second == "rms_scale" || dim.second == "add_rms"; });
+  return splits ? std::span<const DType>(kWide) : std::span<const DType>(kFloats);
+}
+
+TEST_P(Linear, HostVariantsMatchTheReference) {
+  check_host_variants("linear", GetParam(), dtypes_of(GetParam()));
+}
+TEST_P(Linear, CudaVariantsCompile) { check_compiles("linear", GetParam(), dtypes_of(GetParam()), 2); }
+TEST_P(GpuLinear, CudaVariantsMatchTheReference) {
+  check_cuda_variants("linear", GetParam(), dtypes_of(GetParam()), 48);
+}
 
 Dims dims(const char* tokens, const char* in, const char* out, const char* bias = "no") {
   return {{"tokens", tokens}, {"in", in}, {"out", out}, {"bias", bias}};
@@ -203,6 +218,15 @@ TEST(LinearDims, SquaresAreOfWholeGroups) {
   EXPECT_THROW(
       op.problem(Dims{{"tokens", "2"}, {"in", "32"}, {"out", "40"}, {"epilogue", "add_rms"}}, DType::bf16),
       InputError);
+}
+
+// x times the norm's weight is stored before it is scaled.
+TEST(LinearDims, Fp16HasNoSplitNorm) {
+  for (const auto& [prologue, epilogue] : {std::pair("rms_scale", "none"), std::pair("none", "add_rms")}) {
+    const Dims dims = fused("2", "32", "32", prologue, epilogue);
+    EXPECT_THROW(find_op("linear").op.problem(dims, DType::fp16), InputError);
+    EXPECT_NO_THROW(find_op("linear").op.problem(dims, DType::bf16));
+  }
 }
 
 TEST(LinearDims, SwigluTakesNoBias) {

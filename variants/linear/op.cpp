@@ -127,6 +127,11 @@ Op linear() {
           [](const Problem& p) {
             if (p["epilogue"] == kEpilogueSwiglu && p["bias"] != 0)
               throw InputError("epilogue=swiglu takes no bias");
+            if ((takes_squares(p) || leaves_squares(p)) && p.dtype == DType::fp16)
+              throw InputError(
+                  "prologue=rms_scale and epilogue=add_rms need bf16 or fp32: x times the norm's weight, "
+                  "before "
+                  "its scale, may exceed fp16");
             if (takes_squares(p) && p["in"] % kSquaresGroup != 0)
               throw InputError(fmt::format("prologue=rms_scale needs in as a multiple of {}, not {}",
                                            kSquaresGroup, p["in"]));
