@@ -27,10 +27,11 @@ enum class DimRole {
 struct Dim {
   std::string name, doc;
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
-  std::vector<std::string> labels = {};    // a choice: its values by name ("none", "linear"); value = index
-  std::int64_t min = 1, max = 2147483647;  // shapes and kernels of built-in ops hold a dim in 32 bits
+  std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
+  std::int64_t min = 1;
   bool optional = false;  // a feature: a problem's key omits it when it has the fallback's value
   DimRole role = DimRole::shape;
+  std::int64_t max = 2147483647;  // shapes and kernels of built-in ops hold a dim in 32 bits
 };
 
 inline Dim work_dim(Dim dim) { return dim.role = DimRole::work, dim; }

@@ -99,7 +99,7 @@ Argument read_argument(const KernelItem& item, const YAML::Node& node) {
     for (const YAML::Node& member : node["struct"]) members.push_back(read_argument(item, member));
     return structure(std::move(members));
   }
-  const NumberType& type = read_number_type(item.yaml, node, "an argument");
+  const NumberType type = read_number_type(item.yaml, node, "an argument");
   return number(type, item.formula(node.begin()->second, "argument"));
 }
 
