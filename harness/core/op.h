@@ -83,7 +83,7 @@ class Args {
 struct ArgsField {
   std::string name;
   std::size_t offset = 0, bytes = 0;
-  std::string_view type;  // "pointer", or a type of core/number_type.h: "int", "float", ...
+  std::string_view type;  // "pointer", or a number: "int", "unsigned", "size_t", "float", "half", ...
 
   bool is_pointer() const { return type == "pointer"; }
   bool is_real() const { return type == "float" || type == "double" || type == "half"; }

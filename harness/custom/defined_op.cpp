@@ -73,7 +73,7 @@ Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::No
     return yaml.at(at, [&] { return Formula(text, names, "scalar", yaml.where(at)); });
   };
   if (!node.IsMap()) return {name, &number_type("float"), formula(node)};
-  return {name, &read_number_type(yaml, node, "a scalar"), formula(node.begin()->second)};
+  return {name, read_number_type(yaml, node, "a scalar"), formula(node.begin()->second)};
 }
 
 /// The job of a reference. `value(tensor, i)` is element i of an input.

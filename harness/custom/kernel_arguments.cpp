@@ -33,9 +33,9 @@ Argument member(const ArgsField& field) {
   };
 }
 
-Argument number(const NumberType& type, Formula formula) {
-  return [&type, formula](const Problem& p, const Config& c, std::size_t) {
-    return argument_of(type.value(formula, p, c), type.bytes);
+Argument number(const NumberType* type, Formula formula) {
+  return [type, formula](const Problem& p, const Config& c, std::size_t) {
+    return argument_of(type->value(formula, p, c), type->bytes);
   };
 }
 
@@ -87,7 +87,7 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
   if (is_identifier(word) && std::ranges::find(known, word) == known.end())
     item.yaml.fail(node, fmt::format("op '{}' has no argument '{}'{}", item.op.name, brief(word),
                                      did_you_mean(word, known, "a kernel can take")));
-  return number(number_type("int"), item.formula(node, "argument"));
+  return number(&number_type("int"), item.formula(node, "argument"));
 }
 
 Argument read_argument(const KernelItem& item, const YAML::Node& node) {
@@ -99,7 +99,7 @@ Argument read_argument(const KernelItem& item, const YAML::Node& node) {
     for (const YAML::Node& member : node["struct"]) members.push_back(read_argument(item, member));
     return structure(std::move(members));
   }
-  const NumberType type = read_number_type(item.yaml, node, "an argument");
+  const NumberType* type = read_number_type(item.yaml, node, "an argument");
   return number(type, item.formula(node.begin()->second, "argument"));
 }
 

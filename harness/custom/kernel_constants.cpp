@@ -59,16 +59,16 @@ Constant read_tensor_constant(const KernelItem& item, const YAML::Node& node, co
 /// {TYPE: expression}, or {TYPE: [expression, ...]} for an array.
 Constant read_value_constant(const KernelItem& item, const YAML::Node& node, const std::string& symbol) {
   const std::string what = fmt::format("constant '{}'", brief(symbol));
-  const NumberType& type = read_number_type(item.yaml, node, what);
+  const NumberType* type = read_number_type(item.yaml, node, what);
   std::vector<Formula> values;
   for (const YAML::Node& value : item.yaml.items(node.begin()->second, what))
     values.push_back(item.formula(value, what));
-  return [symbol, &type, values](const Problem& p, const Config& c) {
+  return [symbol, type, values](const Problem& p, const Config& c) {
     ConstantMemory memory{.symbol = symbol};
     for (const Formula& formula : values) {
-      const auto value = type.value(formula, p, c);
+      const auto value = type->value(formula, p, c);
       memory.value.insert(memory.value.end(), value.begin(),
-                          value.begin() + static_cast<std::ptrdiff_t>(type.bytes));
+                          value.begin() + static_cast<std::ptrdiff_t>(type->bytes));
     }
     return memory;
   };

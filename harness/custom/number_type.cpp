@@ -58,7 +58,7 @@ std::array<std::byte, 8> NumberType::value(const Formula& formula, const Problem
   return bytes_of_value;
 }
 
-const NumberType& read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
+const NumberType* read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
   yaml.expect_map(node, what);
   if (node.size() != 1) yaml.fail(node, fmt::format("{} must be {{TYPE: expression}}, with one type", what));
   const std::string name = node.begin()->first.Scalar();
@@ -68,7 +68,7 @@ const NumberType& read_number_type(const YamlReader& yaml, const YAML::Node& nod
     for (const NumberType& type : kTypes) known.emplace_back(type.name);
     yaml.fail(node, fmt::format("{} has the type '{}'{}", what, brief(name), did_you_mean(name, known)));
   }
-  return *it;
+  return it;
 }
 
 }  // namespace warptune

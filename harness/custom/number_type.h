@@ -25,7 +25,7 @@ struct NumberType {
 std::span<const NumberType> number_types();
 /// The type of this name, which must be one of them.
 const NumberType& number_type(std::string_view name);
-/// {TYPE: ...} with one type. Throws InputError with file and line.
-const NumberType& read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what);
+/// {TYPE: ...} with one type, never null. Throws InputError with file and line.
+const NumberType* read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what);
 
 }  // namespace warptune

@@ -227,15 +227,15 @@ class CudaDevice : public Device {
 
  private:
   /// Fills constant memory with values; what tensors fill is left to the launches.
-  void fill_constants(PlannedKernel& planned, std::vector<ConstantMemory> constants) {
-    for (ConstantMemory& c : constants) {
-      if (c.tensor_bytes > 0) {
-        planned.constants.push_back(std::move(c));
-        continue;
-      }
-      upload(planned.kernel.constant(c.symbol), c.value.data(), c.value.size(), stream());
-      synchronize();  // the copy reads the value
+  void fill_constants(PlannedKernel& planned, const std::vector<ConstantMemory>& constants) {
+    for (const ConstantMemory& c : constants) {
+      void* const address = planned.kernel.constant(c.symbol);
+      if (c.tensor_bytes > 0)
+        planned.constants.push_back({address, c.tensor_offset, c.tensor_bytes});
+      else
+        upload(address, c.value.data(), c.value.size(), stream());
     }
+    synchronize();  // the copies read the values
   }
   static std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
   Kernel own(const char* file, const std::string& expression) const {

@@ -93,20 +93,26 @@ class Kernel {
   Launch launch_;
 };
 
+/// Constant memory with the contents of a tensor, whose address is a member of the op's struct.
+struct TensorConstant {
+  void* address = nullptr;
+  std::size_t tensor_offset = 0, bytes = 0;
+};
+
 /// A kernel of a plan, and the function that makes its tensor maps from the args of a launch (empty: none).
 struct PlannedKernel {
   Kernel kernel;
   std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
   std::vector<KernelArgument> arguments = {};  // empty: the op's struct
   void* workspace = nullptr;                   // of the plan, for an argument
-  std::vector<ConstantMemory> constants = {};  // that are filled from tensors before each launch
+  std::vector<TensorConstant> constants = {};  // filled before each launch
 
   void operator()(const void* args, void* stream) const {
-    for (const ConstantMemory& c : constants) {
+    for (const TensorConstant& c : constants) {
       const void* tensor = nullptr;
       std::memcpy(&tensor, static_cast<const std::byte*>(args) + c.tensor_offset, sizeof tensor);
-      WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(kernel.constant(c.symbol), tensor, c.tensor_bytes,
-                                          cudaMemcpyDeviceToDevice, native({stream})));
+      WARPTUNE_CUDA_CHECK(
+          cudaMemcpyAsync(c.address, tensor, c.bytes, cudaMemcpyDeviceToDevice, native({stream})));
     }
     const auto maps = tensor_maps ? tensor_maps(args) : std::vector<TensorMapSpec>();
     if (arguments.empty())

@@ -35,7 +35,7 @@ std::optional<std::string> why_not_here(const Variant& variant, const Problem& p
                                         const DeviceFacts& facts) {
   if (variant.runs(problem, facts.backend)) return std::nullopt;
   if (facts.backend == Backend::host && variant.why_not_on_host && variant.takes(problem.dtype))
-    return std::nullopt;  // a kernel from a file, which was measured here
+    return std::nullopt;  // a kernel from a file: its configuration decides
   return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
 }
 
@@ -46,6 +46,9 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
     if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
   if (auto broken = Space(variant, problem, facts).broken_constraint(config))
     return fmt::format("{} breaks {}", quoted(variant.name, config), *broken);
+  if (facts.backend == Backend::host && variant.why_not_on_host)
+    if (const std::string why = variant.why_not_on_host(problem, config); !why.empty())
+      return fmt::format("'{}' needs a GPU: {}", variant.name, why);
   return std::nullopt;
 }
 

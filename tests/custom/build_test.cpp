@@ -3,11 +3,12 @@
 
 #include <cstdlib>
 
+#include "harness/core/kernel_reference.h"
 #include "harness/core/space.h"
 #include "harness/device/constant_memory.h"
 #include "harness/device/cubin_file.h"
 #include "harness/device/source_closure.h"
-#include "tests/custom/kernel_file.h"
+#include "tests/custom/sample_kernels.h"
 #include "tests/files.h"
 
 namespace warptune {
@@ -308,6 +309,29 @@ TEST_F(KernelBuild, TheCodeHashCoversConstantsAndCooperation) {
   EXPECT_NE(hash(other), first);
   EXPECT_NE(hash(plain), first);
   EXPECT_NE(hash(third), first);
+}
+
+/// What the tests on a GPU tune.
+TEST_F(KernelBuild, TheKernelsThatAreTunedOnGpusCompile) {
+  const auto compile_all = [&](const fs::path& sweep, const std::string& op, const std::string& name,
+                               const Assignment& dims) {
+    const auto table = table_of(sweep);
+    const OpEntry& entry = table->find(op);
+    const Variant& variant = entry.variant(name);
+    const Problem problem = entry.op.problem(dims, DType::fp32);
+    const auto configs = Space(variant, problem, known_device("sm_80")).configs();
+    ASSERT_FALSE(configs.empty());
+    EXPECT_GT(inspect(compiler_, variant, problem, configs.front(), known_device("sm_80")).registers, 0);
+    if (const auto* reference = entry.op.reference.target<KernelReference>()) {
+      const Variant& kernel = *reference->variant;
+      EXPECT_GT(compiler_.compile(kernel, kernel.stages[0], problem, {}, "sm_80").registers, 0);
+    }
+  };
+  const Assignment dims{{"tokens", 5}, {"hidden", 8}};
+  compile_all(testing::write_plain_kernel(kernel_folder("tuned_plain")), "rms_norm", "plain", dims);
+  compile_all(testing::write_grid_kernel(kernel_folder("tuned_grid")), "rms_norm", "grid", dims);
+  compile_all(testing::write_wide_op(kernel_folder("tuned_wide")), "wide", "one",
+              {{"n", 1000}, {"big", 5'000'000'000}});
 }
 
 TEST_F(KernelBuild, TensorsOfEveryDTypeAreFilledAndChecked) {
