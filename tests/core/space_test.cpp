@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/core/error.h"
+#include "harness/core/expression.h"
 
 namespace warptune {
 namespace {
@@ -14,7 +15,8 @@ TEST(Words, AreNamesThatExpressionsMayUse) {
                                   {.name = "f", .values = {0}, .labels = {"max", "tokens"}}};
   const std::vector<std::string> taken = {"tokens"};
   const auto words = words_of(parameters, taken);
-  EXPECT_EQ(words, (std::vector<std::pair<std::string, double>>{{"async", 1}, {"plain", 0}}));
+  EXPECT_EQ(words, (std::vector<std::pair<std::string, double>>{{"async", 1}, {"max", 0}, {"plain", 0}}));
+  EXPECT_EQ(Expression("max(1, max)", {"max"}).evaluate({5}), 5) << "the function stays";
 }
 
 TEST(Words, ArePartsOfConstraints) {
