@@ -57,7 +57,7 @@ MODULES = {
                for name in ("defined_op", "op_definition", "tensor_reader", "formula", "kernel_arguments",
                             "kernel_launch", "kernel_reader")},
     "select": {f"harness/select/{name}.cpp":
-               {"select_test": "Override.*:Chosen.*:Default.*:WinnerLookup.*"}
+               {"select_test": "Override.*:Recorded.*:Chosen.*:Default.*:WinnerLookup.*"}
                for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
     "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
                for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",

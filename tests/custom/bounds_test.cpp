@@ -266,5 +266,35 @@ TEST_F(OwnKernel, GetsArgumentsThatFitTheirTypes) {
   EXPECT_EQ(refused("{float: hidden / 3}"), "none");
 }
 
+TEST_F(OwnKernel, CountsTheBytesOfItsDtype) {
+  const Variant& variant = variant_of({.arguments = "arguments: [dtype_bytes]"});
+  const auto value = [&](DType dtype) {
+    Problem problem = problem_;
+    problem.dtype = dtype;
+    int bytes = 0;
+    std::memcpy(&bytes, variant.stages[0].custom->arguments(problem, config_)[0].value.data(), sizeof bytes);
+    return bytes;
+  };
+  EXPECT_EQ(value(DType::bf16), 2);
+  EXPECT_EQ(value(DType::fp32), 4);
+}
+
+/// The struct of `linear` has a pointer to the workspace, that of `rms_norm` has none.
+TEST_F(OwnKernel, HasAWorkspaceInTheArgsOfItsOpOrOfItsOwn) {
+  const std::string bytes = "workspace: 4 * block";
+  const Variant& own = variant_of({.arguments = "arguments: [x, workspace]", .more = bytes});
+  EXPECT_FALSE(own.workspace_bytes);
+  EXPECT_EQ(own.own_workspace_bytes(problem_, config_), 256);
+  const auto table = table_of(write(kernel_folder("kernel_workspace") / "kernels.yaml",
+                                    Definition{.op = "linear",
+                                               .arguments = "arguments: [x, workspace]",
+                                               .launch = "launch: {grid: out, block: block}",
+                                               .more = bytes}
+                                        .text()));
+  const Variant& passed = table->find("linear").variant("scale");
+  EXPECT_FALSE(passed.own_workspace_bytes);
+  EXPECT_EQ(passed.workspace_bytes(problem_, config_), 256);
+}
+
 }  // namespace
 }  // namespace warptune

@@ -110,5 +110,46 @@ TEST_F(Override, IsReadAndPrinted) {
     EXPECT_THROW(parse_plan_override(ops(), text), InputError) << text;
 }
 
+/// What may not be used although it was recorded.
+class Recorded : public Override {
+ protected:
+  PlanChoice choose(const Wisdom& wisdom, std::size_t refused = 0) {
+    return Override::choose(wisdom, "rms_norm=naive", StaleCode::refuse, refused);
+  }
+};
+
+TEST_F(Recorded, AWinnerThatTheDeviceRefusesIsNotOfferedAgain) {
+  EXPECT_EQ(choose(wisdom()).config, pipelined(4));
+  const PlanChoice next = choose(wisdom(), 1);
+  EXPECT_NE(next.source, PlanSource::nearest);
+}
+
+TEST_F(Recorded, AWinnerWithoutAParameterOfItsVariantIsNotUsed) {
+  Winner winner = timed(problem_, {pipelined(4)}, in_waves);
+  winner.config = {};
+  for (const auto& entry : pipelined(4))
+    if (entry.name != "pdl") winner.config.set(entry.name, entry.value, entry.label);
+  Wisdom wisdom;
+  wisdom.put(winner);
+  EXPECT_NE(choose(wisdom).source, PlanSource::exact);
+  EXPECT_NE(notes_.find("'mma_pipelined' now has a parameter 'pdl'"), std::string::npos) << notes_;
+}
+
+TEST_F(Recorded, TheStepOfAnotherArchitectureIsNotUsed) {
+  const Problem step{kStepOp, {{"batch", 16}}, DType::bf16};
+  const Winner winner = timed(problem_, {pipelined(4)}, in_waves);
+  for (const bool here : {true, false}) {
+    StepWinner tuned{.step = step, .time_us = 9, .alone_us = 10, .made_on = winner.made_on};
+    if (!here) tuned.made_on.arch = "sm_80";
+    tuned.plans.plans = {{problem_, winner.variant, pipelined(8), winner.source_hash}};
+    Wisdom wisdom;
+    wisdom.put(winner);
+    wisdom.put(tuned);
+    PlanChooser chooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true});
+    chooser.enter_step(step);
+    EXPECT_EQ(chooser.step() != nullptr, here);
+  }
+}
+
 }  // namespace
 }  // namespace warptune
