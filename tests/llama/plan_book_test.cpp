@@ -8,7 +8,6 @@
 #include "harness/core/error.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/prompts.h"
-#include "harness/llama/sampling.h"
 #include "harness/results/source_hash.h"
 #include "tests/measure/forwarding_device.h"
 #include "variants/table.h"
@@ -342,17 +341,6 @@ TEST(ModelProblems, ChunksCoverEveryPromptOnce) {
     }
   }
   for (std::size_t b = 0; b < lengths.size(); ++b) EXPECT_EQ(next[b], lengths[b]);
-}
-
-TEST(Sampling, Parses) {
-  EXPECT_TRUE(parse_sampling("greedy").greedy);
-  const Sampling s = parse_sampling("top_k=40,p=0.9,temperature=0.5,seed=7");
-  EXPECT_FALSE(s.greedy);
-  EXPECT_EQ(s.k, 40);
-  EXPECT_FLOAT_EQ(s.p, 0.9f);
-  EXPECT_EQ(s.seed, 7u);
-  for (const char* text : {"best", "top_k=0", "top_k=x", "p=2", "temperature=0", "top_k=5,q=1"})
-    EXPECT_THROW(parse_sampling(text), InputError) << text;
 }
 
 TEST(Prompts, RandomOnesCycleThroughTheLengths) {

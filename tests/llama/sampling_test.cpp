@@ -250,13 +250,14 @@ TEST(Sampling, TakesTheEndsOfEachRangeAndNothingBeyond) {
 
 TEST(Sampling, TextBesideANumberIsRefused) {
   for (const char* bad :
-       {"top_k=5x", "top_k=5.5", "top_k= 5", "p=0.9x", "p=0.9 ", "min_p=x", "min_p=", "temperature=1,",
-        "seed=3.0", "top_k", "presence_penalty=1", "", "Greedy", "top_k=1,top_k=2"})
+       {"best", "top_k=x", "top_k=5,q=1", "top_k=5x", "top_k=5.5", "top_k= 5", "p=0.9x", "p=0.9 ", "min_p=x",
+        "min_p=", "seed=3.0", "top_k", "presence_penalty=1", "", "Greedy", "top_k=1,top_k=2"})
     EXPECT_NE(refusal(bad), "accepted") << bad;
 }
 
 TEST(Sampling, NoTopKMeansAllLogits) {
-  const ModelProblems problems(ops(), testing::tiny(), DType::fp32);
+  const ModelConfig config = testing::tiny();
+  const ModelProblems problems(ops(), config, DType::fp32);
   EXPECT_EQ(problems.top_k(1, 0)["k"], 97);
   EXPECT_EQ(problems.top_k(1, 1000)["k"], 97);
   EXPECT_EQ(problems.top_k(1, 50)["k"], 50);

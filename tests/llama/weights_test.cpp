@@ -127,7 +127,9 @@ TEST(GpuLoadWeights, ThroughPinnedBuffersAreTheSameWeights) {
 /// A copy of a golden whose files a test changes.
 class ChangedCheckpoint : public ::testing::Test {
  protected:
-  void copy(const char* golden) { fs::copy(fs::path(TEST_DATA) / "golden" / golden, folder_, kOverwrite); }
+  void copy(const char* golden) {
+    fs::copy(fs::path(TEST_DATA) / "golden" / golden, folder_, fs::copy_options::recursive);
+  }
   /// Replaces a text in a file by one of the same length: blanks fill up a shorter one.
   void replace(const char* file, const std::string& from, std::string to) const {
     std::string bytes = testing::text_of(folder_ / file);
@@ -140,7 +142,6 @@ class ChangedCheckpoint : public ::testing::Test {
   Weights load() {
     return load_weights(*device_, read_model_config(folder_ / "config.json"), DType::fp32, folder_);
   }
-  static constexpr auto kOverwrite = fs::copy_options::overwrite_existing;
   fs::path folder_ = testing::fresh_folder("changed_checkpoint");
   OwnedDevice device_ = open_device("host");
 };
