@@ -194,6 +194,30 @@ TEST_F(KernelSource, IncludesOnlyRegularFiles) {
   EXPECT_NE(error.find("includes 'pipe.h', which is not a regular file"), std::string::npos) << error;
 }
 
+/// The hash of the sources, which is one for all problems, would not cover such a file.
+TEST_F(KernelSource, ThatOnlySomeProblemsIncludeByAMacroIsRefused) {
+  const fs::path folder = folder_of("some_problems",
+                                    "#if HIDDEN == 4096\n#define HEADER \"large.h\"\n#else\n#define HEADER "
+                                    "\"small.h\"\n#endif\n#include HEADER");
+  for (const char* name : {"large.h", "small.h"}) write(folder / name, "#define FACTOR 2\n");
+  const auto table =
+      table_of(write(folder / "kernels.yaml", Definition{.define = "define: {HIDDEN: hidden}"}.text()));
+  const OpEntry& op = table->find("rms_norm");
+  const Variant& variant = op.variant("scale");
+  const auto compile = [&](std::int64_t hidden) {
+    const Problem problem = op.op.problem(Assignment{{"tokens", 3}, {"hidden", hidden}}, DType::fp32);
+    Compiler(KernelSources(), {})
+        .compile(variant, variant.stages[0], problem, Config{{"block", 64}}, "sm_80");
+  };
+  compile(128);
+  EXPECT_EQ(
+      testing::message_of<CompileError>(folder, [&] { compile(4096); }),
+      "kernels.yaml:2: 'scale.cu' includes 'large.h' for some problems, configurations or architectures "
+      "only, and "
+      "not by its name; the hash of the sources would not cover it: write #include \"large.h\" where it is "
+      "needed");
+}
+
 /// The hash of the sources does not depend on where they are.
 TEST_F(KernelSource, HasNamesRelativeToItsFolders) {
   const fs::path folder =
