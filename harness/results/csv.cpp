@@ -150,12 +150,13 @@ class Lock {
 /// is all that a kill leaves; everything else, such as a quote of an editor, is the user's to mend.
 std::size_t whole_rows(const fs::path& path, const std::string& text,
                        const std::vector<std::string>& columns) {
-  const Parsed parsed = Parser(text).run();
-  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
-  if (parsed.records.empty() && line_of(columns).starts_with(text)) return 0;
-  if (parsed.records.empty() || parsed.records.front().fields != columns)
+  if (line_of(columns).starts_with(text)) return 0;
+  if (const Parsed heading = Parser(text).run(1);
+      heading.records.empty() || heading.records.front().fields != columns)
     fail(path, 1,
          "this file has other columns than this program writes; move it away or choose another output");
+  const Parsed parsed = Parser(text).run();
+  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
   if (text.find('\n', parsed.end) != std::string::npos)
     fail(path, line_at(text, parsed.end),
          "this row does not end, though others follow; is a quote unclosed?");
