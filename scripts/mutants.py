@@ -44,6 +44,9 @@ MODULES = {
                "harness/results/merge.cpp": {"results_test": "Merge.*", "tune_test": "Shard.*"}},
     "space": {"harness/core/space.cpp": {"core_test": "Space.*:ParseConfig.*:OpEntry.*:Assignment.*"}},
     "expression": {"harness/core/expression.cpp": {"core_test": "Expression.*:Space.*"}},
+    "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
+               for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
+                            "launch_model", "plan_table")},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }
