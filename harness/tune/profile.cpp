@@ -98,8 +98,7 @@ void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::pa
   for (const auto& [name, text] : texts)
     files.emplace_back(
         OutputFile(path_below(folder, name),
-                   kind_that_begins("a source of a profile", {text.substr(0, text.find('\n'))}), inputs,
-                   force),
+                   kind_that_begins("a CUDA source", {text.substr(0, text.find('\n'))}), inputs, force),
         &text);
   for (const auto& [file, text] : files) file.write(*text);
 }
