@@ -30,13 +30,21 @@ MODULES = {
     "statistics": {f"harness/measure/{name}.cpp": {"measure_test": "Statistics.*:Sampler.*:Interleave.*:SteadyBench.*"}
                    for name in ("statistics", "sampler", "interleave")},
     "compare": {f"harness/results/{name}.cpp":
-                {"results_test": "RankTest.*:Holm.*:Samples.*:Student.*:RunTest.*:Compare.*", "tune_test": "Confirm.*"}
-                for name in ("rank_test", "run_test", "compare", "timed_config")},
+                {"results_test": "RankTest.*:Holm.*:Samples.*:Student.*:RunTest.*:Compare.*:CompareReport.*",
+                 "tune_test": "Confirm.*"}
+                for name in ("rank_test", "run_test", "compare", "compare_report", "timed_config")},
     "csv": {"harness/results/csv.cpp": {"results_test": "Csv.*:SweepRow.*:SweepColumns.*:Compare.*"}},
     "safetensors": {"harness/llama/safetensors.cpp": {"llama_test": "Safetensors.*:Weights.*"}},
     "wisdom": {f"harness/results/{name}.cpp":
                {"results_test": "Wisdom*:Replacement.*:Staleness.*:SweepFile.*", "select_test": "WinnerLookup.*"}
                for name in ("wisdom", "wisdom_json", "staleness")},
+    # Without the tests that take seconds.
+    "sharing": {**{f"harness/results/{name}.cpp":
+                   {"results_test": "WisdomMerging.*:TooFast.*:Store.*:SearchPath.*:Replacement.*:Sha256.*:"
+                                    "-Store.WritersAtOnce*:Store.AKilledWriter*"}
+                   for name in ("wisdom_merge", "wisdom_store", "wisdom_path", "wisdom_file", "source_hash")},
+                "harness/measure/impossible.cpp": {"results_test": "TooFast.*",
+                                                   "measure_test": "Peaks.*"}},
     # Without the test that takes a minute.
     "resume": {**{f"harness/results/{name}.cpp": {"results_test": "Journal*:RowStore*:Merge.*:SweepFile.*",
                                                   "tune_test": "Resume.*:LaunchRows.*:Shard.*:-Resume.TwentyKills*"}
@@ -44,9 +52,18 @@ MODULES = {
                "harness/results/merge.cpp": {"results_test": "Merge.*", "tune_test": "Shard.*"}},
     "space": {"harness/core/space.cpp": {"core_test": "Space.*:ParseConfig.*:OpEntry.*:Assignment.*"}},
     "expression": {"harness/core/expression.cpp": {"core_test": "Expression.*:Space.*"}},
+    "custom": {f"harness/custom/{name}.cpp":
+               {"custom_test": "OwnOp.*:OwnKernel.*:DefinedOp.*:KernelDefinition.*:CudaReference.*"}
+               for name in ("defined_op", "op_definition", "tensor_reader", "formula", "kernel_arguments",
+                            "kernel_launch", "kernel_reader")},
+    "select": {f"harness/select/{name}.cpp":
+               {"select_test": "Override.*:Chosen.*:Default.*:WinnerLookup.*"}
+               for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
     "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
                for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
                             "launch_model", "plan_table")},
+    "sampling": {"harness/llama/sampling.cpp": {"llama_test": "Sampling.Has*:Sampling.Reads*:Sampling.Takes*:Sampling.Text*:"
+                                                              "Sampling.TheSuffix*:Sampling.No*"}},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }

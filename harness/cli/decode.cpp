@@ -19,6 +19,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
@@ -26,6 +27,7 @@
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model_problems.h"
+#include "harness/llama/tuned_dtypes.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
@@ -97,6 +99,16 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
   return options;
 }
 
+/// A note where the wisdom has winners of the model in other dtypes only.
+void note_other_dtypes(const PlanBook& book, const ModelConfig& config, DType dtype) {
+  const std::vector<DType> tuned = tuned_dtypes(book.ops(), book.wisdom(), config);
+  if (tuned.empty() || std::ranges::find(tuned, dtype) != tuned.end()) return;
+  std::vector<std::string_view> names;
+  for (const DType other : tuned) names.push_back(name_of(other));
+  note(fmt::format("the wisdom has winners of {} in {} only, and this run is {}; --dtype {} uses them",
+                   config.name, fmt::join(names, " and "), name_of(dtype), names.front()));
+}
+
 /// Throws InputError where the device does not have the memory of the run.
 void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format, const RunShape& run,
                   const Device& device) {
@@ -133,8 +145,8 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
     std::string line;
     for (std::size_t i = 0; i < transcript[b].size() && i < 16; ++i)
       line += fmt::format(" {}", transcript[b][i]);
-    fmt::print("sequence {}: {} tokens:{}{}\n", b, transcript[b].size(), line,
-               transcript[b].size() > 16 ? " .." : "");
+    print("sequence {}: {} tokens:{}{}\n", b, transcript[b].size(), line,
+          transcript[b].size() > 16 ? " .." : "");
   }
 }
 
@@ -190,7 +202,8 @@ Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& co
   if (o.model_folder.empty()) return random_weights(device, config, dtype, o.seed);
   const Stopwatch watch;
   Weights weights = load_weights(device, config, dtype, o.model_folder);
-  if (o.verbose) fmt::print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
+  for (const std::string& text : weights.notes) note(text);
+  if (o.verbose) print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
   return weights;
 }
 
@@ -222,7 +235,7 @@ int run(const DecodeOptions& o) {
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
-  problems.rope_append(1, 1);  // throws if K has no such layout
+  problems.rope_append(1, 1, 0);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
@@ -246,6 +259,7 @@ int run(const DecodeOptions& o) {
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(o.kernels.ops(), *device, book_options(o, device->facts()));
+  note_other_dtypes(book, config, dtype);
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
   if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);
@@ -268,7 +282,7 @@ int run(const DecodeOptions& o) {
 
   bool ok = true;
   const auto judge = [&](const Agreement& agreement, const std::string& against) {
-    fmt::print("check against {}: {}: {}\n", against, agreement.ok() ? "ok" : "FAILED", agreement.summary());
+    print("check against {}: {}: {}\n", against, agreement.ok() ? "ok" : "FAILED", agreement.summary());
     ok = ok && agreement.ok();
     report.check = ok ? "pass" : "fail";
   };
@@ -282,12 +296,12 @@ int run(const DecodeOptions& o) {
     if (ok && o.check_steps_only) report.check = "pass-steps";
   }
   measure(report, model, book, o, lengths.contexts);
-  fmt::print("\n{}", to_text(report, takes_color(stdout), o.verbose));
+  print("\n{}", AsIs{to_text(report, takes_color(stdout), o.verbose)});
 
   const RunInfo info = new_run();
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   if (const std::string lost = csv->rescue(); !lost.empty()) throw std::runtime_error(lost);
-  fmt::print("row appended to {}\n", path.string());
+  print("row appended to {}\n", path.string());
   if (!ok) print_error("the check failed");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
     print_error(fmt::format("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", ")));

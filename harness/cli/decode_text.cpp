@@ -6,6 +6,7 @@
 
 #include "harness/cli/standard_streams.h"
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/text/chat_template.h"
 #include "harness/text/text_prompts.h"
 
@@ -51,8 +52,7 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
   }
   const SpecialTokens special = o.chat ? SpecialTokens::omit : SpecialTokens::add;
   for (const TextPrompt& prompt : texts)
-    text.prompts_.push_back(
-        encode_prompt(*text.tokenizer_, prompt, special, config.vocab, config.max_position));
+    text.prompts_.push_back(encode_prompt(*text.tokenizer_, prompt, special, config.vocab));
   return text;
 }
 
@@ -80,9 +80,9 @@ void DecodeText::end() {
     Sequence& sequence = sequences_[b];
     add(sequence, sequence.stream.finish());
     if (sequences_.size() > 1)
-      fmt::print("sequence {}: {} tokens: {}\n", b, sequence.tokens, sequence.text);
+      print("sequence {}: {} tokens: {}\n", b, sequence.tokens, Lines{sequence.text});
     else
-      fmt::print("\n");
+      print("\n");
   }
 }
 
@@ -92,7 +92,7 @@ void DecodeText::add(Sequence& sequence, const std::string& text) const {
     sequence.text += text;
     return;
   }
-  fmt::print("{}", text);
+  print("{}", Lines{text});
   flush_stdout();
 }
 

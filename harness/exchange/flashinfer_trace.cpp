@@ -178,9 +178,8 @@ class TraceReader {
 
   void read_definition(const fs::path& file) {
     const std::string origin = fmt::format("'{}'", file.string());
+    const Json json = need_json<Json>(read_input(file, origin, kMaxConfigBytes), origin);
     try {
-      const Json json = parse_json<Json>(read_input(file, origin, kMaxConfigBytes), origin);
-      if (json.is_discarded()) throw InputError("it is not JSON");
       const Definition d = definition_of(json);
       if (!definitions_.emplace(d.name, d).second)
         throw InputError(fmt::format("'{}' is defined twice", brief(d.name)));
@@ -196,9 +195,8 @@ class TraceReader {
     for (int number = 1; std::getline(in, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const std::string where = fmt::format("{}:{}", file.string(), number);
+      const Json json = need_json<Json>(line, where);
       try {
-        const Json json = parse_json<Json>(line, where);
-        if (json.is_discarded()) throw InputError("it is not JSON");
         add(json, file.stem(), where);
       } catch (const InputError& e) {
         throw InputError(fmt::format("{}: {}", where, e.what()));

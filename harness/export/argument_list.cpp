@@ -65,6 +65,8 @@ std::optional<ArgumentList> argument_list(const Stage& stage, const Config& conf
                         .bytes = first[a].bytes,
                         .is_member = first[a].kind == Kind::member,
                         .is_workspace = first[a].kind == Kind::workspace};
+    if (first[a].kind == Kind::structure)
+      throw InputError(fmt::format("argument {} is a structure, which is not exported", a));
     if (first[a].kind == Kind::value) {
       if (model.bytes > kMaxValueBytes)
         throw InputError(
@@ -86,6 +88,11 @@ void place_arguments(ArgumentList& list, std::size_t index, ArgsLayout& layout) 
   for (std::size_t a = 0; a < list.size(); ++a) {
     ArgumentModel& argument = list[a];
     if (argument.is_member) continue;
+    const auto workspace = std::ranges::find_if(layout.fields, &ExportedField::workspace);
+    if (argument.is_workspace && workspace != layout.fields.end()) {
+      argument.offset = workspace->field.offset;
+      continue;
+    }
     const std::string name = fmt::format("stage{}.argument{}", index, a);
     layout.bytes = (layout.bytes + 7) / 8 * 8;
     argument.offset = layout.bytes;

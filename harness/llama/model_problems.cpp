@@ -5,6 +5,9 @@
 #include <string>
 #include <unordered_set>
 
+#include "kernels/common/near_positions.h"
+#include "kernels/linear/args.h"
+
 namespace warptune {
 namespace {
 
@@ -56,15 +59,17 @@ class ProblemList {
   std::unordered_set<std::string> keys_;
 };
 
-void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch) {
-  for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch)})
+void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch,
+               std::int64_t positions) {
+  for (Problem& p :
+       std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch, positions)})
     problems.add(std::move(p));
   for (Problem& p : of.layer_gemms(tokens, {})) problems.add(std::move(p));
 }
 
 /// What a decode step may take instead of the GEMMs of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
-  for (const Fusion& fusion : fusions_for(batch)) {
+  for (const Fusion& fusion : of.fusions(batch)) {
     for (Problem& p : of.layer_gemms(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
       problems.add(
@@ -78,14 +83,6 @@ void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch
 }
 
 }  // namespace
-
-std::vector<Fusion> fusions_for(std::int64_t tokens) {
-  if (tokens > kMaxFusedTokens) return {};
-  std::vector<Fusion> fusions = {{.swiglu = true}};
-  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
-  if (tokens > 1) fusions.push_back({.swiglu = true, .split_norm = true});
-  return fusions;
-}
 
 Problem ModelProblems::make(const char* op,
                             const std::vector<std::pair<std::string, std::string>>& dims) const {
@@ -143,7 +140,7 @@ std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusio
   if (apart) problems.push_back(add_rms_norm(tokens));
   return problems;
 }
-Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {
+Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const {
   return make("rope_append", {{"tokens", str(tokens)},
                               {"q_heads", str(config_.q_heads)},
                               {"kv_heads", str(config_.kv_heads)},
@@ -153,6 +150,7 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) cons
                               {"scaling", label(config_.rope.kind)},
                               {"bias", yes_no(config_.attention_bias)},
                               {"k_layout", label(kv_.k_layout)},
+                              {"start", str(positions > kNearPositions ? kNearPositions : 0)},
                               {"kv_dtype", kv_label(kv_)},
                               {"page_size", str(kv_.page_size)}});
 }
@@ -175,6 +173,14 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"scaling", append && theta_grows ? "dynamic_ntk" : "none"},
                                    {"epilogue", with_o ? "project" : "none"},
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
+}
+bool ModelProblems::can_split_norm() const { return config_.hidden % kSquaresGroup == 0; }
+std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
+  if (tokens > kMaxFusedTokens) return {};
+  std::vector<Fusion> fusions = {{.swiglu = true}};
+  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
+  if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = true, .split_norm = true});
+  return fusions;
 }
 bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
@@ -205,7 +211,7 @@ Problem ModelProblems::argmax(std::int64_t batch) const {
 Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty, bool min_p) const {
   return make("top_k", {{"batch", str(batch)},
                         {"vocab", str(config_.vocab)},
-                        {"k", str(std::min<std::int64_t>(k, config_.vocab))},
+                        {"k", str(k == 0 ? config_.vocab : std::min<std::int64_t>(k, config_.vocab))},
                         {"repetition_penalty", yes_no(repetition_penalty)},
                         {"min_p", yes_no(min_p)}});
 }
@@ -298,9 +304,11 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
                                      std::span<const std::int64_t> contexts, const KvFormat& kv) {
   const ModelProblems of(ops, config, dtype, kv);
   ProblemList problems;
-  add_layer(problems, of, batch, batch);
+  const std::vector<std::int64_t> buckets = distinct_buckets(contexts);
+  add_layer(problems, of, batch, batch, buckets.empty() ? 0 : std::ranges::min(buckets));
   add_fused(problems, of, batch);
-  for (const std::int64_t context : distinct_buckets(contexts)) {
+  for (const std::int64_t context : buckets) {
+    problems.add(of.rope_append(batch, batch, context));
     problems.add(of.attention_decode(batch, context, false));
     problems.add(of.attention_decode(batch, context, true));
     if (of.can_fuse_o(batch)) problems.add(of.attention_decode(batch, context, true, true));
@@ -321,8 +329,8 @@ std::vector<Problem> prefill_problems(const OpTable& ops, const ModelConfig& con
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(prompts), length);
     for (const PromptChunk& chunk : chunk_prompts(config, dtype, lengths)) {
       const auto sequences = static_cast<std::int64_t>(chunk.pieces.size());
-      add_layer(problems, of, chunk.tokens(), sequences);
-      problems.add(attended.rope_append(chunk.tokens(), sequences));
+      add_layer(problems, of, chunk.tokens(), sequences, length);
+      problems.add(attended.rope_append(chunk.tokens(), sequences, length));
       problems.add(
           attended.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
     }

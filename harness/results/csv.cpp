@@ -59,9 +59,13 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   Parsed run(std::size_t max_records = static_cast<std::size_t>(-1)) {
+    if (text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff"))
+      return stop("this is UTF-16; it must be UTF-8");
+    if (text_.starts_with("\xef\xbb\xbf"))
+      return stop("this begins with a byte order mark; save it as UTF-8 without one");
     for (std::size_t i = 0; i < text_.size() && p_.records.size() < max_records; ++i) {
       const char c = text_[i];
-      if (c == '\0') return stop("a NUL byte");
+      if (c == '\0') return stop("a NUL byte; the file must be UTF-8");
       if (state_ == State::quoted) {
         inside(i);
       } else if (c == ',') {

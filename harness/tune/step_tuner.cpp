@@ -7,6 +7,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/core/print.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/step_options.h"
 #include "harness/results/step_rows.h"
@@ -209,8 +210,8 @@ bool StepTuner::run(const StepItem& item) {
                                                {"cache", kStepCache}},
                                               stamp));
   if (const StepWinner* winner = wisdom.step_on(step, facts.name); known && winner) {
-    fmt::print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
-               winner->time_us);
+    print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
+          winner->time_us);
     return true;
   }
 
@@ -220,8 +221,8 @@ bool StepTuner::run(const StepItem& item) {
   const auto alone = timer.start(start);
   if (!alone) {
     store_.flush();
-    fmt::print(options_.log, "{}: the step with the winners of its ops fails; its row has the reason\n",
-               step.key());
+    print(options_.log, "{}: the step with the winners of its ops fails; its row has the reason\n",
+          step.key());
     return false;
   }
   std::vector<std::size_t> sizes;
@@ -247,10 +248,9 @@ bool StepTuner::run(const StepItem& item) {
   timer.write_winner(winner.plans, std::move(m));
   put_step(wisdom_, {facts.name, facts.arch, facts.driver, facts.toolkit, timer.run().git_commit}, winner);
 
-  fmt::print(options_.log,
-             "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}\n", step.key(),
-             winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()));
-  for (const std::string& change : changes(parts, start, best)) fmt::print(options_.log, "  {}\n", change);
+  print(options_.log, "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}\n",
+        step.key(), winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()));
+  for (const std::string& change : changes(parts, start, best)) print(options_.log, "  {}\n", change);
   std::fflush(options_.log);
   return true;
 }

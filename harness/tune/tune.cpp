@@ -10,6 +10,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 #include "harness/tune/locked_clocks.h"
@@ -74,11 +75,10 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   }
   fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty())
-    fmt::print(options.log, "{}\n", one_line("note: " + note));
-  if (const std::string note = kind.family_note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
-  fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
-             problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,
-             kind.arch);
+    print(options.log, "{}\n", one_line("note: " + note));
+  if (const std::string note = kind.family_note(); !note.empty()) print(options.log, "note: {}\n", note);
+  print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count, problem_count,
+        workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name, kind.arch);
 }
 
 Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
@@ -122,7 +122,7 @@ std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
 void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& options, TuneSummary& summary) {
   if (sweep.steps.empty()) return;
   if (options.shard.count > 1) {
-    fmt::print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
+    print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
     return;
   }
   for (std::size_t kind = 0; kind < fleet.stores.size(); ++kind) {
@@ -138,8 +138,7 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   const Stopwatch watch;
   const Fleet fleet = start_fleet(sweep, options);
   if (sweep.search.searching())
-    fmt::print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy,
-               fleet.max_evaluations);
+    print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy, fleet.max_evaluations);
   std::fflush(options.log);
   Progress progress(options.log, std::max<std::size_t>(fleet.max_evaluations, 1));
   TuneSummary summary = added_up(run_all(fleet, progress));

@@ -43,10 +43,10 @@ json exported(const std::string& problem, const std::string& arch, const fs::pat
   return json::parse(text_of(out / "warptune.json"), nullptr, false);
 }
 
-const json& plan_of(const json& document, const std::string& problem) {
+const json& plan_of(const json& document, std::string_view problem) {
   for (const json& plan : document.at("plans"))
-    if (plan.at("problem") == problem) return plan;
-  throw std::out_of_range(problem);
+    if (plan.at("problem").get_ref<const std::string&>() == problem) return plan;
+  throw std::out_of_range(std::string(problem));
 }
 
 const json& named(const json& list, const std::string& name) {
