@@ -13,7 +13,7 @@ void TextOutput::write(std::string_view text) const {
   if (file_)
     file_->write(text);
   else
-    print("{}", Lines{text});
+    print("{}", AsIs{text});  // a document is exact, wherever it goes
 }
 
 void OutputOption::add_to(CLI::App& command, const std::string& what) {

@@ -36,7 +36,7 @@ void import_trace(const Given& given) {
       kind_that_begins("a sweep", {"# The workloads of flashinfer-bench definitions."}), given.files);
   const Traces traces = traces_of(given);
   for (const std::string& sentence : traces.left_out) print_error("leaves out " + sentence);
-  output.write(to_sweep(traces, given.name));
+  output.write(printable_lines(to_sweep(traces, given.name)));  // YAML has no control characters
 }
 
 /// A solution has one kernel of this program; a file of traces may hold lines of other solutions too.
