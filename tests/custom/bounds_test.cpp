@@ -113,6 +113,25 @@ TEST_F(OwnOp, CostsWhatItSaysElseItsTensors) {
   EXPECT_EQ(usual.op.summary, "y += a * x");
 }
 
+TEST_F(OwnOp, HasTheDtypesThatItNames) {
+  EXPECT_EQ(entry_of({.more = "dtypes: [fp32]"}).op.dtypes, std::vector{DType::fp32});
+  EXPECT_GT(entry_of({}).op.dtypes.size(), 1u);
+}
+
+TEST_F(OwnOp, AnEditOfItsDefinitionMakesRowsStale) {
+  const std::string hash = entry_of({}).host_source_hash;
+  EXPECT_EQ(entry_of({}).host_source_hash, hash);
+  EXPECT_NE(entry_of({.more = "tolerance: {roundings: 2}"}).host_source_hash, hash);
+}
+
+TEST_F(OwnOp, IntegerTensorsDifferAndOutputsNeedNoLimit) {
+  const OpEntry& two = entry_of({.x = "{name: x, shape: rows, dtype: int32, below: columns}"});
+  const auto specs = two.op.tensors(problem(two, 64, 1000), 7);
+  EXPECT_NE(specs[0].values, specs[2].values);
+  const OpEntry& output = entry_of({.x = "{name: x, shape: rows, dtype: int32, role: output}"});
+  EXPECT_TRUE(output.op.tensors(problem(output, 64, 1000), 7)[0].values.empty());
+}
+
 /// The bytes of the last member of an op with one scalar `s`.
 template <class T>
 T scalar_of(const OpEntry& entry, const Problem& problem) {
@@ -264,6 +283,13 @@ TEST_F(OwnKernel, GetsArgumentsThatFitTheirTypes) {
   EXPECT_EQ(refused("{long long: hidden * 4096}"), "none");
   EXPECT_EQ(refused("{long long: hidden / 3}"), "a whole number; ceil_div(a, b) rounds a / b up");
   EXPECT_EQ(refused("{float: hidden / 3}"), "none");
+  const auto list = variant_of({.arguments = "arguments: [{double: 1 / 3}]"})
+                        .stages[0]
+                        .custom->arguments(problem_, config_);
+  double third = 0;
+  std::memcpy(&third, list[0].value.data(), sizeof third);
+  EXPECT_EQ(list[0].bytes, sizeof third);
+  EXPECT_EQ(third, 1.0 / 3);
 }
 
 TEST_F(OwnKernel, CountsTheBytesOfItsDtype) {

@@ -145,10 +145,52 @@ TEST_F(Recorded, TheStepOfAnotherArchitectureIsNotUsed) {
     Wisdom wisdom;
     wisdom.put(winner);
     wisdom.put(tuned);
-    PlanChooser chooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true});
+    PlanChooser chooser(
+        ops(), h200(),
+        {.wisdom = wisdom, .has_wisdom = true, .tell = [this](const std::string& note) { notes_ += note; }});
     chooser.enter_step(step);
     EXPECT_EQ(chooser.step() != nullptr, here);
+    EXPECT_EQ(notes_, "");
+    StepPlans fixed;
+    fixed.plans = {{problem_, winner.variant, pipelined(2), winner.source_hash}};
+    chooser.fix_step(fixed);
+    chooser.enter_step(step);
+    ASSERT_NE(chooser.step(), nullptr);
+    EXPECT_EQ(chooser.step()->plans[0].config, pipelined(2)) << "comes before the step of the wisdom";
   }
+}
+
+TEST_F(Recorded, TheFastestConfigurationsAreNotThoseOfARefusedWinner) {
+  const auto count = [&](const Wisdom& wisdom) {
+    return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true}).fastest(problem_, 9).size();
+  };
+  EXPECT_EQ(count(wisdom()), 1u);
+  EXPECT_EQ(count(wisdom("edited since")), 0u);
+}
+
+TEST_F(Recorded, TheWinnerOfAnUntunedProblemIsLeftOut) {
+  const auto expected = [&](bool untuned) {
+    return PlanChooser(ops(), h200(), {.wisdom = wisdom(), .has_wisdom = true, .untuned = untuned})
+        .expected_us(problem_);
+  };
+  EXPECT_TRUE(expected(false));
+  EXPECT_FALSE(expected(true));
+}
+
+/// Lengths of sequences change only data: their winner is used where the problem itself has none.
+TEST_F(Recorded, TheWinnerOfTheSameDataComesFirst) {
+  Problem uneven = problem_;
+  uneven.dims.set("uneven", 1, "yes");
+  const auto config_of = [&](const Wisdom& wisdom) {
+    const PlanOptions options{.wisdom = wisdom, .has_wisdom = true};
+    const TunedPlans tuned(ops(), h200(), options);
+    const auto match = tuned.match(uneven);
+    return match.winner ? match.winner->config : Config{};
+  };
+  Wisdom both = wisdom();
+  EXPECT_EQ(config_of(both), pipelined(4));
+  both.put(timed(uneven, {pipelined(2)}, in_waves));
+  EXPECT_EQ(config_of(both), pipelined(2));
 }
 
 }  // namespace
