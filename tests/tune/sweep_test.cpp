@@ -373,7 +373,8 @@ TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
   EXPECT_EQ(load(with_op("    problems: [{tokens: [" + list + "8], hidden: 8}]\n")).items.size(), 1u);
   EXPECT_EQ(
       error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
-      "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, output, sampling, "
+      "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, inputs, output, "
+      "sampling, "
       "finalists, max_configs, constraint_rows, prune, strategy, ops, models, steps, kernels, kernel_files, "
       "ops_defined");
 }
