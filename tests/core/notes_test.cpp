@@ -1,4 +1,5 @@
 // What docs/notes.md points to exists: every file, every test, and every code word in a file named beside it.
+// Its numbers, and those of docs/features.md, are those of the records.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tests/files.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {
@@ -88,6 +90,12 @@ void check_cell(const std::string& cell, Checked& checked) {
   }
 }
 
+/// The cells of a line of a table.
+std::vector<std::string> cells_of(const std::string& line) {
+  static const std::regex cell(R"(\| +([^|]*?) +(?=\|))");
+  return all_of(line, cell);
+}
+
 Checked check_page(const std::string& text) {
   Checked checked;
   std::istringstream lines(text);
@@ -99,8 +107,7 @@ Checked check_page(const std::string& text) {
       continue;
     }
     if (line.starts_with("|-")) continue;
-    static const std::regex cell(R"(\| +([^|]*?) +(?=\|))");
-    const std::vector<std::string> cells = all_of(line, cell);
+    const std::vector<std::string> cells = cells_of(line);
     if (columns == 0) columns = static_cast<int>(std::ranges::count(line, '|')) - 1;
     if (static_cast<int>(cells.size()) != columns || std::ranges::count(cells, "") != 0)
       checked.problems.push_back("not " + std::to_string(columns) + " filled cells: " + line);
@@ -129,6 +136,58 @@ TEST(NotesPage, AWrongPointerIsFound) {
        {"`kernels/none.cu`", "[page](none.md)", "| `NotesPage.None` |", "`README.md`: `no_such_word`",
         "| where | test |\n|---|---|\n| one cell |", "| where | test |\n| a |  |"})
     EXPECT_EQ(check_page(wrong).problems.size(), 1u) << wrong;
+}
+
+/// The numbers of a page that nothing records: beside the wisdom, which changes with every sweep, any decimal
+/// or percentage; beside docs/features.md one that is not in it.
+std::vector<std::string> stale_numbers(const std::string& page) {
+  static const std::regex number(R"((?:^|[^\w.])([+-]?\d+\.\d+|[+-]?\d+(?:\.\d+)? %))");
+  std::vector<std::string> stale;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("|")) continue;
+    for (const std::string& cell : cells_of(line))
+      for (const std::string& found : all_of(cell, number))
+        if (cell.find("`results/h200/wisdom.json`") != std::string::npos ||
+            (cell.find("`docs/features.md`") != std::string::npos &&
+             source("docs/features.md").find(found) == std::string::npos))
+          stale.push_back(found + " in: " + cell);
+  }
+  return stale;
+}
+
+TEST(NotesPage, NumbersAreThoseOfTheRecords) {
+  for (const std::string& wrong : stale_numbers(source("docs/notes.md"))) ADD_FAILURE() << wrong;
+}
+
+TEST(NotesPage, AStaleNumberIsFound) {
+  EXPECT_EQ(stale_numbers("| a | `docs/features.md`: +72.8 % | 12.5 |\n"), std::vector<std::string>{});
+  for (const char* wrong : {"| a | `docs/features.md`: +71.8 % |", "| `results/h200/wisdom.json`: 13 % |",
+                            "| 2.06 times: `results/h200/wisdom.json` |"})
+    EXPECT_EQ(stale_numbers(wrong).size(), 1u) << wrong;
+}
+
+/// The page's tables have rows as scripts/features.py prints them: feature, us, cost, share of the floor,
+/// variant.
+TEST(FeaturesPage, TablesAreThoseOfTheRecords) {
+  const auto printed = testing::run_shell("python3 " SOURCE_ROOT "/scripts/features.py " SOURCE_ROOT
+                                          "/results/h200/evidence/features.csv");
+  ASSERT_EQ(printed.code, 0) << printed.text;
+  std::set<std::vector<std::string>> recorded;
+  static const std::regex cell(R"(\| *([^|]*?) *(?=\|))");
+  std::istringstream rows(printed.text);
+  for (std::string row; std::getline(rows, row);)
+    if (const auto cells = all_of(row, cell); cells.size() == 7)
+      recorded.insert({cells[1], cells[2], cells[4]});
+  std::size_t checked = 0;
+  std::istringstream lines(source("docs/features.md"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto cells = all_of(line, cell);
+    if (cells.size() != 5 || !std::regex_match(cells[1], std::regex("[0-9.]+"))) continue;
+    ++checked;
+    EXPECT_TRUE(recorded.contains({cells[0], cells[1], cells[2]})) << line;
+  }
+  EXPECT_GT(checked, 50u);
 }
 
 }  // namespace
