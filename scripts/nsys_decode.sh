@@ -4,19 +4,21 @@
 # Records the last PROFILE_STEPS (default 16) steps, kernel by kernel inside the CUDA graphs; the steps before are the
 # warm-up (--steps, default 32, is the sum). Leaves REPORT.nsys-rep for the timeline, REPORT.sqlite, which
 # scripts/nsys_ops.py reads again, and REPORT.csv, the row of a run that nsys slowed down.
-# NSYS names nsys; else it is taken from the PATH, the CUDA Toolkit or the newest below /opt/nvidia, at last the one that
-# Nsight Compute brings. Debian 12 has it as nsight-systems (non-free), the CUDA repository as nsight-systems-YEAR.N.
+# NSYS names nsys; else it is taken from the PATH, the CUDA Toolkit (CUDA_HOME, default /usr/local/cuda) or the newest
+# below NVIDIA_HOME (default /opt/nvidia), at last the one that Nsight Compute brings. Debian 12 has it as nsight-systems
+# (non-free), the CUDA repository as nsight-systems-YEAR.N.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 1 ] || { echo "usage: $0 REPORT [arguments of warptune decode]" >&2; exit 2; }
 
 find_nsys() {
+  local toolkit=${CUDA_HOME:-/usr/local/cuda} nvidia=${NVIDIA_HOME:-/opt/nvidia}
   if [ -n "${NSYS:-}" ]; then
     echo "$NSYS"
   elif ! command -v nsys; then
-    {
-      find /opt/nvidia/nsight-compute* -path '*/target-linux-x64/nsys' | sort -V
-      find /usr/local/cuda/bin /opt/nvidia/nsight-systems* -path '*bin/nsys' | sort -V
+    {  # find fails where one of its folders is missing
+      find -H {"$nvidia","$toolkit"}/nsight-compute* -path '*/target-linux-x64/nsys' | sort -V || true
+      find -H {"$toolkit","$nvidia"}/nsight-systems* "$toolkit/bin" -path '*bin/nsys' | sort -V || true
     } 2> /dev/null | tail -n 1
   fi
 }
@@ -33,7 +35,7 @@ shift
   "${WARPTUNE:-$root/build/warptune}" decode --profile-steps "${PROFILE_STEPS:-16}" --csv "$report.csv" "$@"
 # An nsys without its host programs, as that of Nsight Compute, leaves a raw recording.
 if [ ! -e "$report.nsys-rep" ] && [ -e "$report.qdstrm" ]; then
-  importer=$(find "$(dirname "$nsys")/.." -name QdstrmImporter | head -n 1)
+  importer=$(find "$(dirname "$nsys")/.." -name QdstrmImporter -print -quit)
   [ -n "$importer" ] || { echo "nsys_decode: no QdstrmImporter beside $nsys for $report.qdstrm" >&2; exit 2; }
   host=$(dirname "$importer")
   LD_LIBRARY_PATH=$host${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$importer" -i "$report.qdstrm" -o "$report.nsys-rep"

@@ -39,6 +39,23 @@ class Nsys : public ::testing::Test {
   static testing::Ended shell(const std::string& command) { return testing::run_shell(command); }
   static std::string script(const std::string& name) { return SOURCE_ROOT "/scripts/" + name; }
   std::string database() const { return (folder_ / "recording.sqlite").string(); }
+  /// An nsys whose `profile` runs the program that follows its options and whose `export` writes the
+  /// recording.
+  void write_nsys(const fs::path& path) const {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << "#!/bin/bash\necho \"$*\" >> " << (folder_ / "asked").string()
+                        << "\n[ $1 = export ] && exec cp " << database() << " \"$7\"\n"
+                        << "while [ $1 != --output ]; do shift; done\n"
+                           "touch \"$2${RAW:-.nsys-rep}\"\nshift 2\nexec \"$@\"\n";
+    fs::permissions(path, fs::perms::owner_all);
+  }
+  /// Two steps of a small model; `environment` comes first.
+  testing::Ended decode_two_steps(const std::string& environment) const {
+    return shell(environment + " PROFILE_STEPS=2 WARPTUNE={} " + script("nsys_decode.sh ") +
+                 (folder_ / "report").string() +
+                 " --device host --model " TEST_DATA "/golden/gqa --prompt-len 3 --steps 4 --out " +
+                 folder_.string());
+  }
   const fs::path folder_ = testing::fresh_folder("nsys");
 };
 
@@ -90,17 +107,10 @@ TEST_F(Nsys, BadInputIsOneSentence) {
 
 TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
   const fs::path nsys = folder_ / "target" / "nsys", report = folder_ / "report";
-  fs::create_directory(nsys.parent_path());
-  // `profile` runs the program that follows its options, `export` writes the recording.
-  std::ofstream(nsys) << "#!/bin/bash\necho \"$*\" >> " << (folder_ / "asked").string()
-                      << "\n[ $1 = export ] && exec cp " << database() << " \"$7\"\n"
-                      << "while [ $1 != --output ]; do shift; done\n"
-                         "touch \"$2${RAW:-.nsys-rep}\"\nshift 2\nexec \"$@\"\n";
-  fs::permissions(nsys, fs::perms::owner_all);
+  write_nsys(nsys);
   const std::string decode =
       " --device host --model " TEST_DATA "/golden/gqa --prompt-len 3 --out " + folder_.string();
-  const auto ended = shell("NSYS=" + nsys.string() + " PROFILE_STEPS=2 WARPTUNE={} " +
-                           script("nsys_decode.sh ") + report.string() + decode + " --steps 4");
+  const auto ended = decode_two_steps("NSYS=" + nsys.string());
   ASSERT_EQ(ended.code, 0) << ended.text;
   EXPECT_NE(ended.text.find("\nlinear "), std::string::npos) << ended.text;
   const std::string asked = text_of(folder_ / "asked");
@@ -112,16 +122,15 @@ TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
 
   // Without its host programs nsys leaves a raw recording, which QdstrmImporter reads.
   fs::remove(report.string() + ".nsys-rep");
-  const std::string raw = "RAW=.qdstrm NSYS=" + nsys.string() + " PROFILE_STEPS=2 WARPTUNE={} " +
-                          script("nsys_decode.sh ") + report.string() + decode + " --steps 4";
-  const auto without = shell(raw);
+  const std::string raw = "RAW=.qdstrm NSYS=" + nsys.string();
+  const auto without = decode_two_steps(raw);
   EXPECT_EQ(without.code, 2) << without.text;
   EXPECT_NE(without.text.find("no QdstrmImporter beside"), std::string::npos) << without.text;
   fs::create_directory(folder_ / "importer");
   const fs::path importer = folder_ / "importer" / "QdstrmImporter";
   std::ofstream(importer) << "#!/bin/bash\nmv \"$2\" \"$4\"\n";
   fs::permissions(importer, fs::perms::owner_all);
-  EXPECT_EQ(shell(raw).code, 0);
+  EXPECT_EQ(decode_two_steps(raw).code, 0);
 
   const auto short_run = shell("NSYS=" + nsys.string() + " WARPTUNE={} " + script("nsys_decode.sh ") +
                                report.string() + decode + " --steps 16");
@@ -132,6 +141,27 @@ TEST_F(Nsys, DecodeRecordsTheLastStepsAndPrintsTheTable) {
   EXPECT_EQ(missing.code, 2);
   EXPECT_EQ(missing.text,
             "nsys_decode: /nowhere/nsys is not a program on this machine; NSYS=PATH names it\n");
+}
+
+TEST_F(Nsys, IsFoundInTheToolkitOrInNsightCompute) {
+  const std::string path = "PATH=/usr/bin:/bin ";
+  if (shell(path + "command -v nsys").code == 0) GTEST_SKIP() << "nsys is on the PATH";
+  const fs::path toolkit = folder_ / "cuda", nvidia = folder_ / "nvidia";
+  const std::string homes = path + "CUDA_HOME=" + toolkit.string() + " NVIDIA_HOME=" + nvidia.string();
+  const auto none = decode_two_steps(homes);
+  EXPECT_EQ(none.code, 2) << none.text;
+  EXPECT_EQ(none.text, "nsys_decode: nsys is not a program on this machine; NSYS=PATH names it\n");
+  for (const char* place :
+       {"nvidia/nsight-compute/2025.3.0/host/target-linux-x64/nsys",
+        "cuda/nsight-compute-2025.3.0/host/target-linux-x64/nsys", "nvidia/nsight-systems/2025.3.2/bin/nsys",
+        "cuda/nsight-systems-2025.3.2/bin/nsys", "cuda/bin/nsys"}) {
+    fs::remove_all(toolkit);
+    fs::remove_all(nvidia);
+    write_nsys(folder_ / place);
+    const auto ended = decode_two_steps(homes);
+    EXPECT_EQ(ended.code, 0) << place << ": " << ended.text;
+    EXPECT_NE(ended.text.find("\nlinear "), std::string::npos) << place << ": " << ended.text;
+  }
 }
 
 }  // namespace
