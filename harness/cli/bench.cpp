@@ -215,7 +215,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     const auto device = open_device(given->device);
     const DeviceFacts& facts = device->facts();
     const WisdomInUse in_use = required_wisdom(given->wisdom, facts, "--wisdom FILE");
-    const auto winners = winners_of(in_use.wisdom, given->problem);
+    const auto winners = winners_of(given->kernels.ops(), in_use.wisdom, given->problem);
     const DeviceLock lock(facts.id);
     set_peaks(*device, in_use);
     benchmark::AddCustomContext("device", facts.name);

@@ -10,6 +10,7 @@
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/core/problem_pattern.h"
 #include "harness/export/export_folder.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"
@@ -76,7 +77,7 @@ void compile_ahead(const Wisdom& wisdom, const std::vector<Problem>& problems, c
 
 std::vector<Problem> wisdom_problems(const Wisdom& wisdom, const std::string& pattern) {
   std::vector<Problem> problems;
-  for (const Winner& winner : winners_of(wisdom, pattern)) try {
+  for (const Winner& winner : winners_of(ops(), wisdom, pattern)) try {
       problems.push_back(ops().find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
       print_error(fmt::format("leaves out {}: {}", winner.problem.key(), e.what()));
@@ -115,8 +116,8 @@ void export_winners(const Given& given) {
   std::vector<Problem> problems =
       given.model.empty() ? wisdom_problems(wisdom, given.problem) : model_problems(given, chooser);
   if (!given.model.empty() && !given.problem.empty()) {
-    const Pattern pattern(given.problem, "--problem");
-    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(p.key()); });
+    const ProblemPattern pattern(given.problem);
+    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(ops(), p.key()); });
     if (problems.empty())
       throw InputError(fmt::format("no problem of the model matches '{}'", given.problem));
   }

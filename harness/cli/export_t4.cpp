@@ -6,6 +6,7 @@
 #include "harness/cli/exchange.h"
 #include "harness/exchange/t4.h"
 #include "harness/results/durable_file.h"
+#include "variants/table.h"
 
 namespace warptune {
 
@@ -29,7 +30,7 @@ void add_export_t4(CLI::App& app) {
   command->add_option("-o,--output", given->output, "The file; by default standard output");
   command->callback([given] {
     if (!given->output.empty()) expect_writable(given->output);
-    const std::string text = to_t4(given->csv, given->problem);
+    const std::string text = to_t4(ops(), given->csv, given->problem);
     if (given->output.empty())
       fmt::print("{}", text);
     else

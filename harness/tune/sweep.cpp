@@ -227,7 +227,7 @@ class Loader {
     expect_possible(node, problems);
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
-        for (Problem& problem : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
+        for (auto& [problem, share] : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
           yaml_.at(node, [&] { check_size(entry.op, problem); });
@@ -237,6 +237,7 @@ class Loader {
           item.named = it != named.end();
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
+          item.share = share;
           skip(skipped, item);
           add(std::move(item), node);
         }
@@ -279,7 +280,9 @@ class Loader {
       sweep_.items.push_back(std::move(item));
       return;
     }
-    auto& choices = sweep_.items[at->second].choices;
+    SweepItem& known = sweep_.items[at->second];
+    known.share = std::max(known.share, item.share);
+    auto& choices = known.choices;
     for (VariantChoice& choice : item.choices)
       if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) == choices.end())
         choices.push_back(std::move(choice));

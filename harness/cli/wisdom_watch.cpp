@@ -1,0 +1,35 @@
+// warptune wisdom watch: the winners and steps that the regression gate times.
+#include "harness/cli/wisdom_watch.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "harness/results/durable_file.h"
+#include "harness/results/watch.h"
+
+namespace warptune {
+
+void add_wisdom_watch(CLI::App& wisdom) {
+  struct Given {
+    std::string file, output;
+    std::size_t per_variant = 3;
+  };
+  const auto given = std::make_shared<Given>();
+  auto* command = wisdom.add_subcommand(
+      "watch",
+      "Writes the steps, and of each kernel the problems that take longest, for the regression gate");
+  command->add_option("WISDOM", given->file, "wisdom.json")->required();
+  command->add_option("-o,--output", given->output, "The wisdom file to write")->required();
+  command->add_option("--per-kernel", given->per_variant, "Problems of each kernel (op/variant)")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->callback([given] {
+    expect_writable(given->output);
+    const Watched watched = watched_part(Wisdom::load(given->file), given->per_variant);
+    write_output(given->output, watched.wisdom.to_json());
+    fmt::print("{}", summary_of(watched));
+  });
+}
+
+}  // namespace warptune
