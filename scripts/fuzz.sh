@@ -44,6 +44,7 @@ trap 'rm -rf "$TMPDIR"' EXIT
 copy_seeds() { # TARGET FOLDER
   local file
   case $1 in
+    launch) cp tests/data/launch/valid.json "$2" ;;
     sweep_yaml) cp tests/data/bad_yaml/*.yaml configs/*.yaml "$2" ;;
     model_config)
       for file in tests/data/golden/*/config.json; do cp "$file" "$2/$(basename "$(dirname "$file")")"; done
@@ -60,7 +61,8 @@ copy_seeds() { # TARGET FOLDER
 }
 
 fuzz() { # TARGET
-  local file found=$out/$1/found seeds=$out/$1/seeds corpus=tests/fuzz/corpus/$1
+  local file found=$out/$1/found seeds=$out/$1/seeds corpus=tests/fuzz/corpus/$1 words=()
+  if [[ -f tests/fuzz/$1.dict ]]; then words=("-dict=tests/fuzz/$1.dict"); fi
   mkdir -p "$found" "$seeds" "$corpus"
   copy_seeds "$1" "$seeds"
   if [[ $minimize ]]; then
@@ -75,7 +77,7 @@ fuzz() { # TARGET
     find "$small" -type f -exec cp {} "$corpus" ';'
   else
     "build-fuzz/tests/fuzz/fuzz_$1" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=8192 -max_len=4096 \
-      -artifact_prefix="$out/$1/" -print_final_stats=1 "$found" "$corpus" "$seeds"
+      -artifact_prefix="$out/$1/" -print_final_stats=1 "${words[@]}" "$found" "$corpus" "$seeds"
   fi
 }
 

@@ -44,6 +44,18 @@ MODULES = {
                "harness/results/merge.cpp": {"results_test": "Merge.*", "tune_test": "Shard.*"}},
     "space": {"harness/core/space.cpp": {"core_test": "Space.*:ParseConfig.*:OpEntry.*:Assignment.*"}},
     "expression": {"harness/core/expression.cpp": {"core_test": "Expression.*:Space.*"}},
+    "custom": {f"harness/custom/{name}.cpp":
+               {"custom_test": "OwnOp.*:OwnKernel.*:DefinedOp.*:KernelDefinition.*:CudaReference.*"}
+               for name in ("defined_op", "op_definition", "tensor_reader", "formula", "kernel_arguments",
+                            "kernel_launch", "kernel_reader")},
+    "select": {f"harness/select/{name}.cpp":
+               {"select_test": "Override.*:Chosen.*:Default.*:WinnerLookup.*"}
+               for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
+    "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
+               for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
+                            "launch_model", "plan_table")},
+    "sampling": {"harness/llama/sampling.cpp": {"llama_test": "Sampling.Has*:Sampling.Reads*:Sampling.Takes*:Sampling.Text*:"
+                                                              "Sampling.TheSuffix*:Sampling.No*"}},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
     "references": {str(path): tests_of_op(path.parent.name) for path in sorted(Path("variants").glob("*/op.cpp"))},
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
+#include "harness/cli/output_option.h"
 #include "harness/cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -175,6 +177,24 @@ void initialize_library(std::vector<std::string> flags) {
   if (count > 1) throw InputError(fmt::format("Google Benchmark does not take '{}'", brief(arguments[1])));
 }
 
+/// The library truncates the file of --benchmark_out or $BENCHMARK_OUT when it starts to run.
+void expect_output(const std::vector<std::string>& flags, const WisdomInUse& in_use, bool force) {
+  static constexpr std::string_view kFlag = "--benchmark_out=";
+  const char* variable = std::getenv("BENCHMARK_OUT");
+  std::string path = variable ? variable : "";
+  for (const std::string& flag : flags)
+    if (flag.starts_with(kFlag)) path = flag.substr(kFlag.size());
+  if (path.empty()) return;
+  std::vector<std::filesystem::path> inputs;
+  for (const WisdomFile& file : in_use.files) inputs.push_back(file.path);
+  const OutputKind kind = {.name = "a file of benchmarks", .is_earlier = [](std::string_view text) {
+                             const std::string_view head = text.substr(0, 100);
+                             return head.starts_with("{\n  \"context\": {\n    \"date\": ") ||
+                                    head.find("\nRunning warptune bench\n") != head.npos;
+                           }};
+  const OutputFile checked(path, kind, inputs, force);
+}
+
 /// The peaks that are stored next to a file of the wisdom.
 void set_peaks(Device& device, const WisdomInUse& in_use) {
   for (const WisdomFile& file : in_use.files)
@@ -196,6 +216,7 @@ void add_bench(CLI::App& app, int& exit_code) {
       "    --benchmark_enable_random_interleaving=true --benchmark_out=now.json");
   struct Given {
     std::string wisdom, problem, cache = "cold", device = "auto";
+    bool force = false;
     KernelOption kernels;
   };
   const auto given = std::make_shared<Given>();
@@ -209,12 +230,15 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
+  add_force(*command, given->force);
   command->allow_extras();
   command->callback([given, command, &exit_code] {
-    initialize_library(command->remaining());
+    const std::vector<std::string> flags = command->remaining();
+    initialize_library(flags);
     const auto device = open_device(given->device);
     const DeviceFacts& facts = device->facts();
     const WisdomInUse in_use = required_wisdom(given->wisdom, facts, "--wisdom FILE");
+    expect_output(flags, in_use, given->force);
     const auto winners = winners_of(given->kernels.ops(), in_use.wisdom, given->problem);
     const DeviceLock lock(facts.id);
     set_peaks(*device, in_use);

@@ -57,6 +57,7 @@ void add_calibrate(CLI::App& app, int&) {
     const auto device = open_device(given->device);
     const DeviceLock lock(device->facts().id);
     const auto file = std::filesystem::path(given->output) / device->facts().slug() / "device.json";
+    expect_device_file(file);
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
     if (error) throw InputError(fmt::format("'{}': {}", file.parent_path().string(), error.message()));

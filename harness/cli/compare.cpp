@@ -8,22 +8,23 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/output_option.h"
 #include "harness/cli/validators.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/results/compare_report.h"
-#include "harness/results/durable_file.h"
 #include "harness/tune/confirm.h"
 
 namespace warptune {
 namespace {
 
 struct Given {
-  std::string base, now, min_effect = "2%", format = "text", output;
+  std::string base, now, min_effect = "2%", format = "text";
   std::string wisdom, base_program, device = "auto", confirm_out;
   std::vector<std::string> models;
   int confirm_runs = ConfirmOptions{}.runs;
   CompareOptions options;
+  OutputOption output;
 };
 
 /// "2%" or "0.02".
@@ -48,19 +49,24 @@ Comparison confirm(const Comparison& comparison, const Given& given) {
   return confirm(comparison, Wisdom::load(given.wisdom), options);
 }
 
+/// A comparison as text, Markdown or JSON.
+OutputKind comparison_kind() {
+  return {.name = "a comparison", .is_earlier = [](std::string_view text) {
+            return text.starts_with("verdict       base us ") ||
+                   text.starts_with("{\n \"schema\": 1,\n \"min_effect\": ") ||
+                   (text.starts_with("**") && text.find("\n| verdict | base us |") != text.npos);
+          }};
+}
+
 int run_compare(Given& given) {
-  if (!given.output.empty()) expect_writable(given.output);
+  const TextOutput output = given.output.open(comparison_kind(), {given.base, given.now, given.wisdom});
   given.options.min_effect = fraction_of(given.min_effect);
   Comparison comparison =
       compare(read_timed_configs(given.base), read_timed_configs(given.now), given.options);
   if (!given.wisdom.empty()) comparison = confirm(comparison, given);
-  const std::string text = given.format == "json"       ? as_json(comparison)
-                           : given.format == "markdown" ? as_markdown(comparison)
-                                                        : as_text(comparison);
-  if (given.output.empty())
-    fmt::print("{}", text);
-  else
-    write_output(given.output, text);
+  output.write(given.format == "json"       ? as_json(comparison)
+               : given.format == "markdown" ? as_markdown(comparison)
+                                            : as_text(comparison));
   if (comparison.matched == 0)
     print_error(
         fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
@@ -124,7 +130,7 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_option("--format", given->format, "text, markdown or json")
       ->check(CLI::IsMember({"text", "markdown", "json"}))
       ->capture_default_str();
-  command->add_option("-o,--output", given->output, "Write to this file instead of stdout");
+  given->output.add_to(*command, "Write to this file instead of stdout");
   command->callback([given, &exit_code] { exit_code = run_compare(*given); });
 }
 

@@ -14,6 +14,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/profile_target.h"
 #include "harness/core/error.h"
+#include "harness/core/file_name.h"
 #include "harness/core/message.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
@@ -124,13 +125,15 @@ std::vector<Subject> subjects_of(const Given& given, const std::optional<WisdomI
   for (const Winner& winner : winners_of(given.target.kernels.ops(), in_use->wisdom, given.target.problem)) {
     if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
       continue;
-    const fs::path beside =
-        in_use->files.front().path.parent_path() / fs::path(winner.csv).replace_extension(".counters.csv");
+    const auto beside = [&] {
+      return path_below(in_use->files.front().path.parent_path(),
+                        fs::path(winner.csv).replace_extension(".counters.csv"));
+    };
     subjects.push_back({.target = {winner.problem, winner.variant, winner.config, given.target.device,
                                    given.target.kernels.files()},
                         .run_id = winner.run_id,
                         .time_us = winner.time_us,
-                        .csv = given.csv.empty() ? beside : fs::path(given.csv)});
+                        .csv = given.csv.empty() ? beside() : fs::path(given.csv)});
   }
   return subjects;
 }

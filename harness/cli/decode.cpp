@@ -27,6 +27,7 @@
 #include "harness/llama/layer_dump.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/model_problems.h"
+#include "harness/llama/tuned_dtypes.h"
 #include "harness/measure/bench.h"
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
@@ -96,6 +97,16 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
     note(fmt::format("there is no wisdom at {}; every op uses a default", in_use.missing()));
   }
   return options;
+}
+
+/// A note where the wisdom has winners of the model in other dtypes only.
+void note_other_dtypes(const PlanBook& book, const ModelConfig& config, DType dtype) {
+  const std::vector<DType> tuned = tuned_dtypes(book.ops(), book.wisdom(), config);
+  if (tuned.empty() || std::ranges::find(tuned, dtype) != tuned.end()) return;
+  std::vector<std::string_view> names;
+  for (const DType other : tuned) names.push_back(name_of(other));
+  note(fmt::format("the wisdom has winners of {} in {} only, and this run is {}; --dtype {} uses them",
+                   config.name, fmt::join(names, " and "), name_of(dtype), names.front()));
 }
 
 /// One sentence where the device does not have the memory of the run; else empty.
@@ -203,6 +214,7 @@ Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& co
   if (o.model_folder.empty()) return random_weights(device, config, dtype, o.seed);
   const Stopwatch watch;
   Weights weights = load_weights(device, config, dtype, o.model_folder);
+  for (const std::string& text : weights.notes) note(text);
   if (o.verbose) fmt::print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
   return weights;
 }
@@ -263,6 +275,7 @@ int run(const DecodeOptions& o) {
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
   PlanBook book(o.kernels.ops(), *device, book_options(o, device->facts()));
+  note_other_dtypes(book, config, dtype);
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);
   if (o.watches_layers()) return run_layers(model, prompts, lengths, book, o);

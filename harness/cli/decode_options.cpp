@@ -30,9 +30,10 @@ void add_prompts(CLI::App& c, DecodeOptions& o) {
   c.add_option("--context", o.context,
                "KV length of every sequence in the timed step (default: of each its length at the last step)")
       ->check(CLI::Range(1, 1 << 20));
-  c.add_option("--sampling", o.sampling,
-               "greedy, or top_k=50,p=0.95,min_p=0.05,repetition_penalty=1.1,temperature=0.8,seed=1 with any "
-               "of the six (default greedy)");
+  c.add_option(
+      "--sampling", o.sampling,
+      "greedy (default), or any of top_k=50 (0: off), p=1, min_p=0, repetition_penalty=1, temperature=1 and "
+      "seed=1, separated by commas; these values are the defaults");
 }
 
 void add_text(CLI::App& c, DecodeOptions& o) {

@@ -51,8 +51,7 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
   }
   const SpecialTokens special = o.chat ? SpecialTokens::omit : SpecialTokens::add;
   for (const TextPrompt& prompt : texts)
-    text.prompts_.push_back(
-        encode_prompt(*text.tokenizer_, prompt, special, config.vocab, config.max_position));
+    text.prompts_.push_back(encode_prompt(*text.tokenizer_, prompt, special, config.vocab));
   return text;
 }
 

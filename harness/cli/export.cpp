@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/kernel_option.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
@@ -17,7 +18,6 @@
 #include "harness/tune/device_file.h"
 #include "harness/tune/sweep_models.h"
 #include "harness/tune/winners_sweep.h"
-#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -28,6 +28,7 @@ struct Given {
   std::vector<std::int64_t> contexts, prompt_lens;
   std::vector<std::string> covers;
   int jobs = 0;
+  KernelOption kernels;
 };
 
 /// The device of the wisdom, with its measured peaks, if it has this architecture; else a known one.
@@ -48,20 +49,21 @@ std::vector<Problem> model_problems(const Given& given, ExportChooser& chooser) 
   for (const int batch : given.batches) {
     for (const std::int64_t context : given.contexts)
       append(chooser.add_step(step_problem(model, dtype, batch, context, {})));
-    if (!given.contexts.empty()) append(decode_problems(ops(), model, dtype, batch, given.contexts));
-    if (!given.prompt_lens.empty()) append(prefill_problems(ops(), model, dtype, batch, given.prompt_lens));
+    if (!given.contexts.empty()) append(decode_problems(chooser.ops(), model, dtype, batch, given.contexts));
+    if (!given.prompt_lens.empty())
+      append(prefill_problems(chooser.ops(), model, dtype, batch, given.prompt_lens));
   }
   return problems;
 }
 
 /// Compiles on all cores what the wisdom holds of these problems, so that the cubin cache has it.
-void compile_ahead(const Wisdom& wisdom, const std::vector<Problem>& problems, const Compiler& compiler,
-                   const DeviceFacts& facts, int jobs) {
+void compile_ahead(const OpTable& ops, const Wisdom& wisdom, const std::vector<Problem>& problems,
+                   const Compiler& compiler, const DeviceFacts& facts, int jobs) {
   std::vector<std::pair<const Variant*, const Winner*>> winners;
   std::vector<const Problem*> of;
   for (const Problem& problem : problems)
     if (const Winner* winner = wisdom.exact(problem); winner && winner->made_on.arch == facts.arch)
-      if (const Variant* variant = ops().find(problem.op).find_variant(winner->variant);
+      if (const Variant* variant = ops.find(problem.op).find_variant(winner->variant);
           variant && has_machine_code(*variant)) {
         winners.emplace_back(variant, winner);
         of.push_back(&problem);
@@ -75,12 +77,15 @@ void compile_ahead(const Wisdom& wisdom, const std::vector<Problem>& problems, c
   });
 }
 
-std::vector<Problem> wisdom_problems(const Wisdom& wisdom, const std::string& pattern) {
+/// The problems of the winners. Adds a sentence for each that this program does not have.
+std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, const std::string& pattern,
+                                     std::vector<std::string>& lost) {
   std::vector<Problem> problems;
-  for (const Winner& winner : winners_of(ops(), wisdom, pattern)) try {
-      problems.push_back(ops().find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
+  for (const Winner& winner : winners_of(ops, wisdom, pattern)) try {
+      problems.push_back(ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
-      print_error(fmt::format("leaves out {}: {}", winner.problem.key(), e.what()));
+      lost.push_back(fmt::format("{}: the winner '{}' is not exported: {}", winner.problem.key(),
+                                 winner.variant, e.what()));
     }
   return problems;
 }
@@ -95,7 +100,8 @@ void print_summary(const PlanTable& table, std::size_t cubins, const Given& give
              facts.arch, facts.name);
 }
 
-void export_winners(const Given& given) {
+/// Returns whether every winner is exported, or the recorded next best of one that calls a library.
+bool export_winners(const Given& given) {
   if (!given.model.empty() && given.contexts.empty() && given.prompt_lens.empty())
     throw InputError("--model needs --context (decode steps), --prompt-len (prefills) or both");
   if (given.model.empty() && (!given.contexts.empty() || !given.prompt_lens.empty()))
@@ -109,34 +115,41 @@ void export_winners(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.wisdom);
   const Compiler compiler(KernelSources(), default_cache_folder());
   compiler.make_cache();
-  ExportChooser chooser(ops(), facts, compiler,
+  const OpTable& ops = given.kernels.ops();
+  ExportChooser chooser(ops, facts, compiler,
                         {.wisdom = wisdom,
                          .has_wisdom = true,
                          .stale = given.stale == "use" ? StaleCode::use : StaleCode::refuse});
-  std::vector<Problem> problems =
-      given.model.empty() ? wisdom_problems(wisdom, given.problem) : model_problems(given, chooser);
+  std::vector<std::string> lost;
+  std::vector<Problem> problems = given.model.empty() ? wisdom_problems(ops, wisdom, given.problem, lost)
+                                                      : model_problems(given, chooser);
   if (!given.model.empty() && !given.problem.empty()) {
     const ProblemPattern pattern(given.problem);
-    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(ops(), p.key()); });
+    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(ops, p.key()); });
     if (problems.empty())
       throw InputError(fmt::format("no problem of the model matches '{}'", given.problem));
   }
   const int jobs = given.jobs > 0 ? given.jobs : static_cast<int>(std::thread::hardware_concurrency());
-  compile_ahead(wisdom, problems, compiler, facts, jobs);
+  compile_ahead(ops, wisdom, problems, compiler, facts, jobs);
   const PlanTable table = make_plan_table(chooser, problems, covers);
   for (const std::string& sentence : table.left_out) print_error("leaves out " + sentence);
+  lost.insert(lost.end(), chooser.lost_steps().begin(), chooser.lost_steps().end());
+  lost.insert(lost.end(), table.lost_winners.begin(), table.lost_winners.end());
+  for (const std::string& sentence : lost) print_error(sentence);
   if (table.plans.empty()) throw InputError("none of the problems can be exported");
-  const std::size_t cubins = write_export(given.output, ops(), table, compiler, facts);
+  const std::size_t cubins = write_export(given.output, ops, table, compiler, facts);
   print_summary(table, cubins, given, facts);
+  return lost.empty();
 }
 
 }  // namespace
 
-void add_export(CLI::App& app, int&) {
+void add_export(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
       "export", "Writes the winners as cubins with all that other programs need to launch them");
   command->footer(
       "Needs no GPU. docs/export.md describes the folder; include/warptune/launch.h launches from it.\n"
+      "Exits with 1 if a winner of this architecture is not exported; it is named.\n"
       "Examples:\n"
       "  warptune export --wisdom results/h200/wisdom.json --problem 'rms_norm|swiglu' --arch sm_90a -o "
       "winners\n"
@@ -179,7 +192,8 @@ void add_export(CLI::App& app, int&) {
       ->capture_default_str();
   command->add_option("--jobs", given->jobs, "Compile jobs (threads); by default all hardware threads")
       ->check(CLI::Range(1, 1024));
-  command->callback([given] { export_winners(*given); });
+  given->kernels.add_to(*command);
+  command->callback([given, &exit_code] { exit_code = export_winners(*given) ? 0 : 1; });
 }
 
 }  // namespace warptune

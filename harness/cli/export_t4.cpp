@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "harness/cli/exchange.h"
+#include "harness/cli/output_option.h"
 #include "harness/exchange/t4.h"
-#include "harness/results/durable_file.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -20,21 +20,19 @@ void add_export_t4(CLI::App& app) {
       "Example:\n"
       "  warptune export-t4 results/h200/spaces.csv --problem 'linear.*out=4096' -o linear.json");
   struct Given {
-    std::string csv, problem, output;
+    std::string csv, problem;
+    OutputOption output;
   };
   const auto given = std::make_shared<Given>();
   command->add_option("RESULTS", given->csv, "The CSV of a sweep")->required();
   command->add_option(
       "--problem", given->problem,
       "The problem: a regular expression that matches one key; not needed for a CSV of one problem");
-  command->add_option("-o,--output", given->output, "The file; by default standard output");
+  given->output.add_to(*command, "The file; by default standard output");
   command->callback([given] {
-    if (!given->output.empty()) expect_writable(given->output);
-    const std::string text = to_t4(ops(), given->csv, given->problem);
-    if (given->output.empty())
-      fmt::print("{}", text);
-    else
-      write_output(given->output, text);
+    const TextOutput output = given->output.open(
+        kind_that_begins("a T4 file", {"{\n \"schema_version\": \"1.0.0\",\n \"metadata\": "}), {given->csv});
+    output.write(to_t4(ops(), given->csv, given->problem));
   });
 }
 

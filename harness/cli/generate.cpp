@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/core/error.h"
 #include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"
 #include "harness/tune/progress.h"
@@ -40,12 +41,15 @@ class TokenReader {
   /// Reads every token that is not read yet. Returns whether the text goes on.
   bool read() {
     const auto tokens = model_.sampled();
+    const auto bad = model_.bad_logits();
+    const std::size_t end = bad ? static_cast<std::size_t>(bad->step) : tokens.front().size();
     std::vector<int> ids(tokens.size());
-    while (goes_on_ && read_ < tokens.front().size()) {
+    while (goes_on_ && read_ < end) {
       for (std::size_t b = 0; b < tokens.size(); ++b) ids[b] = tokens[b][read_];
       goes_on_ = text_.next(ids);
       ++read_;
     }
+    goes_on_ = goes_on_ && !bad;
     return goes_on_;
   }
 
@@ -84,6 +88,8 @@ Generated generate(Model& model, const std::vector<std::vector<int>>& prompts, i
   if (step > 0) done.wall.us_per_step = watch.seconds() * 1e6 / step;
   window.reset();
   if (text) text->end();
+  if (const auto bad = model.bad_logits())
+    throw CheckError(bad->str() + "; --dump-layers DIR writes the activations of every layer");
   return done;
 }
 

@@ -16,7 +16,7 @@ struct Generated {
 
 /// Prefill and at most `steps` tokens per sequence. What the steps launch is compiled and captured before the
 /// clock starts. The last `profiled` steps are a range that a profiler records; those before are the warm-up.
-/// `text` gets the tokens, and may end the run.
+/// `text` gets the tokens, and may end the run. Throws CheckError where logits were NaN or infinite.
 Generated generate(Model& model, const std::vector<std::vector<int>>& prompts, int steps, int profiled,
                    std::optional<DecodeText>& text);
 

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/output_option.h"
 #include "harness/cli/profile_target.h"
 #include "harness/core/error.h"
 
@@ -19,7 +20,7 @@ namespace {
 struct Given {
   TargetOptions target;
   std::string tool, output = "profile";
-  bool inside = false;
+  bool inside = false, force = false;
 };
 
 void replace_process(std::vector<std::string> command) {
@@ -53,6 +54,7 @@ void add_profile(CLI::App& app, int&) {
   command
       ->add_option("-o,--output", given->output, "The report, without extension; the sources go next to it")
       ->capture_default_str();
+  add_force(*command, given->force);
   command->add_flag("--inside", given->inside,
                     "Launch the target; the profiler starts the program with this flag");
   command->callback([given] {
@@ -63,7 +65,9 @@ void add_profile(CLI::App& app, int&) {
     }
     if (given->target.wisdom.empty()) note_unlisted(given->target.kernels.ops(), target);
     const std::filesystem::path sources = given->output + ".sources";
-    write_sources(given->target.kernels.ops(), target, sources);
+    std::vector<std::filesystem::path> inputs = given->target.kernels.files();
+    inputs.emplace_back(given->target.wisdom);
+    write_sources(given->target.kernels.ops(), target, sources, inputs, given->force);
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
     const auto line = [&](const std::string& tool) {
       return profiler_command(tool, program, target, sources, given->output);

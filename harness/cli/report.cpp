@@ -4,12 +4,21 @@
 #include <memory>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/output_option.h"
 #include "harness/core/message.h"
 #include "harness/report/page.h"
-#include "harness/results/durable_file.h"
 #include "variants/table.h"
 
 namespace warptune {
+namespace {
+
+OutputKind page_kind() {
+  return {.name = "a report page", .is_earlier = [](std::string_view text) {
+            return text.starts_with("<!DOCTYPE html>") && text.find("id=\"winner-table\"") != text.npos;
+          }};
+}
+
+}  // namespace
 
 void add_report(CLI::App& app, int&) {
   auto* command = app.add_subcommand("report", "Makes one self-contained HTML page of results");
@@ -21,18 +30,20 @@ void add_report(CLI::App& app, int&) {
       "  warptune report results/h200/llama2-7b.csv --title 'LLaMA-2 7B on H200'");
   struct Given {
     std::vector<std::string> results;
-    std::string output = "report.html", title = "warptune report";
+    std::string title = "warptune report";
+    OutputOption output{"report.html"};
   };
   const auto given = std::make_shared<Given>();
   command->add_option("RESULTS", given->results, "CSV files, or folders with CSV files")->required();
-  command->add_option("-o,--output", given->output, "The page")->capture_default_str();
+  given->output.add_to(*command, "The page");
   command->add_option("--title", given->title, "Its heading")->capture_default_str();
   command->callback([given] {
-    expect_writable(given->output);
+    const TextOutput output = given->output.open(page_kind(), given->results);
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
     for (const std::string& note : set.notes) print_note(note);
-    write_output(given->output, report_page(ops(), set, given->title));
-    fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output, set.rows.size(), set.decode.size());
+    output.write(report_page(ops(), set, given->title));
+    fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output.path(), set.rows.size(),
+               set.decode.size());
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
+#include "harness/cli/output_option.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/cli/wisdom_share.h"
 #include "harness/cli/wisdom_watch.h"
@@ -18,7 +19,6 @@
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/results/benchmark_json.h"
-#include "harness/results/durable_file.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
 #include "harness/tune/device_file.h"
@@ -28,9 +28,10 @@ namespace warptune {
 namespace {
 
 struct Given {
-  std::string file, op, problem, variant, format = "json", output;
+  std::string file, op, problem, variant, format = "json";
   bool compile = false;
   KernelOption kernels;
+  OutputOption output;
 };
 
 TextTable winners_table(const OpTable& ops, const Wisdom& wisdom, const std::vector<Winner>& winners,
@@ -150,16 +151,20 @@ std::string exported(const Wisdom& wisdom, const Given& given) {
   return to_benchmark_json(given.kernels.ops(), wisdom, std::filesystem::path(given.file).parent_path());
 }
 
+/// Another wisdom is replaced with --force only: nothing tells an exported one from one that `tune` wrote.
+OutputKind kind_of_format(const std::string& format) {
+  if (format == "json") return {.name = "a wisdom", .is_earlier = [](std::string_view) { return false; }};
+  if (format == "header") return kind_that_begins("a header", {"// Winners of warptune, written by "});
+  return kind_that_begins("a file of benchmarks",
+                          {"{\n  \"context\": {\n    \"executable\": \"warptune wisdom export\""});
+}
+
 void export_wisdom(const Given& given) {
-  if (!given.output.empty()) expect_writable(given.output);
+  const TextOutput output = given.output.open(kind_of_format(given.format), {given.file});
   const Wisdom wisdom = Wisdom::load(given.file);
   if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
     throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
-  const std::string text = exported(wisdom, given);
-  if (given.output.empty())
-    fmt::print("{}", text);
-  else
-    write_output(given.output, text);
+  output.write(exported(wisdom, given));
 }
 
 }  // namespace
@@ -198,7 +203,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
                    "json; header: a C++17 header without dependencies; benchmark: Google Benchmark's JSON")
       ->check(CLI::IsMember({"json", "header", "benchmark"}))
       ->capture_default_str();
-  save->add_option("-o,--output", given->output, "The file; by default standard output");
+  given->output.add_to(*save, "The file; by default standard output");
   given->kernels.add_to(*save);
   save->callback([given] { export_wisdom(*given); });
   add_wisdom_watch(*command);

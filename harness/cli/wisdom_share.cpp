@@ -10,6 +10,7 @@
 #include "harness/cli/wisdom_in_use.h"
 #include "harness/core/message.h"
 #include "harness/core/text_table.h"
+#include "harness/results/output_file.h"
 #include "harness/results/wisdom_store.h"
 #include "variants/table.h"
 
@@ -54,11 +55,21 @@ void print_refused(const std::set<RefusedWinner>& refused) {
   }
 }
 
+/// An object of the shared folder never changes: its name is a SHA-256 of its content.
+void expect_no_object(const fs::path& file, const WisdomStore& store) {
+  constexpr std::size_t kHashLetters = 64;
+  std::vector<fs::path> objects;
+  for (const auto& entry : fs::directory_iterator(store.folder()))
+    if (entry.path().stem().string().size() == kHashLetters) objects.push_back(entry.path());
+  expect_no_input(file, objects);
+}
+
 /// The winners are judged for --device; without it for the device of an existing file, which this machine
 /// need not have.
 void pull(const Given& given) {
   const WisdomStore store(given.store);
   const fs::path file = local_file(given);
+  expect_no_object(file, store);
   const Provenance here = given.device.empty() && fs::exists(file)
                               ? Wisdom::load(file).provenance()
                               : provenance_of(facts_of_device(given.device.empty() ? "auto" : given.device));

@@ -5,14 +5,15 @@
 
 #include <memory>
 
-#include "harness/results/durable_file.h"
+#include "harness/cli/output_option.h"
 #include "harness/results/watch.h"
 
 namespace warptune {
 
 void add_wisdom_watch(CLI::App& wisdom) {
   struct Given {
-    std::string file, output;
+    std::string file;
+    OutputOption output{"watched.json"};
     std::size_t per_variant = 3;
   };
   const auto given = std::make_shared<Given>();
@@ -20,14 +21,15 @@ void add_wisdom_watch(CLI::App& wisdom) {
       "watch",
       "Writes the steps, and of each kernel the problems that take longest, for the regression gate");
   command->add_option("WISDOM", given->file, "wisdom.json")->required();
-  command->add_option("-o,--output", given->output, "The wisdom file to write")->required();
+  given->output.add_to(*command, "The wisdom file to write; default watched.json");
   command->add_option("--per-kernel", given->per_variant, "Problems of each kernel (op/variant)")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->callback([given] {
-    expect_writable(given->output);
+    const OutputKind kind{.name = "a wisdom", .is_earlier = [](std::string_view) { return false; }};
+    const TextOutput output = given->output.open(kind, {given->file});
     const Watched watched = watched_part(Wisdom::load(given->file), given->per_variant);
-    write_output(given->output, watched.wisdom.to_json());
+    output.write(watched.wisdom.to_json());
     fmt::print("{}", summary_of(watched));
   });
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,26 @@ Json parse_json(std::string_view text, std::string_view origin) {
     return true;
   };
   return Json::parse(text.begin(), text.end(), check, false);
+}
+
+/// "line 3, column 7: a comma before '}'; JSON has none there": the first error of a text that is not JSON.
+std::string json_fault(std::string_view text);
+
+/// As parse_json(), for a text that must be JSON. Throws InputError: "ORIGIN: " and the fault.
+template <class Json = nlohmann::json>
+Json need_json(std::string_view text, std::string_view origin) {
+  Json json = parse_json<Json>(text, origin);
+  if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
+  return json;
+}
+
+/// As need_json(), for a text that must be an object.
+template <class Json = nlohmann::json>
+Json need_json_object(std::string_view text, std::string_view origin) {
+  Json json = need_json<Json>(text, origin);
+  if (!json.is_object())
+    throw InputError(fmt::format("{}: this is not a JSON object but a JSON {}", origin, json.type_name()));
+  return json;
 }
 
 }  // namespace warptune

@@ -13,6 +13,7 @@ struct RopeScaling {
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
   int original_max_position = 8192;                  // llama3, and where dynamic_ntk starts to grow theta
+  bool operator==(const RopeScaling&) const = default;
 };
 
 /// [head_dim / 2] angles per position. For dynamic_ntk they belong to `theta` as given: the op lets it grow.

@@ -16,6 +16,7 @@ struct KernelItem {
   const Variant* like = nullptr;  // a built-in variant whose launches it takes over
   std::string name;               // of the kernel's variant
   FormulaNames names = {};
+  std::vector<Parameter> parameters = {};
   bool has_workspace = false;
 
   /// An expression; `what` names it in messages.

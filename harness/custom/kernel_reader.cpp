@@ -140,6 +140,7 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
   variant.backend = Backend::cuda;
   if (node["parameters"]) variant.parameters = read_parameters(item, node["parameters"]);
   item.names = {.dims = names_of(entry.op.dims), .parameters = names_of(variant.parameters)};
+  item.parameters = variant.parameters;
   if (node["dtypes"]) variant.dtypes = read_dtypes(item, node["dtypes"]);
   read_constraints(item, node, variant.constraints);
   if (node["workspace"]) {

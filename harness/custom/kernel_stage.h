@@ -7,11 +7,18 @@
 
 namespace warptune {
 
+/// An option of the compiler with placeholders, and "FILE:LINE".
+struct TunedOption {
+  FormulaText text;
+  std::string where;
+};
+
 /// What stages share: the node of the kernel, whose code and symbols are those of stages without their own,
 /// the options of the compiler and the folders of headers.
 struct StageDefaults {
   YAML::Node kernel;
   std::vector<std::string> options;
+  std::vector<TunedOption> tuned_options;
   std::vector<std::filesystem::path> folders;
 };
 

@@ -1,30 +1,21 @@
 #include "harness/device/compile.h"
 
 #include <fmt/format.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/core/hash.h"
+#include "harness/device/content_hash.h"
+#include "harness/device/cubin_cache.h"
 #include "harness/device/custom_build.h"
 #include "harness/device/embedded.h"
-#include "harness/device/machine_code.h"
 #include "harness/device/nvrtc.h"
 #include "harness/device/source_closure.h"
-#if WARPTUNE_HAS_CUDA
-#include <cuda_occupancy.h>
-#include <unistd.h>
-#endif
+#include "harness/device/standard_headers.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -35,11 +26,6 @@ std::string read_file(const fs::path& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return in ? text.str() : std::string();
-}
-
-std::string hash_of(std::string_view text) {
-  const XXH128_hash_t h = XXH3_128bits(text.data(), text.size());
-  return fmt::format("{:016x}{:016x}", h.high64, h.low64);
 }
 
 }  // namespace
@@ -63,8 +49,8 @@ std::string KernelSources::read(const std::string& name) const {
       fmt::format("no kernel source '{}'{}", file, folder_.empty() ? "" : " below " + folder_.string()));
 }
 
-std::vector<std::pair<std::string, std::string>> KernelSources::closure(const std::string& file) const {
-  std::vector<std::pair<std::string, std::string>> files{{file, read(file)}};
+CustomKernel::Files KernelSources::closure(const std::string& file) const {
+  CustomKernel::Files files{{file, read(file)}};
   std::set<std::string> seen{file};
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string text = files[i].second;
@@ -73,6 +59,27 @@ std::vector<std::pair<std::string, std::string>> KernelSources::closure(const st
         files.emplace_back(include.name, read(include.name));
   }
   return files;
+}
+
+CustomKernel::Files KernelSources::headers() const {
+  CustomKernel::Files headers = standard_headers();
+  const auto add = [&](const fs::path& file) {
+    if (file.extension() == ".h" || file.extension() == ".cuh")
+      headers.emplace_back("kernels/" + file.string(), read(file.string()));
+  };
+  if (folder_.empty())
+    for (const EmbeddedFile* f = kEmbeddedKernels; f->name; ++f) add(f->name);
+  else
+    for (const auto& entry : fs::recursive_directory_iterator(folder_))
+      add(entry.path().lexically_relative(folder_));
+  return headers;
+}
+
+std::string KernelSources::header(const std::string& name) const {
+  if (name.starts_with("kernels/")) return read(name);
+  for (auto& [known, text] : standard_headers())
+    if (known == name) return text;
+  throw CompileError(fmt::format("there is no header '{}'", name));
 }
 
 Compiler::Compiler(KernelSources sources, fs::path cache)
@@ -94,7 +101,7 @@ std::string Compiler::source_hash(const Variant& variant) const {
     const auto files = stage.custom ? all_files(*stage.custom) : sources_.closure(stage.file);
     for (const auto& [name, content] : files) text += name + '\0' + content + '\0';
   }
-  return text.empty() ? "library" : hash_of(text).substr(0, 16);
+  return text.empty() ? "library" : content_hash(text).substr(0, 16);
 }
 
 fs::path default_cache_folder() {
@@ -156,64 +163,6 @@ std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& 
 }
 
 #if WARPTUNE_HAS_CUDA
-namespace {
-
-/// A cache file: one line of JSON, then the machine code. A file whose hash does not match is ignored.
-bool load_cached(const fs::path& path, Cubin& cubin) {
-  std::string text = read_file(path);
-  const auto end = text.find('\n');
-  if (end == std::string::npos) return false;
-  const auto head =
-      nlohmann::json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-  if (!head.is_object() || !head.contains("hash")) return false;
-  cubin.code = text.substr(end + 1);
-  if (head["hash"] != nlohmann::json(hash_of(cubin.code))) return false;
-  cubin.entry = head["entry"];
-  cubin.registers = head["registers"];
-  cubin.static_shared_bytes = head["shared"];
-  cubin.spill_bytes = head["spill"];
-  cubin.from_cache = true;
-  return true;
-}
-
-/// Writes a temporary file and renames it, so that a reader never sees a partial file. Does nothing on a full
-/// disk, or where the folder cannot be made.
-void save_cached(const fs::path& path, const Cubin& cubin) {
-  const nlohmann::json head = {{"hash", hash_of(cubin.code)},
-                               {"entry", cubin.entry},
-                               {"registers", cubin.registers},
-                               {"shared", cubin.static_shared_bytes},
-                               {"spill", cubin.spill_bytes}};
-  std::error_code ignored;
-  fs::create_directories(path.parent_path(), ignored);
-  const fs::path partial =
-      path.string() + fmt::format(".{}-{:x}", getpid(), reinterpret_cast<std::uintptr_t>(&cubin));
-  {
-    std::ofstream out(partial, std::ios::binary);
-    out << head.dump() << '\n' << cubin.code;
-    if (!out.flush()) {
-      out.close();
-      fs::remove(partial, ignored);
-      return;
-    }
-  }
-  fs::rename(partial, path, ignored);
-}
-
-/// The cubin with this key from the folder (empty: none), else what `make` returns, which is then kept there.
-template <class Make>
-Cubin cached(const fs::path& folder, const std::string& key, Make&& make) {
-  if (folder.empty()) return make();
-  const fs::path path = folder / (hash_of(key) + ".cubin");
-  Cubin cubin;
-  if (load_cached(path, cubin)) return cubin;
-  cubin = make();
-  save_cached(path, cubin);
-  return cubin;
-}
-
-}  // namespace
-
 Cubin Compiler::compile(const std::string& file, const std::string& expression,
                         const std::string& arch) const {
   const auto files = sources_.closure(file);
@@ -222,24 +171,22 @@ Cubin Compiler::compile(const std::string& file, const std::string& expression,
   std::string key = fmt::format("{}|{}|", name, nvrtc_version());
   for (const auto& option : options) key += option + '|';
   for (const auto& [header, text] : files) key += header + '\0' + text + '\0';
-  return cached(cache_, key, [&] { return run_nvrtc(files, name, options); });
+  const CubinCache cache(cache_);
+  if (auto cubin = cache.find(key)) return std::move(*cubin);
+  Cubin cubin = run_nvrtc(files, name, options);
+  cache.save(key, cubin);
+  return cubin;
 }
 
 Cubin Compiler::compile(const CustomKernel& kernel, const Problem& problem, const Config& config,
                         const std::string& arch) const {
   const std::string name = kernel.name(problem, config);
-  const auto make = [&] {
-    if (kernel.is_binary) return pick_kernel(kernel, name, arch);
-    std::vector<std::string> options = {"-arch=" + arch, "-lineinfo", "--ptxas-options=-v"};
-    options.insert(options.end(), kernel.options.begin(), kernel.options.end());
-    if (kernel.defines)
-      for (std::string& define : kernel.defines(problem, config)) options.push_back(std::move(define));
-    std::string key = fmt::format("{}|{}|", name, nvrtc_version());
-    for (const auto& option : options) key += option + '|';
-    for (const auto& [file, text] : all_files(kernel)) key += file + '\0' + text + '\0';
-    return cached(cache_, key, [&] { return build_kernel(kernel, name, options); });
-  };
-  Cubin cubin = make();
+  std::vector<std::string> options = {"-arch=" + arch, "-lineinfo", "--ptxas-options=-v"};
+  options.insert(options.end(), kernel.options.begin(), kernel.options.end());
+  if (kernel.defines)
+    for (std::string& option : kernel.defines(problem, config)) options.push_back(std::move(option));
+  Cubin cubin = kernel.is_binary ? pick_kernel(kernel, name, arch)
+                                 : build_kernel(kernel, name, options, CubinCache(cache_), sources_);
   check_arguments(kernel, cubin, kernel.arguments(problem, config));
   return cubin;
 }
@@ -251,104 +198,6 @@ Cubin Compiler::compile(const Variant& variant, const Stage& stage, const Proble
 }
 
 std::string Compiler::toolkit() { return nvrtc_version(); }
-
-namespace {
-
-double occupancy_pct(const DeviceFacts& facts, const Cubin& cubin, const Launch& launch) {
-  cudaOccDeviceProp device;
-  device.computeMajor = facts.arch_number() / 10;
-  device.computeMinor = facts.arch_number() % 10;
-  device.maxThreadsPerBlock = 1024;
-  device.maxThreadsPerMultiprocessor = static_cast<int>(facts.threads_per_sm);
-  device.regsPerBlock = 65536;
-  device.regsPerMultiprocessor = static_cast<int>(facts.registers_per_sm);
-  device.warpSize = 32;
-  device.sharedMemPerBlock = 48 << 10;
-  device.sharedMemPerMultiprocessor = static_cast<std::size_t>(facts.shared_per_sm);
-  device.numSms = facts.sms;
-  device.sharedMemPerBlockOptin = static_cast<std::size_t>(facts.shared_per_block);
-  device.reservedSharedMemPerBlock = 1024;
-  cudaOccFuncAttributes function;
-  function.maxThreadsPerBlock = 1024;
-  function.numRegs = cubin.registers;
-  function.sharedSizeBytes = static_cast<std::size_t>(cubin.static_shared_bytes);
-  function.maxDynamicSharedSizeBytes = static_cast<std::size_t>(launch.shared_bytes);
-  function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
-  const cudaOccDeviceState state;
-  cudaOccResult result;
-  const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-  if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, static_cast<int>(threads),
-                                              static_cast<std::size_t>(launch.shared_bytes)) !=
-      CUDA_OCC_SUCCESS)
-    return 0;
-  return 100.0 * result.activeBlocksPerMultiprocessor * threads / static_cast<double>(facts.threads_per_sm);
-}
-
-/// The identity of one kernel of a configuration: its machine code and the geometry of its launch.
-std::string code_of(const Cubin& cubin, const Launch& launch, const std::string& arguments) {
-  const auto [grid, block] = std::pair(launch.grid, launch.block);
-  return fmt::format("{} {}x{}x{} {}x{}x{} {} {} {} {}{}\n", machine_code_hash(cubin.code), grid.x, grid.y,
-                     grid.z, block.x, block.y, block.z, launch.shared_bytes, launch.pdl, launch.cluster,
-                     launch.per_sm, arguments);
-}
-
-/// What a kernel from a file gets, as part of its identity; empty for the others, which get the op's struct.
-std::string arguments_of(const Stage& stage, const Problem& problem, const Config& config) {
-  std::string text;
-  if (stage.custom)
-    for (const KernelArgument& a : stage.custom->arguments(problem, config))
-      text += fmt::format(" {}:{}:{}:{}", static_cast<int>(a.kind), a.offset, a.bytes,
-                          std::bit_cast<std::uint64_t>(a.value));
-  return text;
-}
-
-std::string hash_of_code(const std::string& stages, const std::string& arch) {
-  return fmt::format("{:016x}", stable_hash(fmt::format("{} {}\n{}", arch, nvrtc_version(), stages)));
-}
-
-}  // namespace
-
-std::string code_hash(const Compiler& compiler, const Variant& variant, const Problem& problem,
-                      const Config& config, const std::string& arch) {
-  if (!has_machine_code(variant)) return {};
-  std::string code;
-  for (const Stage* stage : active_kernels(variant, problem, config)) {
-    code += code_of(compiler.compile(variant, *stage, problem, config, arch), stage->launch(problem, config),
-                    arguments_of(*stage, problem, config));
-  }
-  return hash_of_code(code, arch);
-}
-
-Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
-                  const Config& config, const DeviceFacts& facts) {
-  Resources total{.occupancy_pct = 100};
-  std::string code;
-  for (const Stage* stage : active_kernels(variant, problem, config)) {
-    const Launch launch = stage->launch(problem, config);
-    const unsigned threads = launch.block.x * launch.block.y * launch.block.z;
-    const std::string name = expand_kernel_name(variant, *stage, problem, config);
-    if (threads == 0 || threads > 1024)
-      throw ResourceError(
-          fmt::format("{} needs {} threads per block; 1 to 1024 are possible", name, threads));
-    const Cubin cubin = compiler.compile(variant, *stage, problem, config, facts.arch);
-    const std::int64_t shared = cubin.static_shared_bytes + launch.shared_bytes;
-    if (shared > facts.shared_per_block)
-      throw ResourceError(fmt::format("{} needs {} bytes of shared memory; {} has {} per block", name, shared,
-                                      facts.arch, facts.shared_per_block));
-    if (static_cast<std::int64_t>(ceil_div(cubin.registers, 8) * 8) * threads > 65536)
-      throw ResourceError(fmt::format("{} needs {} registers in each of {} threads; a block has 65536", name,
-                                      cubin.registers, threads));
-    total.registers = std::max(total.registers, cubin.registers);
-    total.shared_bytes = std::max(total.shared_bytes, shared);
-    total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);
-    total.occupancy_pct = std::min(total.occupancy_pct, occupancy_pct(facts, cubin, launch));
-    total.compile_ms += cubin.compile_ms;
-    code += code_of(cubin, launch, arguments_of(*stage, problem, config));
-  }
-  if (variant.stages.empty()) total.occupancy_pct = 0;
-  if (has_machine_code(variant)) total.code_hash = hash_of_code(code, facts.arch);
-  return total;
-}
 #else
 Cubin Compiler::compile(const std::string& file, const std::string&, const std::string&) const {
   throw CompileError(
@@ -359,12 +208,6 @@ Cubin Compiler::compile(const Variant&, const Stage& stage, const Problem&, cons
   return compile(stage.file, {}, arch);
 }
 std::string Compiler::toolkit() { return {}; }
-std::string code_hash(const Compiler&, const Variant&, const Problem&, const Config&, const std::string&) {
-  return {};
-}
-Resources inspect(const Compiler&, const Variant&, const Problem&, const Config&, const DeviceFacts&) {
-  throw CompileError("this program was built without the CUDA Toolkit, which compiles kernels");
-}
 #endif
 
 }  // namespace warptune

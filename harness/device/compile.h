@@ -31,7 +31,12 @@ class KernelSources {
   /// where there is no such file.
   std::string read(const std::string& name) const;
   /// A file and, transitively, all files it includes with quotes: (name, text), the file itself first.
-  std::vector<std::pair<std::string, std::string>> closure(const std::string& file) const;
+  CustomKernel::Files closure(const std::string& file) const;
+  /// What kernels from a file may include: the headers below kernels/, by names that begin so, and the
+  /// standard headers.
+  CustomKernel::Files headers() const;
+  /// The text of one of them. Throws CompileError.
+  std::string header(const std::string& name) const;
 
  private:
   std::filesystem::path folder_;
@@ -83,7 +88,7 @@ bool has_machine_code(const Variant& variant);
 std::string code_hash(const Compiler& compiler, const Variant& variant, const Problem& problem,
                       const Config& config, const std::string& arch);
 /// Compiles all stages, adds up their resources for that device and hashes their code. Throws CompileError,
-/// ResourceError.
+/// and ResourceError where the device cannot launch one of them.
 Resources inspect(const Compiler& compiler, const Variant& variant, const Problem& problem,
                   const Config& config, const DeviceFacts& facts);
 

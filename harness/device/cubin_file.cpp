@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "harness/core/error.h"
@@ -30,22 +31,82 @@ Elf64_Ehdr header_of(std::string_view cubin) {
   return header;
 }
 
-/// The sizes of a kernel's parameters, from its .nv.info section: a list of attributes, of which those with
-/// the number 0x17 are one parameter each, in any order.
-std::vector<std::size_t> parameters_in(std::string_view info) {
-  constexpr unsigned char kSized = 4, kParameter = 0x17;
-  std::vector<std::size_t> sizes;
+/// An attribute of a section .nv.info. The numbers are those of `cuobjdump -elf` (EIATTR_...).
+struct Attribute {
+  enum Kind : unsigned char {
+    max_threads = 0x05,       // x, y, z
+    required_block = 0x10,    // x, y, z
+    parameter = 0x17,         // index, ordinal and offset, size
+    registers = 0x2f,         // symbol, number
+    required_cluster = 0x3d,  // x, y, z
+    max_cluster = 0x3f,
+    grid_counts_clusters = 0x5b,
+  };
+  unsigned char kind;
+  std::string_view bytes;  // empty for an attribute of a few bits
+
+  std::uint32_t word(std::size_t i) const { return read_at<std::uint32_t>(bytes, 4 * i); }
+  Dim3 dims() const { return {word(0), word(1), word(2)}; }
+};
+
+std::vector<Attribute> attributes_in(std::string_view info) {
+  constexpr unsigned char kSized = 4;
+  std::vector<Attribute> attributes;
   for (std::size_t at = 0; at + 4 <= info.size();) {
-    const auto format = static_cast<unsigned char>(info[at]), kind = static_cast<unsigned char>(info[at + 1]);
-    const std::size_t bytes = format == kSized ? read_at<std::uint16_t>(info, at + 2) : 0;
-    if (format == kSized && kind == kParameter) {
-      const std::size_t ordinal = read_at<std::uint16_t>(info, at + 8);
-      if (sizes.size() <= ordinal) sizes.resize(ordinal + 1);
-      sizes[ordinal] = read_at<std::uint32_t>(info, at + 12) >> 18;
-    }
+    const bool is_sized = static_cast<unsigned char>(info[at]) == kSized;
+    const std::size_t bytes = is_sized ? read_at<std::uint16_t>(info, at + 2) : 0;
+    if (bytes > info.size() - at - 4)
+      throw CompileError("the machine code is truncated: an attribute of a kernel has no content");
+    attributes.push_back({static_cast<unsigned char>(info[at + 1]), info.substr(at + 4, bytes)});
     at += 4 + bytes;
   }
-  return sizes;
+  return attributes;
+}
+
+/// Fills in what the attributes of a kernel tell, which come in any order.
+void read_attributes(std::string_view info, KernelCode& kernel) {
+  for (const Attribute& a : attributes_in(info)) {
+    if (a.kind == Attribute::max_threads) {
+      kernel.max_threads = a.word(0) * a.word(1) * a.word(2);
+    } else if (a.kind == Attribute::required_block) {
+      kernel.block = a.dims();
+    } else if (a.kind == Attribute::required_cluster) {
+      kernel.cluster = a.dims();
+    } else if (a.kind == Attribute::max_cluster) {
+      kernel.max_cluster = a.word(0);
+    } else if (a.kind == Attribute::grid_counts_clusters) {
+      kernel.grid_counts_clusters = true;
+    } else if (a.kind == Attribute::parameter) {
+      const std::size_t ordinal = read_at<std::uint16_t>(a.bytes, 4);
+      if (kernel.parameter_bytes.size() <= ordinal) kernel.parameter_bytes.resize(ordinal + 1);
+      kernel.parameter_bytes[ordinal] = a.word(2) >> 18;
+    }
+  }
+}
+
+/// The registers of each kernel, by the number of its symbol. Code for sm_90 has them only here; older code
+/// also in the section of its instructions.
+std::map<std::int64_t, int> registers_in(const std::vector<CubinSection>& sections) {
+  std::map<std::int64_t, int> registers;
+  for (const CubinSection& section : sections)
+    if (section.name == ".nv.info")
+      for (const Attribute& a : attributes_in(section.bytes))
+        if (a.kind == Attribute::registers) registers[a.word(0)] = static_cast<int>(a.word(1));
+  return registers;
+}
+
+/// The number of the symbol with this name, or -1.
+std::int64_t symbol_of(const std::vector<CubinSection>& sections, std::string_view name) {
+  const auto symbols = std::ranges::find(sections, ".symtab", &CubinSection::name);
+  const auto names = std::ranges::find(sections, ".strtab", &CubinSection::name);
+  if (symbols == sections.end() || names == sections.end()) return -1;
+  for (std::size_t i = 0; (i + 1) * sizeof(Elf64_Sym) <= symbols->bytes.size(); ++i) {
+    const auto symbol = read_at<Elf64_Sym>(symbols->bytes, i * sizeof(Elf64_Sym));
+    if (symbol.st_name >= names->bytes.size()) continue;
+    const std::string_view rest = names->bytes.substr(symbol.st_name);
+    if (rest.substr(0, rest.find('\0')) == name) return static_cast<std::int64_t>(i);
+  }
+  return -1;
 }
 
 /// The header of one piece of code in a fatbin.
@@ -96,6 +157,7 @@ std::vector<KernelCode> kernels_of_cubin(std::string_view cubin) {
   constexpr std::string_view kText = ".text.", kShared = ".nv.shared.", kInfo = ".nv.info.";
   constexpr std::uint64_t kReserved = 1024;  // by the system, in the section from sm_90 on
   const auto sections = sections_of_cubin(cubin);
+  const auto registers = registers_in(sections);
   const auto section = [&](std::string_view kind, const std::string& kernel) -> const CubinSection* {
     const auto it = std::ranges::find(sections, std::string(kind) + kernel, &CubinSection::name);
     return it == sections.end() ? nullptr : &*it;
@@ -106,9 +168,11 @@ std::vector<KernelCode> kernels_of_cubin(std::string_view cubin) {
     KernelCode kernel{.name = std::string(text.name.substr(kText.size())),
                       .registers = static_cast<int>(text.info >> 24),
                       .parameter_bytes = {}};
+    if (const auto known = registers.find(symbol_of(sections, kernel.name)); known != registers.end())
+      kernel.registers = known->second;
     const CubinSection* info = section(kInfo, kernel.name);
     if (!info) continue;  // a function of the device
-    kernel.parameter_bytes = parameters_in(info->bytes);
+    read_attributes(info->bytes, kernel);
     if (const CubinSection* shared = section(kShared, kernel.name))
       kernel.static_shared_bytes = static_cast<std::int64_t>(
           arch_of_cubin(cubin) >= 90 && shared->size >= kReserved ? shared->size - kReserved : shared->size);

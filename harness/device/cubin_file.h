@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/core/variant.h"
+
 namespace warptune {
 
 /// A section of a cubin. Its name ends with the name of its kernel.
@@ -24,6 +26,12 @@ struct KernelCode {
   int registers = 0;
   std::int64_t static_shared_bytes = 0;
   std::vector<std::size_t> parameter_bytes;
+  // What it was compiled for; 0: any.
+  unsigned max_threads = 0;           // per block: __launch_bounds__
+  Dim3 block = {0, 0, 0};             // __block_size__
+  Dim3 cluster = {0, 0, 0};           // __cluster_dims__
+  unsigned max_cluster = 0;           // blocks: __launch_bounds__
+  bool grid_counts_clusters = false;  // the grid of a launch counts clusters, not blocks
 };
 std::vector<KernelCode> kernels_of_cubin(std::string_view cubin);
 

@@ -7,7 +7,9 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/device/content_hash.h"
 #include "harness/device/cubin_file.h"
+#include "harness/device/dependencies.h"
 #include "harness/device/nvrtc.h"
 #include "harness/device/source_closure.h"
 
@@ -34,19 +36,36 @@ void expect_kernel(const CustomKernel& kernel, const std::string& expression) {
                                    brief(name), did_you_mean(name, known, "it has")));
 }
 
-/// Throws CompileError where a file has changed since the definition was read: the code would not belong to
-/// the hash of its sources.
-void expect_unchanged(const CustomKernel& kernel) {
-  const std::vector<std::filesystem::path> toolkit = toolkit_folders();
-  std::vector<std::filesystem::path> folders;
-  for (const std::string& option : kernel.options)
-    if (option.starts_with("-I") &&
-        std::ranges::find(toolkit, std::filesystem::path(option.substr(2))) == toolkit.end())
-      folders.emplace_back(option.substr(2));
-  if (source_closure(kernel.file, folders, KernelSources()).files != kernel.files)
-    throw CompileError(
-        fmt::format("'{}', or a file that it includes, has changed since it was read; start again",
-                    kernel.file.string()));
+CompileError has_changed(const CustomKernel& kernel) {
+  return CompileError(fmt::format(
+      "'{}', or a file that it includes, has changed since it was read; start again", kernel.file.string()));
+}
+
+/// Throws CompileError where a file is not as it was when the definition was read, or was not found then: the
+/// code would not belong to the hash of its sources.
+void expect_as_read(const CustomKernel& kernel, const Dependencies& dependencies, const SearchPath& folders) {
+  for (const Dependency& file : dependencies.files()) {
+    if (!folders.is_of_user(file.path)) continue;
+    const std::string name = folders.name_of(file.path);
+    const auto read =
+        std::ranges::find(kernel.files, name, [](const auto& f) -> const std::string& { return f.first; });
+    if (read == kernel.files.end())
+      throw CompileError(
+          fmt::format("{}: '{}' includes '{}' for some problems, configurations or architectures only, and "
+                      "not by its name; the "
+                      "hash of the sources would not cover it: write #include \"{}\" where it is needed",
+                      kernel.where, kernel.file.string(), file.path, name));
+    if (content_hash(read->second) != file.state) throw has_changed(kernel);
+  }
+}
+
+/// Throws CompileError with the words of the compiler, or a sentence where the source has no such kernel.
+Cubin compile_source(const CustomKernel& kernel, const CustomKernel::Files& program, const std::string& name,
+                     const std::vector<std::string>& options) try {
+  return run_nvrtc(program, name, options);
+} catch (const CompileError& e) {
+  expect_kernel(kernel, name);
+  throw CompileError(fmt::format("{}: {}", kernel.where, e.what()));
 }
 
 /// Whether the op's args struct is passed, by value.
@@ -71,18 +90,34 @@ std::string sizes_text(const std::vector<std::size_t>& sizes) {
 }  // namespace
 
 Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
-                   const std::vector<std::string>& options) {
-  // Under its path the compiler finds the files beside it, and profilers find the source.
-  CustomKernel::Files files = {{kernel.file.string(), kernel.files.front().second}};
-  files.insert(files.end(), kernel.headers.begin(), kernel.headers.end());
-  try {
-    Cubin cubin = run_nvrtc(files, name, options);
-    expect_unchanged(kernel);
-    return cubin;
-  } catch (const CompileError& e) {
-    expect_kernel(kernel, name);
-    throw CompileError(fmt::format("{}: {}", kernel.where, e.what()));
+                   const std::vector<std::string>& options, const CubinCache& cache,
+                   const KernelSources& own) {
+  const SearchPath folders = SearchPath::of(kernel.options);
+  std::string call = fmt::format("{}|{}|{}|", name, nvrtc_version(), kernel.file.string());
+  for (const std::string& option : options) call += option + '|';
+  // A note says what this call read. Where that is unchanged, its code is found without the compiler.
+  if (const auto note = cache.find_note(call))
+    if (const auto known = Dependencies::parse(*note); known && known->hold(own, folders)) {
+      expect_as_read(kernel, *known, folders);
+      if (auto cubin = cache.find(call + known->identity())) return std::move(*cubin);
+    }
+  const CustomKernel::Files program = program_of(kernel.file, kernel.files.front().second, folders, own);
+  const auto included = included_files(program, options);
+  if (!included)
+    return compile_source(kernel, program, name, options);  // nothing tells whether a cached one is stale
+  const Dependencies dependencies(*included, program, folders);
+  expect_as_read(kernel, dependencies, folders);
+  const bool is_listed = !dependencies.asks_for_files();
+  const std::string key =
+      call + dependencies.identity() + (is_listed ? std::string() : preprocessed_text(program, options));
+  std::optional<Cubin> cubin = cache.find(key);
+  if (!cubin) {
+    cubin = compile_source(kernel, program, name, options);
+    if (!dependencies.hold(own, folders)) throw has_changed(kernel);
+    cache.save(key, *cubin);
   }
+  if (is_listed) cache.save_note(call, dependencies.text());
+  return std::move(*cubin);
 }
 
 Cubin pick_kernel(const CustomKernel& kernel, const std::string& name, const std::string& arch) try {

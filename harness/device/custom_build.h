@@ -4,16 +4,18 @@
 #include <vector>
 
 #include "harness/device/compile.h"
+#include "harness/device/cubin_cache.h"
 
 namespace warptune {
 
 /// The files of the user, then those of kernels/.
 CustomKernel::Files all_files(const CustomKernel& kernel);
 
-/// Compiles the source. Throws CompileError: the words of the compiler, or, where the source has no such
-/// kernel, a sentence with those that it has.
+/// Compiles the source, unless the cache has its code. Throws CompileError: the words of the compiler, or a
+/// sentence where the source has no such kernel or has changed since it was read.
 Cubin build_kernel(const CustomKernel& kernel, const std::string& name,
-                   const std::vector<std::string>& options);
+                   const std::vector<std::string>& options, const CubinCache& cache,
+                   const KernelSources& own);
 
 /// Takes the kernel from machine code. Throws CompileError where it has none for this architecture, or no
 /// such kernel.

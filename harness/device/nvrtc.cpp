@@ -1,14 +1,20 @@
 #if WARPTUNE_HAS_CUDA
 #include "harness/device/nvrtc.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nvrtc.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <regex>
+#include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/device/only_regular_files.h"
 
 namespace warptune {
 namespace {
@@ -17,9 +23,87 @@ void check(nvrtcResult result, const char* what) {
   if (result != NVRTC_SUCCESS) throw CompileError(fmt::format("{}: {}", what, nvrtcGetErrorString(result)));
 }
 
-struct ProgramDeleter {
-  void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
+/// A program with its headers, not compiled yet.
+class Program {
+ public:
+  explicit Program(const CustomKernel::Files& files) : path_(files[0].first) {
+    std::vector<const char*> names, texts;
+    for (std::size_t i = 1; i < files.size(); ++i) {
+      names.push_back(files[i].first.c_str());
+      texts.push_back(files[i].second.c_str());
+    }
+    nvrtcProgram raw = nullptr;
+    check(nvrtcCreateProgram(&raw, files[0].second.c_str(), path_.c_str(), static_cast<int>(names.size()),
+                             texts.data(), names.data()),
+          "nvrtcCreateProgram");
+    program_.reset(raw);
+  }
+
+  nvrtcProgram get() const { return program_.get(); }
+  /// Throws CompileError where an include is a pipe or a device.
+  nvrtcResult compile(const std::vector<std::string>& options) const {
+    std::vector<const char*> flags;
+    for (const std::string& option : options) flags.push_back(option.c_str());
+    const OnlyRegularFiles guard;
+    const nvrtcResult result = nvrtcCompileProgram(get(), static_cast<int>(flags.size()), flags.data());
+    if (!guard.refused().empty())
+      throw CompileError(
+          fmt::format("'{}' includes '{}', which is not a regular file", path_, guard.refused()));
+    return result;
+  }
+  /// What the compiler and ptxas say. A zero byte ends the part of each.
+  std::string log() const {
+    std::size_t size = 0;
+    nvrtcGetProgramLogSize(get(), &size);
+    std::string log(size, '\0');
+    nvrtcGetProgramLog(get(), log.data());
+    std::ranges::replace(log, '\0', '\n');
+    log.resize(log.find_last_not_of(" \n") + 1);  // npos + 1 is 0
+    return log;
+  }
+
+ private:
+  struct Deleter {
+    void operator()(nvrtcProgram program) const { nvrtcDestroyProgram(&program); }
+  };
+  std::string path_;
+  std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, Deleter> program_;
 };
+
+/// A file in memory that the compiler can write to by a path.
+class MemoryFile {
+ public:
+  MemoryFile() : file_(::memfd_create("nvrtc", MFD_CLOEXEC)) {
+    if (file_ < 0) throw CompileError("the system has no memory for the output of the compiler");
+  }
+  ~MemoryFile() { ::close(file_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::string path() const { return fmt::format("/proc/self/fd/{}", file_); }
+  std::string text() const {
+    std::string text(static_cast<std::size_t>(std::max<off_t>(::lseek(file_, 0, SEEK_END), 0)), '\0');
+    const ssize_t got = ::pread(file_, text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return text;
+  }
+
+ private:
+  int file_;
+};
+
+/// What the front end writes in one of its modes. Options of the front end are not in the manual of NVRTC;
+/// versions 12.2 to 13.0 have them. Such a run makes no code, which is an error for NVRTC.
+std::string front_end_output(const CustomKernel::Files& files, std::vector<std::string> options,
+                             const std::string& mode) {
+  const MemoryFile output;
+  for (const std::string& option : {mode, "--output=" + output.path()}) {
+    options.emplace_back("-Xcudafe");
+    options.push_back(option);
+  }
+  Program(files).compile(options);
+  return output.text();
+}
 
 /// Reads the resource usage of the kernel from the log of ptxas, which has a part for each of the program's.
 void read_resources(std::string log, Cubin& cubin) {
@@ -44,37 +128,48 @@ std::string nvrtc_version() {
 
 Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
                 const std::vector<std::string>& options) {
-  std::vector<const char*> names, texts, flags;
-  for (std::size_t i = 1; i < files.size(); ++i) {
-    names.push_back(files[i].first.c_str());
-    texts.push_back(files[i].second.c_str());
-  }
-  for (const std::string& option : options) flags.push_back(option.c_str());
   const auto start = std::chrono::steady_clock::now();
-  nvrtcProgram raw = nullptr;
-  check(nvrtcCreateProgram(&raw, files[0].second.c_str(), files[0].first.c_str(),
-                           static_cast<int>(names.size()), texts.data(), names.data()),
-        "nvrtcCreateProgram");
-  const std::unique_ptr<std::remove_pointer_t<nvrtcProgram>, ProgramDeleter> program(raw);
-  check(nvrtcAddNameExpression(raw, expression.c_str()), "nvrtcAddNameExpression");
-  const nvrtcResult result = nvrtcCompileProgram(raw, static_cast<int>(flags.size()), flags.data());
-  std::size_t size = 0;
-  nvrtcGetProgramLogSize(raw, &size);
-  std::string log(size, '\0');
-  nvrtcGetProgramLog(raw, log.data());
+  const Program program(files);
+  check(nvrtcAddNameExpression(program.get(), expression.c_str()), "nvrtcAddNameExpression");
+  const nvrtcResult result = program.compile(options);
+  const std::string log = program.log();
   if (result != NVRTC_SUCCESS)
-    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, log.c_str()));
+    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, log));
   Cubin cubin;
   const char* entry = nullptr;
-  check(nvrtcGetLoweredName(raw, expression.c_str(), &entry), "nvrtcGetLoweredName");
+  check(nvrtcGetLoweredName(program.get(), expression.c_str(), &entry), "nvrtcGetLoweredName");
   cubin.entry = entry;
-  check(nvrtcGetCUBINSize(raw, &size), "nvrtcGetCUBINSize");
+  std::size_t size = 0;
+  check(nvrtcGetCUBINSize(program.get(), &size), "nvrtcGetCUBINSize");
   cubin.code.resize(size);
-  check(nvrtcGetCUBIN(raw, cubin.code.data()), "nvrtcGetCUBIN");
+  check(nvrtcGetCUBIN(program.get(), cubin.code.data()), "nvrtcGetCUBIN");
   cubin.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   read_resources(log, cubin);
   return cubin;
+}
+
+std::optional<std::vector<std::string>> included_files(const CustomKernel::Files& files,
+                                                       const std::vector<std::string>& options) {
+  // A makefile: lines "NAME.o: FILE". The compiler adds two texts of its own, whose names begin with "__nv_".
+  std::istringstream lines(front_end_output(files, options, "--dependencies"));
+  std::vector<std::string> included;
+  std::size_t prefix = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (included.empty()) {
+      if (!line.ends_with(files[0].first)) return std::nullopt;
+      prefix = line.size() - files[0].first.size();
+    }
+    std::string file = line.substr(std::min(prefix, line.size()));
+    if (!file.starts_with("__nv_") && std::ranges::find(included, file) == included.end())
+      included.push_back(std::move(file));
+  }
+  if (included.empty()) return std::nullopt;
+  return included;
+}
+
+std::string preprocessed_text(const CustomKernel::Files& files, const std::vector<std::string>& options) {
+  return front_end_output(files, options, "--preprocess");
 }
 
 }  // namespace warptune

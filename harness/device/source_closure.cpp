@@ -7,16 +7,23 @@
 #include <cstdlib>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/device/compile.h"
+#include "harness/device/nvrtc.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uintmax_t kMaxSourceBytes = 64 << 20;
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
 
 std::string_view without_blanks(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -51,15 +58,80 @@ std::string name_of_declaration(std::string_view text) {
   return {};
 }
 
-/// Adds the includes of a text that are files of the program, and theirs.
-void add_headers(std::string_view text, const KernelSources& own, std::set<std::string>& seen,
-                 CustomKernel::Files& headers) {
-  for (const IncludeLine& include : includes_in(text)) {
-    if (!include.quoted || !include.name.starts_with("kernels/") || seen.contains(include.name)) continue;
-    for (auto& file : own.closure(include.name))
-      if (seen.insert(file.first).second) headers.push_back(std::move(file));
+/// The files that a source includes, by the compiler. A program without NVRTC knows none.
+std::vector<std::string> compiler_list(const CustomKernel::Files& program,
+                                       const std::vector<std::string>& options) {
+#if WARPTUNE_HAS_CUDA
+  try {
+    return included_files(program, options).value_or(std::vector<std::string>());
+  } catch (const CompileError& e) {
+    throw InputError(e.what());
   }
+#else
+  static_cast<void>(program), static_cast<void>(options);
+  return {};
+#endif
 }
+
+/// The files of a closure as they are found, each once.
+class Collector {
+ public:
+  Collector(const SearchPath& folders, const KernelSources& own) : folders_(folders), own_(own) {}
+
+  void add(const std::string& path) {
+    if (path.starts_with("kernels/")) {
+      if (seen_.insert(path).second) closure_.headers.emplace_back(path, own_.read(path));
+    } else if (folders_.is_of_user(path) && seen_.insert(path).second) {
+      seen_.insert(fs::weakly_canonical(path).string());
+      closure_.files.emplace_back(folders_.name_of(path), read_source_file(path));
+      paths_.emplace_back(path);
+    }
+  }
+  /// Follows the lines of the files found so far, whatever their conditions. Links may make a file include
+  /// itself under ever longer paths.
+  void add_lines() {
+    for (std::size_t i = 0; i < paths_.size(); ++i)
+      for (const IncludeLine& include : includes_in(std::string(closure_.files[i].second))) {
+        has_macro_ |= include.name.empty();
+        if (const auto path = found_file(include, paths_[i].parent_path(), folders_.user)) {
+          if (!seen_.contains(fs::weakly_canonical(*path).string())) add(path->string());
+        } else if (include.quoted && include.name.starts_with("kernels/")) {
+          for (const auto& [name, text] : own_.closure(include.name)) add(name);
+        }
+      }
+  }
+  bool has_macro() const { return has_macro_; }
+  bool has_include_test() const {
+    return std::ranges::any_of(closure_.files, [](const auto& file) { return asks_for_files(file.second); });
+  }
+  SourceClosure take() { return std::move(closure_); }
+
+ private:
+  const SearchPath& folders_;
+  const KernelSources& own_;
+  SourceClosure closure_;
+  std::vector<fs::path> paths_;  // of closure_.files
+  std::set<std::string> seen_;
+  bool has_macro_ = false;
+};
+
+#if WARPTUNE_HAS_CUDA
+/// The lines of the user in a preprocessed text, in which lines `#line NUMBER "FILE"` say where it comes
+/// from.
+std::string lines_of_user(const std::string& preprocessed, const SearchPath& folders) {
+  std::istringstream in(preprocessed);
+  std::string text;
+  bool is_of_user = false;
+  for (std::string line; std::getline(in, line);) {
+    const auto open = line.find('"'), close = line.rfind('"');
+    if (line.starts_with("#line ") && open != std::string::npos)
+      is_of_user = folders.is_of_user(line.substr(open + 1, close - open - 1));
+    else if (is_of_user)
+      text += line + '\n';
+  }
+  return text;
+}
+#endif
 
 }  // namespace
 
@@ -74,7 +146,10 @@ std::vector<IncludeLine> includes_in(std::string_view text) {
     line = without_blanks(line.substr(1));
     if (!line.starts_with(kWord)) continue;
     line = without_blanks(line.substr(kWord.size()));
-    if (line.empty() || (line[0] != '"' && line[0] != '<')) continue;
+    if (line.empty() || (line[0] != '"' && line[0] != '<')) {
+      includes.push_back({});
+      continue;
+    }
     const bool quoted = line[0] == '"';
     const std::size_t close = line.find(quoted ? '"' : '>', 1);
     if (close != std::string_view::npos && close > 1)
@@ -83,28 +158,76 @@ std::vector<IncludeLine> includes_in(std::string_view text) {
   return includes;
 }
 
-SourceClosure source_closure(const fs::path& source, std::span<const fs::path> folders,
-                             const KernelSources& own) {
-  const auto read = [](const fs::path& path) {
-    return read_input(path, fmt::format("'{}'", path.string()), kMaxSourceBytes);
-  };
-  SourceClosure closure;
-  closure.files.emplace_back(source.filename().string(), read(source));
-  std::vector<fs::path> paths = {source};
-  std::set<fs::path> seen = {fs::weakly_canonical(source)};
-  std::set<std::string> seen_headers;
-  for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::string text = closure.files[i].second;
-    const fs::path beside = paths[i].parent_path();
-    for (const IncludeLine& include : includes_in(text))
-      if (const auto path = found_file(include, beside, folders);
-          path && seen.insert(fs::weakly_canonical(*path)).second) {
-        closure.files.emplace_back(include.name, read(*path));
-        paths.push_back(*path);
-      }
-    add_headers(text, own, seen_headers, closure.headers);
+std::vector<std::string> SearchPath::options() const {
+  std::vector<std::string> options;
+  for (const auto* folders : {&user, &toolkit})
+    for (const fs::path& folder : *folders) options.push_back("-I" + folder.string());
+  return options;
+}
+
+SearchPath SearchPath::of(std::span<const std::string> options) {
+  SearchPath path{.user = {}, .toolkit = toolkit_folders()};
+  for (const std::string& option : options)
+    if (option.starts_with("-I") &&
+        std::ranges::find(path.toolkit, fs::path(option.substr(2))) == path.toolkit.end())
+      path.user.emplace_back(option.substr(2));
+  return path;
+}
+
+bool SearchPath::is_of_user(const std::string& path) const {
+  const auto holds = [&](const fs::path& folder) { return path.starts_with(folder.string() + '/'); };
+  return fs::path(path).is_absolute() && std::ranges::none_of(toolkit, holds);
+}
+
+std::string SearchPath::name_of(const std::string& path) const {
+  const fs::path normal = fs::path(path).lexically_normal();
+  for (const fs::path& folder : user)
+    if (const fs::path name = normal.lexically_relative(folder); !name.empty() && *name.begin() != "..")
+      return name.string();
+  return user.empty() ? path : normal.lexically_relative(user.front()).string();
+}
+
+SourceClosure source_closure(const fs::path& source, const SearchPath& folders, const KernelSources& own,
+                             std::span<const std::vector<std::string>> option_sets) {
+  Collector collector(folders, own);
+  collector.add(source.string());
+  const CustomKernel::Files program = program_of(source, read_source_file(source), folders, own);
+  for (const std::vector<std::string>& options : option_sets) {
+    for (const std::string& path : compiler_list(program, options)) collector.add(path);
+    collector.add_lines();
+    if (!collector.has_macro()) break;
   }
+  const bool depends_on_others = collector.has_include_test();
+  SourceClosure closure = collector.take();
+#if WARPTUNE_HAS_CUDA
+  if (depends_on_others && !option_sets.empty())
+    closure.files.emplace_back("preprocessed",
+                               lines_of_user(preprocessed_text(program, option_sets[0]), folders));
+#else
+  static_cast<void>(depends_on_others);
+#endif
   return closure;
+}
+
+CustomKernel::Files program_of(const fs::path& source, std::string text, const SearchPath& folders,
+                               const KernelSources& own) {
+  CustomKernel::Files program = {{source.string(), std::move(text)}};
+  for (auto& header : own.headers()) {
+    const auto has = [&](const fs::path& folder) { return is_there(folder / header.first); };
+    if (std::ranges::none_of(folders.user, has)) program.push_back(std::move(header));
+  }
+  return program;
+}
+
+bool asks_for_files(std::string text) {
+  for (const std::string_view splice : {"\\\n", "\\\r\n", "\?\?/\n"})
+    for (auto at = text.find(splice); at != std::string::npos; at = text.find(splice, at))
+      text.erase(at, splice.size());
+  return text.find("__has_include") != std::string::npos;
+}
+
+std::string read_source_file(const fs::path& path) {
+  return read_input(path, fmt::format("'{}'", path.string()), kMaxSourceBytes);
 }
 
 std::vector<std::string> kernels_in(std::string_view text) {

@@ -9,6 +9,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/file_name.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 
@@ -140,9 +141,17 @@ Mapped mapped(const Definition& d, const Axes& axes) {
   throw InputError(fmt::format("no op here is its op type '{}'", brief(d.op_type)));
 }
 
+/// A text that becomes the name of a file or folder of a trace set.
+std::string file_name(const Json& json, const char* key) {
+  const std::string name = text(json, key);
+  if (const std::string fault = fault_of_file_name(name); !fault.empty())
+    throw InputError(fmt::format("'{}' is '{}'; {}", key, brief(name), fault));
+  return name;
+}
+
 Definition definition_of(const Json& json) {
-  Definition d{.name = text(json, "name"),
-               .op_type = text(json, "op_type"),
+  Definition d{.name = file_name(json, "name"),
+               .op_type = file_name(json, "op_type"),
                .axes = object(json, "axes"),
                .inputs = object(json, "inputs")};
   for (const auto& [name, axis] : d.axes.items())
@@ -169,9 +178,8 @@ class TraceReader {
 
   void read_definition(const fs::path& file) {
     const std::string origin = fmt::format("'{}'", file.string());
+    const Json json = need_json<Json>(read_input(file, origin, kMaxConfigBytes), origin);
     try {
-      const Json json = parse_json<Json>(read_input(file, origin, kMaxConfigBytes), origin);
-      if (json.is_discarded()) throw InputError("it is not JSON");
       const Definition d = definition_of(json);
       if (!definitions_.emplace(d.name, d).second)
         throw InputError(fmt::format("'{}' is defined twice", brief(d.name)));
@@ -187,9 +195,8 @@ class TraceReader {
     for (int number = 1; std::getline(in, line); ++number) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const std::string where = fmt::format("{}:{}", file.string(), number);
+      const Json json = need_json<Json>(line, where);
       try {
-        const Json json = parse_json<Json>(line, where);
-        if (json.is_discarded()) throw InputError("it is not JSON");
         add(json, file.stem(), where);
       } catch (const InputError& e) {
         throw InputError(fmt::format("{}: {}", where, e.what()));

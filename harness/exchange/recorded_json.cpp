@@ -155,6 +155,27 @@ RecordedSpace of_t4(const Json& json, const std::string& file_name) {
   return space_of(named ? json["metadata"]["problem"].get<std::string>() : file_name, parameters, configs);
 }
 
+/// The text with null for each NaN and infinity, which Python writes and JSON does not have.
+std::string with_nulls(std::string_view text) {
+  std::string result;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (in_string) {
+      in_string = text[i] != '"';
+      if (text[i] == '\\' && i + 1 < text.size()) result += text[i++];
+      result += text[i];
+      continue;
+    }
+    in_string = text[i] == '"';
+    std::string_view word = text.substr(i, 1);
+    for (const std::string_view number : {"NaN", "Infinity", "-Infinity"})
+      if (text.substr(i).starts_with(number)) word = number;
+    result += word.size() > 1 ? "null" : word;
+    i += word.size() - 1;
+  }
+  return result;
+}
+
 /// A cachefile lacks its closing brackets while it is written, and a kill leaves an incomplete last line.
 std::string closed(const std::string& text) {
   const auto end = text.rfind(",\n");
@@ -169,9 +190,10 @@ std::vector<RecordedSpace> recorded_json_spaces(const OpTable& ops, const fs::pa
                                                 const std::string& pattern) {
   const ProblemPattern wanted(pattern);
   const std::string origin = fmt::format("'{}'", file.string());
-  const std::string text = read_input(file, origin, kMaxWisdomBytes);
+  const std::string text = with_nulls(read_input(file, origin, kMaxWisdomBytes));
   Json json = parse_json<Json>(text, origin);
   if (json.is_discarded()) json = parse_json<Json>(closed(text), origin);
+  if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
   const bool t4 = json.is_object() && json.contains("results") && json["results"].is_array();
   if (!t4 && !(json.is_object() && json.contains("cache")))
     throw InputError(fmt::format(

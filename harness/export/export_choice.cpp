@@ -59,13 +59,15 @@ std::optional<ExportChoice> ExportChooser::runner_up(const Problem& problem, con
                           .reason = fmt::format("the winner '{}' calls a library", winner.variant),
                           .time_us = recorded_us(winner, *variant, config),
                           .winner = &winner,
-                          .library_winner = &winner};
+                          .instead_of = &winner};
   return std::nullopt;
 }
 
 std::vector<Problem> ExportChooser::add_step(const Problem& step) {
   std::vector<Problem> problems;
+  told_.clear();
   chooser_.enter_step(step);
+  if (!told_.empty()) lost_steps_.push_back(told_);
   if (chooser_.step())
     for (const StepPlan& plan : chooser_.step()->plans) {
       problems.push_back(plan.problem);
@@ -75,18 +77,21 @@ std::vector<Problem> ExportChooser::add_step(const Problem& step) {
   return problems;
 }
 
+const Winner* ExportChooser::winner_of(const Problem& problem) const {
+  const WinnerLookup::Match match = tuned_.match(problem);
+  return match.exact && match.winner->made_on.arch == facts_.arch ? match.winner : nullptr;
+}
+
 ExportChoice ExportChooser::choose(const Problem& problem) {
   chooser_.leave_step();
   if (const auto step = steps_.find(problem.key()); step != steps_.end()) chooser_.enter_step(step->second);
   told_.clear();
   std::optional<ExportChoice> chosen;
-  const Winner* library = nullptr;
   chooser_.choose(problem, true, [&](const PlanChoice& choice) {
     const Winner* const winner = choice.source == PlanSource::exact || choice.source == PlanSource::nearest
                                      ? tuned_.match(problem).winner
                                      : nullptr;
     if (choice.source == PlanSource::exact && calls_library(*choice.variant)) {
-      library = winner;
       chosen = runner_up(problem, *winner);
       return chosen.has_value();
     }
@@ -96,7 +101,7 @@ ExportChoice ExportChooser::choose(const Problem& problem) {
                           .source = std::string(name_of(choice.source)),
                           .reason = choice.reason,
                           .winner = winner,
-                          .library_winner = library};
+                          .instead_of = nullptr};
     if (choice.source == PlanSource::exact) chosen->time_us = winner->time_us;
     if (choice.source == PlanSource::predicted)
       if (const auto prediction = tuned_.predict(problem)) chosen->time_us = prediction->time_us;
@@ -105,8 +110,11 @@ ExportChoice ExportChooser::choose(const Problem& problem) {
   if (!chosen)
     throw InputError(fmt::format("{}: no variant can be exported for {}: none compiles and fits",
                                  problem.key(), facts_.arch));
-  const std::string about = problem.key() + ": ";
-  if (chosen->reason.empty() && told_.starts_with(about)) chosen->reason = told_.substr(about.size());
+  if (chosen->source != "exact" && chosen->source != "step") chosen->instead_of = winner_of(problem);
+  if (const std::string about = problem.key() + ": "; told_.starts_with(about)) {
+    chosen->why_not = told_.substr(about.size());
+    if (chosen->reason.empty()) chosen->reason = chosen->why_not;
+  }
   return *std::move(chosen);
 }
 

@@ -20,8 +20,12 @@ struct ExportChoice {
   std::string reason = {};
   double time_us = std::numeric_limits<double>::quiet_NaN();  // recorded or predicted
   const Winner* winner = nullptr;                             // the recorded one that it comes from
-  /// The winner that calls a library and cannot be exported.
-  const Winner* library_winner = nullptr;
+  /// The winner of this problem and architecture that the configuration stands in for.
+  const Winner* instead_of = nullptr;
+  std::string why_not = {};  // that winner is not exported; may be empty
+
+  /// Whether that winner is lost without a recorded next best.
+  bool lost_winner() const { return instead_of && source != "runner_up"; }
 };
 
 class ExportChooser {
@@ -34,11 +38,15 @@ class ExportChooser {
   /// The problems of the plans that were tuned together in a model's step. For them these plans come first;
   /// a problem of several steps takes the plan of the first.
   std::vector<Problem> add_step(const Problem& step);
+  /// One sentence for each step with a winner that may not be used.
+  const std::vector<std::string>& lost_steps() const { return lost_steps_; }
 
   /// As PlanChooser::choose(), without configurations that call a library or do not fit the device. In place
   /// of a winner that calls a library it takes the next best recorded configuration. Throws InputError where
   /// nothing is left.
   ExportChoice choose(const Problem& problem);
+  /// The winner of the problem that was tuned on this architecture; null if there is none.
+  const Winner* winner_of(const Problem& problem) const;
 
  private:
   PlanOptions with_tell(PlanOptions options);
@@ -50,6 +58,7 @@ class ExportChooser {
   std::string told_;  // the last remark of the choice
   PlanChooser chooser_;
   TunedPlans tuned_;
+  std::vector<std::string> lost_steps_;
   std::map<std::string, Problem> steps_;  // by the keys of their problems
 };
 

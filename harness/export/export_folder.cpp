@@ -1,120 +1,70 @@
 #include "harness/export/export_folder.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <map>
+#include <stdexcept>
 #include <system_error>
 
 #include "harness/core/error.h"
-#include "harness/core/hash.h"
+#include "harness/export/export_files.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kIndex = "warptune.json";
-
-/// Removes a folder that is not complete.
-class UnfinishedFolder {
+/// The machine code of a table, each once by its name.
+class Cubins {
  public:
-  explicit UnfinishedFolder(fs::path path) : path_(std::move(path)) {
-    fs::remove_all(path_);
-    make_folder(path_);
-  }
-  ~UnfinishedFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  UnfinishedFolder(const UnfinishedFolder&) = delete;
-  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+  Cubins(const Compiler& compiler, std::string arch) : compiler_(compiler), arch_(std::move(arch)) {}
 
-  const fs::path& path() const { return path_; }
-  /// Gives it its name. An earlier export of that name is removed after the new one is there.
-  void finish(const fs::path& name) {
-    const fs::path earlier = fs::path(name).concat(fmt::format(".earlier-{}", ::getpid()));
-    const bool replaces = fs::exists(name);
-    if (replaces) fs::rename(name, earlier);
-    try {
-      fs::rename(path_, name);
-    } catch (...) {
-      std::error_code ignored;
-      if (replaces) fs::rename(earlier, name, ignored);
-      throw;
-    }
-    path_.clear();
-    if (replaces) fs::remove_all(earlier);
-  }
-
- private:
-  fs::path path_;
-};
-
-/// The path without a slash at its end, so that a name can be put beside it.
-fs::path plain(const fs::path& folder) {
-  const fs::path path = fs::absolute(folder).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
-
-/// The cubins of a folder, each once under a hash of its content.
-class CubinFolder {
- public:
-  CubinFolder(fs::path folder, const Compiler& compiler, std::string arch)
-      : folder_(std::move(folder)), compiler_(compiler), arch_(std::move(arch)) {
-    make_folder(folder_ / "cubins");
-  }
-  ExportedKernel add(const StageModel& stage) {
-    const auto [it, is_new] = kernels_.try_emplace({stage.file, stage.kernel});
+  ExportedKernel add(const ExportedPlan& plan, const Stage& stage) {
+    const Variant& variant = *plan.choice.variant;
+    std::string key = kernel_key(variant, stage, plan.problem, plan.choice.config);
+    if (stage.custom) key = plan.problem.op + "/" + variant.name + ": " + key;  // options differ, too
+    const auto [it, is_new] = kernels_.try_emplace(std::move(key));
     if (!is_new) return it->second;
-    const Cubin cubin = compiler_.compile(stage.file, stage.kernel, arch_);
-    const std::string name = fmt::format("cubins/{:016x}.cubin", stable_hash(cubin.code));
-    const auto [content, is_new_file] = contents_.try_emplace(name, cubin.code);
-    if (is_new_file)
-      replace_file(folder_ / name, cubin.code);
-    else if (content->second != cubin.code)
+    const Cubin cubin = compiler_.compile(variant, stage, plan.problem, plan.choice.config, arch_);
+    const std::string name = cubin_name(cubin.code);
+    if (contents_.try_emplace(name, cubin.code).first->second != cubin.code)
       throw std::runtime_error(fmt::format("two cubins have the name {}", name));
     return it->second = {.file = name, .entry = cubin.entry};
   }
-  std::size_t count() const { return contents_.size(); }
+  const std::map<std::string, std::string>& contents() const { return contents_; }
 
  private:
-  const fs::path folder_;
   const Compiler& compiler_;
   const std::string arch_;
-  std::map<std::pair<std::string, std::string>, ExportedKernel> kernels_;
+  std::map<std::string, ExportedKernel> kernels_;
   std::map<std::string, std::string> contents_;
 };
 
 }  // namespace
 
 void expect_export_folder(const fs::path& folder) {
-  const fs::path path = plain(folder);
+  const fs::path path = folder.has_filename() ? folder : folder.parent_path();  // without a slash at its end
   std::error_code error;
-  if (!fs::exists(path, error)) {
-    if (!fs::is_directory(path.parent_path(), error))
-      throw InputError(fmt::format("the folder of '{}' does not exist", folder.string()));
-  } else if (!fs::is_directory(path, error)) {
+  if (fs::is_directory(path, error)) {
+    files_of_exports(path);
+  } else if (fs::exists(path, error)) {
     throw InputError(fmt::format("'{}' is a file; -o names a folder", folder.string()));
-  } else if (!fs::is_empty(path, error) && !fs::exists(path / kIndex, error)) {
-    throw InputError(
-        fmt::format("'{}' has files but no {}: -o names a new or empty folder, or one of an "
-                    "earlier export",
-                    folder.string(), kIndex));
+  } else if (fs::is_symlink(path, error)) {
+    throw InputError(fmt::format("'{}' is a link to a folder that does not exist", folder.string()));
+  } else if (!fs::is_directory(fs::absolute(path).parent_path(), error)) {
+    throw InputError(fmt::format("the folder of '{}' does not exist", folder.string()));
   }
-  expect_writable(path.parent_path());
+  expect_writable(path);
 }
 
 std::size_t write_export(const fs::path& folder, const OpTable& ops, const PlanTable& table,
                          const Compiler& compiler, const DeviceFacts& facts) {
-  const fs::path path = plain(folder);
-  UnfinishedFolder unfinished(fs::path(path).concat(fmt::format(".partial-{}", ::getpid())));
-  CubinFolder cubins(unfinished.path(), compiler, facts.arch);
-  replace_file(
-      unfinished.path() / kIndex,
-      export_json(ops, table, compiler, facts, [&](const StageModel& stage) { return cubins.add(stage); }));
-  unfinished.finish(path);
-  return cubins.count();
+  Cubins cubins(compiler, facts.arch);
+  const std::string index =
+      export_json(ops, table, compiler, facts,
+                  [&](const ExportedPlan& plan, const Stage& stage) { return cubins.add(plan, stage); });
+  replace_export(folder, cubins.contents(), index);
+  return cubins.contents().size();
 }
 
 }  // namespace warptune

@@ -7,24 +7,25 @@
 
 namespace warptune {
 
-/// The version of warptune.json. include/warptune/launch.h reads the same one.
-inline constexpr int kExportSchema = 1;
+/// The version of warptune.json: that of plans whose kernels all take the op's struct, and that of a folder
+/// with a kernel that takes a list of arguments, which readers of the first one would launch wrongly.
+inline constexpr int kExportSchema = 1, kExportSchemaOfLists = 2;
 
-/// Throws InputError unless the folder can be made, is empty, or holds an earlier export, which a new one
-/// replaces.
+/// Throws InputError unless the folder can be made, is empty, or holds nothing but an earlier export, which a
+/// new one replaces.
 void expect_export_folder(const std::filesystem::path& folder);
 
-/// Compiles the kernels for `facts.arch` and writes the folder: beside its name, and then renamed, so that
-/// nothing is half-written. Returns how many cubins it holds. Throws CompileError, std::runtime_error.
+/// Compiles the kernels for `facts.arch`, and makes the folder hold them (export_files.h). Returns how many
+/// cubins it holds. Throws CompileError, InputError, std::runtime_error.
 std::size_t write_export(const std::filesystem::path& folder, const OpTable& ops, const PlanTable& table,
                          const Compiler& compiler, const DeviceFacts& facts);
 
-/// The JSON of a table; `code_of` gives the cubin of a stage's kernel.
+/// The JSON of a table; `kernel_of` gives the cubin of a stage's kernel.
 struct ExportedKernel {
   std::string file, entry;  // the cubin below the folder, and its kernel's lowered name
 };
 std::string export_json(const OpTable& ops, const PlanTable& table, const Compiler& compiler,
                         const DeviceFacts& facts,
-                        const std::function<ExportedKernel(const StageModel&)>& kernel_of);
+                        const std::function<ExportedKernel(const ExportedPlan&, const Stage&)>& kernel_of);
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -93,17 +94,23 @@ Json json_of(const TensorMapModel& map) {
 Json json_of(const StageModel& stage, const ExportedKernel& kernel) {
   Json maps = Json::array();
   for (const TensorMapModel& map : stage.tensor_maps) maps.push_back(json_of(map));
-  return {{"cubin", kernel.file},
-          {"kernel", kernel.entry},
-          {"expression", stage.kernel},
-          {"grid", json_list(stage.grid)},
-          {"block", json_list(stage.block)},
-          {"shared_bytes", json_of(stage.shared_bytes)},
-          {"cluster", stage.cluster},
-          {"pdl", stage.pdl},
-          {"per_sm", stage.per_sm},
-          {"max_blocks", json_of(stage.max_blocks)},
-          {"tensor_maps", std::move(maps)}};
+  Json json = {{"cubin", kernel.file},
+               {"kernel", kernel.entry},
+               {"expression", stage.kernel},
+               {"grid", json_list(stage.grid)},
+               {"block", json_list(stage.block)},
+               {"shared_bytes", json_of(stage.shared_bytes)},
+               {"cluster", stage.cluster},
+               {"pdl", stage.pdl},
+               {"per_sm", stage.per_sm},
+               {"max_blocks", json_of(stage.max_blocks)},
+               {"tensor_maps", std::move(maps)}};
+  if (!stage.arguments) return json;
+  Json arguments = Json::array();
+  for (const ArgumentModel& argument : *stage.arguments)
+    arguments.push_back({{"offset", argument.offset}, {"size", argument.bytes}});
+  json["arguments"] = std::move(arguments);
+  return json;
 }
 
 Json json_of(const ArgsLayout& args) {
@@ -160,10 +167,10 @@ Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts
   if (std::isfinite(choice.time_us)) origin["time_us"] = choice.time_us;
   if (const double floor = floor_us(facts, entry.op.cost(plan.problem), plan.problem); floor > 0)
     origin["floor_us"] = floor;
-  if (choice.library_winner)
-    origin["instead_of"] = {{"variant", choice.library_winner->variant},
-                            {"config", choice.library_winner->config.str()},
-                            {"time_us", choice.library_winner->time_us}};
+  if (choice.instead_of)
+    origin["instead_of"] = {{"variant", choice.instead_of->variant},
+                            {"config", choice.instead_of->config.str()},
+                            {"time_us", choice.instead_of->time_us}};
   if (choice.winner) {
     origin["made_on"] = json_of(choice.winner->made_on);
     origin["run_id"] = choice.winner->run_id;
@@ -172,11 +179,18 @@ Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts
   return origin;
 }
 
+bool has_lists(const PlanTable& table) {
+  return std::ranges::any_of(table.plans, [](const ExportedPlan& plan) {
+    return std::ranges::any_of(plan.launch.stages,
+                               [](const StageModel& stage) { return stage.arguments.has_value(); });
+  });
+}
+
 }  // namespace
 
 std::string export_json(const OpTable& ops, const PlanTable& table, const Compiler& compiler,
                         const DeviceFacts& facts,
-                        const std::function<ExportedKernel(const StageModel&)>& kernel_of) {
+                        const std::function<ExportedKernel(const ExportedPlan&, const Stage&)>& kernel_of) {
   std::vector<Json> used_ops, plans;
   for (const OpEntry& entry : ops)
     for (const ExportedPlan& plan : table.plans)
@@ -196,7 +210,9 @@ std::string export_json(const OpTable& ops, const PlanTable& table, const Compil
         fixed[dim.name] = dim.label;
     }
     for (const DimRange& range : plan.box) ranges[range.dim] = {range.from, range.to};
-    for (const StageModel& stage : plan.launch.stages) stages.push_back(json_of(stage, kernel_of(stage)));
+    const auto kernels = active_kernels(*plan.choice.variant, plan.problem, plan.choice.config);
+    for (std::size_t i = 0; i < kernels.size(); ++i)
+      stages.push_back(json_of(plan.launch.stages.at(i), kernel_of(plan, *kernels[i])));
     plans.push_back({{"problem", plan.problem.key()},
                      {"op", plan.problem.op},
                      {"dtype", name_of(plan.problem.dtype)},
@@ -213,7 +229,7 @@ std::string export_json(const OpTable& ops, const PlanTable& table, const Compil
                      {"tensors", tensors_of(entry.op, plan.problem)}});
   }
   const Json head = {
-      {"schema", kExportSchema},
+      {"schema", has_lists(table) ? kExportSchemaOfLists : kExportSchema},
       {"warptune", {{"version", program_version()}, {"git_commit", git_commit()}}},
       {"arch", facts.arch},
       {"device", facts.name},

@@ -25,6 +25,12 @@ std::vector<LaunchFormula> formulas_of(const StageModel& s) {
   return {s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared_bytes, s.max_blocks};
 }
 
+std::vector<std::string> names_of(const DimBox& box) {
+  std::vector<std::string> names;
+  for (const DimRange& range : box) names.push_back(range.dim);
+  return names;
+}
+
 /// Whether what a formula cannot express is equal.
 bool same_flags(const Launch& a, const Launch& b) {
   return a.pdl == b.pdl && a.per_sm == b.per_sm && a.cluster == b.cluster;
@@ -126,12 +132,13 @@ Specialization::Specialization(const OpEntry& op, const Variant& variant, const 
 std::vector<std::string> Specialization::kernels_of(const Problem& problem) const {
   std::vector<std::string> names;
   for (const Stage* stage : active_kernels(variant_, problem, config_))
-    names.push_back(stage->file + " " + expand_kernel_name(variant_, *stage, problem, config_));
+    names.push_back(kernel_key(variant_, *stage, problem, config_));
   return names;
 }
 
 std::int64_t Specialization::workspace_of(const Problem& problem) const {
-  return variant_.workspace_bytes ? variant_.workspace_bytes(problem, config_) : 0;
+  if (variant_.workspace_bytes) return variant_.workspace_bytes(problem, config_);
+  return variant_.own_workspace_bytes ? variant_.own_workspace_bytes(problem, config_) : 0;
 }
 
 bool Specialization::serves(const Problem& problem) const {
@@ -220,7 +227,7 @@ DimBox Specialization::largest_box(const DimBox& limit) const {
   return box;
 }
 
-std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::string& why) const {
+std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::string& why) const try {
   std::vector<Axis> axes;
   std::vector<std::int64_t> base;
   for (const DimRange& range : box) {
@@ -265,6 +272,8 @@ std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::stri
       }
       s.tensor_maps = *maps;
     }
+    s.arguments =
+        argument_list(*stage, config_, problems_in(box, kGridSamples), args.bytes().size(), names_of(box));
     model.stages.push_back(std::move(s));
   }
   if (!agrees(model, box, stages)) {
@@ -272,6 +281,12 @@ std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::stri
     return std::nullopt;
   }
   return model;
+} catch (const CompileError& e) {  // a formula of a kernel from a file gives no launch
+  why = e.what();
+  return std::nullopt;
+} catch (const InputError& e) {
+  why = e.what();
+  return std::nullopt;
 }
 
 /// Whether the formulas give the launches of problems all over the box.
@@ -299,8 +314,8 @@ bool Specialization::agrees(const LaunchModel& model, const DimBox& box,
 LaunchModel Specialization::launch(const DimBox& box) const {
   std::string why;
   if (auto model = model_of(box, why)) return *std::move(model);
-  throw InputError(fmt::format("{} with {} is not exported for {}: {}", variant_.name, config_.str(),
-                               problem_.key(), why));
+  throw InputError(
+      fmt::format("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), why));
 }
 
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/core/op_table.h"
+#include "harness/export/argument_list.h"
 #include "harness/export/formula.h"
 
 namespace warptune {
@@ -35,6 +36,7 @@ struct StageModel {
   unsigned cluster = 1;
   bool pdl = false, per_sm = false;
   std::vector<TensorMapModel> tensor_maps;
+  std::optional<ArgumentList> arguments = {};  // empty: the op's struct
 };
 
 struct LaunchModel {

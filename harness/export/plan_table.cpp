@@ -109,15 +109,27 @@ class TableMaker {
     try {
       const Problem problem = entry.op.problem(corner.dims, corner.dtype);
       const ExportChoice choice = chooser_.choose(problem);
+      if (choice.lost_winner() && lost_.insert(problem.key()).second)
+        table_.lost_winners.push_back(
+            fmt::format("{}: the winner '{}' is not exported, '{}' ({}) takes its place{}{}", problem.key(),
+                        choice.instead_of->variant, choice.variant->name, choice.source,
+                        choice.why_not.empty() ? "" : ": ", choice.why_not));
       const Specialization kernels(entry, *choice.variant, problem, choice.config, chooser_.facts());
       served = kernels.largest_box(cell);
-      table_.plans.push_back({.problem = problem,
-                              .box = served,
-                              .choice = choice,
-                              .launch = kernels.launch(served),
-                              .args = args_layout(entry.op, problem, varied(entry.op, problem))});
+      ExportedPlan plan{.problem = problem,
+                        .box = served,
+                        .choice = choice,
+                        .launch = kernels.launch(served),
+                        .args = args_layout(entry.op, problem, varied(entry.op, problem))};
+      for (std::size_t i = 0; i < plan.launch.stages.size(); ++i)
+        if (auto& list = plan.launch.stages[i].arguments) place_arguments(*list, i, plan.args);
+      table_.plans.push_back(std::move(plan));
     } catch (const InputError& e) {
       table_.left_out.push_back(fmt::format("{}: {}", corner.key(), e.what()));
+      if (const Winner* winner = chooser_.winner_of(corner); winner && lost_.insert(corner.key()).second)
+        table_.lost_winners.push_back(
+            fmt::format("{}: the winner '{}' is not exported, and nothing takes its place", corner.key(),
+                        winner->variant));
       if (whole) served = cell;  // its other problems would fail alike
     }
     if (table_.plans.size() > kMaxPlans)
@@ -149,6 +161,7 @@ class TableMaker {
   const std::vector<Cover>& covers_;
   std::map<std::string, Shape> shapes_;
   PlanTable table_;
+  std::set<std::string> lost_;  // keys of problems
 };
 
 }  // namespace

@@ -29,7 +29,8 @@ Cover parse_cover(const std::string& text);
 
 struct PlanTable {
   std::vector<ExportedPlan> plans;
-  std::vector<std::string> left_out;  // problems that cannot be exported, each with the reason
+  std::vector<std::string> left_out;      // problems that cannot be exported, each with the reason
+  std::vector<std::string> lost_winners;  // of this architecture, for which nothing or another plan is there
 };
 
 /// The table of some problems. Values of a dim of work are cut where a problem has one, and with `covers` at

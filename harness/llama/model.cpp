@@ -12,6 +12,7 @@
 #include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
+#include "kernels/linear/args.h"
 #include "kernels/top_k/args.h"
 
 namespace warptune {
@@ -114,11 +115,15 @@ Fusion Model::fusion_for(std::int64_t context) const {
   const std::vector<Problem> apart = {problems.rope_append(batch, batch),
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
+  if (options_.fuse.split_norm.value_or(false) && !problems.can_split_norm())
+    throw InputError(
+        fmt::format("--split-norm on needs a hidden size that is a multiple of {}; that of {} is {}",
+                    kSquaresGroup, config_.name, config_.hidden));
   Fusion best{.append = wanted.append.value_or(book_.prefers(append, apart)),
               .norm = wanted.norm.value_or(false),
               .swiglu = wanted.swiglu.value_or(false),
               .split_norm = wanted.split_norm.value_or(false)};
-  for (Fusion more : fusions_for(batch)) {
+  for (Fusion more : problems.fusions(batch)) {
     more.append = best.append;
     more.norm = wanted.norm.value_or(more.norm);
     more.swiglu = wanted.swiglu.value_or(more.swiglu);
@@ -226,6 +231,8 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
     lengths.push_back(static_cast<int>(prompts[b].size()));
     last.push_back(prompts[b].back());
   }
+  if (!check_) check_.emplace(device_, weights_.dtype);
+  check_->clear();
   kv_.release();
   kv_.reserve(lengths);
   const auto set_state = [&] {
@@ -252,10 +259,29 @@ double Model::prefill(std::span<const std::vector<int>> prompts) {
   const auto start = std::chrono::steady_clock::now();
   launch(calls, watcher_);
   device_.synchronize();
+  const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - start;
   for (int& length : lengths) ++length;
   keys_ = lengths;
+  sampled_ = 0;
+  check_logits();
   sampled_ = 1;
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  return time.count();
+}
+
+/// Enqueues the check of the tokens just sampled, the column sampled_ of the transcript. It is outside of the
+/// captured step, whose time is measured.
+void Model::check_logits() {
+  if (!check_ || sampled_ >= state_.columns()) return;
+  check_->enqueue({.logits = logits_.data(),
+                   .sampled = state_.transcript.as<int>(),
+                   .batch = options_.batch,
+                   .vocab = config_.vocab,
+                   .sampled_stride = state_.columns(),
+                   .step = sampled_});
+}
+
+std::optional<LogitsCheck::Found> Model::bad_logits() const {
+  return check_ ? check_->found() : std::nullopt;
 }
 
 void Model::start_from(const Model& other) {
@@ -277,6 +303,7 @@ void Model::step() {
   } else {
     launch(step_calls(longest()), watcher_);
   }
+  check_logits();
   for (int& keys : keys_) ++keys;
   ++sampled_;
 }

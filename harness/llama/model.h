@@ -8,6 +8,7 @@
 
 #include "harness/device/nvtx.h"
 #include "harness/llama/decode_state.h"
+#include "harness/llama/logits_check.h"
 #include "harness/llama/prefill.h"
 #include "harness/llama/sampling.h"
 
@@ -59,6 +60,8 @@ class Model {
   std::vector<float> logits() const;
   std::vector<int> ids() const { return state_.get_ids(); }
   bool all_finished() const;
+  /// The first step since the last prefill() whose logits were not finite. Waits for the device.
+  std::optional<LogitsCheck::Found> bad_logits() const;
   /// The tokens of each sequence after its prompt, up to an eos.
   std::vector<std::vector<int>> transcript() const;
 
@@ -92,6 +95,7 @@ class Model {
   int longest() const;
   Step& step_for(std::int64_t length);
   void warm_up(std::span<const Call> calls);
+  void check_logits();
   /// `watcher`, if there is one, sees each launch.
   void launch(std::span<const Call> calls, LaunchWatcher* watcher = nullptr);
 
@@ -104,6 +108,7 @@ class Model {
   DecodeState state_;
   Activations activations_;             // of one token per sequence
   Buffer logits_;                       // [batch, vocab]
+  std::optional<LogitsCheck> check_;    // of what prefill() and step() sample
   Buffer inv_freq_;                     // [head_dim / 2], float
   std::map<std::int64_t, Step> steps_;  // by context bucket
   std::vector<NvtxName> layer_ranges_;

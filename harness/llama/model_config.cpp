@@ -22,17 +22,19 @@ void expect_whole_rotation(const JsonReader& in) {
     in.fail("partial_rotary_factor", "1: whole heads are rotated");
 }
 
-/// rope_theta and rope_scaling of transformers 4, or the one object rope_parameters of transformers 5.
-RopeScaling read_rope(const JsonReader& config, int max_position) {
-  RopeScaling rope;
-  rope.original_max_position = max_position;
-  rope.theta = config.number("rope_theta", 10000);
-  if (config.has("rope_parameters") && config.has("rope_scaling"))
-    throw InputError(fmt::format(
-        "{}: both 'rope_parameters' and 'rope_scaling' are given; it must be one of them", config.origin()));
-  const char* key = config.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (!config.has(key)) return rope;
-  const JsonReader scaling = config.object(key);
+/// Refuses a sliding window, unless the config switches it off.
+void expect_no_window(const JsonReader& in) {
+  const char* const key = "sliding_window";
+  const bool every_layer_is_full =
+      in.has("layer_types") && std::ranges::all_of(in.list("layer_types"), [](const nlohmann::json& type) {
+        return type == "full_attention";
+      });
+  if (!in.flag("use_sliding_window", true) || every_layer_is_full) return;
+  if (in.has(key) && in.id(key) > 0) in.fail(key, "null or 0: every token attends to all before it");
+}
+
+/// Reads the object that the keys rope_scaling and rope_parameters hold. `rope`: what applies without it.
+RopeScaling read_scaling(const JsonReader& scaling, RopeScaling rope) {
   expect_whole_rotation(scaling);
   rope.theta = scaling.number("rope_theta", rope.theta);
   const char* type_key = scaling.has("rope_type") ? "rope_type" : "type";
@@ -54,6 +56,35 @@ RopeScaling read_rope(const JsonReader& config, int max_position) {
   }
   rope.factor = scaling.number("factor");
   return rope;
+}
+
+/// rope_theta and rope_scaling of transformers 4, the one object rope_parameters of transformers 5, or both
+/// where they say the same. An empty object says nothing.
+RopeScaling read_rope(const JsonReader& config, int max_position) {
+  RopeScaling base;
+  base.original_max_position = max_position;
+  base.theta = config.number("rope_theta", 10000);
+  const auto says_something = [&](const char* key) {
+    return config.has(key) && !config.object(key).json().empty();
+  };
+  const bool has_parameters = says_something("rope_parameters");
+  const RopeScaling rope = has_parameters ? read_scaling(config.object("rope_parameters"), base) : base;
+  if (!says_something("rope_scaling")) return rope;
+  base.theta = rope.theta;
+  const RopeScaling scaling = read_scaling(config.object("rope_scaling"), base);
+  if (has_parameters && scaling != rope)
+    throw InputError(fmt::format(
+        "{}: 'rope_scaling' and 'rope_parameters' differ; they must be equal, or one of them be left out",
+        config.origin()));
+  return scaling;
+}
+
+/// The end tokens of a generation_config.json, which may be absent.
+std::vector<int> generation_eos(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return {};
+  const nlohmann::json json =
+      need_json_object(read_input(file, file.string(), kMaxConfigBytes), file.string());
+  return JsonReader(json, file.string()).ids("eos_token_id");
 }
 
 ModelConfig make(const char* name, int hidden, int intermediate, int layers, int q_heads, int kv_heads,
@@ -89,14 +120,12 @@ const std::vector<ModelConfig>& presets() {
 }  // namespace
 
 ModelConfig parse_model_config(std::string_view text, const std::string& origin) {
-  const nlohmann::json json = parse_json(text, origin);
-  if (json.is_discarded() || !json.is_object())
-    throw InputError(fmt::format("{}: this is not a JSON object", origin));
+  const nlohmann::json json = need_json_object(text, origin);
   const JsonReader in(json, origin);
   if (in.has("model_type") && in.text("model_type") != "llama") in.fail("model_type", "llama");
   if (in.has("hidden_act") && in.text("hidden_act") != "silu") in.fail("hidden_act", "silu");
   if (in.flag("mlp_bias", false)) in.fail("mlp_bias", "false");
-  if (in.has("sliding_window")) in.fail("sliding_window", "null: every token attends to all before it");
+  expect_no_window(in);
   expect_whole_rotation(in);
   if (in.has("quantization_config"))
     throw InputError(fmt::format("{}: quantized checkpoints are not read", origin));
@@ -125,6 +154,8 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
   ModelConfig config = parse_model_config(read_input(file, file.string(), kMaxConfigBytes), file.string());
+  for (const int id : generation_eos(file.parent_path() / "generation_config.json"))
+    if (std::ranges::find(config.eos, id) == config.eos.end()) config.eos.push_back(id);
   std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   config.name = brief(folder.filename().string());
   return config;

@@ -31,9 +31,10 @@ struct ModelConfig {
   int q_width() const { return q_heads * head_dim; }
 };
 
-/// Reads a config.json of model_type llama. Throws InputError: one sentence with the file and the key.
+/// Reads a config.json of model_type llama, and the end tokens of a generation_config.json beside it. Throws
+/// InputError: one sentence with the file and the key.
 ModelConfig read_model_config(const std::filesystem::path& file);
-/// The same from text; error messages begin with `origin`.
+/// A config.json from text; error messages begin with `origin`.
 ModelConfig parse_model_config(std::string_view text, const std::string& origin);
 
 /// llama2-7b, llama2-13b, llama3-8b, llama3.2-1b, llama3.2-3b, tinyllama-1.1b. Throws InputError that lists

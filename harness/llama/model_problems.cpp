@@ -7,6 +7,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "kernels/linear/args.h"
+
 namespace warptune {
 namespace {
 
@@ -66,7 +68,7 @@ void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t toke
 
 /// What a decode step may take instead of the GEMMs of add_layer() and add_tail().
 void add_fused(ProblemList& problems, const ModelProblems& of, std::int64_t batch) {
-  for (const Fusion& fusion : fusions_for(batch)) {
+  for (const Fusion& fusion : of.fusions(batch)) {
     for (Problem& p : of.layer_gemms(batch, fusion)) problems.add(std::move(p));
     for (const bool argmax : {false, true})
       problems.add(
@@ -80,14 +82,6 @@ void add_tail(ProblemList& problems, const ModelProblems& of, std::int64_t batch
 }
 
 }  // namespace
-
-std::vector<Fusion> fusions_for(std::int64_t tokens) {
-  if (tokens > kMaxFusedTokens) return {};
-  std::vector<Fusion> fusions = {{.swiglu = true}};
-  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
-  if (tokens > 1) fusions.push_back({.swiglu = true, .split_norm = true});
-  return fusions;
-}
 
 Problem ModelProblems::make(const char* op,
                             const std::vector<std::pair<std::string, std::string>>& dims) const {
@@ -178,6 +172,14 @@ Problem ModelProblems::attention_decode(std::int64_t batch, std::int64_t context
                                    {"epilogue", with_o ? "project" : "none"},
                                    {"hidden", str(with_o ? config_.hidden : 0)}});
 }
+bool ModelProblems::can_split_norm() const { return config_.hidden % kSquaresGroup == 0; }
+std::vector<Fusion> ModelProblems::fusions(std::int64_t tokens) const {
+  if (tokens > kMaxFusedTokens) return {};
+  std::vector<Fusion> fusions = {{.swiglu = true}};
+  if (tokens <= kMaxFusedNormTokens) fusions.push_back({.norm = true, .swiglu = true});
+  if (tokens > 1 && can_split_norm()) fusions.push_back({.swiglu = true, .split_norm = true});
+  return fusions;
+}
 bool ModelProblems::can_fuse_o(std::int64_t batch) const {
   const std::int64_t bytes = static_cast<std::int64_t>(config_.hidden) * config_.q_width() *
                              static_cast<std::int64_t>(size_of(dtype_));
@@ -207,7 +209,7 @@ Problem ModelProblems::argmax(std::int64_t batch) const {
 Problem ModelProblems::top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty, bool min_p) const {
   return make("top_k", {{"batch", str(batch)},
                         {"vocab", str(config_.vocab)},
-                        {"k", str(std::min<std::int64_t>(k, config_.vocab))},
+                        {"k", str(k == 0 ? config_.vocab : std::min<std::int64_t>(k, config_.vocab))},
                         {"repetition_penalty", yes_no(repetition_penalty)},
                         {"min_p", yes_no(min_p)}});
 }

@@ -31,9 +31,6 @@ inline constexpr std::int64_t kMaxFusedOTokens = 1, kMaxFusedOBytes = 20'000'000
 inline constexpr std::int64_t kMaxFusedTokens = 64;
 /// With more tokens every block would normalize too many rows.
 inline constexpr std::int64_t kMaxFusedNormTokens = 16;
-/// The fusions of norm and SwiGLU that are worth a trial for `tokens` tokens beside separate launches:
-/// kernels for half a norm are for two tokens and more.
-std::vector<Fusion> fusions_for(std::int64_t tokens);
 
 /// One problem per op, for `tokens` rows or `batch` sequences. `kv`: the format of the cache.
 class ModelProblems {
@@ -64,10 +61,16 @@ class ModelProblems {
   /// `with_o`: o and its residual add are fused in, too; needs can_fuse_o() and `append`.
   Problem attention_decode(std::int64_t batch, std::int64_t context, bool append, bool with_o = false) const;
   bool can_fuse_o(std::int64_t batch) const;
+  /// Whether the residual stream has whole groups of squares.
+  bool can_split_norm() const;
+  /// The fusions of norm and SwiGLU that are worth a trial for `tokens` tokens beside separate launches:
+  /// kernels for half a norm are for two tokens and more.
+  std::vector<Fusion> fusions(std::int64_t tokens) const;
   /// On an unquantized cache.
   Problem attention_prefill(std::int64_t batch, std::int64_t q_len, std::int64_t kv_len, bool uneven) const;
   Problem swiglu(std::int64_t tokens) const;
   Problem argmax(std::int64_t batch) const;
+  /// `k` 0: all logits.
   Problem top_k(std::int64_t batch, std::int64_t k, bool repetition_penalty = false,
                 bool min_p = false) const;
   Problem advance(std::int64_t batch) const;

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 
@@ -22,6 +22,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the limit of the format
+constexpr const char *kSingle = "model.safetensors", *kIndex = "model.safetensors.index.json";
 
 /// Bytes per element, 0 for a dtype the format does not have.
 std::uint64_t element_bytes(const std::string& dtype) {
@@ -81,20 +82,19 @@ void reject_overlaps(const std::map<std::string, StoredTensor>& tensors, const s
                                    brief(*spans[i].second)));
 }
 
-std::vector<std::filesystem::path> shards_of(const std::filesystem::path& index) {
-  const Json json = parse_json(read_input(index, index.string(), kMaxIndexBytes), index.string());
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
+/// The shard of each tensor by the index of a checkpoint.
+std::map<std::string, std::string> shards_of(const std::filesystem::path& index) {
+  const Json json = need_json_object(read_input(index, index.string(), kMaxIndexBytes), index.string());
+  if (!json.contains("weight_map") || !json["weight_map"].is_object())
     throw InputError(fmt::format("{}: there is no object 'weight_map'", index.string()));
-  std::set<std::string> names;
+  std::map<std::string, std::string> shards;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     if (!shard.is_string() || shard.get<std::string>().find('/') != std::string::npos)
       throw InputError(fmt::format("{}: the shard of '{}' is {}; it must be a file name", index.string(),
                                    brief(tensor), brief(shard.dump())));
-    names.insert(shard.get<std::string>());
+    shards[tensor] = shard.get<std::string>();
   }
-  std::vector<std::filesystem::path> paths;
-  for (const std::string& name : names) paths.push_back(index.parent_path() / name);
-  return paths;
+  return shards;
 }
 
 }  // namespace
@@ -122,15 +122,19 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   if (bytes.size() < sizeof(length))
     throw InputError(fmt::format("{}: the file has {} bytes; it is truncated", origin, bytes.size()));
   std::memcpy(&length, bytes.data(), sizeof(length));
-  if (length > kMaxHeader)
-    throw InputError(fmt::format("{}: the header is said to have {} bytes; this is not a safetensors file",
-                                 origin, length));
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  if (length > kMaxHeader) {
+    const std::string_view format = foreign_format({text, std::min<std::size_t>(bytes.size(), 64)});
+    throw InputError(format.empty() ? fmt::format("{}: the header is said to have {} bytes; this is not a "
+                                                  "safetensors file",
+                                                  origin, length)
+                                    : fmt::format("{}: this is {}", origin, format));
+  }
   if (length > bytes.size() - sizeof(length))
     throw InputError(fmt::format("{}: the header has {} bytes, the file only {}: it is truncated", origin,
                                  length, bytes.size() - sizeof(length)));
-  const auto* text = reinterpret_cast<const char*>(bytes.data()) + sizeof(length);
-  const Json header = parse_json(std::string_view(text, length), origin + ": the header");
-  if (!header.is_object()) throw InputError(fmt::format("{}: the header is not a JSON object", origin));
+  const Json header =
+      need_json_object(std::string_view(text + sizeof(length), length), origin + ": the header");
   const auto data = bytes.subspan(sizeof(length) + length);
   for (const auto& [name, entry] : header.items())
     if (name != "__metadata__")
@@ -139,21 +143,34 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
 }
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder) : folder_(folder) {
-  const auto single = folder / "model.safetensors", index = folder / "model.safetensors.index.json";
-  std::vector<std::filesystem::path> paths = {single};
-  if (!std::filesystem::exists(single)) {
-    if (!std::filesystem::exists(index))
+  const auto single = folder / kSingle, index = folder / kIndex;
+  const bool has_single = std::filesystem::exists(single), has_index = std::filesystem::exists(index);
+  if (!has_single && !has_index)
+    throw InputError(fmt::format("{} has neither {} nor {}", folder.string(), kSingle, kIndex));
+  const auto shards = has_index ? shards_of(index) : std::map<std::string, std::string>{};
+  const bool has_shards = std::ranges::any_of(
+      shards, [&](const auto& entry) { return std::filesystem::exists(folder / entry.second); });
+  if (has_single && !has_shards) {
+    for (const auto& [name, tensor] : open(kSingle).tensors()) tensors_.emplace(name, &tensor);
+    if (has_index)
+      note_ = fmt::format("{} is read: the files that {} names are absent", single.string(), kIndex);
+    return;
+  }
+  for (const auto& [name, shard] : shards) {  // whatever else the shards hold
+    const auto& in_shard = open(shard).tensors();
+    const auto it = in_shard.find(name);
+    if (it == in_shard.end())
       throw InputError(
-          fmt::format("{} has neither model.safetensors nor model.safetensors.index.json", folder.string()));
-    paths = shards_of(index);
+          fmt::format("{}: tensor '{}' is not in '{}'", index.string(), brief(name), brief(shard)));
+    tensors_.emplace(name, &it->second);
   }
-  files_.reserve(paths.size());
-  for (const auto& path : paths) {
-    files_.emplace_back(path);
-    for (const auto& [name, tensor] : files_.back().tensors())
-      if (!tensors_.emplace(name, &tensor).second)
-        throw InputError(fmt::format("{}: tensor '{}' is also in another shard", path.string(), brief(name)));
-  }
+  if (has_single && !files_.contains(kSingle))
+    note_ = fmt::format("{} is not read: {} names other files", single.string(), kIndex);
+}
+
+const SafetensorsFile& Checkpoint::open(const std::string& name) {
+  const auto it = files_.find(name);
+  return it != files_.end() ? it->second : files_.emplace(name, folder_ / name).first->second;
 }
 
 const StoredTensor& Checkpoint::tensor(const std::string& name,

@@ -45,18 +45,24 @@ class SafetensorsFile {
   std::map<std::string, StoredTensor> tensors_;
 };
 
-/// The tensors of a model folder: model.safetensors, or the shards of model.safetensors.index.json.
+/// The tensors of a model folder: those that model.safetensors.index.json names, each from the shard that it
+/// names, or those of model.safetensors where there is no index.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
   bool has(const std::string& name) const { return tensors_.contains(name); }
   /// Throws InputError if it is missing or has another shape.
   const StoredTensor& tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
+  /// A sentence where the folder has both model.safetensors and an index of other files; else empty.
+  const std::string& note() const { return note_; }
 
  private:
+  const SafetensorsFile& open(const std::string& name);
+
   std::filesystem::path folder_;
-  std::vector<SafetensorsFile> files_;
+  std::map<std::string, SafetensorsFile> files_;  // by name
   std::map<std::string, const StoredTensor*> tensors_;
+  std::string note_;
 };
 
 }  // namespace warptune

@@ -11,6 +11,8 @@
 namespace warptune {
 namespace {
 
+constexpr int kMaxK = 1 << 24;  // no vocabulary is larger
+
 template <class T>
 T parse(const std::string& name, const std::string& text, T min, T max) {
   T value{};
@@ -34,7 +36,7 @@ Sampling parse_sampling(std::string_view text) {
   sampling.greedy = false;
   for (const auto& [name, value] : parse_pairs(text)) {
     if (name == "top_k" || name == "k")
-      sampling.k = parse(name, value, 1, 1024);
+      sampling.k = parse(name, value, 0, kMaxK);
     else if (name == "p")
       sampling.p = parse(name, value, 1e-6f, 1.0f);
     else if (name == "min_p")

@@ -62,6 +62,13 @@ class Loader {
   }
   Buffer vector(const std::string& name, std::int64_t length) { return load({{name, length}}, 0); }
   bool has(const std::string& name) const { return checkpoint_.has(name); }
+  const std::string& note() const { return checkpoint_.note(); }
+  /// Whether two matrices hold the same bytes.
+  bool equal(const std::string& a, const std::string& b, std::int64_t rows, std::int64_t columns) const {
+    const StoredTensor &x = checkpoint_.tensor(a, {rows, columns}),
+                       &y = checkpoint_.tensor(b, {rows, columns});
+    return x.dtype == y.dtype && std::memcmp(x.data.data(), y.data.data(), x.data.size()) == 0;
+  }
 
  private:
   void upload(const StoredTensor& tensor, const std::string& name, std::byte* to) {
@@ -174,7 +181,16 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
   staging_bytes = std::min(staging_bytes, static_cast<std::size_t>(weight_bytes(c, dtype)));
   Loader loader(device, dtype, folder, staging_bytes);
   Weights w{.dtype = dtype};
-  w.embedding = loader.matrix("model.embed_tokens.weight", c.vocab, c.hidden);
+  if (!loader.note().empty()) w.notes.push_back(loader.note());
+  const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
+  // A tied model needs one of the two.
+  const bool only_head = c.tied_embeddings && !loader.has(embedding) && loader.has(head);
+  if (c.tied_embeddings && !only_head && loader.has(head) &&
+      !loader.equal(embedding, head, c.vocab, c.hidden))
+    w.notes.push_back(
+        fmt::format("{}: '{}' is not used: tie_word_embeddings is true, and it differs from '{}'",
+                    folder.string(), head, embedding));
+  w.embedding = loader.matrix(only_head ? head : embedding, c.vocab, c.hidden);
   const std::int64_t q = c.q_width(), kv = static_cast<std::int64_t>(c.kv_heads) * c.head_dim;
   for (int i = 0; i < c.layers; ++i) {
     const std::string layer = fmt::format("model.layers.{}.", i), attention = layer + "self_attn.",
@@ -199,7 +215,7 @@ Weights load_weights(Device& device, const ModelConfig& c, DType dtype, const st
     w.layers.push_back(std::move(l));
   }
   w.final_norm = loader.vector("model.norm.weight", c.hidden);
-  if (!c.tied_embeddings) w.lm_head = loader.matrix("lm_head.weight", c.vocab, c.hidden);
+  if (!c.tied_embeddings) w.lm_head = loader.matrix(head, c.vocab, c.hidden);
   device.synchronize();
   return w;
 }

@@ -26,8 +26,9 @@ struct Weights {
   DType dtype = DType::bf16;
   Buffer embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
-  Buffer final_norm;  // [hidden]
-  Buffer lm_head;     // [vocab, hidden]; empty if tied to the embedding
+  Buffer final_norm;               // [hidden]
+  Buffer lm_head;                  // [vocab, hidden]; empty if tied to the embedding
+  std::vector<std::string> notes;  // sentences about the checkpoint for the user
   const void* head() const { return lm_head.data() ? lm_head.data() : embedding.data(); }
 };
 

@@ -66,7 +66,9 @@ class Reader {
     if (fs::exists(folder / "device.json")) try {
         const std::string name = fmt::format("'{}'", (folder / "device.json").string());
         set_.devices.push_back(
-            facts_of(parse_json(read_input(folder / "device.json", name, kMaxConfigBytes), name)));
+            facts_of(need_json(read_input(folder / "device.json", name, kMaxConfigBytes), name)));
+      } catch (const InputError& e) {
+        set_.notes.push_back(fmt::format("left out: {}", e.what()));
       } catch (const std::exception& e) {
         set_.notes.push_back(fmt::format("left out: '{}': {}", (folder / "device.json").string(), e.what()));
       }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "harness/core/brief.h"
+
 namespace warptune {
 namespace {
 using Json = nlohmann::ordered_json;
@@ -21,7 +23,14 @@ std::string p_text(double p) { return std::isfinite(p) ? fmt::format("{:.2g}", p
 std::string name_text(const TimedConfig& row) {
   std::string name = row.problem + " " + row.variant;
   if (!row.config.empty()) name += " " + row.config;
-  return name + " " + row.cache;
+  return printable(name + " " + row.cache);
+}
+
+/// A text in a cell of a Markdown table.
+std::string cell_text(const std::string& text) {
+  std::string cell;
+  for (const char c : printable(text)) cell += c == '|' ? "\\|" : c == '`' ? "'" : std::string(1, c);
+  return cell;
 }
 
 std::string summary(const Comparison& c) {
@@ -32,7 +41,7 @@ std::string summary(const Comparison& c) {
   if (c.matched == 0) text += text.empty() ? "no rows match" : "; no rows match";
   text += fmt::format(" (effect of at least {:.3g} %, family-wise alpha {:.3g}; {} of {} judged)",
                       100 * c.options.min_effect, c.options.alpha, c.judged, c.matched);
-  if (const std::string why = c.why_unjudged(); !why.empty()) text += "; " + why;
+  if (const std::string why = c.why_unjudged(); !why.empty()) text += "; " + printable(why);
   return text;
 }
 
@@ -45,10 +54,10 @@ std::string as_text(const Comparison& c) {
       fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  row\n", "verdict", "base us", "new us", "change", "p");
   const auto add = [&](const std::vector<RowChange>& rows) {
     for (const RowChange& row : rows)
-      text +=
-          fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  {}{}\n", name_of(row.change),
-                      time_text(row.base.time_us()), time_text(row.now.time_us()), effect_text(row.effect),
-                      p_text(row.p), name_text(row.row()), row.note.empty() ? "" : "  (" + row.note + ")");
+      text += fmt::format("{:<9} {:>11} {:>11} {:>10} {:>8}  {}{}\n", name_of(row.change),
+                          time_text(row.base.time_us()), time_text(row.now.time_us()),
+                          effect_text(row.effect), p_text(row.p), name_text(row.row()),
+                          row.note.empty() ? "" : "  (" + printable(row.note) + ")");
   };
   add(c.rows);
   if (!c.aside.empty()) text += "\nThese rows do not decide (neither a winner or finalist nor a rerun):\n";
@@ -63,8 +72,8 @@ std::string as_markdown(const Comparison& c) {
     for (const RowChange& row : *rows)
       text += fmt::format("| {} | {} | {} | {} | {} | `{}` | {}{} |\n", name_of(row.change),
                           time_text(row.base.time_us()), time_text(row.now.time_us()),
-                          effect_text(row.effect), p_text(row.p), name_text(row.row()),
-                          rows == &c.aside ? "does not decide; " : "", row.note);
+                          effect_text(row.effect), p_text(row.p), cell_text(name_text(row.row())),
+                          rows == &c.aside ? "does not decide; " : "", cell_text(row.note));
   return text;
 }
 
@@ -99,7 +108,7 @@ std::string as_json(const Comparison& c) {
   };
   for (const RowChange& row : c.rows) add(row, true);
   for (const RowChange& row : c.aside) add(row, false);
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace warptune

@@ -59,9 +59,13 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   Parsed run(std::size_t max_records = static_cast<std::size_t>(-1)) {
+    if (text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff"))
+      return stop("this is UTF-16; it must be UTF-8");
+    if (text_.starts_with("\xef\xbb\xbf"))
+      return stop("this begins with a byte order mark; save it as UTF-8 without one");
     for (std::size_t i = 0; i < text_.size() && p_.records.size() < max_records; ++i) {
       const char c = text_[i];
-      if (c == '\0') return stop("a NUL byte");
+      if (c == '\0') return stop("a NUL byte; the file must be UTF-8");
       if (state_ == State::quoted) {
         inside(i);
       } else if (c == ',') {
@@ -150,12 +154,13 @@ class Lock {
 /// is all that a kill leaves; everything else, such as a quote of an editor, is the user's to mend.
 std::size_t whole_rows(const fs::path& path, const std::string& text,
                        const std::vector<std::string>& columns) {
-  const Parsed parsed = Parser(text).run();
-  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
-  if (parsed.records.empty() && line_of(columns).starts_with(text)) return 0;
-  if (parsed.records.empty() || parsed.records.front().fields != columns)
+  if (line_of(columns).starts_with(text)) return 0;
+  if (const Parsed heading = Parser(text).run(1);
+      heading.records.empty() || heading.records.front().fields != columns)
     fail(path, 1,
          "this file has other columns than this program writes; move it away or choose another output");
+  const Parsed parsed = Parser(text).run();
+  if (!parsed.fault.empty()) fail(path, parsed.line, parsed.fault);
   if (text.find('\n', parsed.end) != std::string::npos)
     fail(path, line_at(text, parsed.end),
          "this row does not end, though others follow; is a quote unclosed?");

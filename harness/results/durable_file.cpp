@@ -121,14 +121,6 @@ void replace_file(const fs::path& path, std::string_view text) {
   sync_folder_of(file);
 }
 
-void write_output(const fs::path& path, std::string_view text) try {
-  if (const fs::path file = file_behind(path); !file.empty() && !fs::is_directory(file.parent_path()))
-    fail(path, ENOENT);
-  replace_file(path, text);
-} catch (const std::runtime_error& e) {
-  throw InputError(e.what());
-}
-
 void expect_writable(const fs::path& path) {
   std::error_code error;
   fs::path there;

@@ -22,10 +22,6 @@ std::filesystem::path file_behind(const std::filesystem::path& path);
 /// the new file, and a link to it stays a link. An existing file keeps its permissions. Makes its folder. On
 /// failure it removes the temporary file and throws std::runtime_error. A special file is written in place.
 void replace_file(const std::filesystem::path& path, std::string_view text);
-/// replace_file() for an output that the user names: a folder that is not there is a misspelled one. Throws
-/// InputError.
-void write_output(const std::filesystem::path& path, std::string_view text);
-
 /// Checks that a file, a folder or files in that folder can be made; leaves nothing behind. Throws
 /// InputError. Commands that write at their end call it before the work.
 void expect_writable(const std::filesystem::path& path);

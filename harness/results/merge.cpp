@@ -97,6 +97,16 @@ void add_folder(Joined& joined, const WinnerJudge& judge, const fs::path& folder
   }
 }
 
+/// Throws InputError where a CSV without rows of this program would be replaced: it is not among the inputs.
+void expect_rows(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(file, error) || fs::is_empty(file, error)) return;
+  const auto columns = csv_columns(file);
+  if (std::ranges::find(columns, "run_id") == columns.end())
+    throw InputError(fmt::format("'{}' holds no rows of this program; move it away, or choose another output",
+                                 file.string()));
+}
+
 /// Locks the journals before the rows are read. The locks are held until the files are replaced, so that a
 /// running sweep loses no rows.
 void lock_journals(Joined& joined, const fs::path& out) {
@@ -129,7 +139,10 @@ MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& input
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
 
-  for (const auto& [name, table] : joined.tables) expect_writable((out / name).parent_path());
+  for (const auto& [name, table] : joined.tables) {
+    expect_rows(out / name);
+    expect_writable((out / name).parent_path());
+  }
   for (const auto& [name, wisdom] : joined.wisdoms) expect_writable((out / name).parent_path());
   MergeCounts counts{.duplicates = joined.duplicates};
   for (const auto& [name, table] : joined.tables) {

@@ -10,6 +10,7 @@
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/file_name.h"
 #include "harness/core/pattern.h"
 #include "harness/results/csv.h"
 #include "harness/results/step_rows.h"
@@ -96,11 +97,8 @@ std::vector<CsvRow> read_sweep(const fs::path& csv) {
 }
 
 std::string fault_of_sweep_name(const std::string& name) {
-  static const Pattern good("[A-Za-z0-9_-][A-Za-z0-9._-]*", "a name");
   static const Pattern taken(".*\\.([0-9]+|samples|counters)|decode|.*peers.*", "a name");
-  constexpr std::size_t kMaxLetters = 128;
-  if (name.size() > kMaxLetters || !good.matches(name))
-    return "it names a file: at most 128 letters, digits, '.', '_' and '-' only";
+  if (const std::string fault = fault_of_file_name(name); !fault.empty()) return fault;
   if (taken.matches(name))
     return "it must not end in '.NUMBER', '.samples' or '.counters', hold 'peers' or be 'decode', which name "
            "other "

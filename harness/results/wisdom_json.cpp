@@ -203,8 +203,7 @@ StepWinner step_of(const Json& json) {
 }  // namespace
 
 Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
-  const Json json = parse_json<Json>(text, origin);
-  if (json.is_discarded() || !json.is_object()) throw InputError(origin + " is not JSON");
+  const Json json = need_json_object<Json>(text, origin);
   if (!json.contains("schema") || json["schema"] != kSchema)
     throw InputError(fmt::format("{} has schema {}; this program reads schema {}", origin,
                                  json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));

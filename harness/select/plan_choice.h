@@ -22,6 +22,10 @@ struct PlanOverride {
 /// Throws InputError for an unknown op, variant or parameter.
 PlanOverride parse_plan_override(const OpTable& ops, const std::string& text);
 
+/// A configuration in a sentence: "'tiled' with block=256", or "'host_naive'" where there is nothing to
+/// configure.
+std::string quoted(std::string_view variant, const Config& config);
+
 /// The policy that a plan comes from (select/policies.h).
 enum class PlanSource { overridden, step, exact, predicted, nearest, fallback };
 /// "override", "step", "exact", "predicted", "nearest" or "default".

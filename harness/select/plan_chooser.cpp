@@ -28,6 +28,10 @@ std::string_view name_of(PlanSource source) {
   return {};
 }
 
+std::string quoted(std::string_view variant, const Config& config) {
+  return config.empty() ? fmt::format("'{}'", variant) : fmt::format("'{}' with {}", variant, config.str());
+}
+
 PlanOverride parse_plan_override(const OpTable& ops, const std::string& text) {
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0)

@@ -120,12 +120,11 @@ class PredictedPolicy : public Policy {
   bool choose(const Problem& problem, Offers& offers) const override {
     const auto prediction = in_.tuned.predict(problem);
     if (!prediction) return false;
-    return offers.take(
-        {.variant = prediction->variant,
-         .config = prediction->config,
-         .source = PlanSource::predicted,
-         .reason = fmt::format("takes '{}' with {}, the fastest by the times of tuned problems",
-                               prediction->variant->name, prediction->config.str())});
+    return offers.take({.variant = prediction->variant,
+                        .config = prediction->config,
+                        .source = PlanSource::predicted,
+                        .reason = fmt::format("takes {}, the fastest by the times of tuned problems",
+                                              quoted(prediction->variant->name, prediction->config))});
   }
 
  private:
@@ -170,8 +169,8 @@ class DefaultPolicy : public Policy {
       return offers.take({.variant = tile.variant,
                           .config = tile.config,
                           .source = PlanSource::fallback,
-                          .reason = fmt::format("takes the default '{}' with {} ({})", tile.variant->name,
-                                                tile.config.str(), tile.origin())});
+                          .reason = fmt::format("takes the default {} ({})",
+                                                quoted(tile.variant->name, tile.config), tile.origin())});
     });
   }
   bool take_preference(const OpEntry& entry, const Problem& problem, Offers& offers) const {

@@ -43,7 +43,7 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
   for (const Parameter& p : variant.parameters)
     if (!config.has(p.name)) return fmt::format("'{}' now has a parameter '{}'", variant.name, p.name);
   if (auto broken = Space(variant, problem, facts).broken_constraint(config))
-    return fmt::format("'{}' with {} breaks {}", variant.name, config.str(), *broken);
+    return fmt::format("{} breaks {}", quoted(variant.name, config), *broken);
   return std::nullopt;
 }
 

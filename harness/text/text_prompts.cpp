@@ -35,13 +35,10 @@ void check_text(const TextPrompt& prompt) {
 }
 
 std::vector<int> encode_prompt(const Tokenizer& tokenizer, const TextPrompt& prompt, SpecialTokens special,
-                               int vocabulary, int positions) {
+                               int vocabulary) {
   std::vector<int> ids = tokenizer.encode(prompt.text, special);
   if (ids.empty())
     throw InputError(fmt::format("{}: the tokenizer makes no token of the prompt", prompt.origin));
-  if (ids.size() > static_cast<std::size_t>(positions))
-    throw InputError(fmt::format("{}: the prompt has {} tokens; the model has {} positions", prompt.origin,
-                                 ids.size(), positions));
   if (const int largest = std::ranges::max(ids); largest >= vocabulary)
     throw InputError(
         fmt::format("{}: the tokenizer makes token {} of the prompt; the vocabulary of the model has {}",

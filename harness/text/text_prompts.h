@@ -18,9 +18,8 @@ std::vector<TextPrompt> read_text_prompts(const std::filesystem::path& file);
 /// Throws InputError where the text is empty or not UTF-8.
 void check_text(const TextPrompt& prompt);
 
-/// The ids of a prompt. Throws InputError where there are none, more than the model has positions, or one
-/// that is not in the model's vocabulary.
+/// The ids of a prompt. Throws InputError where there are none, or one that is not in the model's vocabulary.
 std::vector<int> encode_prompt(const Tokenizer& tokenizer, const TextPrompt& prompt, SpecialTokens special,
-                               int vocabulary, int positions);
+                               int vocabulary);
 
 }  // namespace warptune

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
+#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 #include "harness/text/sentencepiece_model.h"
 #include "harness/text/text_stream.h"
@@ -21,8 +22,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& folder) {
     throw InputError(
         fmt::format("'{}' has no tokenizer: neither tokenizer.json nor tokenizer.model", folder.string()));
   const TokenizerConfig config = read_tokenizer_config(folder);
-  return parse_sentencepiece_model(read_input(model, model.string(), kMaxIndexBytes), model.string(),
-                                   {.bos = config.add_bos, .eos = config.add_eos});
+  const std::string bytes = read_input(model, model.string(), kMaxIndexBytes);
+  if (const std::string_view format = foreign_format(bytes); !format.empty())
+    throw InputError(fmt::format("{}: this is {}", model.string(), format));
+  return parse_sentencepiece_model(bytes, model.string(), {.bos = config.add_bos, .eos = config.add_eos});
 }
 
 std::string decode(const Tokenizer& tokenizer, std::span<const int> ids) {

@@ -35,9 +35,7 @@ TokenizerConfig read_tokenizer_config(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json", jinja = folder / "chat_template.jinja";
   if (fs::exists(file)) {
     const std::string origin = file.string();
-    const nlohmann::json json = parse_json(read_input(file, origin, kMaxConfigBytes), origin);
-    if (json.is_discarded() || !json.is_object())
-      throw InputError(fmt::format("{}: this is not a JSON object", origin));
+    const nlohmann::json json = need_json_object(read_input(file, origin, kMaxConfigBytes), origin);
     const JsonReader in(json, origin);
     config = {.bos = token_text(in, "bos_token", config.bos),
               .eos = token_text(in, "eos_token", config.eos),

@@ -242,9 +242,7 @@ TokenDecoder read_decoder(const JsonReader& in) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view text, const std::string& origin) {
-  const Json json = parse_json(text, origin);
-  if (json.is_discarded() || !json.is_object())
-    throw InputError(fmt::format("{}: this is not a JSON object", origin));
+  const Json json = need_json_object(text, origin);
   const JsonReader in(json, origin);
   return std::make_unique<BpeTokenizer>(BpeTokenizer::Parts{.added = read_added_tokens(in),
                                                             .normalizer = read_normalizer(in),

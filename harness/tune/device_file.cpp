@@ -1,5 +1,8 @@
 #include "harness/tune/device_file.h"
 
+#include <fmt/format.h>
+
+#include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
 #include "harness/results/durable_file.h"
@@ -16,7 +19,21 @@ nlohmann::json stored_json(const std::filesystem::path& path) try {
   return nlohmann::json(nlohmann::json::value_t::discarded);
 }
 
+/// Throws InputError where a file of another kind has the name.
+void save(const std::filesystem::path& path, const nlohmann::json& json) {
+  expect_device_file(path);
+  replace_file(path, json.dump(1) + '\n');
+}
+
 }  // namespace
+
+void expect_device_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) || std::filesystem::is_empty(path, error)) return;
+  if (const auto stored = stored_json(path); !stored.is_object() || !stored.contains("name"))
+    throw InputError(fmt::format(
+        "'{}' does not hold the facts of a device; move it away, or choose another --out", path.string()));
+}
 
 std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path) try {
   return facts_of(stored_json(path));
@@ -42,7 +59,7 @@ void save_device_file(const std::filesystem::path& path, const DeviceFacts& fact
   const auto stored = stored_json(path);
   if (stored.contains("calibration") && load_device_file(path, facts))
     json["calibration"] = stored["calibration"];
-  replace_file(path, json.dump(1) + '\n');
+  save(path, json);
 }
 
 void save_calibration(const std::filesystem::path& path, const Calibration& c) {
@@ -53,7 +70,7 @@ void save_calibration(const std::filesystem::path& path, const Calibration& c) {
   json["calibration"] = {{"write_gb_per_s", c.write_gb_per_s}, {"launch_us", c.launch_us},
                          {"graph_node_us", c.graph_node_us},   {"graph_node_pdl_us", c.graph_node_pdl_us},
                          {"cold_bytes", c.cold_bytes},         {"rotation", rotation}};
-  replace_file(path, json.dump(1) + '\n');
+  save(path, json);
 }
 
 }  // namespace warptune

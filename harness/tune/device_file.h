@@ -13,6 +13,8 @@ std::optional<DeviceFacts> read_device_file(const std::filesystem::path& path);
 std::optional<DeviceFacts> load_device_file(const std::filesystem::path& path, const DeviceFacts& device);
 /// The same, if they are of this very card: the peaks of two cards of one kind differ by up to 4 %.
 std::optional<DeviceFacts> load_card_file(const std::filesystem::path& path, const DeviceFacts& card);
+/// Throws InputError where the file exists and is something else. The two below do so before they write.
+void expect_device_file(const std::filesystem::path& path);
 /// Keeps what `calibrate` also stored for the same device.
 void save_device_file(const std::filesystem::path& path, const DeviceFacts& facts);
 /// The facts, and under "calibration" the other measurements.

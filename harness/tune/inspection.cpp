@@ -1,6 +1,7 @@
 #include "harness/tune/inspection.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,39 +29,48 @@ struct Row {
   double occupancy_min = 101, occupancy_max = 0;
 };
 
-/// Compile errors by what they say. Equal ones are counted.
-class ErrorList {
+/// Why configurations fail. Equal reasons are counted.
+class ReasonList {
  public:
   void add(const std::string& variant, const std::string& message) {
-    const auto [it, is_new] = at_.try_emplace(essence(message), errors_.size());
-    if (is_new) errors_.push_back({variant, message});
-    ++errors_[it->second].count;
+    const auto [it, is_new] = at_.try_emplace(essence(message), reasons_.size());
+    if (is_new) reasons_.push_back({variant, message});
+    ++reasons_[it->second].count;
   }
-  void print(std::FILE* log) const {
-    for (const Error& e : errors_) {
-      std::string message = e.message;
+  /// `one` and `several` end the sentence "3 configurations do not compile".
+  void print(std::FILE* log, const char* one, const char* several) const {
+    for (const Reason& r : reasons_) {
+      std::string message = r.message;
       if (message.size() > kLongestMessage) message = message.substr(0, kLongestMessage) + " ...";
-      fmt::print(log, "\n{} configuration{} not compile{}, the first of {}:\n{}\n", e.count,
-                 e.count > 1 ? "s do" : " does", e.count > 1 ? " for the same reason" : "", e.variant,
-                 message);
+      fmt::print(log, "\n{} configuration{}{}, the first of {}:\n{}\n", r.count, r.count > 1 ? "s " : " ",
+                 r.count > 1 ? fmt::format("{} for the same reason", several) : one, r.variant, message);
     }
   }
 
  private:
   static constexpr std::size_t kLongestMessage = 1500;
-  struct Error {
+  struct Reason {
     std::string variant, message;
     std::size_t count = 0;
   };
-  /// The first line that names an error, without line numbers and template arguments; else the whole message.
+  /// The first line that names an error, else the whole message, without what differs between configurations:
+  /// numbers, template arguments and mangled names.
   static std::string essence(const std::string& message) {
-    const auto at = message.find("error");
-    if (at == std::string::npos) return message;
-    const auto begin = message.rfind('\n', at) + 1;  // npos + 1 is 0
-    static const std::regex digits("[0-9]+");
-    return std::regex_replace(message.substr(begin, message.find('\n', at) - begin), digits, "#");
+    std::string text = message;
+    if (const auto at = message.find("error"); at != std::string::npos) {
+      const auto begin = message.rfind('\n', at) + 1;  // npos + 1 is 0
+      text = message.substr(begin, message.find('\n', at) - begin);
+    }
+    static const std::regex mangled("_Z[A-Za-z0-9_]+"), arguments("<[^<>]*>"),
+        numbers("0x[0-9a-fA-F]+|[0-9]+");
+    text = std::regex_replace(text, mangled, "_Z");
+    for (std::string inner; inner != text;) {
+      inner = text;
+      text = std::regex_replace(inner, arguments, "");
+    }
+    return std::regex_replace(text, numbers, "#");
   }
-  std::vector<Error> errors_;
+  std::vector<Reason> reasons_;
   std::map<std::string, std::size_t> at_;
 };
 
@@ -173,7 +183,7 @@ struct CompileList {
   std::vector<std::string> names;
 };
 
-/// Libraries have no kernels to compile.
+/// Empty where nothing is compiled: libraries have no kernels of their own.
 CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const InspectOptions& options) {
   CompileList list{.schedule = make_schedule(sweep, facts, options.filter)};
   for (const ScheduledProblem& p : list.schedule)
@@ -186,22 +196,23 @@ CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const Ins
         list.tasks.push_back({c.variant, &item.problem, &c.config});
         list.names.push_back(item.entry->op.name + "/" + c.variant->name);
       }
-  if (list.tasks.empty())
-    throw InputError(fmt::format(
-        "nothing of this sweep{} is compiled for {}: library calls, host variants and configurations that "
-        "break "
-        "a constraint are not",
-        options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), facts.arch));
   return list;
 }
 
+std::string nothing_is_compiled(const InspectOptions& options, const std::string& archs) {
+  return fmt::format(
+      "nothing of this sweep{} is compiled for {}: library calls, host variants and configurations that "
+      "break "
+      "a constraint are not",
+      options.filter.empty() ? "" : fmt::format(" in --filter '{}'", options.filter), archs);
+}
+
 /// Compiles one architecture and prints its table. Returns the number of compile errors.
-std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const DeviceFacts& facts,
+std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, const DeviceFacts& facts,
                          const InspectOptions& options, CsvFile* csv) {
-  const CompileList list = compile_list(sweep, facts, options);
   std::vector<std::string> order;
   std::map<std::string, Row> rows;
-  ErrorList errors;
+  ReasonList errors, too_large;
   CompilePool pool(compile_with(compiler, facts),
                    options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs(),
                    list.tasks.size());
@@ -216,6 +227,7 @@ std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const Dev
     const CompileResult result = pool.take(i, kCompileSeconds);
     count(row, result);
     if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);
+    if (result.kind == CompileResult::Kind::resource) too_large.add(list.names[i], result.detail);
     if (csv) csv->append(fields_of(facts.arch, task, result));
     progress.step(list.names[i], NAN);
   }
@@ -236,7 +248,8 @@ std::size_t inspect_arch(const Sweep& sweep, const Compiler& compiler, const Dev
   if (const std::string note = facts.family_note(); !note.empty())
     fmt::print(options.log, "note: {}\n", note);
   print(options.log, table);
-  errors.print(options.log);
+  too_large.print(options.log, "cannot be launched", "cannot be launched");
+  errors.print(options.log, "does not compile", "do not compile");
   fmt::print(options.log, "{} configurations, {} kernels, {} too large for the device, {} do not compile\n\n",
              total.configurations, kernels, total.resource, total.errors);
   std::fflush(options.log);
@@ -261,7 +274,17 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
     }
   }
   std::size_t errors = 0;
-  for (const DeviceFacts& facts : devices) errors += inspect_arch(sweep, compiler, facts, options, csv.get());
+  bool any = false;
+  for (const DeviceFacts& facts : devices) {
+    const CompileList list = compile_list(sweep, facts, options);
+    any |= !list.tasks.empty();
+    if (!list.tasks.empty())
+      errors += inspect_arch(list, compiler, facts, options, csv.get());
+    else if (devices.size() > 1)
+      fmt::print(options.log, "{} ({}): {}\n\n", facts.arch, facts.name,
+                 nothing_is_compiled(options, facts.arch));
+  }
+  if (!any) throw InputError(nothing_is_compiled(options, fmt::format("{}", fmt::join(options.archs, ", "))));
   return errors;
 }
 

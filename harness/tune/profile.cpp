@@ -4,14 +4,16 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <map>
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/core/file_name.h"
 #include "harness/core/space.h"
 #include "harness/device/compile.h"
 #include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"
+#include "harness/results/output_file.h"
 #include "harness/verify/oracle.h"
 
 namespace warptune {
@@ -85,19 +87,21 @@ std::vector<std::string> profiler_command(const std::string& tool, const fs::pat
                 inside);
 }
 
-void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::path& folder) {
+void write_sources(const OpTable& ops, const ProfileTarget& target, const fs::path& folder,
+                   const std::vector<fs::path>& inputs, bool force) {
   const KernelSources sources;
-  for (const Stage& stage : ops.find(target.problem.op).variant(target.variant).stages) {
-    if (stage.library || stage.custom) continue;  // the line tables of a user's file hold its path
-    for (const auto& [name, text] : sources.closure(stage.file)) {
-      const fs::path path = folder / name;
-      std::error_code error;
-      fs::create_directories(path.parent_path(), error);
-      std::ofstream out(path);
-      out << text;
-      if (!out.flush()) throw InputError(fmt::format("'{}' cannot be written", path.string()));
-    }
-  }
+  std::map<std::string, std::string> texts;
+  for (const Stage& stage : ops.find(target.problem.op).variant(target.variant).stages)
+    if (!stage.library && !stage.custom)  // the line tables of a user's file hold its path
+      for (auto& [name, text] : sources.closure(stage.file)) texts[name] = text;
+  std::vector<std::pair<OutputFile, const std::string*>> files;
+  for (const auto& [name, text] : texts)
+    files.emplace_back(
+        OutputFile(path_below(folder, name),
+                   kind_that_begins("a source of a profile", {text.substr(0, text.find('\n'))}), inputs,
+                   force),
+        &text);
+  for (const auto& [file, text] : files) file.write(*text);
 }
 
 std::string shell_text(const std::vector<std::string>& command) {

@@ -32,8 +32,10 @@ std::vector<std::string> profiler_command(const std::string& tool, const std::fi
                                           const ProfileTarget& target, const std::filesystem::path& sources,
                                           const std::filesystem::path& report);
 
-/// Writes the kernel sources of a variant below a folder, under the names that their line tables hold.
-void write_sources(const OpTable& ops, const ProfileTarget& target, const std::filesystem::path& folder);
+/// Writes the kernel sources of a variant below a folder, under the names that their line tables hold: all or
+/// none, by the rule of results/output_file.h.
+void write_sources(const OpTable& ops, const ProfileTarget& target, const std::filesystem::path& folder,
+                   const std::vector<std::filesystem::path>& inputs = {}, bool force = false);
 
 /// The command as one line for a shell, quoted where needed.
 std::string shell_text(const std::vector<std::string>& command);

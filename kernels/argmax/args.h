@@ -1,5 +1,6 @@
 #pragma once
-// ids[b] = the index of the largest of logits[b]; of equals, the lowest.
+// ids[b] = the index of the largest of logits[b]; of equals, the lowest. NaN is the largest, as in PyTorch.
+// In 16 bits this holds for a NaN whose sign bit is clear; GPU arithmetic gives no other.
 
 namespace warptune {
 

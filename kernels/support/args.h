@@ -1,5 +1,5 @@
 #pragma once
-// Arguments of the harness's own kernels: inputs, checks of outputs, measured peaks.
+// Arguments of the harness's own kernels: inputs, checks of outputs and logits, measured peaks.
 
 namespace warptune {
 
@@ -30,6 +30,13 @@ struct StreamArgs {
   const void* from;  // [chunks] of 16 bytes; null: write only
   void* to;          // [chunks] of 16 bytes, or 4 bytes that are never written when reading only
   long long chunks;
+};
+
+struct LogitsCheckArgs {
+  const void* logits;  // [batch, vocab]
+  const int* sampled;  // [batch, sampled_stride]: column `step` is sampled from the logits, -1: nothing
+  unsigned long long* first;  // [1]: the smallest (step << 32 | sequence) so far, all bits set: none
+  int batch, vocab, sampled_stride, step;
 };
 
 struct SpinArgs {

@@ -14,9 +14,9 @@ __device__ __forceinline__ int sample_sorted(const typename Key::Word* sorted, c
   constexpr unsigned kAll = 0xffffffffu;
   constexpr int kPerLane = ceil_div(kK, 32);
   const int lane = threadIdx.x % 32;
-  if (!(args.temperature > 0)) return Key::index(sorted[0]);
-
   const float max_logit = Key::value(sorted[0]), scale = 1.0f / args.temperature;
+  if (!(args.temperature > 0) || !isfinite(max_logit)) return Key::index(sorted[0]);
+
   float cumulative[kPerLane];
   float sum = 0;
 #pragma unroll

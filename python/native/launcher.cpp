@@ -1,6 +1,5 @@
 #include "launcher.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace warptune {
@@ -40,11 +39,8 @@ Launcher::Launcher(std::shared_ptr<Folder> folder, const std::string& problem, s
     members_.push_back(args_.index(name));
     filled.set_at(members_.back(), 0);
   }
-  const std::vector<Field>& fields = entry().fields;
   if (workspace_bytes_ > 0) {
-    const auto workspace =
-        std::find_if(fields.begin(), fields.end(), [](const Field& f) { return f.is_workspace; });
-    workspace_member_ = static_cast<std::size_t>(workspace - fields.begin());
+    workspace_member_ = entry().args.workspace().value();  // an entry with a workspace has a member for it
     filled.set_at(workspace_member_, 0);
   }
   if (const std::string missing = filled.missing(); !missing.empty())

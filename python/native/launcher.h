@@ -21,7 +21,7 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   std::size_t size() const { return members_.size(); }
-  bool is_pointer(std::size_t i) const { return entry().fields[members_[i]].type == Field::Type::pointer; }
+  bool is_pointer(std::size_t i) const { return field(i).type == Field::Type::pointer; }
   /// The value of the i-th name.
   template <class T>
   void set(std::size_t i, T value) {
@@ -31,9 +31,11 @@ class Launcher {
   void launch(std::uintptr_t stream);
 
   const Entry& entry() const { return plan_.entry(); }
-  const std::string& name(std::size_t i) const { return entry().fields[members_[i]].name; }
+  const std::string& name(std::size_t i) const { return field(i).name; }
 
  private:
+  const Field& field(std::size_t i) const { return entry().args.fields()[members_[i]]; }
+
   std::shared_ptr<Folder> folder_;  // has the entry
   Plan plan_;
   Args args_;

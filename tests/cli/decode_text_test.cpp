@@ -1,4 +1,5 @@
 // `warptune decode` with text, as a user types it, on the host device.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -114,12 +115,34 @@ TEST_F(DecodeText, ChatPutsTheTemplateAroundThePrompt) {
   EXPECT_TRUE(printed(text + "\n")) << output_;
 }
 
+TEST_F(DecodeText, ALongTextRunsAsItsIdsDo) {
+  const std::string text(300, 'a');
+  std::string ids;
+  for (int i = 0; i < 300; ++i) ids += "97 ";
+  const std::string answer = text_of_ids(ids), note = "note: model was made for 256 positions\n";
+  EXPECT_TRUE(printed(note)) << output_;
+  ASSERT_EQ(run("--prompt " + text), 0) << output_;
+  EXPECT_TRUE(printed(note)) << output_;
+  EXPECT_TRUE(printed(answer + "\n")) << output_;
+}
+
+TEST_F(DecodeText, AnEndTokenOfTheGenerationConfigEndsTheText) {
+  const std::string text = text_of_ids("97 98");
+  const auto middle = std::find_if(text.begin() + std::min<std::ptrdiff_t>(2, std::ssize(text)), text.end(),
+                                   [](unsigned char c) { return c < 0x80; });
+  ASSERT_NE(middle, text.end());
+  const std::string before = text.substr(0, text.find(*middle));
+  write(model_ / "generation_config.json",
+        fmt::format(R"({{"eos_token_id": [2, {}]}})", static_cast<int>(*middle)));
+  ASSERT_EQ(run("--prompt ab"), 0) << output_;
+  EXPECT_TRUE(printed(before + "\n")) << output_;
+  EXPECT_FALSE(printed(before + *middle)) << output_;
+}
+
 TEST_F(DecodeText, BadInputIsOneSentence) {
   const std::string empty = ": it is empty; 'warptune decode --help' shows the arguments";
   expect_refused("--prompt ''", "--prompt" + empty);
   expect_refused("--prompt a --prompt 'b\xff'", "--prompt 2: byte 2 is 0xff; a text must be UTF-8");
-  expect_refused("--prompt " + std::string(300, 'a'),
-                 "--prompt 1: the prompt has 300 tokens; the model has 256 positions");
   expect_refused(
       "--prompt 'a<beyond>'",
       "--prompt 1: the tokenizer makes token 300 of the prompt; the vocabulary of the model has 256");

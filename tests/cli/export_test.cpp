@@ -43,10 +43,10 @@ json exported(const std::string& problem, const std::string& arch, const fs::pat
   return json::parse(text_of(out / "warptune.json"), nullptr, false);
 }
 
-const json& plan_of(const json& document, const std::string& problem) {
+const json& plan_of(const json& document, std::string_view problem) {
   for (const json& plan : document.at("plans"))
-    if (plan.at("problem") == problem) return plan;
-  throw std::out_of_range(problem);
+    if (plan.at("problem").get_ref<const std::string&>() == problem) return plan;
+  throw std::out_of_range(std::string(problem));
 }
 
 const json& named(const json& list, const std::string& name) {
@@ -207,28 +207,124 @@ TEST(Export, AModelsProblemsAreExported) {
   EXPECT_EQ(ops, (std::set<std::string>{"rms_norm", "swiglu", "advance"}));
 }
 
+/// A wisdom of an H200 with one winner. The order of its dims is that of the op.
+fs::path wisdom_of_one(const std::string& name, const std::string& op, const std::string& dims,
+                       const std::string& dtype, const std::string& variant, const std::string& config) {
+  const fs::path file = fresh_folder(name) / "wisdom.json";
+  const std::string made_on =
+      R"("device": "NVIDIA H200", "arch": "sm_90a", "driver": "580.159.04", "toolkit": "13.0", "git_commit": "0")";
+  std::ofstream(file) << R"({"schema": 2, )" << made_on << R"(, "winners": [{"op": ")" << op
+                      << R"(", "dims": {)" << dims << R"(}, "dtype": ")" << dtype << R"(", "variant": ")"
+                      << variant << R"(", "config": {)" << config
+                      << R"(}, "time_us": 0.5, "source_hash": "0", "code_hash": "0", "run_id": "r", )"
+                      << R"("csv": "s.csv", "cache": "cold", "made_on": {)" << made_on << "}}]}";
+  return file;
+}
+
+Ended export_own(const fs::path& wisdom, const std::string& more) {
+  return run_shell("{} export --wisdom " + wisdom.string() + " --arch sm_90a -o " +
+                   (wisdom.parent_path() / "winners").string() + " " + more);
+}
+
+const std::string kExamples = std::string(SOURCE_ROOT) + "/examples/";
+
+TEST(Export, AKernelFromAFileIsExportedWithItsListOfArguments) {
+  const fs::path wisdom = wisdom_of_one("export_own", "rms_norm", R"("tokens": 64, "hidden": 4096)", "bf16",
+                                        "my_rms", R"("block": 256, "vec": 8)");
+  const Ended ended = export_own(wisdom, "--stale-wisdom use --kernels " + kExamples + "my_rms/my_rms.yaml");
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  const fs::path out = wisdom.parent_path() / "winners";
+  const json document = json::parse(text_of(out / "warptune.json"), nullptr, false);
+  EXPECT_EQ(document.at("schema"), 2) << "a reader of schema 1 would launch it wrongly";
+  const json& plan = plan_of(document, "rms_norm[tokens=64,hidden=4096,dtype=bf16]");
+  EXPECT_EQ(plan.at("variant"), "my_rms");
+  EXPECT_EQ(plan.at("origin").at("source"), "exact");
+  EXPECT_EQ(plan.at("ranges"), json({{"tokens", {1, 64}}})) << "the grid is a formula";
+  const json &fields = plan.at("args").at("fields"), &stage = plan.at("stages").at(0);
+  const json& hidden = named(fields, "stage0.argument3");
+  EXPECT_EQ(hidden.at("value"), 4096);
+  const auto place = [&](const std::string& name, int size) {
+    return json{{"offset", named(fields, name).at("offset")}, {"size", size}};
+  };
+  EXPECT_EQ(stage.at("arguments"), json({place("x", 8), place("weight", 8), place("y", 8),
+                                         place("stage0.argument3", 4), place("eps", 4)}));
+  for (const json& field : fields)
+    EXPECT_LE(field.at("offset").get<int>() + field.at("size").get<int>(), plan.at("args").at("bytes"))
+        << field;
+  expect_cubins(document, out);
+}
+
+TEST(Export, AWinnerThatCannotBeExportedIsNamedAndTheCodeIsOne) {
+  const fs::path wisdom = wisdom_of_one("export_lost", "rms_norm", R"("tokens": 1, "hidden": 4096)", "bf16",
+                                        "my_rms", R"("block": 256, "vec": 8)");
+  const Ended lost = export_own(wisdom, "--stale-wisdom use");
+  EXPECT_EQ(lost.code, 1) << lost.text;
+  EXPECT_NE(lost.text.find("the winner 'my_rms' is not exported, 'vectorized' (default) takes its place"),
+            std::string::npos)
+      << lost.text;
+  EXPECT_NE(lost.text.find("--kernels"), std::string::npos) << lost.text;
+  const json document =
+      json::parse(text_of(wisdom.parent_path() / "winners" / "warptune.json"), nullptr, false);
+  EXPECT_EQ(document.at("plans").at(0).at("origin").at("instead_of").at("variant"), "my_rms");
+  const Ended stale = export_own(wisdom, "--kernels " + kExamples + "my_rms/my_rms.yaml");
+  EXPECT_EQ(stale.code, 1) << stale.text;
+  EXPECT_NE(stale.text.find("tuned on other code"), std::string::npos) << stale.text;
+}
+
+TEST(Export, AnOpFromAFileIsExported) {
+  const fs::path wisdom = wisdom_of_one("export_own_op", "saxpy", R"("n": 4096)", "fp32",
+                                        "one_thread_per_element", R"("block": 256)");
+  const Ended unknown = export_own(wisdom, "");
+  EXPECT_EQ(unknown.code, 2) << unknown.text;
+  EXPECT_NE(unknown.text.find("the winner 'one_thread_per_element' is not exported"), std::string::npos)
+      << unknown.text;
+  const Ended ended = export_own(wisdom, "--stale-wisdom use --kernels " + kExamples + "saxpy/saxpy.yaml");
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  const json document =
+      json::parse(text_of(wisdom.parent_path() / "winners" / "warptune.json"), nullptr, false);
+  const json& plan = document.at("plans").at(0);
+  EXPECT_EQ(plan.at("op"), "saxpy");
+  EXPECT_EQ(document.at("ops").at(0).at("name"), "saxpy");
+  expect_cubins(document, wisdom.parent_path() / "winners");
+}
+
 TEST(Export, AnEarlierExportIsReplacedAsAWhole) {
   const fs::path folder = fresh_folder("export_again"), out = folder / "winners";
   exported("^rms_norm\\[tokens=1,hidden=4096,dtype=bf16", "sm_90a", out);
-  std::ofstream(out / "cubins" / "old.cubin") << "of an earlier export";
   const json document = exported("^swiglu\\[tokens=1,intermediate=11008,dtype=bf16", "sm_90a", out);
   expect_cubins(document, out);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "only the export is left";
 }
 
+TEST(Export, TheCurrentFolderStaysTheSame) {
+  const fs::path out = fresh_folder("export_here");
+  const std::string command = "cd " + out.string() + " && {} export --wisdom " + kWisdom +
+                              " --problem '^rms_norm\\[tokens=1,hidden=4096,dtype=bf16' --arch sm_90a -o .";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_shell(command).code, 0);
+  expect_cubins(json::parse(text_of(out / "warptune.json"), nullptr, false), out);
+  std::ofstream(out / "notes.txt") << "mine";
+  EXPECT_EQ(run_shell(command).code, 2);
+  EXPECT_EQ(text_of(out / "notes.txt"), "mine");
+}
+
 TEST(Export, AMistakeIsOneSentenceAndWritesNothing) {
   const fs::path folder = fresh_folder("export_mistakes"), out = folder / "winners", file = folder / "file",
-                 other = folder / "other";
+                 other = folder / "other", forged = folder / "forged", dangling = folder / "dangling";
   std::ofstream(file) << "x";
   fs::create_directories(other);
   std::ofstream(other / "notes.txt") << "x";
+  fs::create_directories(forged);
+  std::ofstream(forged / "warptune.json") << "{}";
+  fs::create_symlink("nowhere", dangling);
   const std::string good = "--wisdom " + kWisdom + " --problem ^rms_norm --arch sm_90a -o ";
   const std::vector<std::pair<std::string, std::string>> mistakes = {
       {"--wisdom " + kWisdom + " --problem ^nothing --arch sm_90a -o " + out.string(), "matches '^nothing'"},
       {"--wisdom " + kWisdom + " --arch sm_12 -o " + out.string(), "unknown architecture 'sm_12'"},
       {"--wisdom /no/wisdom.json --arch sm_90a -o " + out.string(), "/no/wisdom.json"},
       {good + file.string(), "is a file; -o names a folder"},
-      {good + other.string(), "has files but no warptune.json"},
+      {good + other.string(), "holds 'notes.txt', which no export wrote"},
+      {good + forged.string(), "holds 'warptune.json', which no export wrote"},
+      {good + dangling.string(), "is a link to a folder that does not exist"},
       {good + (folder / "no" / "winners").string(), "does not exist"},
       {good + out.string() + " --cover tokens", "it must be DIM=FROM:TO"},
       {good + out.string() + " --cover tokens=9:2", "it must be DIM=FROM:TO"},
@@ -244,7 +340,8 @@ TEST(Export, AMistakeIsOneSentenceAndWritesNothing) {
     EXPECT_EQ(std::ranges::count(ended.text, '\n'), 1) << ended.text;
   }
   EXPECT_FALSE(fs::exists(out));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing half-written is left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 4) << "nothing half-written is left";
+  EXPECT_EQ(text_of(forged / "warptune.json"), "{}");
 }
 #endif
 

@@ -151,7 +151,7 @@ TEST(Faults, ExportedWisdomGoesThroughLinksAndToDevices) {
   fs::create_symlink("target.json", out / "link.json");
   ASSERT_EQ(::mkfifo((out / "pipe").c_str(), 0600), 0);
   const std::string to = "{} wisdom export " + wisdom.string() + " -o ";
-  EXPECT_EQ(run_shell(to + (out / "link.json").string()).code, 0);
+  EXPECT_EQ(run_shell(to + (out / "link.json").string() + " --force").code, 0);
   EXPECT_TRUE(fs::is_symlink(out / "link.json"));
   EXPECT_EQ(text_of(out / "target.json"), whole);
   EXPECT_EQ(

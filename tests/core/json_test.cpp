@@ -43,6 +43,53 @@ TEST(Json, DepthIsLimitedWhileParsing) {
   EXPECT_EQ(error_of<nlohmann::ordered_json>(std::string(10'000'000, '[')), message) << "unclosed";
 }
 
+/// What need_json() says of a text.
+std::string refusal(const std::string& text) {
+  try {
+    need_json(text, "x.json");
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Json, AnErrorHasItsPositionAndWhatItIs) {
+  EXPECT_EQ(refusal("{\n \"a\": 1,\n \"b\": [1, 2, ],\n}"),
+            "x.json: line 3, column 12: a comma before ']'; JSON has none there");
+  EXPECT_EQ(refusal("{\"a\": 1,\n}"), "x.json: line 1, column 8: a comma before '}'; JSON has none there");
+  EXPECT_EQ(refusal("[1,2] x"),
+            "x.json: line 1, column 7: this is not JSON: syntax error while parsing value - invalid literal; "
+            "last read: '2] x'; expected end of input");
+  EXPECT_EQ(refusal("{\n \"a\": -256e87163}"), "x.json: line 2, column 7: -256e87163 is too large");
+  EXPECT_EQ(refusal(""), "x.json: it is empty; it must be JSON");
+  EXPECT_EQ(refusal(" \n\t"), "x.json: it is empty; it must be JSON");
+  EXPECT_EQ(refusal("{]"),
+            "x.json: line 1, column 2: this is not JSON: syntax error while parsing object key - "
+            "unexpected ']'; expected string literal");
+  EXPECT_EQ(refusal("{\"a\": 1}"), "no error");
+}
+
+TEST(Json, FilesOfOtherFormatsAreNamed) {
+  EXPECT_EQ(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+            "x.json: line 1, column 1: this is a Git LFS pointer; 'git lfs pull' fetches the file itself");
+  const std::string utf16 = "x.json: line 1, column 1: this is UTF-16; it must be UTF-8";
+  EXPECT_EQ(refusal(std::string("\xff\xfe{\0}\0", 6)), utf16);
+  EXPECT_EQ(refusal(std::string("\xfe\xff\0{\0}", 6)), utf16);
+  EXPECT_EQ(refusal(std::string("{\0}\0", 4)), utf16) << "without a byte order mark";
+  EXPECT_EQ(refusal(std::string("\0{\0}", 4)), utf16);
+  EXPECT_EQ(refusal("\n<!DOCTYPE html>"), "x.json: line 1, column 1: this is HTML or XML");
+  EXPECT_EQ(refusal("\xef\xbb\xbf{}"), "no error") << "UTF-8 with a byte order mark";
+}
+
+TEST(Json, AnObjectIsNoList) {
+  try {
+    need_json_object("[1]", "x.json");
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(), "x.json: this is not a JSON object but a JSON array");
+  }
+}
+
 TEST(Json, KeysTakeNoQuadraticTime) {
   EXPECT_EQ(parse_json(keys(300'000), "x").size(), 300'000u);
   EXPECT_EQ(error_of<nlohmann::ordered_json>(keys(300'000)), "x.json: an object has more than 1000 keys");

@@ -92,7 +92,7 @@ TEST_F(ChangedTrace, BadFilesAreOneSentenceWithFileAndLine) {
   const std::string lines = (folder_ / "rmsnorm_h4096.jsonl").string();
   refused(changed(".json", "\"op_type\"", "\"op\""), "rmsnorm_h4096.json': 'op_type' is missing");
   refused(changed(".json", "\"const\"", "\"fixed\""), "the axis 'hidden_size' has the type 'fixed'");
-  refused(changed(".json", "{", "["), "it is not JSON");
+  refused(changed(".json", "{", "["), "this is not JSON");
   refused(changed(".jsonl", "\"uuid\"", "\"id\""), lines + ":1: 'uuid' is missing");
   refused(changed(".jsonl", "\"batch_size\": 32", "\"batch_size\": -1"),
           lines + ":2: the axis 'batch_size' is -1");

@@ -1,5 +1,6 @@
 #include "harness/exchange/recorded_json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,6 +57,28 @@ TEST(KernelTunerCache, AClosedFileAndOneCutByAKillAreTheSame) {
   EXPECT_EQ(space_in(write("cut.json", open + "\n\"256,8,0.5\": {\"block_si")).times_us, times);
 }
 
+TEST(KernelTunerCache, APointWithoutATimeFailed) {
+  const fs::path file =
+      write("nan.json", R"({"kernel_name": "k \"NaN\" \\", "tune_params_keys": ["x"], "cache": {
+    "1": {"x": 1, "time": 0.5, "eff": NaN}, "2": {"x": 2, "time": NaN}, "3": {"x": 3, "time": Infinity, "eff": -Infinity},
+    "4": {"x": 4, "time": 0.25}}})");
+  const RecordedSpace recorded = space_in(file);
+  EXPECT_EQ(recorded.times_us, (std::vector<double>{500, INFINITY, INFINITY, 250}))
+      << "eff is another metric";
+  EXPECT_TRUE(recorded.problem.starts_with("k \"NaN\" \\[")) << recorded.problem;
+}
+
+TEST(RecordedJson, ATimeOfNaNInT4Failed) {
+  const auto result = [](int x, const char* time) {
+    return fmt::format(R"({{"configuration": {{"x": {}}}, "invalidity": "correct",
+      "measurements": [{{"name": "eff", "value": NaN, "unit": ""}}, {{"name": "time", "value": {}, "unit": "ms"}}]}})",
+                       x, time);
+  };
+  const fs::path file =
+      write("nan_t4.json", "{\"results\": [" + result(1, "NaN") + ", " + result(2, "0.5") + "]}");
+  EXPECT_EQ(space_in(file).times_us, (std::vector<double>{INFINITY, 500}));
+}
+
 TEST(KernelTunerCache, StrategiesRunOnIt) {
   const RecordedSpace recorded = space_in(kCache);
   for (const char* strategy : {"exhaustive", "random", "guided", "local_search", "bayesian"})
@@ -73,7 +96,9 @@ TEST(RecordedJson, RefusesOtherFilesInOneSentence) {
       EXPECT_NE(std::string(e.what()).find(file.string()), std::string::npos) << e.what();
     }
   };
-  refused("", "neither a cachefile");
+  refused("", "it is empty");
+  refused("{\n  \"cache\": [1,]\n}", "line 2, column 14: a comma before ']'");
+  refused("version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer");
   refused("[1]", "neither a cachefile");
   refused(R"({"cache": {}})", "'kernel_name' is missing");
   refused(R"({"kernel_name": "k", "tune_params_keys": ["x"], "cache": {"1": {}}})", "has no 'x'");

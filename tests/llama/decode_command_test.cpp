@@ -1,16 +1,28 @@
 // `warptune decode` as a user types it, on the host device.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 
 #include "harness/llama/decode_report.h"
+#include "harness/llama/model_problems.h"
+#include "harness/llama/safetensors.h"
+#include "harness/llama/tuned_dtypes.h"
 #include "harness/results/csv.h"
+#include "tests/files.h"
 #include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -56,6 +68,101 @@ TEST_F(DecodeCommand, ChecksAGoldenAndAppendsARow) {
 TEST_F(DecodeCommand, AFailedCheckExitsWithOne) {
   EXPECT_EQ(run("--model " + golden("gqa") + " --check " + golden("mha") + "/golden.safetensors"), 1);
   EXPECT_NE(output_.find("FAILED"), std::string::npos);
+}
+
+/// A golden whose embedding of one token is NaN or infinite: the logits of the step that is fed it are not
+/// finite.
+class BadLogits : public DecodeCommand {
+ protected:
+  /// The tokens that a run of 8 steps prints.
+  std::vector<int> tokens() {
+    EXPECT_EQ(run("--model " + golden("gqa") + kRun), 0) << output_;
+    std::smatch line;
+    EXPECT_TRUE(std::regex_search(output_, line, std::regex("sequence 0: \\d+ tokens:([ \\d]+)"))) << output_;
+    std::istringstream in(line[1].str());
+    return {std::istream_iterator<int>(in), {}};
+  }
+  /// Replaces the embedding of a token.
+  std::string model_with(int token, float value) {
+    const fs::path model = folder_ / "model", file = model / "model.safetensors";
+    fs::remove_all(model);
+    fs::copy(golden("gqa"), model);
+    std::string bytes = testing::text_of(file);
+    {
+      const SafetensorsFile stored(file);
+      const StoredTensor& table = stored.tensors().at("model.embed_tokens.weight");
+      EXPECT_EQ(table.dtype, "BF16");
+      const auto bits = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+      const auto row = static_cast<std::size_t>(table.shape[1]) * sizeof bits;
+      const std::string all(reinterpret_cast<const char*>(table.data.data()), table.data.size());
+      const std::size_t at = bytes.find(all) + static_cast<std::size_t>(token) * row;
+      for (std::size_t i = 0; i < row; i += sizeof bits) std::memcpy(&bytes[at + i], &bits, sizeof bits);
+    }
+    std::ofstream(file, std::ios::binary) << bytes;
+    return model.string();
+  }
+  static constexpr const char* kRun = " --prompt-len 5 --steps 8";
+};
+
+TEST_F(BadLogits, EndTheRunAndNameTheStep) {
+  const std::vector<int> fed = tokens();
+  ASSERT_GT(fed.size(), 4u);
+  const int token = fed[3];
+  const auto step = std::ranges::find(fed, token) - fed.begin() + 1;  // the one that is fed it
+  const auto rows = read_csv(folder_ / "host" / "decode.csv").size();
+  for (const float value : {NAN, -NAN, INFINITY})
+    for (const char* options :
+         {"", " --fuse-argmax on", " --graph off", " --sampling top_k=1", " --batch 3"}) {
+      EXPECT_EQ(run("--model " + model_with(token, value) + kRun + options), 1) << output_;
+      EXPECT_NE(output_.find(fmt::format("warptune: the logits of step {} are NaN or infinite (sequence 0); "
+                                         "--dump-layers DIR writes the activations of every layer\n",
+                                         step)),
+                std::string::npos)
+          << options << output_;
+    }
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").size(), rows) << "a run that fails has no row";
+}
+
+TEST_F(BadLogits, OfThePrefillAreNamedSo) {
+  std::ofstream(folder_ / "ids.txt") << "5 6 7\n8 9\n";
+  EXPECT_EQ(
+      run("--model " + model_with(9, NAN) + " --steps 2 --prompt-ids " + (folder_ / "ids.txt").string()), 1);
+  EXPECT_NE(output_.find("the logits of the prefill are NaN or infinite (sequence 1)"), std::string::npos)
+      << output_;
+}
+
+TEST_F(DecodeCommand, SaysWhereTheWisdomHasAnotherDtypeOnly) {
+  const ModelConfig config = read_model_config(golden("gqa") + "/config.json");
+  Wisdom wisdom(Provenance{.device = "host"});
+  const ModelProblems of(ops(), config, DType::fp16);
+  for (const Problem& gemm : {of.qkv(4), of.o(4), of.gate_up(4), of.down(4)}) {
+    EXPECT_TRUE(tuned_dtypes(ops(), wisdom, config).empty());
+    wisdom.put({.problem = gemm, .variant = "host_naive", .time_us = 1});
+  }
+  EXPECT_EQ(tuned_dtypes(ops(), wisdom, config), std::vector{DType::fp16});
+  const fs::path file = folder_ / "wisdom.json";
+  wisdom.save(file);
+  const std::string
+      note =
+          "note: the wisdom has winners of gqa in fp16 only, and this run is fp32; --dtype fp16 uses "
+          "them\n",
+      command = "--model " + golden("gqa") + " --steps 1 --wisdom " + file.string();
+  ASSERT_EQ(run(command), 0) << output_;
+  EXPECT_NE(output_.find(note), std::string::npos) << output_;
+  ASSERT_EQ(run(command + " --dtype fp16"), 0) << output_;
+  EXPECT_EQ(output_.find("the wisdom has winners"), std::string::npos) << output_;
+}
+
+TEST_F(DecodeCommand, SamplesFromAllLogits) {
+  const std::string command =
+      "--model " + golden("gqa") + " --steps 4 --dtype fp32 --sampling temperature=0.9,top_k=";
+  const auto tokens = [&](const std::string& k) {
+    EXPECT_EQ(run(command + k), 0) << output_;
+    return output_.substr(output_.find("sequence 0:"), output_.find('\n', output_.find("sequence 0:")));
+  };
+  EXPECT_EQ(tokens("0"), tokens("256")) << "the vocabulary";
+  EXPECT_EQ(tokens("0"), tokens("1000"));
+  EXPECT_EQ(read_csv(folder_ / "host" / "decode.csv").back().at("plan_set"), "default+top_k=1000");
 }
 
 TEST_F(DecodeCommand, RunsTheOtherOptions) {

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "harness/core/error.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {
@@ -67,7 +71,7 @@ TEST(ModelConfig, ReadsRopeParametersOfTransformers5) {
 }
 
 TEST(ModelConfig, WrongConfigsAreOneSentence) {
-  expect_error("", "not a JSON object");
+  expect_error("", "config.json: it is empty; it must be JSON");
   expect_error("[1]", "not a JSON object");
   expect_error("{}", "'hidden_size' is missing");
   expect_error("{" + kSmall + R"(, "num_key_value_heads": 3})", "multiple of num_key_value_heads");
@@ -85,16 +89,62 @@ TEST(ModelConfig, WrongConfigsAreOneSentence) {
 }
 
 TEST(ModelConfig, UnsupportedFeaturesAreRefused) {
-  const std::string linear = R"({"type": "linear", "factor": 2})";
-  expect_error("{" + kSmall + R"(, "rope_scaling": )" + linear + R"(, "rope_parameters": )" + linear + "}",
-               "both 'rope_parameters' and 'rope_scaling'");
   expect_error("{" + kSmall + R"(, "partial_rotary_factor": 0.5})", "whole heads are rotated");
   expect_error(
       "{" + kSmall + R"(, "rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}})",
       "whole heads are rotated");
   expect_error("{" + kSmall + R"(, "sliding_window": 4096})", "'sliding_window' is 4096; it must be null");
+  expect_error("{" + kSmall + R"(, "sliding_window": -1})", "'sliding_window' is -1");
   EXPECT_EQ(parse(R"("partial_rotary_factor": 1.0, "sliding_window": null, "rope_scaling": null)").hidden,
             64);
+}
+
+TEST(ModelConfig, BothRopeKeysMustSayTheSame) {
+  const auto both = [](const std::string& scaling, const std::string& parameters) {
+    return R"("rope_scaling": )" + scaling + R"(, "rope_parameters": )" + parameters;
+  };
+  const std::string llama3 = R"("rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+    "high_freq_factor": 4, "original_max_position_embeddings": 32)";
+  const std::string parameters = "{" + llama3 + R"(, "rope_theta": 500000})";
+  const RopeScaling alone = parse(R"("rope_parameters": )" + parameters).rope;
+  EXPECT_EQ(parse(both("{" + llama3 + "}", parameters)).rope, alone) << "theta is that of rope_parameters";
+  EXPECT_EQ(parse(both("{}", parameters)).rope, alone);
+  EXPECT_EQ(parse(both("null", parameters)).rope, alone);
+  EXPECT_EQ(parse(R"("rope_theta": 500000, )" + both("{" + llama3 + "}", "{}")).rope, alone);
+  EXPECT_EQ(parse(both(R"({"type": "linear", "factor": 2})", R"({"rope_type": "linear", "factor": 2.0})"))
+                .rope.kind,
+            RopeKind::linear)
+      << "the old and the new name of the type";
+  for (const char* other : {R"({"type": "linear", "factor": 2})", R"({"type": "default"})"})
+    expect_error("{" + kSmall + ", " + both(other, parameters) + "}",
+                 "config.json: 'rope_scaling' and 'rope_parameters' differ");
+  expect_error("{" + kSmall + ", " + both("{" + llama3 + R"(, "rope_theta": 10000})", parameters) + "}",
+               "differ");
+}
+
+TEST(ModelConfig, AWindowThatIsOffIsNoWindow) {
+  for (const char* off : {R"("sliding_window": 4096, "use_sliding_window": false)", R"("sliding_window": 0)",
+                          R"("sliding_window": null, "use_sliding_window": true)",
+                          R"("sliding_window": 64, "layer_types": ["full_attention", "full_attention"])"})
+    EXPECT_EQ(parse(off).hidden, 64) << off;
+  for (const char* on : {R"("sliding_window": 4096, "use_sliding_window": true)",
+                         R"("sliding_window": 64, "layer_types": ["full_attention", "sliding_attention"])"})
+    expect_error("{" + kSmall + ", " + on + "}", "every token attends to all before it");
+}
+
+TEST(ModelConfig, TakesTheEndTokensOfTheGenerationConfig) {
+  const std::filesystem::path folder = testing::fresh_folder("generation_config");
+  std::ofstream(folder / "config.json") << "{" << kSmall << R"(, "eos_token_id": [5, 7]})";
+  const auto eos = [&](const std::string& text) {
+    std::ofstream(folder / "generation_config.json") << text;
+    return read_model_config(folder / "config.json").eos;
+  };
+  EXPECT_EQ(read_model_config(folder / "config.json").eos, (std::vector{5, 7})) << "there is none";
+  EXPECT_EQ(eos(R"({"eos_token_id": [7, 9]})"), (std::vector{5, 7, 9}));
+  EXPECT_EQ(eos(R"({"eos_token_id": 3})"), (std::vector{5, 7, 3}));
+  EXPECT_EQ(eos("{}"), (std::vector{5, 7}));
+  EXPECT_THROW(eos(R"({"eos_token_id": "x"})"), InputError);
+  EXPECT_THROW(eos("[]"), InputError);
 }
 
 TEST(ModelConfig, Presets) {

@@ -337,6 +337,81 @@ TEST(Model, StepsAloneAgreeWithNaive) {
   }
 }
 
+TEST(Model, AHiddenSizeWithoutWholeGroupsOfSquaresRunsAtEveryBatch) {
+  ModelConfig shape = tiny();
+  shape.hidden = 40;
+  for (const int batch : {1, 2, 17, 65}) {
+    const auto prompts = random_prompts(batch, std::vector{5, 9}, shape.vocab, 7);
+    Rig tuned({.batch = batch, .capacity = 64, .max_steps = 3}, shape);
+    Rig naive({.batch = batch, .capacity = 64, .max_steps = 3, .fuse = kUnfused}, shape, DType::fp32,
+              {.naive = true});
+    EXPECT_EQ(run(tuned.model, prompts, 3), run(naive.model, prompts, 3)) << batch;
+    for (const Problem& problem :
+         decode_problems(ops(), shape, DType::fp32, batch, std::vector<std::int64_t>{64}))
+      EXPECT_EQ(problem.key().find("rms_scale"), std::string::npos) << problem.key();
+  }
+  try {
+    Rig split({.batch = 2, .capacity = 64, .max_steps = 1, .fuse = {.split_norm = true}}, shape);
+    split.model.prefill(random_prompts(2, std::vector{5}, shape.vocab, 7));
+    split.model.step();
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(),
+                 "--split-norm on needs a hidden size that is a multiple of 16; that of tiny is 40");
+  }
+}
+
+/// A model whose embedding of token 11 is NaN, fed with it in step 2: the first step whose logits are not
+/// finite.
+void expect_bad_step(const char* where, bool fuse_argmax, bool graph, const char* sampling) {
+  const auto device = open_device(where);
+  const ModelConfig config = tiny();
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", name_of(dtype), fuse_argmax, sampling));
+    const Weights weights = random_weights(*device, config, dtype, 3);
+    const std::size_t row = static_cast<std::size_t>(config.hidden) * size_of(dtype);
+    std::vector<std::byte> nan(row);
+    for (int i = 0; i < config.hidden; ++i) store(dtype, nan.data(), i, NAN);
+    device->upload(weights.embedding.as<std::byte>() + 11 * row, nan.data(), row, device->stream());
+    device->synchronize();
+    PlanBook book(ops(), *device, {});
+    FusionChoice fuse = kUnfused;
+    fuse.argmax = fuse_argmax;
+    Model model(*device, config, weights, book,
+                {.batch = 2,
+                 .capacity = 64,
+                 .max_steps = 4,
+                 .sampling = parse_sampling(sampling),
+                 .fuse = fuse,
+                 .graph = graph});
+    const std::vector<std::vector<int>> prompts = {{5, 6}, {7}};
+    for (int again = 0; again < 2; ++again) {  // a prefill forgets the steps before
+      model.prefill(prompts);
+      model.force(std::vector{1, 2});
+      model.step();
+      EXPECT_FALSE(model.bad_logits());
+      model.force(std::vector{3, 11});
+      model.step();
+      model.step();
+      const auto bad = model.bad_logits();
+      ASSERT_TRUE(bad);
+      EXPECT_EQ(bad->str(), "the logits of step 2 are NaN or infinite (sequence 1)");
+    }
+  }
+}
+
+TEST(Model, NoticesLogitsThatAreNotFinite) {
+  for (const bool fuse_argmax : {false, true}) expect_bad_step("host", fuse_argmax, true, "greedy");
+  expect_bad_step("host", false, false, "top_k=50");
+}
+TEST(GpuModelLogits, NoticesLogitsThatAreNotFinite) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  for (const bool graph : {false, true})
+    for (const bool fuse_argmax : {false, true}) expect_bad_step("cuda:0", fuse_argmax, graph, "greedy");
+  expect_bad_step("cuda:0", false, true, "top_k=50");
+  expect_bad_step("cuda:0", false, true, "top_k=0,p=0.9");
+}
+
 TEST(Model, WrongPromptsAreErrors) {
   Rig rig({.batch = 1, .capacity = 64, .max_steps = 1});
   EXPECT_THROW(rig.model.prefill(std::vector<std::vector<int>>{{}}), InputError);

@@ -62,7 +62,10 @@ TEST_F(Safetensors, EveryMalformedFileIsOneSentence) {
   expect_error(std::string(8, '\xff'), "not a safetensors file");
   expect_error(file_of(kTwo, 32).substr(0, 40), "truncated");
   expect_error(file_of(kTwo, 31), "truncated");
-  expect_error(file_of("{", 0), "not a JSON object");
+  expect_error("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+               "model.safetensors: this is a Git LFS pointer; 'git lfs pull' fetches the file itself");
+  expect_error("<!DOCTYPE html><html>", "this is HTML or XML");
+  expect_error(file_of("{", 0), "the header: line 1, column 2: this is not JSON");
   expect_error(file_of("[]", 0), "not a JSON object");
   const auto one = [](const std::string& entry) { return file_of("{\"a\":" + entry + "}", 32); };
   expect_error(one("3"), "no dtype");
@@ -124,6 +127,57 @@ TEST_F(Safetensors, CheckpointReadsShards) {
   EXPECT_EQ(checkpoint.tensor("b", {1}).data.size(), 4u);
   EXPECT_THROW(checkpoint.tensor("c", {1}), InputError);
   EXPECT_THROW(checkpoint.tensor("a", {3}), InputError);
+}
+
+/// Shards of one tensor each, "a" of two elements and "b" of one; shard `other` holds an older "a".
+class Overlay : public Safetensors {
+ protected:
+  void SetUp() override {
+    Safetensors::SetUp();
+    write(file_of(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "one.safetensors");
+    write(file_of(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},)"
+                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})",
+                  16),
+          "other.safetensors");
+    write(R"({"weight_map":{"a":"one.safetensors","b":"other.safetensors"}})",
+          "model.safetensors.index.json");
+  }
+};
+
+TEST_F(Overlay, TheIndexDecidesWhichShardHoldsATensor) {
+  const Checkpoint checkpoint(folder_);
+  EXPECT_EQ(checkpoint.tensor("a", {2}).data.size(), 8u);
+  EXPECT_EQ(checkpoint.tensor("b", {1}).data.size(), 4u);
+  EXPECT_EQ(checkpoint.note(), "");
+}
+
+TEST_F(Overlay, AStrayFileBesideShardsIsANote) {
+  write(file_of(R"({"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}})", 20));
+  const Checkpoint checkpoint(folder_);
+  EXPECT_EQ(checkpoint.tensor("a", {2}).data.size(), 8u);
+  EXPECT_EQ(checkpoint.note(), (folder_ / "model.safetensors").string() +
+                                   " is not read: model.safetensors.index.json names other files");
+}
+
+TEST_F(Overlay, WithoutAnyShardTheSingleFileIsRead) {
+  write(file_of(R"({"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}})", 20));
+  fs::remove(folder_ / "one.safetensors");
+  EXPECT_THROW(Checkpoint{folder_}, InputError) << "one of two shards";
+  fs::remove(folder_ / "other.safetensors");
+  const Checkpoint checkpoint(folder_);
+  EXPECT_EQ(checkpoint.tensor("a", {5}).data.size(), 20u);
+  EXPECT_NE(checkpoint.note().find("are absent"), std::string::npos) << checkpoint.note();
+}
+
+TEST_F(Overlay, ATensorThatItsShardDoesNotHoldIsNamed) {
+  write(R"({"weight_map":{"a":"one.safetensors","b":"one.safetensors"}})", "model.safetensors.index.json");
+  try {
+    Checkpoint checkpoint(folder_);
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(e.what(), (folder_ / "model.safetensors.index.json").string() +
+                            ": tensor 'b' is not in 'one.safetensors'");
+  }
 }
 
 TEST_F(Safetensors, WrongCheckpointFoldersAreOneSentence) {

@@ -12,8 +12,10 @@
 #include "harness/core/error.h"
 #include "harness/core/philox.h"
 #include "harness/llama/model.h"
+#include "harness/llama/model_problems.h"
 #include "harness/llama/safetensors.h"
 #include "kernels/top_k/args.h"
+#include "tests/llama/small_models.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -203,10 +205,62 @@ TEST(Sampling, ReadsItsText) {
   EXPECT_FLOAT_EQ(s.repetition_penalty, 1.1f);
   EXPECT_TRUE(s.penalizes());
   EXPECT_FALSE(parse_sampling("top_k=40").penalizes());
+  EXPECT_EQ(s.seed, 3u);
+  EXPECT_FLOAT_EQ(s.p, 0.9f);
+  EXPECT_FLOAT_EQ(s.temperature, 0.8f);
   EXPECT_FALSE(parse_sampling("greedy").penalizes());
-  for (const char* bad : {"min_p=1.5", "min_p=-0.1", "min_p=x", "repetition_penalty=0",
-                          "repetition_penalty=nan", "presence_penalty=1"})
-    EXPECT_THROW(parse_sampling(bad), InputError) << bad;
+  EXPECT_TRUE(parse_sampling("greedy").greedy);
+}
+
+TEST(Sampling, HasTheDefaultsOfItsDocumentation) {
+  const Sampling s = parse_sampling("seed=7");
+  EXPECT_FALSE(s.greedy);
+  EXPECT_EQ(s.k, 50);
+  EXPECT_EQ(s.p, 1);
+  EXPECT_EQ(s.min_p, 0);
+  EXPECT_EQ(s.repetition_penalty, 1);
+  EXPECT_EQ(s.temperature, 1);
+  EXPECT_EQ(parse_sampling("top_k=3").seed, 1u);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_sampling(text);
+  } catch (const InputError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Sampling, TakesTheEndsOfEachRangeAndNothingBeyond) {
+  for (const char* good : {"top_k=0", "top_k=1", "top_k=16777216", "p=1", "p=0.000001", "min_p=0", "min_p=1",
+                           "repetition_penalty=0.001", "repetition_penalty=1000", "temperature=0.001",
+                           "temperature=100", "seed=0", "seed=18446744073709551615"})
+    EXPECT_EQ(refusal(good), "accepted") << good;
+  for (const char* bad : {"top_k=-1", "top_k=16777217", "k=99999999999", "p=0", "p=1.01", "p=-0.5", "p=1e-7",
+                          "min_p=1.01", "min_p=-0.1", "repetition_penalty=0", "repetition_penalty=0.0009",
+                          "repetition_penalty=1001", "repetition_penalty=nan", "p=nan", "temperature=0",
+                          "temperature=101", "temperature=inf", "seed=-1", "seed=18446744073709551616"}) {
+    const std::string name(bad, std::string_view(bad).find('='));
+    EXPECT_TRUE(refusal(bad).starts_with("--sampling: " + name + " is '")) << bad << ": " << refusal(bad);
+  }
+  EXPECT_EQ(refusal("p=0"), "--sampling: p is '0'; it must be a number from 1e-06 to 1");
+  EXPECT_EQ(refusal("top_k=-1"), "--sampling: top_k is '-1'; it must be a number from 0 to 16777216");
+}
+
+TEST(Sampling, TextBesideANumberIsRefused) {
+  for (const char* bad :
+       {"top_k=5x", "top_k=5.5", "top_k= 5", "p=0.9x", "p=0.9 ", "min_p=x", "min_p=", "temperature=1,",
+        "seed=3.0", "top_k", "presence_penalty=1", "", "Greedy", "top_k=1,top_k=2"})
+    EXPECT_NE(refusal(bad), "accepted") << bad;
+}
+
+TEST(Sampling, NoTopKMeansAllLogits) {
+  const ModelProblems problems(ops(), testing::tiny(), DType::fp32);
+  EXPECT_EQ(problems.top_k(1, 0)["k"], 97);
+  EXPECT_EQ(problems.top_k(1, 1000)["k"], 97);
+  EXPECT_EQ(problems.top_k(1, 50)["k"], 50);
+  EXPECT_EQ(parse_sampling("top_k=0").suffix(), "+top_k=0");
 }
 
 }  // namespace

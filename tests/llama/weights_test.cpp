@@ -6,10 +6,16 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <vector>
 
+#include "harness/core/error.h"
+#include "harness/core/json.h"
+#include "harness/llama/safetensors.h"
+#include "tests/files.h"
 #include "tests/measure/forwarding_device.h"
+#include "tests/program.h"
 
 namespace warptune {
 namespace {
@@ -116,6 +122,74 @@ TEST(GpuLoadWeights, ThroughPinnedBuffersAreTheSameWeights) {
     return device->checksums(regions);
   };
   EXPECT_EQ(sums(1000), sums(0));
+}
+
+/// A copy of a golden whose files a test changes.
+class ChangedCheckpoint : public ::testing::Test {
+ protected:
+  void copy(const char* golden) { fs::copy(fs::path(TEST_DATA) / "golden" / golden, folder_, kOverwrite); }
+  /// Replaces a text in a file by one of the same length: blanks fill up a shorter one.
+  void replace(const char* file, const std::string& from, std::string to) const {
+    std::string bytes = testing::text_of(folder_ / file);
+    const auto at = bytes.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    to.resize(from.size(), ' ');
+    bytes.replace(at, from.size(), to);
+    std::ofstream(folder_ / file, std::ios::binary) << bytes;
+  }
+  Weights load() {
+    return load_weights(*device_, read_model_config(folder_ / "config.json"), DType::fp32, folder_);
+  }
+  static constexpr auto kOverwrite = fs::copy_options::overwrite_existing;
+  fs::path folder_ = testing::fresh_folder("changed_checkpoint");
+  OwnedDevice device_ = open_device("host");
+};
+
+TEST_F(ChangedCheckpoint, ATiedModelNeedsOneOfItsTwoMatrices) {
+  copy("tied");
+  const auto embedding = bytes_of(load().embedding);
+  replace("model.safetensors", "\"model.embed_tokens.weight\"", "\"lm_head.weight\"");
+  const Weights w = load();
+  EXPECT_EQ(bytes_of(w.embedding), embedding);
+  EXPECT_FALSE(w.lm_head.data());
+  EXPECT_TRUE(w.notes.empty());
+  replace("model.safetensors", "\"lm_head.weight\"", "\"head.weight\"");
+  EXPECT_THROW(load(), InputError);
+}
+
+TEST_F(ChangedCheckpoint, AnotherHeadOfATiedModelIsANote) {
+  copy("gqa");
+  replace("config.json", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+  const std::string note = folder_.string() +
+                           ": 'lm_head.weight' is not used: tie_word_embeddings is true, "
+                           "and it differs from 'model.embed_tokens.weight'";
+  EXPECT_EQ(load().notes, std::vector{note});
+  const fs::path file = folder_ / "model.safetensors";
+  std::string bytes = testing::text_of(file);
+  {
+    const SafetensorsFile stored(file);
+    const auto text_of = [&](const char* name) {
+      const auto data = stored.tensors().at(name).data;
+      return std::string(reinterpret_cast<const char*>(data.data()), data.size());
+    };
+    const std::string head = text_of("lm_head.weight");
+    bytes.replace(bytes.find(head), head.size(), text_of("model.embed_tokens.weight"));
+  }
+  std::ofstream(file, std::ios::binary) << bytes;
+  EXPECT_TRUE(load().notes.empty()) << "both are equal";
+}
+
+TEST_F(ChangedCheckpoint, AFileBesideShardsIsANote) {
+  copy("gqa");
+  fs::rename(folder_ / "model.safetensors", folder_ / "one.safetensors");
+  nlohmann::json map;
+  const SafetensorsFile shard(folder_ / "one.safetensors");
+  for (const auto& [name, tensor] : shard.tensors()) map[name] = "one.safetensors";
+  std::ofstream(folder_ / "model.safetensors.index.json") << nlohmann::json{{"weight_map", map}}.dump();
+  EXPECT_TRUE(load().notes.empty());
+  std::ofstream(folder_ / "model.safetensors") << "old";
+  ASSERT_EQ(load().notes.size(), 1u);
+  EXPECT_NE(load().notes[0].find("model.safetensors is not read"), std::string::npos);
 }
 
 TEST(LoadLine, HasBytesSecondsAndRate) {

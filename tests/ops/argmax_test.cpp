@@ -1,4 +1,7 @@
+#include <cmath>
+
 #include "tests/support.h"
+#include "variants/argmax/index_of_largest.h"
 
 namespace warptune::testing {
 namespace {
@@ -30,6 +33,33 @@ TEST(ArgmaxBugs, HostLogitsMayAllBeBelowZero) {
 }
 TEST(GpuArgmaxBugs, LogitsMayAllBeBelowZero) {
   check_cuda_variants(below_zero(), Dims{{"batch", "3"}, {"vocab", "1009"}}, kFloats, 64);
+}
+
+/// NaN is the largest, +infinity next; of equals the lowest index. One row of four has neither.
+OpEntry not_finite() {
+  return with_input(find_op("argmax"), "logits", [](const Problem& p, std::int64_t i) {
+    const std::int64_t row = i / p["vocab"], column = i % p["vocab"];
+    if (column % 50 == 7) return -INFINITY;
+    if (row % 4 == 1 && column % 40 == 33) return INFINITY;
+    if (row % 4 == 2 && column % 40 == 35) return NAN;
+    if (row % 4 == 3 && column >= 400) return column % 2 ? NAN : INFINITY;
+    return static_cast<float>(i * 37 % 101) / 16;
+  });
+}
+
+TEST(ArgmaxBugs, HostLogitsMayBeInfiniteOrNaN) {
+  check_host_variants(not_finite(), Dims{{"batch", "8"}, {"vocab", "1009"}}, kFloats);
+}
+TEST(GpuArgmaxBugs, LogitsMayBeInfiniteOrNaN) {
+  check_cuda_variants(not_finite(), Dims{{"batch", "8"}, {"vocab", "1009"}}, kFloats, 64);
+}
+
+TEST(ArgmaxBugs, NaNIsTheLargest) {
+  const float logits[] = {1, INFINITY, NAN, INFINITY, -NAN, 3};
+  EXPECT_EQ(index_of_largest(logits, 0, 6), 2);
+  EXPECT_EQ(index_of_largest(logits, 3, 6), 4);
+  EXPECT_EQ(index_of_largest(logits, 0, 2), 1);
+  EXPECT_EQ(index_of_largest(logits, 4, 6), 4) << "the first is NaN";
 }
 
 }  // namespace

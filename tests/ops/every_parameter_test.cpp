@@ -149,6 +149,7 @@ std::vector<Coverage> coverage() {
       {"top_k",
        {{{"batch", "1"}, {"vocab", "128256"}, {"k", "50"}},
         {{"batch", "64"}, {"vocab", "3000"}, {"k", "50"}},
+        {{"batch", "64"}, {"vocab", "3000"}, {"k", "3000"}},
         {{"batch", "64"}, {"vocab", "3000"}, {"k", "50"}, {"repetition_penalty", "yes"}, {"min_p", "yes"}}}},
       {"advance", {{{"batch", "300"}}}, DType::int32},
   };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 
 #include "harness/core/error.h"
@@ -12,6 +13,7 @@
 #include "harness/report/page.h"
 #include "harness/report/summary.h"
 #include "harness/results/csv.h"
+#include "harness/results/sha256.h"
 #include "harness/results/sweep_row.h"
 #include "tests/files.h"
 #include "variants/table.h"
@@ -273,6 +275,112 @@ TEST(Report, RendersInABrowserWithoutAnError) {
         "1 of 19 rows were throttled (sw_power_cap)", "One step took 3640 µs; its floor is 2894 µs.",
         "output projection: gemv_bulk_copy"})
     expect_text(shown, text);
+}
+
+/// Texts that become script, markup, a mark of the template or an attribute where a page is careless.
+const std::vector<std::string>& hostile_texts() {
+  static const std::string ran = "document.documentElement.dataset.ran=1";
+  static const std::vector<std::string> texts = {
+      "{{data}}",
+      "{{winners}}{{notes}}{{title}}{{policy}}",
+      "x onpointerover=" + ran + " style=position:fixed;inset:0 y ",
+      "<script>" + ran + "</script>",
+      "</script><script>" + ran + "</script>",
+      "<!--<script>",
+      "\"><img src=x onerror=" + ran + ">",
+      "'><svg onload=" + ran + ">",
+      "\" onfocus=\"" + ran + "\" autofocus=\"",
+      "</title></style></textarea><script>" + ran + "</script>",
+      "javascript:" + ran,
+      "__proto__",
+      "\xff\xfe<b>\xc0",
+  };
+  return texts;
+}
+
+/// Whether a page, rendered, has an attribute that runs script. Texts in the dump of a DOM have no "<".
+bool has_event_attribute(std::string dom) {
+  dom = std::regex_replace(dom, std::regex("=\"[^\"]*\""), "=\"\"");
+  return std::regex_search(dom, std::regex("<[a-zA-Z][^<>]*\\son\\w+="));
+}
+
+/// sample_results() with one hostile text in a column of every row.
+std::string hostile_page(const std::string& column, const std::string& text) {
+  const fs::path folder = sample_results();
+  std::vector<CsvRow> rows = read_csv(folder / "sweep.csv");
+  for (CsvRow& row : rows) row[column] = text;
+  write_csv(folder / "sweep.csv", sweep_columns(), rows);
+  return report_page(ops(), read_results({folder}), text);
+}
+
+TEST(Report, AMarkOfTheTemplateInAFileStaysText) {
+  for (const char* column : {"device", "problem", "variant", "config", "run_id", "throttled"}) {
+    const std::string html = hostile_page(column, "{{data}}");
+    std::size_t blocks = 0;
+    for (std::size_t at = 0; (at = html.find("\"text_columns\"", at)) != std::string::npos; ++at) ++blocks;
+    EXPECT_EQ(blocks, 1u) << column << " is filled in a second time";
+  }
+  expect_text(hostile_page("throttled", "x onclick=f() y"), "(throttled: x onclick=f() y)");
+  expect_text(hostile_page("device", "a'b\"c<d>&"), "data-device=\"a&#39;b&quot;c&lt;d&gt;&amp;\"");
+}
+
+TEST(Report, ItsPolicyAllowsItsOwnScriptAndStyleOnly) {
+  const std::string html = report_page(ops(), read_results({sample_results()}), "Sample");
+  const auto between = [&](const std::string& open, const std::string& close) {
+    const auto begin = html.find(open) + open.size();
+    return html.substr(begin, html.find(close, begin) - begin);
+  };
+  EXPECT_EQ(between("Policy\" content=\"", "\""),
+            "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; script-src 'sha256-" +
+                sha256_base64(between("<script>", "</script>")) + "'; style-src 'sha256-" +
+                sha256_base64(between("<style>", "</style>")) + "'");
+  EXPECT_EQ(sha256_base64(""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+  EXPECT_EQ(html.find(" style="), std::string::npos) << "the policy forbids it";
+}
+
+TEST(Report, NoTextOfAFileRunsInABrowser) {
+  if (browser().empty()) GTEST_SKIP() << "no chromium here";
+  const fs::path folder = fs::path(::testing::TempDir()) / "report_hostile";
+  fs::create_directories(folder);
+  const auto dom_of = [&](const std::string& html) {
+    std::ofstream(folder / "page.html") << html;
+    return render(folder / "page.html");
+  };
+  const std::string careless = dom_of("<p>" + hostile_texts()[3] + "<b onclick=f()>x</b></p>").dom;
+  ASSERT_NE(careless.find("data-ran=\"1\""), std::string::npos) << "this test would not see a script run";
+  ASSERT_TRUE(has_event_attribute(careless));
+
+  const auto expect_quiet = [&](const std::string& html, const std::string& what) {
+    const Rendered page = dom_of(html);
+    EXPECT_EQ(page.dom.find("data-ran=\""), std::string::npos) << what;
+    EXPECT_FALSE(has_event_attribute(page.dom)) << what;
+    EXPECT_TRUE(page.console.empty()) << what << ": " << page.console.front();
+    EXPECT_NE(page.dom.find("data-drawn=\"yes\""), std::string::npos) << what << ": its own script ran";
+  };
+  expect_quiet(report_page(ops(), read_results({TEST_DATA "/report_marks.csv"}), "marks"),
+               "report_marks.csv");
+  // A text in each column at once, and each text in each column in turn of the rows.
+  std::vector<CsvRow> rows = read_csv(sample_results() / "sweep.csv");
+  std::size_t next = 0;
+  for (std::size_t round = 0; round < hostile_texts().size(); round += 4) {
+    const fs::path results = sample_results();
+    for (CsvRow& row : rows)
+      for (const char* column : {"run_id", "device", "problem", "variant", "config", "throttled", "detail"})
+        if (next++ % 3 != 0 || std::string(column) != "problem")
+          row[column] = hostile_texts()[(next + round) % hostile_texts().size()];
+    write_csv(results / "sweep.csv", sweep_columns(), rows);
+    for (const char* file : {"device.json", "wisdom.json"})
+      std::ofstream(results / file) << "{\"</ul><script>";
+    expect_quiet(report_page(ops(), read_results({results}), hostile_texts()[round]),
+                 fmt::format("round {}", round));
+  }
+
+  // Were a text to become markup, the policy would still keep it from running.
+  std::string broken = report_page(ops(), read_results({sample_results()}), "Sample");
+  broken.insert(broken.find("<main>"),
+                "<script>" + std::string("document.documentElement.dataset.ran=1") +
+                    "</script><img src=x onerror=document.documentElement.dataset.ran=1>");
+  EXPECT_EQ(dom_of(broken).dom.find("data-ran=\"1\""), std::string::npos);
 }
 
 }  // namespace

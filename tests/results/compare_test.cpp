@@ -225,6 +225,85 @@ TEST(Compare, SaysThatNoiseKeptItFromJudging) {
   EXPECT_NE(c.why_unjudged().find("(noise: 1)"), std::string::npos) << c.why_unjudged();
 }
 
+TEST(RunTest, TheFasterHalfIsRoundedUp) {
+  const std::vector<double> us = {5, 1, 4, 2, 3, 6};
+  EXPECT_EQ(faster_half(us), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(faster_half(std::span(us).first(5)), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(faster_half(std::span(us).first(4)), (std::vector<double>{1, 2}));
+  EXPECT_EQ(faster_half(std::span(us).first(2)), (std::vector<double>{1}));
+  EXPECT_EQ(faster_half(std::span(us).first(1)), (std::vector<double>{5}));
+}
+
+/// The three runs of a row, one of them changed.
+TimedConfig with_one_run(void (*change)(TimedRun&)) {
+  TimedConfig row = three_runs("x", 100);
+  change(row.runs[1]);
+  return row;
+}
+
+TEST(Compare, OneThrottledRunOfSeveralIsNoDoubt) {
+  const TimedConfig base = three_runs("x", 100),
+                    once = with_one_run([](TimedRun&run) { run.throttled = "hw_thermal_slowdown"; });
+  EXPECT_EQ(change_of(base, once), Change::same);
+  EXPECT_EQ(change_of(once, base), Change::same);
+  TimedConfig always = once;
+  for (TimedRun& run : always.runs) run.throttled = "hw_thermal_slowdown";
+  Comparison c = compared({base}, {always});
+  EXPECT_EQ(c.rows[0].doubt, Doubt::throttled);
+  EXPECT_EQ(c.rows[0].note, "the new run was throttled (hw_thermal_slowdown)");
+  c = compared({always}, {base});
+  EXPECT_EQ(c.rows[0].note, "the base was throttled (hw_thermal_slowdown)");
+  for (TimedRun& run : always.runs) run.throttled = "sw_power_cap";
+  EXPECT_EQ(change_of(base, always), Change::same) << "a power cap shows in the clocks";
+}
+
+TEST(Compare, TheHighestClockOfTheRunsCounts) {
+  const TimedConfig base = three_runs("x", 100),
+                    dipped = with_one_run([](TimedRun&run) { run.sm_clock_mhz = 1200; });
+  EXPECT_EQ(change_of(base, dipped), Change::same);
+  EXPECT_EQ(change_of(dipped, base), Change::same);
+  TimedConfig unknown = base;
+  for (TimedRun& run : unknown.runs) run.sm_clock_mhz = NAN;
+  EXPECT_EQ(change_of(base, unknown), Change::same) << "no clock, no doubt";
+  unknown.runs[2].sm_clock_mhz = 1200;
+  EXPECT_EQ(change_of(base, unknown), Change::ambiguous);
+}
+
+TEST(Compare, AClockChangeOfTheLimitIsNoDoubt) {
+  const auto at = [](double mhz) {
+    TimedConfig row = three_runs("x", 100);
+    for (TimedRun& run : row.runs) run.sm_clock_mhz = mhz;
+    return row;
+  };
+  const CompareOptions quarter{.max_clock_change = 0.25};
+  EXPECT_EQ(change_of(at(1600), at(2000), quarter), Change::same);
+  EXPECT_EQ(change_of(at(1600), at(2001), quarter), Change::ambiguous);
+  EXPECT_EQ(change_of(at(1600), at(1200), quarter), Change::same);
+  EXPECT_EQ(change_of(at(1600), at(1199), quarter), Change::ambiguous);
+}
+
+TEST(Compare, HalfOfTheRowsIsEnoughToJudge) {
+  std::vector<TimedConfig> base = {three_runs("a", 100), three_runs("b", 100)}, now = base;
+  for (TimedRun& run : now[1].runs) run.sm_clock_mhz = 1000;
+  EXPECT_EQ(compared(base, now).exit_code(), 0);
+  EXPECT_EQ(compared(base, now).why_unjudged(), "");
+  base.push_back(three_runs("c", 100));
+  now.push_back(now[1]);
+  now.back().config = "c";
+  EXPECT_EQ(compared(base, now).exit_code(), 3) << "one of three";
+}
+
+TEST(Compare, ARowThatSeemsSlowerByTheMinimumEffectIsASuspect) {
+  const auto suspects_at = [](double us) {
+    TimedConfig slower = entry("x", {{us}});
+    slower.runs[0].sm_clock_mhz = 1000;  // no verdict, but a change
+    return suspects(compared({entry("x", {{100}})}, {slower}, {.min_effect = 0.25})).size();
+  };
+  EXPECT_EQ(suspects_at(125), 1u);
+  EXPECT_EQ(suspects_at(124.9), 0u);
+  EXPECT_EQ(suspects_at(70), 0u) << "faster";
+}
+
 TEST(Compare, NamesItsVerdicts) {
   EXPECT_EQ(name_of(Change::slower), "SLOWER");
   EXPECT_EQ(name_of(Change::missing), "MISSING");

@@ -72,7 +72,15 @@ TEST(Csv, LeavesEverythingElseAsItIs) {
            {"a,b\n\"1,\"x\",2\n3,4\n", ":2: text after a closing quote"},
            {"a,b\n1,2\n3,\"half\n", ":3: this row does not end"},
            {"\"a,b\n1,2\n", ":1: this file has other columns"},
-           {"a,b\n1,2\n\0\0\0"s, ":3: a NUL byte"}}) {
+           {"a,b\n1,2\n\0\0\0"s, ":3: a NUL byte; the file must be UTF-8"},
+           {"a\0,\0b\0\n\0"s, ":1: a NUL byte; the file must be UTF-8"},
+           {"\xff\xfe"
+            "a\0,\0b\0\n\0"s,
+            ":1: this is UTF-16; it must be UTF-8"},
+           {"\xfe\xff\0a\0,\0b\0\n"s, ":1: this is UTF-16; it must be UTF-8"},
+           {"\xef\xbb\xbf"
+            "a,b\n1,2\n"s,
+            ":1: this begins with a byte order mark; save it as UTF-8 without one"}}) {
     const fs::path path = fresh_file("left.csv");
     std::ofstream(path, std::ios::binary) << text;
     try {

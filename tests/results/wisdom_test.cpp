@@ -134,7 +134,9 @@ TEST(Wisdom, ReportsTheErrorInAFile) {
     }
     return std::string("no error");
   };
-  EXPECT_EQ(message("{"), "the wisdom file '" + path.string() + "' is not JSON");
+  EXPECT_EQ(message("{"),
+            "the wisdom file '" + path.string() + "': line 1, column 2: this is not JSON: " +
+                "syntax error while parsing object key - unexpected end of input; expected string literal");
   EXPECT_EQ(message(R"({"schema": 9})"),
             "the wisdom file '" + path.string() + "' has schema 9; this program reads schema 2");
   EXPECT_EQ(message(R"({"schema": 1})"),

@@ -138,6 +138,11 @@ TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
                         ", the fastest by the times of tuned problems\n");
 }
 
+TEST_F(Chosen, AnEmptyConfigurationIsNotNamed) {
+  EXPECT_EQ(quoted("host_naive", {}), "'host_naive'");
+  EXPECT_EQ(quoted("tiled", Config{{"block", 256}}), "'tiled' with block=256");
+}
+
 TEST_F(Chosen, TheNearestWinnerBeforeADefault) {
   Wisdom wisdom;
   const Wisdom timed_ones = neighbors();

@@ -78,10 +78,10 @@ TEST(ChatTemplate, AnotherOneIsRefused) {
   EXPECT_EQ(refusal(none), "the chat template of '" + none.string() + "' is missing" + known);
 }
 
-std::string refusal(const TextPrompt& prompt, int vocabulary, int positions) {
+std::string refusal(const TextPrompt& prompt, int vocabulary) {
   try {
     check_text(prompt);
-    encode_prompt(*small("llama2"), prompt, SpecialTokens::add, vocabulary, positions);
+    encode_prompt(*small("llama2"), prompt, SpecialTokens::add, vocabulary);
   } catch (const InputError& e) {
     return e.what();
   }
@@ -89,11 +89,10 @@ std::string refusal(const TextPrompt& prompt, int vocabulary, int positions) {
 }
 
 TEST(TextPrompts, AreChecked) {
-  EXPECT_EQ(refusal({"one two", "p:1"}, 1000, 100), "accepted");
-  EXPECT_EQ(refusal({"", "p:1"}, 1000, 100), "p:1: the text is empty; it must have at least one character");
-  EXPECT_EQ(refusal({"ab\xff", "p:2"}, 1000, 100), "p:2: byte 3 is 0xff; a text must be UTF-8");
-  EXPECT_EQ(refusal({"</s></s>", "p:3"}, 1000, 2), "p:3: the prompt has 3 tokens; the model has 2 positions");
-  EXPECT_EQ(refusal({"</s>", "p:4"}, 2, 9),
+  EXPECT_EQ(refusal({"one two", "p:1"}, 1000), "accepted");
+  EXPECT_EQ(refusal({"", "p:1"}, 1000), "p:1: the text is empty; it must have at least one character");
+  EXPECT_EQ(refusal({"ab\xff", "p:2"}, 1000), "p:2: byte 3 is 0xff; a text must be UTF-8");
+  EXPECT_EQ(refusal({"</s>", "p:4"}, 2),
             "p:4: the tokenizer makes token 2 of the prompt; the vocabulary of the model has 2");
 }
 

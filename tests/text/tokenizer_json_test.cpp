@@ -97,7 +97,7 @@ TEST(TokenizerJson, WhitespaceLeavesItsLastCharacterToTheNextWord) {
 }
 
 TEST(TokenizerJson, RefusesWhatALlamaDoesNotHave) {
-  EXPECT_EQ(refusal("[]"), "t.json: this is not a JSON object");
+  EXPECT_EQ(refusal("[]"), "t.json: this is not a JSON object but a JSON array");
   EXPECT_EQ(refusal("{}"), "t.json: key 'model' is missing");
   EXPECT_EQ(refusal(R"({"model": {"type": "WordPiece"}})"),
             "t.json: model: 'type' is \"WordPiece\"; it must be BPE");

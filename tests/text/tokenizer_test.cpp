@@ -108,6 +108,15 @@ TEST(LoadTokenizer, RefusesADamagedModelOfSentencePiece) {
   fs::create_directories(folder);
   std::ofstream(folder / "tokenizer.model") << "this is no model";
   EXPECT_THROW(load_tokenizer(folder), InputError);
+  std::ofstream(folder / "tokenizer.model") << "version https://git-lfs.github.com/spec/v1\n";
+  try {
+    load_tokenizer(folder);
+    FAIL();
+  } catch (const InputError& e) {
+    EXPECT_EQ(std::string(e.what()),
+              (folder / "tokenizer.model").string() +
+                  ": this is a Git LFS pointer; 'git lfs pull' fetches the file itself");
+  }
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ HostFunction run(const Problem& p, int threads) {
         std::int64_t id = best[static_cast<std::size_t>(row * parts)];
         for (std::int64_t i = 1; i < parts; ++i)
           if (const auto other = best[static_cast<std::size_t>(row * parts + i)];
-              static_cast<float>(logits[other]) > static_cast<float>(logits[id]))
+              ranks_above(static_cast<float>(logits[other]), static_cast<float>(logits[id])))
             id = other;
         a.ids[row] = static_cast<int>(id);
       }

@@ -1,6 +1,7 @@
 // The op argmax: greedy sampling.
 #include "kernels/argmax/args.h"
 #include "variants/argmax/argmax.h"
+#include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/sampling.h"
 
 namespace warptune {
@@ -8,7 +9,8 @@ namespace warptune {
 Op argmax() {
   return {
       .name = "argmax",
-      .summary = "the index of the largest logit of each row; of equals, the lowest",
+      .summary =
+          "the index of the largest logit of each row, where NaN is the largest; of equals, the lowest",
       .dims = {work_dim({"batch", "rows"}), {"vocab", "logits per row"}},
       .tensors =
           [](const Problem& p, std::uint64_t) {
@@ -35,7 +37,7 @@ Op argmax() {
             std::int64_t best = 0;
             double most = logits[row * vocab];
             for (std::int64_t i = 1; i < vocab; ++i)
-              if (const double x = logits[row * vocab + i]; x > most) {
+              if (const double x = logits[row * vocab + i]; ranks_above(x, most)) {
                 most = x;
                 best = i;
               }

@@ -6,6 +6,7 @@
 #include "harness/core/parallel.h"
 #include "harness/core/philox.h"
 #include "kernels/top_k/args.h"
+#include "variants/argmax/index_of_largest.h"
 #include "variants/top_k/top_k.h"
 
 namespace warptune {
@@ -14,9 +15,9 @@ namespace {
 /// Samples one of the candidates, which are sorted in descending order.
 template <class T>
 int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, float min_p, std::int64_t row) {
-  if (!(a.temperature > 0)) return sorted[0];
   const std::size_t k = sorted.size();
   const float largest = static_cast<float>(logits[sorted[0]]);
+  if (!(a.temperature > 0) || !std::isfinite(largest)) return sorted[0];
   std::vector<float> cumulative(k);
   float sum = 0;
   const auto weight = [&](std::size_t i) {  // the probability over the largest one
@@ -31,30 +32,14 @@ int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, flo
   return sorted[taken];
 }
 
-/// Finds the largest remaining logit k times.
+/// The k largest in descending order; of equals, the lowest index first.
 template <class T>
-std::vector<int> largest_by_passes(const T* logits, std::int64_t vocab, std::int64_t k) {
-  std::vector<int> sorted;
-  std::vector<bool> used(static_cast<std::size_t>(vocab));
-  for (std::int64_t j = 0; j < k; ++j) {
-    int best = -1;
-    for (std::int64_t i = 0; i < vocab; ++i)
-      if (!used[static_cast<std::size_t>(i)] &&
-          (best < 0 || static_cast<float>(logits[i]) > static_cast<float>(logits[best])))
-        best = static_cast<int>(i);
-    used[static_cast<std::size_t>(best)] = true;
-    sorted.push_back(best);
-  }
-  return sorted;
-}
-
-template <class T>
-std::vector<int> largest_by_sort(const T* logits, std::int64_t vocab, std::int64_t k) {
+std::vector<int> largest(const T* logits, std::int64_t vocab, std::int64_t k) {
   std::vector<int> order(static_cast<std::size_t>(vocab));
   std::iota(order.begin(), order.end(), 0);
   std::ranges::partial_sort(order, order.begin() + k, [&](int a, int b) {
     const float x = static_cast<float>(logits[a]), y = static_cast<float>(logits[b]);
-    return x > y || (x == y && a < b);
+    return ranks_above(x, y) || (!ranks_above(y, x) && a < b);
   });
   order.resize(static_cast<std::size_t>(k));
   return order;
@@ -73,14 +58,12 @@ std::vector<float> penalized(const PenalizedTopKArgs& a, const T* logits, std::i
   return scores;
 }
 
-HostFunction run(const Problem& p, bool sort, int threads) {
+HostFunction run(const Problem& p, int threads) {
   return [=, vocab = p["vocab"], k = p["k"], penalty = p["repetition_penalty"] != 0,
           has_min_p = p["min_p"] != 0, dtype = p.dtype](const void* raw) {
     const auto& a = *static_cast<const TopKArgs*>(raw);
     const auto sample = [&](const auto* scores, std::int64_t row) {
-      a.ids[row] =
-          draw(a, scores, sort ? largest_by_sort(scores, vocab, k) : largest_by_passes(scores, vocab, k),
-               has_min_p ? a.min_p : 0.0f, row);
+      a.ids[row] = draw(a, scores, largest(scores, vocab, k), has_min_p ? a.min_p : 0.0f, row);
     };
     with_float_dtype(dtype, [&]<class T>() {
       parallel_for(a.batch, threads, [&](std::int64_t row) {
@@ -100,9 +83,9 @@ std::vector<Variant> top_k_host() {
   return {
       {
           .name = "host_naive",
-          .idea = "Finds the largest remaining logit k times.",
+          .idea = "Partial sort, one thread.",
           .backend = Backend::host,
-          .host = [](const Problem& p, const Config&) { return run(p, false, 1); },
+          .host = [](const Problem& p, const Config&) { return run(p, 1); },
       },
       {
           .name = "host_threaded",
@@ -110,8 +93,7 @@ std::vector<Variant> top_k_host() {
           .backend = Backend::host,
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
           .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
-          .host = [](const Problem& p,
-                     const Config& c) { return run(p, true, static_cast<int>(c["threads"])); },
+          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
       },
   };
 }

@@ -8,13 +8,13 @@
 #include "harness/core/error.h"
 #include "harness/core/philox.h"
 #include "kernels/top_k/args.h"
+#include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/sampling.h"
 #include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kMostK = 256;
 constexpr float kTemperature = 0.8f, kP = 0.9f, kMinP = 0.01f, kPenalty = 1.3f;
 /// An fp32 sum may cross a boundary that is this close (relative to the total): both ids are correct.
 constexpr double kEdge = 1e-4;
@@ -113,9 +113,6 @@ Op top_k() {
             if (p["k"] > p["vocab"])
               throw InputError(
                   fmt::format("op 'top_k' cannot select the {} largest of {} logits", p["k"], p["vocab"]));
-            if (p["k"] > kMostK)
-              throw InputError(
-                  fmt::format("dim 'k' of op 'top_k' is {}; at most {} are possible", p["k"], kMostK));
           },
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
@@ -176,9 +173,10 @@ Op top_k() {
             const std::vector<double> x = scores_of(p, in, row);
             std::vector<std::size_t> order(x.size());
             std::iota(order.begin(), order.end(), std::size_t{0});
-            std::ranges::partial_sort(
-                order, order.begin() + static_cast<std::ptrdiff_t>(k),
-                [&](std::size_t a, std::size_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); });
+            std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(k),
+                                      [&](std::size_t a, std::size_t b) {
+                                        return ranks_above(x[a], x[b]) || (!ranks_above(x[b], x[a]) && a < b);
+                                      });
             std::vector<double> cumulative(k);
             double sum = 0;
             for (std::size_t i = 0; i < k; ++i)
@@ -190,8 +188,11 @@ Op top_k() {
             const float u = philox_uniform(word(0) | word(1) << 32, word(2) | word(3) << 32,
                                            static_cast<std::uint32_t>(row));
             std::vector<double> ids;
-            for (const std::size_t i : taken(cumulative, kP, p["min_p"] ? kMinP : 0, u))
-              ids.push_back(static_cast<double>(order[i]));
+            if (std::isfinite(x[order[0]]))
+              for (const std::size_t i : taken(cumulative, kP, p["min_p"] ? kMinP : 0, u))
+                ids.push_back(static_cast<double>(order[i]));
+            else
+              ids.push_back(static_cast<double>(order[0]));
             out.put("ids", row, {ids[0]}, std::vector<double>(ids.begin() + 1, ids.end()));
             if (p["repetition_penalty"]) out.put("seen", row * seen_words(p), seen_after(p, in, row));
           },

@@ -1,13 +1,16 @@
-// A reader of JSON, as small as warptune.json needs it.
+// A reader of JSON, as small as warptune.json needs it. It believes nothing: each value is read as a kind and
+// in a range, and a mistake is an Error that names the value.
 #pragma once
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace warptune {
@@ -19,56 +22,88 @@ struct Error : std::runtime_error {
 
 namespace detail {
 
-inline std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream content;
-  content << in.rdbuf();
-  if (!in) throw Error("'" + path + "' cannot be read");
-  return content.str();
+/// The result of `body`. The message of an Error gets `where` as its begin.
+template <class Body>
+auto within(std::string_view where, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    throw Error(std::string(where) + ": " + e.what());
+  }
 }
 
-/// A JSON value.
+inline bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+/// A JSON value. It knows its key, which messages name.
 class Json {
  public:
   enum class Kind { null, boolean, number, text, list, object };
 
-  static Json parse(const std::string& text, const std::string& file) {
+  static Json parse(std::string_view text, const std::string& file) {
     Reader reader{text, file};
-    Json value = reader.value(0);
+    Json value = reader.value("warptune.json", 0);
     reader.skip_spaces();
     if (reader.at != text.size()) reader.fail("the end");
     return value;
   }
 
-  bool has(std::string_view key) const { return find(key) != nullptr; }
+  const std::string& name() const { return name_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+  void expect(Kind kind) const {
+    constexpr const char* kNames[] = {"null", "true or false", "a number", "a text", "a list", "an object"};
+    if (kind_ != kind)
+      throw Error("'" + name_ + "' is " + kNames[static_cast<std::size_t>(kind_)] + "; it must be " +
+                  kNames[static_cast<std::size_t>(kind)]);
+  }
+
+  /// Members of an object. `find` is nullptr where there is none.
+  const Json* find(std::string_view key) const {
+    expect(Kind::object);
+    const auto it =
+        std::find_if(items_.begin(), items_.end(), [&](const Json& item) { return item.name_ == key; });
+    return it == items_.end() ? nullptr : &*it;
+  }
   const Json& operator[](std::string_view key) const {
     if (const Json* value = find(key)) return *value;
-    throw Error("warptune.json lacks the key '" + std::string(key) + "'");
+    throw Error("'" + name_ + "' lacks the key '" + std::string(key) + "'");
   }
-  /// The values of a list or an object; keys() has the keys of an object.
-  const std::vector<Json>& items() const { return items_; }
-  const std::vector<std::string>& keys() const { return keys_; }
-  const std::string& text() const { return expect(Kind::text), text_; }
-  double real() const { return expect(Kind::number), real_; }
-  std::int64_t whole() const { return expect(Kind::number), whole_; }
+  const std::vector<Json>& members() const { return expect(Kind::object), items_; }
+  const std::vector<Json>& list() const { return expect(Kind::list), items_; }
+  /// A list of this many values.
+  const std::vector<Json>& list(std::size_t count) const {
+    if (list().size() != count)
+      throw Error("'" + name_ + "' has " + std::to_string(items_.size()) + " values; it must have " +
+                  std::to_string(count));
+    return items_;
+  }
+
   bool boolean() const { return expect(Kind::boolean), whole_ != 0; }
-  Kind kind() const { return kind_; }
-  /// A number or a text as text.
-  std::string word() const { return kind_ == Kind::number ? std::to_string(whole_) : text(); }
+  double real() const { return expect(Kind::number), real_; }
+  std::int64_t whole(std::int64_t least, std::int64_t most) const {
+    expect(Kind::number);
+    if (is_whole_ && whole_ >= least && whole_ <= most) return whole_;
+    throw Error("'" + name_ + "' is " + text_ + "; it must be a whole number from " + std::to_string(least) +
+                " to " + std::to_string(most));
+  }
+  /// A name: ASCII that can be printed.
+  const std::string& text() const {
+    constexpr std::size_t kMaxText = 4096;
+    expect(Kind::text);
+    if (text_.empty() || text_.size() > kMaxText || !is_printable(text_))
+      throw Error("'" + name_ + "' must be a name of 1 to " + std::to_string(kMaxText) +
+                  " printable ASCII characters");
+    return text_;
+  }
+  /// A whole number or a name, as text.
+  const std::string& word() const { return kind_ == Kind::number && is_whole_ ? text_ : text(); }
 
  private:
-  const Json* find(std::string_view key) const {
-    const auto it = std::find(keys_.begin(), keys_.end(), key);
-    return it == keys_.end() ? nullptr : &items_[static_cast<std::size_t>(it - keys_.begin())];
-  }
-  void expect(Kind kind) const {
-    if (kind_ != kind) throw Error("warptune.json has a value of another type than its schema says");
-  }
-
   struct Reader {
-    const std::string& text;
+    std::string_view text;
     const std::string& file;
-    std::size_t at = 0;
+    std::size_t at = 0, values = 0;
 
     [[noreturn]] void fail(const std::string& expected) const {
       throw Error(file + ": no JSON at byte " + std::to_string(at) + ": expected " + expected);
@@ -76,92 +111,111 @@ class Json {
     void skip_spaces() {
       while (at < text.size() && std::string_view(" \t\r\n").find(text[at]) != std::string_view::npos) ++at;
     }
-    bool take(char c) {
+    bool take(std::string_view word) {
       skip_spaces();
-      const bool is_there = at < text.size() && text[at] == c;
-      at += is_there;
-      return is_there;
-    }
-    void need(char c) {
-      if (!take(c)) fail(std::string("'") + c + "'");
-    }
-    bool take_word(std::string_view word) {
-      const bool is_there = text.compare(at, word.size(), word) == 0;
+      const bool is_there = text.substr(at, word.size()) == word;
       if (is_there) at += word.size();
       return is_there;
     }
+    void need(std::string_view word) {
+      if (!take(word)) fail("'" + std::string(word) + "'");
+    }
 
-    Json value(int depth) {
+    Json value(std::string name, int depth) {
       constexpr int kMaxDepth = 64;
-      if (depth > kMaxDepth) fail("fewer levels");
+      constexpr std::size_t kMaxValues = 4'000'000;  // of 20,000 plans; it bounds the memory
+      if (depth > kMaxDepth) fail("at most " + std::to_string(kMaxDepth) + " levels");
+      if (++values > kMaxValues) fail("at most " + std::to_string(kMaxValues) + " values");
       Json json;
-      if (take('{')) {
+      json.name_ = std::move(name);
+      if (take("{")) {
         json.kind_ = Kind::object;
-        if (take('}')) return json;
-        do {
-          skip_spaces();
-          json.keys_.push_back(string());
-          need(':');
-          json.items_.push_back(value(depth + 1));
-        } while (take(','));
-        need('}');
-      } else if (take('[')) {
+        if (take("}")) return json;
+        do json.items_.push_back(member(depth));
+        while (take(","));
+        need("}");
+      } else if (take("[")) {
         json.kind_ = Kind::list;
-        if (take(']')) return json;
-        do json.items_.push_back(value(depth + 1));
-        while (take(','));
-        need(']');
-      } else if (at < text.size() && text[at] == '"') {
+        if (take("]")) return json;
+        do
+          json.items_.push_back(
+              value(json.name_ + "[" + std::to_string(json.items_.size()) + "]", depth + 1));
+        while (take(","));
+        need("]");
+      } else if (take("\"")) {
         json.kind_ = Kind::text;
         json.text_ = string();
-      } else if (take_word("true") || take_word("false")) {
+      } else if (const bool is_true = take("true"); is_true || take("false")) {
         json.kind_ = Kind::boolean;
-        json.whole_ = text[at - 2] == 'u';
-      } else if (!take_word("null")) {
+        json.whole_ = is_true;
+      } else if (!take("null")) {
         number(json);
       }
       return json;
     }
-    static bool at_end(std::istringstream& in) { return in.peek() == std::istringstream::traits_type::eof(); }
-    void number(Json& json) {
-      const std::size_t begin = at;
-      while (at < text.size() && std::string_view("+-.0123456789eE").find(text[at]) != std::string_view::npos)
-        ++at;
-      std::istringstream digits(text.substr(begin, at - begin));
-      digits.imbue(std::locale::classic());
-      json.kind_ = Kind::number;
-      if (text.find_first_of(".eE", begin) < at) {
-        if (!(digits >> json.real_) || !at_end(digits)) fail("a number");
-        json.whole_ = static_cast<std::int64_t>(json.real_);
-      } else {
-        if (!(digits >> json.whole_) || !at_end(digits)) fail("a number");
-        json.real_ = static_cast<double>(json.whole_);
-      }
+    Json member(int depth) {
+      need("\"");
+      std::string key = string();
+      if (!is_printable(key)) fail("a key of printable ASCII characters before this byte");
+      need(":");
+      return value(std::move(key), depth + 1);
     }
-    /// Escapes of one character are read; \u stays as it is written.
+    void number(Json& json) {
+      const std::size_t end = text.find_first_not_of("+-.0123456789eE", at);
+      const std::string_view digits = text.substr(at, end == std::string_view::npos ? end : end - at);
+      const char* last = digits.data() + digits.size();
+      constexpr std::size_t kMaxDigits = 64;
+      if (digits.size() > kMaxDigits)
+        fail("a number of at most " + std::to_string(kMaxDigits) + " characters");
+      json.kind_ = Kind::number;
+      json.text_ = digits;
+      const auto [stop, error] = std::from_chars(digits.data(), last, json.whole_);
+      json.is_whole_ = stop == last && error == std::errc();
+      std::istringstream in(json.text_);
+      in.imbue(std::locale::classic());
+      if (json.is_whole_)
+        json.real_ = static_cast<double>(json.whole_);
+      else if (!(in >> json.real_) || in.peek() != std::istringstream::traits_type::eof() ||
+               !std::isfinite(json.real_))
+        fail("a value");
+      at += digits.size();
+    }
+    /// A text, after its first quote. A reader uses ASCII names only, so all escaped characters beyond ASCII
+    /// become the same byte, which is not ASCII.
     std::string string() {
-      if (at >= text.size() || text[at] != '"') fail("a text");
       std::string result;
-      for (++at; at < text.size() && text[at] != '"'; ++at) {
-        if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] != 'u') {
-          constexpr std::string_view kCodes = "nrtbf", kCharacters = "\n\r\t\b\f";
-          const auto code = kCodes.find(text[++at]);
-          result += code == std::string_view::npos ? text[at] : kCharacters[code];
+      while (at < text.size() && text[at] != '"') {
+        if (static_cast<unsigned char>(text[at]) < ' ') fail("no control character in a text");
+        if (text[at] != '\\') {
+          result += text[at++];
+        } else if (++at < text.size() && text[at] == 'u') {
+          result += escaped(text.substr(++at, 4));
+          at += 4;
         } else {
-          result += text[at];
+          constexpr std::string_view kCodes = "\"\\/nrtbf", kCharacters = "\"\\/\n\r\t\b\f";
+          const auto code = at < text.size() ? kCodes.find(text[at++]) : std::string_view::npos;
+          if (code == std::string_view::npos) fail("an escape of JSON");
+          result += kCharacters[code];
         }
       }
-      if (at == text.size()) fail("a quote");
-      ++at;
+      need("\"");
       return result;
+    }
+    char escaped(std::string_view digits) const {
+      unsigned code = 0;
+      const char* last = digits.data() + digits.size();
+      if (digits.size() != 4 || std::from_chars(digits.data(), last, code, 16).ptr != last)
+        fail("four hexadecimal digits");
+      constexpr unsigned kAscii = 0x80;
+      return static_cast<char>(code < kAscii ? code : kAscii);
     }
   };
 
   Kind kind_ = Kind::null;
+  bool is_whole_ = false;
   std::int64_t whole_ = 0;
   double real_ = 0;
-  std::string text_;
-  std::vector<std::string> keys_;
+  std::string name_, text_;  // of a number: as it is written
   std::vector<Json> items_;
 };
 
