@@ -30,13 +30,21 @@ MODULES = {
     "statistics": {f"harness/measure/{name}.cpp": {"measure_test": "Statistics.*:Sampler.*:Interleave.*:SteadyBench.*"}
                    for name in ("statistics", "sampler", "interleave")},
     "compare": {f"harness/results/{name}.cpp":
-                {"results_test": "RankTest.*:Holm.*:Samples.*:Student.*:RunTest.*:Compare.*", "tune_test": "Confirm.*"}
-                for name in ("rank_test", "run_test", "compare", "timed_config")},
+                {"results_test": "RankTest.*:Holm.*:Samples.*:Student.*:RunTest.*:Compare.*:CompareReport.*",
+                 "tune_test": "Confirm.*"}
+                for name in ("rank_test", "run_test", "compare", "compare_report", "timed_config")},
     "csv": {"harness/results/csv.cpp": {"results_test": "Csv.*:SweepRow.*:SweepColumns.*:Compare.*"}},
     "safetensors": {"harness/llama/safetensors.cpp": {"llama_test": "Safetensors.*:Weights.*"}},
     "wisdom": {f"harness/results/{name}.cpp":
                {"results_test": "Wisdom*:Replacement.*:Staleness.*:SweepFile.*", "select_test": "WinnerLookup.*"}
                for name in ("wisdom", "wisdom_json", "staleness")},
+    # Without the tests that take seconds.
+    "sharing": {**{f"harness/results/{name}.cpp":
+                   {"results_test": "WisdomMerging.*:TooFast.*:Store.*:SearchPath.*:Replacement.*:Sha256.*:"
+                                    "-Store.WritersAtOnce*:Store.AKilledWriter*"}
+                   for name in ("wisdom_merge", "wisdom_store", "wisdom_path", "wisdom_file", "source_hash")},
+                "harness/measure/impossible.cpp": {"results_test": "TooFast.*",
+                                                   "measure_test": "Peaks.*"}},
     # Without the test that takes a minute.
     "resume": {**{f"harness/results/{name}.cpp": {"results_test": "Journal*:RowStore*:Merge.*:SweepFile.*",
                                                   "tune_test": "Resume.*:LaunchRows.*:Shard.*:-Resume.TwentyKills*"}

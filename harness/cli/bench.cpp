@@ -22,6 +22,7 @@
 #include "harness/measure/verified_run.h"
 #include "harness/results/benchmark_json.h"
 #include "harness/results/run_info.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 #include "harness/tune/winners_sweep.h"
@@ -260,14 +261,14 @@ void add_bench(CLI::App& app, int& exit_code) {
     std::list<WinnerBenchmark> registered;
     for (const SweepItem& item : sweep.items) {
       const Variant& variant = *item.choices.front().variant;
-      if (variant.backend != facts.backend) {
+      if (why_not_here(variant, item.problem, facts)) {
         print_error(
             fmt::format("skips {}: {} does not run on {}", item.problem.key(), variant.name, facts.name));
         continue;
       }
       WinnerBenchmark& winner = registered.emplace_back(WinnerBenchmark{.item = item, .failure = {}});
       benchmark::RegisterBenchmark(
-          benchmark_name(item.problem, variant.name, config_of(item.choices.front())).c_str(),
+          printable(benchmark_name(item.problem, variant.name, config_of(item.choices.front()))).c_str(),
           [&benches, &winner, &given](benchmark::State& state) {
             run_one(state, benches, winner, given->cache);
           })

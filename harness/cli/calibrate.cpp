@@ -9,18 +9,19 @@
 
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
 
 namespace warptune {
 namespace {
 
-void print(const Calibration& c) {
+void print_calibration(const Calibration& c) {
   const DeviceFacts& f = c.facts;
   const auto row = [](const char* what, double value, const char* unit) {
-    if (value > 0) fmt::print("  {:<34}{:>12.2f} {}\n", what, value, unit);
+    if (value > 0) print("  {:<34}{:>12.2f} {}\n", what, value, unit);
   };
-  fmt::print("{} ({})\n", f.name, f.arch);
+  print("{} ({})\n", f.name, f.arch);
   row("read", f.read_gb_per_s, "GB/s");
   row("write", c.write_gb_per_s, "GB/s");
   row("copy (read and written)", f.copy_gb_per_s, "GB/s");
@@ -31,11 +32,11 @@ void print(const Calibration& c) {
   row("the same as a graph node", c.graph_node_us, "us");
   row("the same with dependent launch", c.graph_node_pdl_us, "us");
   if (c.rotation.empty()) return;
-  fmt::print("\n  {:>12}  {:>8}  {:>12}\n", "rotation MiB", "of L2", "us per chunk");
+  print("\n  {:>12}  {:>8}  {:>12}\n", "rotation MiB", "of L2", "us per chunk");
   for (const RotationPoint& p : c.rotation)
-    fmt::print("  {:>12.1f}  {:>8.2f}  {:>12.3f}{}\n", p.bytes / (1 << 20),
-               p.bytes / static_cast<double>(f.l2_bytes), p.us,
-               p.bytes == c.cold_bytes ? "  constant from here on" : "");
+    print("  {:>12.1f}  {:>8.2f}  {:>12.3f}{}\n", p.bytes / (1 << 20),
+          p.bytes / static_cast<double>(f.l2_bytes), p.us,
+          p.bytes == c.cold_bytes ? "  constant from here on" : "");
 }
 
 }  // namespace
@@ -66,8 +67,8 @@ void add_calibrate(CLI::App& app, int&) {
       throw InputError(fmt::format("'{}' cannot be written", file.string()));
     const Calibration calibration = calibrate(*device);
     save_calibration(file, calibration);
-    print(calibration);
-    fmt::print("\n{}\n", file.string());
+    print_calibration(calibration);
+    print("\n{}\n", file.string());
   });
 }
 

@@ -16,6 +16,7 @@
 #include "harness/core/error.h"
 #include "harness/core/file_name.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
 #include "harness/results/run_info.h"
@@ -196,9 +197,8 @@ int read_counters(const Given& given) {
                                               : computed_occupancy(ops, compiler, target, facts);
     if (!subject.csv.empty()) write_rows(ops, subject, kernels, facts.name, occupancy, given.metrics);
     const double bytes = ops.find(target.problem.op).op.cost(target.problem).bytes;
-    fmt::print("{} {} {}: {:.2f} MB by the op\n{}\n", target.problem.key(), target.variant,
-               target.config.str(), bytes * 1e-6,
-               counters_text(kernels, occupancy, bytes, takes_color(stdout)));
+    print("{} {} {}: {:.2f} MB by the op\n{}\n", target.problem.key(), target.variant, target.config.str(),
+          bytes * 1e-6, AsIs{counters_text(kernels, occupancy, bytes, takes_color(stdout))});
     std::fflush(stdout);
   }
   return failed ? 1 : 0;

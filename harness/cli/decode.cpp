@@ -20,6 +20,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
@@ -157,8 +158,8 @@ void print_tokens(const std::vector<std::vector<int>>& transcript) {
     std::string line;
     for (std::size_t i = 0; i < transcript[b].size() && i < 16; ++i)
       line += fmt::format(" {}", transcript[b][i]);
-    fmt::print("sequence {}: {} tokens:{}{}\n", b, transcript[b].size(), line,
-               transcript[b].size() > 16 ? " .." : "");
+    print("sequence {}: {} tokens:{}{}\n", b, transcript[b].size(), line,
+          transcript[b].size() > 16 ? " .." : "");
   }
 }
 
@@ -215,7 +216,7 @@ Weights weights_of(const DecodeOptions& o, Device& device, const ModelConfig& co
   const Stopwatch watch;
   Weights weights = load_weights(device, config, dtype, o.model_folder);
   for (const std::string& text : weights.notes) note(text);
-  if (o.verbose) fmt::print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
+  if (o.verbose) print("{}\n", load_line(weight_bytes(config, dtype), watch.seconds()));
   return weights;
 }
 
@@ -247,7 +248,7 @@ int run(const DecodeOptions& o) {
   const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
-  problems.rope_append(1, 1);  // throws if K has no such layout
+  problems.rope_append(1, 1, 0);  // throws if K has no such layout
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
@@ -298,7 +299,7 @@ int run(const DecodeOptions& o) {
 
   bool ok = true;
   const auto judge = [&](const Agreement& agreement, const std::string& against) {
-    fmt::print("check against {}: {}: {}\n", against, agreement.ok() ? "ok" : "FAILED", agreement.summary());
+    print("check against {}: {}: {}\n", against, agreement.ok() ? "ok" : "FAILED", agreement.summary());
     ok = ok && agreement.ok();
     report.check = ok ? "pass" : "fail";
   };
@@ -312,12 +313,12 @@ int run(const DecodeOptions& o) {
     if (ok && o.check_steps_only) report.check = "pass-steps";
   }
   measure(report, model, book, o, lengths.contexts);
-  fmt::print("\n{}", to_text(report, takes_color(stdout), o.verbose));
+  print("\n{}", AsIs{to_text(report, takes_color(stdout), o.verbose)});
 
   const RunInfo info = new_run();
   csv->append(to_row(report, device->facts(), info.run_id, timestamp_utc(), info.git_commit, info.host));
   if (const std::string lost = csv->rescue(); !lost.empty()) throw std::runtime_error(lost);
-  fmt::print("row appended to {}\n", path.string());
+  print("row appended to {}\n", path.string());
   if (!ok) print_error("the check failed");
   if (const auto untuned = book.untuned(); o.require_tuned && !untuned.empty()) {
     print_error(fmt::format("{} plans are defaults: {}", untuned.size(), fmt::join(untuned, ", ")));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/llama/layer_compare.h"
 #include "harness/llama/layer_dump.h"
@@ -35,8 +36,8 @@ void dump_layers(Model& model, const std::vector<std::vector<int>>& prompts, int
   const Watch watch(model, dump);
   model.prefill(prompts);
   for (int i = 0; i < steps; ++i) model.step();
-  fmt::print("the layers of the prefill and of {} steps are in {}: {} files, {:.1f} MiB\n", steps, folder,
-             dump.files(), dump.bytes() / kMiB);
+  print("the layers of the prefill and of {} steps are in {}: {} files, {:.1f} MiB\n", steps, folder,
+        dump.files(), dump.bytes() / kMiB);
 }
 
 bool compare_layers(Model& model, const std::vector<std::vector<int>>& prompts, int steps,
@@ -48,7 +49,7 @@ bool compare_layers(Model& model, const std::vector<std::vector<int>>& prompts, 
     model.force(compare.fed(step, model.options().batch));
     model.step();
   }
-  fmt::print("{}", compare.text(takes_color(stdout)));
+  print("{}", AsIs{compare.text(takes_color(stdout))});
   return compare.agrees();
 }
 

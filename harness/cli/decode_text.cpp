@@ -6,6 +6,7 @@
 
 #include "harness/cli/standard_streams.h"
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/text/chat_template.h"
 #include "harness/text/text_prompts.h"
 
@@ -79,9 +80,9 @@ void DecodeText::end() {
     Sequence& sequence = sequences_[b];
     add(sequence, sequence.stream.finish());
     if (sequences_.size() > 1)
-      fmt::print("sequence {}: {} tokens: {}\n", b, sequence.tokens, sequence.text);
+      print("sequence {}: {} tokens: {}\n", b, sequence.tokens, Lines{sequence.text});
     else
-      fmt::print("\n");
+      print("\n");
   }
 }
 
@@ -91,7 +92,7 @@ void DecodeText::add(Sequence& sequence, const std::string& text) const {
     sequence.text += text;
     return;
   }
-  fmt::print("{}", text);
+  print("{}", Lines{text});
   flush_stdout();
 }
 

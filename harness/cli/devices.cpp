@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "harness/cli/commands.h"
+#include "harness/core/print.h"
 #include "harness/device/device.h"
 
 namespace warptune {
@@ -10,14 +11,14 @@ namespace {
 void print_device(const std::string& name) {
   const auto device = open_device(name);
   const DeviceFacts& f = device->facts();
-  fmt::print("{}  {}  {}\n", name, f.name, f.arch);
+  print("{}  {}  {}\n", name, f.name, f.arch);
   if (f.backend == Backend::cuda)
-    fmt::print("  driver {}, toolkit {}, {} multiprocessors, {} MiB L2, {} KiB shared memory per block\n",
-               f.driver, f.toolkit, f.sms, f.l2_bytes >> 20, f.shared_per_block >> 10);
+    print("  driver {}, toolkit {}, {} multiprocessors, {} MiB L2, {} KiB shared memory per block\n",
+          f.driver, f.toolkit, f.sms, f.l2_bytes >> 20, f.shared_per_block >> 10);
   else
-    fmt::print("  {} threads, {} MiB last-level cache\n", f.sms, f.l2_bytes >> 20);
-  fmt::print("  {:.1f} GiB memory, {:.1f} GiB free\n", static_cast<double>(f.memory_bytes) / (1LL << 30),
-             static_cast<double>(device->free_bytes()) / (1LL << 30));
+    print("  {} threads, {} MiB last-level cache\n", f.sms, f.l2_bytes >> 20);
+  print("  {:.1f} GiB memory, {:.1f} GiB free\n", static_cast<double>(f.memory_bytes) / (1LL << 30),
+        static_cast<double>(device->free_bytes()) / (1LL << 30));
 }
 
 }  // namespace

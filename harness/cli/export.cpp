@@ -11,6 +11,7 @@
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/core/print.h"
 #include "harness/core/problem_pattern.h"
 #include "harness/export/export_folder.h"
 #include "harness/llama/model_problems.h"
@@ -96,8 +97,8 @@ void print_summary(const PlanTable& table, std::size_t cubins, const Given& give
   std::string list;
   for (const auto& [source, count] : sources)
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, source);
-  fmt::print("{}: {} plans ({}) in {} cubins for {} ({})\n", given.output, table.plans.size(), list, cubins,
-             facts.arch, facts.name);
+  print("{}: {} plans ({}) in {} cubins for {} ({})\n", given.output, table.plans.size(), list, cubins,
+        facts.arch, facts.name);
 }
 
 /// Returns whether every winner is exported, or the recorded next best of one that calls a library.

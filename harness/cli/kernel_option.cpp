@@ -12,9 +12,13 @@ void KernelOption::add_to(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
+void KernelOption::add_reference_seconds_to(CLI::App& command) {
+  command.add_option("--reference-seconds", reference_seconds_);
+}
+
 const OpTable& KernelOption::ops() const {
   if (given_.empty()) return warptune::ops();
-  if (!table_) table_ = with_kernels(warptune::ops(), files());
+  if (!table_) table_ = with_kernels(warptune::ops(), files(), reference_seconds_);
   return *table_;
 }
 

@@ -14,6 +14,8 @@ class KernelOption {
  public:
   /// Must live as long as the command.
   void add_to(CLI::App& command);
+  /// For the worker: how long a run of a reference may take.
+  void add_reference_seconds_to(CLI::App& command);
   /// All ops with the kernels of the files, which the first call reads. Throws InputError.
   const OpTable& ops() const;
   /// The absolute paths of the files, for other processes.
@@ -23,6 +25,7 @@ class KernelOption {
 
  private:
   std::vector<std::string> given_;
+  double reference_seconds_ = kReferenceSeconds;
   mutable std::shared_ptr<const OpTable> table_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
+#include "harness/core/print.h"
 
 namespace warptune {
 namespace {
@@ -18,7 +19,7 @@ std::string dtypes_of(const std::vector<DType>& dtypes) {
 }
 
 void print_op(const OpEntry& entry) {
-  fmt::print("{}: {}\n  dtypes: {}\n", entry.op.name, entry.op.summary, dtypes_of(entry.op.dtypes));
+  print("{}: {}\n  dtypes: {}\n", entry.op.name, entry.op.summary, dtypes_of(entry.op.dtypes));
   for (const Dim& dim : entry.op.dims) {
     std::string notes;
     if (!dim.labels.empty()) notes += fmt::format("; one of {}", fmt::join(dim.labels, ", "));
@@ -28,40 +29,40 @@ void print_op(const OpEntry& entry) {
                                          : fmt::format("; default {}", *dim.fallback);
     }
     if (dim.labels.empty() && dim.min != 1) notes += fmt::format("; at least {}", dim.min);
-    fmt::print("  {:<12} {}{}\n", dim.name, dim.doc, notes);
+    print("  {:<12} {}{}\n", dim.name, dim.doc, notes);
   }
 }
 
 void print_variants(const OpEntry& entry) {
   for (const Variant& v : entry.variants)
-    fmt::print("{:<32} {:<5} {}{}\n", entry.op.name + "/" + v.name,
-               v.backend == Backend::cuda ? "cuda" : "host", v.idea,
-               v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
+    print("{:<32} {:<5} {}{}\n", entry.op.name + "/" + v.name, v.backend == Backend::cuda ? "cuda" : "host",
+          v.idea, v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
 }
 
 void print_parameters(const OpEntry& entry) {
   for (const Variant& v : entry.variants) {
-    fmt::print("{}/{} ({})\n", entry.op.name, v.name, v.backend == Backend::cuda ? "cuda" : "host");
-    if (v.parameters.empty()) fmt::print("  no parameters\n");
+    print("{}/{} ({})\n", entry.op.name, v.name, v.backend == Backend::cuda ? "cuda" : "host");
+    if (v.parameters.empty()) print("  no parameters\n");
     for (const Parameter& p : v.parameters) {
       std::vector<std::string> values;
       for (const std::int64_t value : p.values) {
         const auto index = static_cast<std::size_t>(value);
         values.push_back(index < p.labels.size() ? p.labels[index] : std::to_string(value));
       }
-      fmt::print("  {:<18} {}{}{}\n", p.name, fmt::join(values, " "), p.doc.empty() ? "" : "  -- ", p.doc);
+      print("  {:<18} {}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
+            p.doc.empty() ? "" : "  -- ", p.doc);
     }
-    for (const std::string& constraint : v.constraints) fmt::print("  where {}\n", constraint);
+    for (const std::string& constraint : v.constraints) print("  where {}\n", constraint);
   }
 }
 
 /// What a kernel from a file may name in its `arguments`.
 void print_arguments(const OpEntry& entry) {
-  fmt::print("{}\n", entry.op.name);
-  for (const ArgsField& field : entry.op.fields) fmt::print("  {:<18} {}\n", field.name, field.type);
+  print("{}\n", entry.op.name);
+  for (const ArgsField& field : entry.op.fields) print("  {:<18} {}\n", field.name, field.type);
   for (const Dim& dim : entry.op.dims)
     if (std::ranges::find(entry.op.fields, dim.name, &ArgsField::name) == entry.op.fields.end())
-      fmt::print("  {:<18} int, a dim\n", dim.name);
+      print("  {:<18} int, a dim\n", dim.name);
 }
 
 }  // namespace

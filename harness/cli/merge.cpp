@@ -7,8 +7,28 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/kernel_option.h"
+#include "harness/cli/wisdom_in_use.h"
+#include "harness/cli/wisdom_share.h"
+#include "harness/core/print.h"
 
 namespace warptune {
+namespace fs = std::filesystem;
+namespace {
+
+/// The devices of result folders; those of the output count first.
+std::vector<DeviceFacts> devices_in(const fs::path& out, const std::vector<fs::path>& folders) {
+  std::vector<fs::path> wisdoms;
+  std::error_code error;
+  const auto add = [&](const fs::path& folder) {
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+      wisdoms.push_back(it->path() / "wisdom.json");
+  };
+  add(out);
+  for (const fs::path& folder : folders) add(folder);
+  return devices_beside(wisdoms);
+}
+
+}  // namespace
 
 void add_merge(CLI::App& app, int&) {
   auto* command =
@@ -26,10 +46,12 @@ void add_merge(CLI::App& app, int&) {
   command->add_option("-o,--out", given->out, "The merged folder")->required();
   given->kernels.add_to(*command);
   command->callback([given] {
+    const std::vector<fs::path> folders(given->inputs.begin(), given->inputs.end());
     const MergeCounts counts =
-        merge_results(given->kernels.ops(), {given->inputs.begin(), given->inputs.end()}, given->out);
-    fmt::print("{} rows in {} files ({} duplicates dropped), {} winners: {}\n", counts.rows, counts.files,
-               counts.duplicates, counts.winners, given->out);
+        merge_results({given->kernels.ops(), devices_in(given->out, folders)}, folders, given->out);
+    print_refused(counts.refused);
+    print("{} rows in {} files ({} duplicates dropped), {} winners: {}\n", counts.rows, counts.files,
+          counts.duplicates, counts.winners, given->out);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/custom/skeleton.h"
 #include "harness/results/durable_file.h"
 #include "variants/table.h"
@@ -21,7 +22,7 @@ void write_new(const fs::path& folder, const std::vector<std::pair<std::string, 
       throw InputError(fmt::format("'{}' exists; nothing is written", (folder / file).string()));
   for (const auto& [file, text] : files) {
     replace_file(folder / file, text);
-    fmt::print("{}\n", (folder / file).string());
+    print("{}\n", (folder / file).string());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/results/durable_file.h"
 
 namespace warptune {
@@ -12,7 +13,7 @@ void TextOutput::write(std::string_view text) const {
   if (file_)
     file_->write(text);
   else
-    fmt::print("{}", text);
+    print("{}", Lines{text});
 }
 
 void OutputOption::add_to(CLI::App& command, const std::string& what) {

@@ -13,6 +13,7 @@
 #include "harness/cli/output_option.h"
 #include "harness/cli/profile_target.h"
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 
 namespace warptune {
 namespace {
@@ -73,7 +74,7 @@ void add_profile(CLI::App& app, int&) {
       return profiler_command(tool, program, target, sources, given->output);
     };
     if (given->tool.empty())
-      fmt::print("{}\n{}\n", shell_text(line("ncu")), shell_text(line("nsys")));
+      print("{}\n{}\n", shell_text(line("ncu")), shell_text(line("nsys")));
     else
       replace_process(line(given->tool));
   });

@@ -11,6 +11,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/validators.h"
 #include "harness/cli/wisdom_in_use.h"
+#include "harness/core/print.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/device_file.h"
 #include "variants/table.h"
@@ -36,33 +37,32 @@ struct Total {
   std::string note() const { return untimed ? fmt::format(", {} choices not timed", untimed) : ""; }
 };
 
-void print(const Regret& r) {
-  fmt::print("{}\n  {:<9} {:>9} us  {}\n  best      {:>9.3f} us  {}\n", r.problem, name_of(r.source),
-             r.chosen_us > 0 ? fmt::format("{:.3f}", r.chosen_us) : "?", r.chosen, r.best_us, r.best);
+void print_regret(const Regret& r) {
+  print("{}\n  {:<9} {:>9} us  {}\n  best      {:>9.3f} us  {}\n", r.problem, name_of(r.source),
+        r.chosen_us > 0 ? fmt::format("{:.3f}", r.chosen_us) : "?", r.chosen, r.best_us, r.best);
   if (r.chosen_us > 0)
-    fmt::print("  regret    {:>9.2f} %\n", 100 * r.value());
+    print("  regret    {:>9.2f} %\n", 100 * r.value());
   else
-    fmt::print("  regret            ?: the search did not time it\n");
+    print("  regret            ?: the search did not time it\n");
 }
 
 /// Prints every problem, one line per op if there are several, and the totals. Returns whether both limits
 /// (percent) are met.
-bool print(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
+bool print_regrets(const std::vector<Regret>& list, double mean_limit, double worst_limit) {
   Total all;
   std::map<std::string, Total> by_op;
   for (const Regret& r : list) {
-    print(r);
+    print_regret(r);
     all.add(r);
     by_op[r.problem.substr(0, r.problem.find('['))].add(r);
   }
   if (by_op.size() > 1)
     for (const auto& [op, total] : by_op)
-      fmt::print("{:<20} {:>4} problems, mean regret {:>6.2f} %, worst {:>6.2f} %{}\n", op, total.problems,
-                 total.mean(), total.worst, total.note());
+      print("{:<20} {:>4} problems, mean regret {:>6.2f} %, worst {:>6.2f} %{}\n", op, total.problems,
+            total.mean(), total.worst, total.note());
   const bool met = all.untimed == 0 && all.mean() <= mean_limit && all.worst <= worst_limit;
-  fmt::print("{} problems, mean regret {:.2f} % (at most {:g} %), worst {:.2f} % (at most {:g} %){}: {}\n",
-             all.problems, all.mean(), mean_limit, all.worst, worst_limit, all.note(),
-             met ? "met" : "not met");
+  print("{} problems, mean regret {:.2f} % (at most {:g} %), worst {:.2f} % (at most {:g} %){}: {}\n",
+        all.problems, all.mean(), mean_limit, all.worst, worst_limit, all.note(), met ? "met" : "not met");
   return met;
 }
 
@@ -111,7 +111,8 @@ void add_regret(CLI::App& app, int& exit_code) {
     };
     const DeviceFacts facts = given->wisdom.empty() ? device_of(given->csv) : DeviceFacts{};
     const Wisdom wisdom = required_wisdom(given->wisdom, facts, "--wisdom FILE").wisdom;
-    if (!print(regrets(ops(), given->csv, wisdom, stale, measured), given->mean, given->worst)) exit_code = 1;
+    if (!print_regrets(regrets(ops(), given->csv, wisdom, stale, measured), given->mean, given->worst))
+      exit_code = 1;
   });
 }
 

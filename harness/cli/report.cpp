@@ -6,6 +6,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/output_option.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/report/page.h"
 #include "variants/table.h"
 
@@ -42,8 +43,7 @@ void add_report(CLI::App& app, int&) {
     const ResultsSet set = read_results({given->results.begin(), given->results.end()});
     for (const std::string& note : set.notes) print_note(note);
     output.write(report_page(ops(), set, given->title));
-    fmt::print("{}: {} rows of sweeps, {} of decode\n", given->output.path(), set.rows.size(),
-               set.decode.size());
+    print("{}: {} rows of sweeps, {} of decode\n", given->output.path(), set.rows.size(), set.decode.size());
   });
 }
 

@@ -8,6 +8,7 @@
 #include "harness/cli/lock_clocks.h"
 #include "harness/cli/wisdom_in_use.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/measure/statistics.h"
 #include "harness/results/sweep_file.h"
 #include "harness/tune/tune.h"
@@ -85,7 +86,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       options.rerun = run;
       options.lock_clocks = given->lock_clocks;
       options.fresh = given->fresh && run == 1;
-      if (given->runs > 1) fmt::print("run {} of {}\n", run, given->runs);
+      if (given->runs > 1) print("run {} of {}\n", run, given->runs);
       if (!tune(sweep, options).unsolved.empty()) exit_code = 1;
     }
   });

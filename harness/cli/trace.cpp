@@ -9,6 +9,7 @@
 #include "harness/core/error.h"
 #include "harness/core/file_name.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/exchange/flashinfer_export.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/sweep_file.h"
@@ -62,7 +63,7 @@ void export_trace(const Given& given) {
   for (const auto& [name, text] : exported.files)
     files.emplace_back(OutputFile(path_below(given.folder, name), kind_of(name), inputs, given.force), &text);
   for (const auto& [file, text] : files) file.write(*text);
-  fmt::print("{} traces and {} solutions: {}\n", exported.traces, exported.solutions, given.folder);
+  print("{} traces and {} solutions: {}\n", exported.traces, exported.solutions, given.folder);
 }
 
 }  // namespace

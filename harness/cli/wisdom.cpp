@@ -18,6 +18,7 @@
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/core/print.h"
 #include "harness/results/benchmark_json.h"
 #include "harness/results/source_hash.h"
 #include "harness/results/wisdom_export.h"
@@ -59,12 +60,12 @@ TextTable winners_table(const OpTable& ops, const Wisdom& wisdom, const std::vec
 /// Each step with the plans that differ from the winners of its ops alone.
 void print_steps(const Wisdom& wisdom) {
   for (const StepWinner& step : wisdom.steps()) {
-    fmt::print("\n{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {}\n", step.step.key(),
-               step.time_us, step.alone_us, step.plans.options.str());
+    print("\n{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {}\n", step.step.key(), step.time_us,
+          step.alone_us, step.plans.options.str());
     for (const StepPlan& plan : step.plans.plans) {
       const Winner* alone = wisdom.winner_on(plan.problem, step.made_on.device);
       if (!alone || alone->variant != plan.variant || !(alone->config == plan.config))
-        fmt::print("  {}\n", plan.str());
+        print("  {}\n", plan.str());
     }
   }
 }
@@ -88,55 +89,58 @@ void show_wisdom(const Given& given) {
   keep("variant", given.variant, [](const Winner& w) { return w.variant; });
   const Provenance& p = wisdom.provenance();
   const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
-  fmt::print("{} ({}), driver {}, toolkit {}, sources {}: {} of {} winners\n\n", p.device, p.arch,
-             or_dash(p.driver), or_dash(p.toolkit), or_dash(p.git_commit), winners.size(),
-             wisdom.winners().size());
+  print("{} ({}), driver {}, toolkit {}, sources {}: {} of {} winners\n\n", p.device, p.arch,
+        or_dash(p.driver), or_dash(p.toolkit), or_dash(p.git_commit), winners.size(),
+        wisdom.winners().size());
   const auto facts = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
   print(stdout, winners_table(given.kernels.ops(), wisdom, winners, facts));
   if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
 }
 
-/// The code of a winner compared with the code of this program.
-enum class CodeState { same_sources, same_code, other_code, unknown };
+/// The code of a winner compared with the code of this program, and its times with the peaks of its device.
+enum class CodeState { same_sources, same_code, other_code, unknown, too_fast };
 constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
-                                       "no such variant"};
+                                       "no such variant", "a time that its device cannot reach"};
 
 /// `compile`: compares the machine code even if the sources are the same.
-CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner, bool compile) {
-  const CodeNow now = code_now(compiler, ops, winner);
+CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner,
+                     const DeviceFacts& peaks, bool compile) {
+  const CodeNow now = code_now(compiler, ops, winner, peaks);
   if (now.source_hash.empty()) return CodeState::unknown;
+  if (!why_too_fast(winner, now.impossible_us).empty()) return CodeState::too_fast;
   const bool same_sources = now.source_hash == winner.source_hash;
   if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
   return !winner.code_hash.empty() && now.code_hash() == winner.code_hash ? CodeState::same_code
                                                                           : CodeState::other_code;
 }
 
-/// Needs no GPU. Returns whether the code of every winner is known and unchanged.
+/// Needs no GPU. Returns whether the code of every winner is known and unchanged, and its times are possible.
 bool check_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   const Compiler compiler(KernelSources(), default_cache_folder());
   std::vector<Winner> winners = wisdom.winners();
   for (const StepWinner& step : wisdom.steps())
     for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
+  const auto peaks = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
   std::vector<CodeState> states(winners.size());
   const OpTable& ops = given.kernels.ops();
   const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
   parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
-    states[at] = code_state(ops, compiler, winners[at], given.compile);
+    states[at] = code_state(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
   });
   bool all_hold = true;
   for (std::size_t i = 0; i < winners.size(); ++i) {
-    if (states[i] != CodeState::other_code && states[i] != CodeState::unknown) continue;
+    if (states[i] < CodeState::other_code) continue;
     all_hold = false;
-    fmt::print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
-               kCodeStates[static_cast<std::size_t>(states[i])]);
+    print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
+          kCodeStates[static_cast<std::size_t>(states[i])]);
   }
-  fmt::print("{} winners:", winners.size());
+  print("{} winners:", winners.size());
   for (std::size_t state = 0; state < std::size(kCodeStates); ++state)
-    fmt::print("{} {} with {}", state == 0 ? "" : ",",
-               std::ranges::count(states, static_cast<CodeState>(state)), kCodeStates[state]);
-  fmt::print("\n");
+    print("{} {} with {}", state == 0 ? "" : ",", std::ranges::count(states, static_cast<CodeState>(state)),
+          kCodeStates[state]);
+  print("\n");
   return all_hold;
 }
 

@@ -6,7 +6,9 @@
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
+#include "harness/core/message.h"
 #include "harness/device/device.h"
+#include "harness/tune/device_file.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -39,7 +41,22 @@ std::vector<fs::path> wisdom_files(const std::string& given, const DeviceFacts& 
 
 WisdomInUse wisdom_in_use(const std::string& given, const DeviceFacts& facts, const fs::path& usual) {
   if (!given.empty()) InputFile(given, fmt::format("the wisdom file '{}'", given));  // must exist
-  return read_wisdom(ops(), wisdom_files(given, facts, usual), provenance_of(facts));
+  const std::vector<fs::path> files = wisdom_files(given, facts, usual);
+  WisdomInUse in_use = read_wisdom(WinnerJudge(ops(), devices_beside(files)), files, provenance_of(facts));
+  if (!in_use.refused.empty()) {
+    const RefusedWinner& first = *in_use.refused.begin();
+    const std::size_t others = in_use.refused.size() - 1;
+    print_note(fmt::format("{} is not used: {}{}", first.winner, first.reason,
+                           others > 0 ? fmt::format("; and {} more", others) : ""));
+  }
+  return in_use;
+}
+
+std::vector<DeviceFacts> devices_beside(const std::vector<fs::path>& files) {
+  std::vector<DeviceFacts> devices;
+  for (const fs::path& file : files)
+    if (const auto facts = read_device_file(file.parent_path() / "device.json")) devices.push_back(*facts);
+  return devices;
 }
 
 WisdomInUse required_wisdom(const std::string& given, const DeviceFacts& facts, const std::string& option) {

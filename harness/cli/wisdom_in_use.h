@@ -26,6 +26,8 @@ WisdomInUse wisdom_in_use(const std::string& given, const DeviceFacts& facts,
 WisdomInUse required_wisdom(const std::string& given, const DeviceFacts& facts, const std::string& option);
 /// The same, on "auto", "cuda:N" or "host". Opens the device only for a search path.
 WisdomInUse required_wisdom(const std::string& given, const std::string& device, const std::string& option);
+/// The facts of devices in the device.json beside each file, for WinnerJudge.
+std::vector<DeviceFacts> devices_beside(const std::vector<std::filesystem::path>& files);
 /// The facts of "auto", "cuda:N" or "host".
 DeviceFacts facts_of_device(const std::string& device);
 

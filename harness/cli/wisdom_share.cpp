@@ -9,6 +9,7 @@
 
 #include "harness/cli/wisdom_in_use.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/output_file.h"
 #include "harness/results/wisdom_store.h"
@@ -41,18 +42,9 @@ void push(const Given& given) {
   const auto pushed = store.push(Wisdom::load(local_file(given)));
   for (const std::string& sentence : pushed.damaged) print_error(sentence);
   if (pushed.object.empty())
-    fmt::print("{} has all of it\n", store.folder().string());
+    print("{} has all of it\n", store.folder().string());
   else
-    fmt::print("pushed {}: {}\n", counted(pushed.winners, pushed.steps), pushed.object.string());
-}
-
-void print_refused(const std::set<RefusedWinner>& refused) {
-  std::map<std::string, std::vector<std::string>> by_reason;
-  for (const RefusedWinner& one : refused) by_reason[one.reason].push_back(one.winner);
-  for (const auto& [reason, winners] : by_reason) {
-    fmt::print("refused {} winner{}: {}\n", winners.size(), plural(winners.size()), reason);
-    for (const std::string& winner : winners) fmt::print("  {}\n", winner);
-  }
+    print("pushed {}: {}\n", counted(pushed.winners, pushed.steps), pushed.object.string());
 }
 
 /// An object of the shared folder never changes: its name is a SHA-256 of its content.
@@ -73,14 +65,14 @@ void pull(const Given& given) {
   const Provenance here = given.device.empty() && fs::exists(file)
                               ? Wisdom::load(file).provenance()
                               : provenance_of(facts_of_device(given.device.empty() ? "auto" : given.device));
-  const Pulled pulled = pull_wisdom(store, file, here, WinnerJudge(ops()));
+  const Pulled pulled = pull_wisdom(store, file, here, {ops(), devices_beside({file})});
   for (const std::string& sentence : pulled.damaged) print_error(sentence);
   print_refused(pulled.refused);
   if (pulled.other_devices > 0)
-    fmt::print("left {} winner{} of other devices than {}\n", pulled.other_devices,
-               plural(pulled.other_devices), here.device);
-  fmt::print("{}: {}, {}\n", file.string(), counted(pulled.winners, pulled.steps),
-             pulled.changed ? "written" : "nothing new");
+    print("left {} winner{} of other devices than {}\n", pulled.other_devices, plural(pulled.other_devices),
+          here.device);
+  print("{}: {}, {}\n", file.string(), counted(pulled.winners, pulled.steps),
+        pulled.changed ? "written" : "nothing new");
 }
 
 void list(const Given& given) {
@@ -95,10 +87,19 @@ void list(const Given& given) {
                  fmt::format("{}", file.used), file.hash.substr(0, 16)});
   }
   print(stdout, table);
-  if (in_use.found()) fmt::print("\nin use on {}: wisdom {}\n", facts.name, in_use.str());
+  if (in_use.found()) print("\nin use on {}: wisdom {}\n", facts.name, in_use.str());
 }
 
 }  // namespace
+
+void print_refused(const std::set<RefusedWinner>& refused) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const RefusedWinner& one : refused) by_reason[one.reason].push_back(one.winner);
+  for (const auto& [reason, winners] : by_reason) {
+    print("refused {} winner{}: {}\n", winners.size(), plural(winners.size()), reason);
+    for (const std::string& winner : winners) print("  {}\n", winner);
+  }
+}
 
 void add_wisdom_share(CLI::App& wisdom) {
   const auto given = std::make_shared<Given>();

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "harness/cli/output_option.h"
+#include "harness/core/print.h"
 #include "harness/results/watch.h"
 
 namespace warptune {
@@ -30,7 +31,7 @@ void add_wisdom_watch(CLI::App& wisdom) {
     const TextOutput output = given->output.open(kind, {given->file});
     const Watched watched = watched_part(Wisdom::load(given->file), given->per_variant);
     output.write(watched.wisdom.to_json());
-    fmt::print("{}", summary_of(watched));
+    print("{}", Lines{summary_of(watched)});
   });
 }
 

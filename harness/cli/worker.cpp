@@ -1,6 +1,7 @@
 // warptune worker (hidden): the process that `tune` starts to touch the device.
 #include "harness/tune/worker.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <memory>
@@ -23,11 +24,12 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->add_option("--device", given->device);
   given->kernels.add_to(*command);
   command->add_option("--kernels-hash", given->kernels_hash);
+  given->kernels.add_reference_seconds_to(*command);
   command->callback([given, &exit_code] {
     if (given->kernels.files_as_read().hash != given->kernels_hash)
       throw InputError("a file with kernels has changed since the sweep began; start the sweep again");
     // Output of libraries must not mix with the answers.
-    const int answers = ::dup(STDOUT_FILENO);
+    const int answers = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     exit_code = run_worker(given->kernels.ops(), given->device, STDIN_FILENO, answers);
   });

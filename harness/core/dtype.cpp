@@ -23,28 +23,38 @@ constexpr Row kTable[] = {
     {DType::fp32, 4, "fp32", "float", 0x1p-23},         {DType::fp16, 2, "fp16", "warptune::fp16", 0x1p-10},
     {DType::bf16, 2, "bf16", "warptune::bf16", 0x1p-7}, {DType::int32, 4, "int32", "int", 0},
     {DType::int8, 1, "int8", "signed char", 0},         {DType::fp8, 1, "fp8", "warptune::fp8", 0x1p-3},
+    {DType::int64, 8, "int64", "long long", 0},         {DType::fp64, 8, "fp64", "double", 0x1p-52},
 };
+static_assert(std::size(kTable) == kDTypes);
 const Row& row(DType dtype) { return kTable[static_cast<int>(dtype)]; }
 }  // namespace
 
 std::size_t size_of(DType dtype) { return row(dtype).bytes; }
 std::string_view name_of(DType dtype) { return row(dtype).name; }
 std::string_view kernel_type(DType dtype) { return row(dtype).kernel; }
-bool is_float(DType dtype) { return dtype != DType::int32 && dtype != DType::int8; }
+bool is_float(DType dtype) { return !is_exact(dtype) && dtype != DType::int8; }
+bool is_exact(DType dtype) { return dtype == DType::int32 || dtype == DType::int64; }
 double epsilon_of(DType dtype) { return row(dtype).epsilon; }
 
-DType parse_dtype(std::string_view name) {
+namespace {
+DType parse(std::string_view name, std::span<const DType> dtypes) {
   std::vector<std::string> known;
-  for (const Row& r : std::span(kTable).first(4)) {
-    if (r.name == name) return r.dtype;
-    known.emplace_back(r.name);
+  for (const DType dtype : dtypes) {
+    if (name_of(dtype) == name) return dtype;
+    known.emplace_back(name_of(dtype));
   }
   throw InputError(fmt::format("unknown dtype '{}'{}", brief(name), did_you_mean(name, known)));
 }
+constexpr DType kTensorDTypes[] = {DType::fp32,  DType::fp16, DType::bf16, DType::int32,
+                                   DType::int64, DType::int8, DType::fp64};
+}  // namespace
+
+DType parse_dtype(std::string_view name) { return parse(name, std::span(kTensorDTypes).first(4)); }
+DType parse_tensor_dtype(std::string_view name) { return parse(name, kTensorDTypes); }
 
 double load(DType dtype, const void* data, std::int64_t i) {
   return with_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>)
+    if constexpr (std::is_arithmetic_v<T>)
       return static_cast<double>(static_cast<const T*>(data)[i]);
     else
       return static_cast<double>(static_cast<float>(static_cast<const T*>(data)[i]));
@@ -57,13 +67,15 @@ void store(DType dtype, void* data, std::int64_t i, double value) {
       static_cast<T*>(data)[i] = static_cast<T>(std::clamp(std::nearbyint(value), -127.0, 127.0));
     else if constexpr (std::is_integral_v<T>)
       static_cast<T*>(data)[i] = static_cast<T>(std::llround(value));
+    else if constexpr (std::is_same_v<T, double>)
+      static_cast<T*>(data)[i] = value;
     else
       static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(value));
   });
 }
 
 double round_to(DType dtype, double value) {
-  unsigned char bits[8];
+  alignas(8) unsigned char bits[8];
   store(dtype, bits, 0, value);
   return load(dtype, bits, 0);
 }
@@ -75,5 +87,10 @@ double rounding_error(DType dtype, double value) {
 }
 
 int poison_byte(DType dtype) { return dtype == DType::int8 ? 0x80 : 0xff; }
+
+double poison_value(DType dtype) {
+  if (is_float(dtype)) return NAN;
+  return dtype == DType::int8 ? -128 : -1;
+}
 
 }  // namespace warptune

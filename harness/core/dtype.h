@@ -10,8 +10,9 @@
 namespace warptune {
 
 /// int8 and fp8 (e4m3: 4 bits of exponent, 3 of mantissa, no infinities) are storage types: no problem
-/// computes in them.
-enum class DType { fp32, fp16, bf16, int32, int8, fp8 };
+/// computes in them. int64 and fp64 are the dtypes of tensors of a user's op.
+enum class DType { fp32, fp16, bf16, int32, int8, fp8, int64, fp64 };
+inline constexpr std::size_t kDTypes = 8;
 
 /// Host values of the narrow floats: stored as bits, computed as float, rounded to nearest even.
 using fp16 = _Float16;
@@ -47,11 +48,14 @@ struct fp8 {
 };
 
 std::size_t size_of(DType dtype);
-std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32", "int8", "fp8"
+std::string_view name_of(DType dtype);      // "fp32", "fp16", "bf16", "int32", "int8", "fp8", "int64", "fp64"
 std::string_view kernel_type(DType dtype);  // the type's name in kernels/common/numeric.cuh
 bool is_float(DType dtype);
+bool is_exact(DType dtype);  // int32, int64: outputs are compared exactly
 /// The dtype of a problem; throws InputError naming the known ones.
 DType parse_dtype(std::string_view name);
+/// The dtype of a tensor: those of problems, int8, int64 and fp64.
+DType parse_tensor_dtype(std::string_view name);
 
 /// Calls f.template operator()<T>() with the host type of a dtype.
 template <class F>
@@ -67,6 +71,10 @@ decltype(auto) with_dtype(DType dtype, F&& f) {
       return std::forward<F>(f).template operator()<std::int8_t>();
     case DType::fp8:
       return std::forward<F>(f).template operator()<fp8>();
+    case DType::int64:
+      return std::forward<F>(f).template operator()<std::int64_t>();
+    case DType::fp64:
+      return std::forward<F>(f).template operator()<double>();
     case DType::fp32:
       break;
   }
@@ -94,8 +102,9 @@ double round_to(DType dtype, double value);
 double epsilon_of(DType dtype);
 /// The largest rounding error of a value in an 8-bit dtype; 0 for the others, whose tolerances include it.
 double rounding_error(DType dtype, double value);
-/// The byte that fills outputs before a launch: it reads as NaN in every float, -1 in int32 and -128 in int8.
-/// No op writes -128, since quantized values are symmetric.
+/// The byte that fills outputs before a launch: it reads as NaN in every float, as poison_value() in
+/// integers.
 int poison_byte(DType dtype);
+double poison_value(DType dtype);  // -128 in int8, -1 in int32 and int64, NaN in floats
 
 }  // namespace warptune

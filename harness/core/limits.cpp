@@ -24,9 +24,9 @@ void check_dim(const Op& op, const Dim& dim, std::int64_t value) {
   if (value < dim.min)
     throw InputError(
         fmt::format("dim '{}' of op '{}' is {}; it must be at least {}", dim.name, op.name, value, dim.min));
-  if (value > kLargestDim)
-    throw InputError(fmt::format("dim '{}' of op '{}' is {}; it must be at most {}", dim.name, op.name, value,
-                                 kLargestDim));
+  if (value > dim.max)
+    throw InputError(
+        fmt::format("dim '{}' of op '{}' is {}; it must be at most {}", dim.name, op.name, value, dim.max));
 }
 
 }  // namespace warptune

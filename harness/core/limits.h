@@ -8,7 +8,7 @@
 
 namespace warptune {
 
-/// Shapes and kernels hold a dim in 32 bits; the product of two dims fits 64.
+/// Shapes and kernels of built-in ops hold a dim in 32 bits; the product of two dims fits 64.
 inline constexpr std::int64_t kLargestDim = 2147483647;
 
 /// Throws InputError that begins with `what` ("dim 'tokens'") unless the text is a whole number that fits

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -16,6 +17,11 @@ Tolerance default_tolerance(DType dtype, int roundings) {
   if (dtype == DType::fp32) return {.rel_l2 = 2e-6 * roundings, .max_rel = 1e-5 * roundings};
   const double eps = epsilon_of(dtype);
   return {.rel_l2 = 0.6 * eps * roundings, .max_rel = 1.2 * eps * roundings};
+}
+
+Tolerance with_long_sum(Tolerance tolerance, std::int64_t terms) {
+  const double grown = std::sqrt(static_cast<double>(terms)) * 0x1p-24;
+  return {.rel_l2 = std::max(tolerance.rel_l2, grown), .max_rel = std::max(tolerance.max_rel, 4 * grown)};
 }
 
 const Dim* Op::find_dim(std::string_view wanted) const {

@@ -27,8 +27,8 @@ enum class DimRole {
 struct Dim {
   std::string name, doc;
   std::optional<std::int64_t> fallback = {};  // none: the user must give it
-  std::vector<std::string> labels = {};  // a choice: its values by name ("none", "linear"); value = index
-  std::int64_t min = 1;
+  std::vector<std::string> labels = {};    // a choice: its values by name ("none", "linear"); value = index
+  std::int64_t min = 1, max = 2147483647;  // shapes and kernels of built-in ops hold a dim in 32 bits
   bool optional = false;  // a feature: a problem's key omits it when it has the fallback's value
   DimRole role = DimRole::shape;
 };
@@ -46,8 +46,8 @@ struct Cost {
   int tf32_products = 0;
 };
 
-/// The allowed error against the fp64 reference. int32 is compared exactly. The references of 8-bit outputs
-/// are not rounded, so an error counts only beyond the rounding error of the output.
+/// The allowed error against the fp64 reference. int32 and int64 are compared exactly. The references of
+/// 8-bit outputs are not rounded, so an error counts only beyond the rounding error of the output.
 struct Tolerance {
   double rel_l2 = 0;   // ||out - ref|| <= rel_l2 * ||ref||
   double max_rel = 0;  // max |out - ref| <= max_rel * max |ref|
@@ -55,6 +55,9 @@ struct Tolerance {
 /// The usual bounds: inputs rounded to dtype, accumulation in fp32, output rounded once.
 /// `roundings`: how many roundings to dtype the definition of the op contains (1 for a plain reduction).
 Tolerance default_tolerance(DType dtype, int roundings = 1);
+/// A bound for results that depend on an fp32 sum of `terms` terms. Each addition rounds by at most 2^-24 of
+/// a partial sum, and independent roundings add up to sqrt(terms) of one. Short sums keep the given bound.
+Tolerance with_long_sum(Tolerance tolerance, std::int64_t terms);
 
 /// An op's args.h struct by value, type-erased.
 class Args {
@@ -79,10 +82,10 @@ class Args {
 struct ArgsField {
   std::string name;
   std::size_t offset = 0, bytes = 0;
-  std::string_view type;  // "pointer", "int", "unsigned", "long long", "float", "double"
+  std::string_view type;  // "pointer", or a type of core/number_type.h: "int", "float", ...
 
   bool is_pointer() const { return type == "pointer"; }
-  bool is_real() const { return type == "float" || type == "double"; }
+  bool is_real() const { return type == "float" || type == "double" || type == "half"; }
 };
 
 /// The field of a member: field("eps", &RmsNormArgs::eps). Base classes of a struct lie at its beginning.

@@ -6,17 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/launch_limits.h"
 #include "harness/core/limits.h"
 
 namespace warptune {
 
 struct Space::Rules {
-  std::vector<std::string> variables;   // the parameters, then the known values
+  std::vector<std::string> variables;   // the parameters, the known values, then the words
   std::vector<Expression> expressions;  // in the order of a walk: by depth_of(), else as declared
 };
 
@@ -59,9 +62,31 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
   return known;
 }
 
+std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> parameters,
+                                                     std::span<const std::string> taken) {
+  std::map<std::string, std::set<std::size_t>> values;
+  for (const Parameter& p : parameters)
+    for (std::size_t i = 0; i < p.labels.size(); ++i) values[p.labels[i]].insert(i);
+  const auto is_name = [](const std::string& word) {
+    try {
+      return Expression(word, {word}).used_variables().size() == 1;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  std::vector<std::pair<std::string, double>> words;
+  for (const auto& [word, known] : values)
+    if (known.size() == 1 && std::ranges::find(taken, word) == taken.end() && is_name(word))
+      words.emplace_back(word, static_cast<double>(*known.begin()));
+  return words;
+}
+
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
              std::span<const Override> overrides, std::span<const std::string> constraints)
-    : parameters_(variant.parameters), facts_(facts), resources_(variant.resources) {
+    : parameters_(variant.parameters),
+      facts_(facts),
+      resources_(variant.resources),
+      stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
   for (const Override& o : overrides) {
@@ -73,6 +98,9 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
   }
   std::vector<std::string> all = variant.constraints;
   all.insert(all.end(), constraints.begin(), constraints.end());
+  std::vector<std::string> taken = known_values(problem, facts).names;
+  for (const Parameter& p : parameters_) taken.push_back(p.name);
+  words_ = words_of(parameters_, taken);
   set_problem(problem, all);
 }
 
@@ -94,6 +122,10 @@ void Space::set_problem(const Problem& problem, std::span<const std::string> con
     if (std::ranges::find(variables, known.names[i]) != variables.end()) continue;  // hidden by a parameter
     variables.push_back(std::move(known.names[i]));
     fixed_.push_back(known.values[i]);
+  }
+  for (const auto& [word, value] : words_) {
+    variables.push_back(word);
+    fixed_.push_back(value);
   }
   if (rules_ && rules_->variables == variables) return;
   std::vector<std::pair<std::size_t, Expression>> compiled;
@@ -165,6 +197,10 @@ const Expression* Space::broken(const std::vector<double>& values) const {
 }
 
 std::optional<std::string> Space::broken_resource(const Config& config) const {
+  for (const Stage& stage : *stages_) {
+    if (!stage.launch || stage.custom || (stage.when && !stage.when(problem_, config))) continue;
+    if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
+  }
   if (!resources_) return std::nullopt;
   const LaunchResources needs = resources_(problem_, config);
   if (needs.shared_bytes > facts_.shared_per_block)

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/core/error.h"
@@ -24,6 +25,11 @@ struct NamedValues {
 /// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
 NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 
+/// The labels that expressions may use, with their values. Left out are a label that is no name or one of
+/// `taken`, and one that has different values in two parameters.
+std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> parameters,
+                                                     std::span<const std::string> taken);
+
 /// The values that a sweep gives a parameter, instead of the variant's own.
 struct Override {
   std::string parameter;
@@ -40,7 +46,8 @@ struct NotANumber : InputError {
 };
 
 /// The cross product of a variant's parameters, in canonical order (the last parameter varies fastest),
-/// with the constraints of the variant and of the sweep, and the shared memory of the device.
+/// with the constraints of the variant and of the sweep, the shared memory of the device and the limits of a
+/// launch. A kernel from a file is checked when it is compiled: its formulas may fail for a configuration.
 class Space {
  public:
   /// Throws InputError for an override of an unknown parameter or a wrong constraint.
@@ -78,8 +85,11 @@ class Space {
   DeviceFacts facts_;
   std::function<LaunchResources(const Problem&, const Config&)>
       resources_;  // empty: the variant declares none
+  std::shared_ptr<const std::vector<Stage>> stages_;
+  std::vector<std::pair<std::string, double>> words_;
   Problem problem_;
-  std::vector<double> fixed_;  // the known values: variables of the expressions after the parameters
+  // The known values and words: variables of the expressions after the parameters.
+  std::vector<double> fixed_;
   std::shared_ptr<const Rules> rules_;
 };
 

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "harness/core/print.h"
+
 namespace warptune {
 namespace {
 
@@ -48,7 +50,8 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
 
 void TextTable::add(std::vector<Cell> cells, std::string detail) {
   cells.resize(columns_.size());
-  rows_.push_back({std::move(cells), std::move(detail)});
+  for (Cell& cell : cells) cell.text = printable(cell.text);
+  rows_.push_back({std::move(cells), printable(detail)});
 }
 
 /// The width of each column; 0 for an empty one. Where the table is too wide, the widest text column shrinks
@@ -120,7 +123,7 @@ std::string TextTable::text(bool colored) const {
 }
 
 void print(std::FILE* stream, const TextTable& table) {
-  fmt::print(stream, "{}", table.text(takes_color(stream)));
+  print(stream, "{}", AsIs{table.text(takes_color(stream))});
 }
 
 std::string label_of(const Op& op, std::string_view key) {

@@ -31,7 +31,8 @@ class TextTable {
   explicit TextTable(std::vector<Column> columns, std::size_t width = kWidth)
       : columns_(std::move(columns)), width_(width) {}
 
-  /// One cell per column. `detail` goes below the row, indented, over the whole width.
+  /// One cell per column. `detail` goes below the row, indented, over the whole width. Texts become
+  /// printable.
   void add(std::vector<Cell> cells, std::string detail = {});
   bool empty() const { return rows_.empty(); }
   /// Columns in which every cell is empty are left out.

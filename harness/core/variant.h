@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,6 +50,7 @@ struct Launch {
   unsigned cluster = 1;         // blocks per cluster along x
   bool per_sm = false;          // grid.x counts blocks per SM
   std::int64_t max_blocks = 0;  // with per_sm: at most so many blocks, one per work tile; 0: no limit
+  bool cooperative = false;     // all blocks are resident at once, so that the grid can synchronize
 };
 
 /// A tensor in global memory, and the box (TMA tile) that a kernel copies to shared memory (sm_90: see
@@ -67,12 +69,21 @@ inline constexpr int kL2PromotionBytes = 128;
 using HostFunction = std::function<void(const void* args)>;
 using VendorFunction = std::function<void(const void* args, void* stream)>;
 
-/// An argument of a kernel from a file: a member of the op's args struct, a value, or the address of memory
-/// that the plan owns.
+/// An argument of a kernel from a file: a member of the op's args struct, a value, the address of memory that
+/// the plan owns, or a structure of such, passed by value.
 struct KernelArgument {
-  enum class Kind { member, value, workspace } kind = Kind::member;
-  std::size_t bytes = 0, offset = 0;    // of a member
-  std::array<std::byte, 8> value = {};  // the first `bytes` count
+  enum class Kind { member, value, workspace, structure } kind = Kind::member;
+  std::size_t bytes = 0, offset = 0;         // of a member
+  std::array<std::byte, 8> value = {};       // the first `bytes` count
+  std::vector<KernelArgument> members = {};  // of a structure
+  std::size_t place = 0;                     // of a member of a structure: its first byte there
+};
+
+/// Constant memory of a kernel from a file, and what fills it: bytes, once, or a tensor, before each launch.
+struct ConstantMemory {
+  std::string symbol;  // as in machine code
+  std::vector<std::byte> value = {};
+  std::size_t tensor_offset = 0, tensor_bytes = 0;  // the member with the tensor's address; 0 bytes: a value
 };
 
 /// A kernel from a file instead of kernels/: where its code is, and how it is compiled and called.
@@ -93,6 +104,7 @@ struct CustomKernel {
   /// The kernel's name expression, or its symbol in machine code.
   std::function<std::string(const Problem&, const Config&)> name = {};
   std::function<std::vector<KernelArgument>(const Problem&, const Config&)> arguments = {};
+  std::function<std::vector<ConstantMemory>(const Problem&, const Config&)> constants = {};  // empty: none
 };
 
 /// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
@@ -108,7 +120,15 @@ struct Stage {
   std::function<VendorFunction(const Problem&, const Config&)> library = {};
   /// A kernel from a file: `file` and `kernel` are then for messages only.
   std::shared_ptr<const CustomKernel> custom = {};
+  /// Where the geometry depends on the device: `launch` is then that of a device with one SM.
+  std::function<Launch(const Problem&, const Config&, const DeviceFacts&)> launch_on = {};
 };
+
+/// The geometry of a stage on a device.
+inline Launch launch_of(const Stage& stage, const Problem& problem, const Config& config,
+                        const DeviceFacts& facts) {
+  return stage.launch_on ? stage.launch_on(problem, config, facts) : stage.launch(problem, config);
+}
 
 /// A stage that calls a library.
 inline Stage library_stage(std::function<VendorFunction(const Problem&, const Config&)> library) {
@@ -162,6 +182,9 @@ struct Variant {
   std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
   /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.
   std::string library_version = {};
+  /// A kernel from a file also has `host`. One sentence where that file does not compile for the host; empty
+  /// where it does. Without this function the variant runs on its backend only.
+  std::function<std::string(const Problem&, const Config&)> why_not_on_host = {};
 
   /// The value of the parameter with this role, or the fallback where there is none.
   std::int64_t value_of(ParameterRole role, const Config& config, std::int64_t fallback) const {
@@ -169,10 +192,9 @@ struct Variant {
       if (p.role == role) return config.get(p.name, fallback);
     return fallback;
   }
+  bool takes(DType dtype) const { return dtypes.empty() || std::ranges::find(dtypes, dtype) != dtypes.end(); }
   /// Whether it is for this backend and the problem's dtype.
-  bool runs(const Problem& problem, Backend on) const {
-    return backend == on && (dtypes.empty() || std::ranges::find(dtypes, problem.dtype) != dtypes.end());
-  }
+  bool runs(const Problem& problem, Backend on) const { return backend == on && takes(problem.dtype); }
 };
 
 /// Whether a variant calls a library, alone or between its kernels.
@@ -213,8 +235,12 @@ struct OpEntry {
 
 /// Ceiling division.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// An extent of a grid or a block. One that does not fit becomes the largest, which no device launches.
+constexpr unsigned as_unsigned(std::int64_t n) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>(n, 0, std::numeric_limits<unsigned>::max()));
+}
 constexpr unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
-  return static_cast<unsigned>(ceil_div(work, per_block));
+  return as_unsigned(ceil_div(work, per_block));
 }
 
 }  // namespace warptune

@@ -15,6 +15,7 @@ struct CudaReference {
 /// {cuda: FILE, kernel: NAME, arguments: [...], launch: {grid: ..., block: ...}, dtype: fp64}. Throws
 /// InputError with file and line.
 CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node,
-                                  const std::filesystem::path& folder, const OpDefinition& definition);
+                                  const std::filesystem::path& folder, const OpDefinition& definition,
+                                  double seconds);
 
 }  // namespace warptune

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/input_file.h"
+#include "harness/core/reference_array.h"
 #include "harness/core/space.h"
 #include "harness/custom/cuda_reference.h"
 
@@ -39,7 +41,7 @@ std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, cons
 /// `name: text`, or `name: {doc: ..., role: ..., default: ..., min: ...}`.
 Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node) {
   static const std::vector<std::string> roles = {"shape", "work", "parallel", "data"};
-  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}};
+  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}, .max = Formula::kLargest};
   const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
   if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
     yaml.fail(key, fmt::format("a dim cannot have the name '{}', which expressions use already", dim.name));
@@ -70,35 +72,36 @@ Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::No
     const std::string text = yaml.text(at, "a scalar");
     return yaml.at(at, [&] { return Formula(text, names, "scalar", yaml.where(at)); });
   };
-  if (!node.IsMap()) return {name, "float", formula(node)};
-  yaml.expect_keys(node, "a scalar with a type", {"int", "long long", "float", "double"});
-  if (node.size() != 1) yaml.fail(node, "a scalar must be an expression or {TYPE: expression}");
-  const std::string type = node.begin()->first.Scalar();
-  for (const std::string_view known : {"int", "long long", "double"})
-    if (type == known) return {name, known, formula(node.begin()->second)};
-  return {name, "float", formula(node.begin()->second)};
+  if (!node.IsMap()) return {name, &number_type("float"), formula(node)};
+  return {name, &read_number_type(yaml, node, "a scalar"), formula(node.begin()->second)};
 }
 
-/// Runs the reference. `value(tensor, i)` is element i of an input; returns the outputs.
+/// The job of a reference. `value(tensor, i)` is element i of an input.
 template <class Value>
-std::vector<ReferenceTensor> run_reference(const Definition& d, const Problem& problem,
-                                           const std::vector<TensorSpec>& specs, Value&& value) {
-  std::vector<ReferenceTensor> inputs, outputs;
+ReferenceJob job_of(const Definition& d, const Problem& problem, const std::vector<TensorSpec>& specs,
+                    Value&& value) {
+  ReferenceJob job{.problem = problem, .inputs = {}, .outputs = {}, .dims = {}, .scalars = {}};
   for (std::size_t t = 0; t < specs.size(); ++t) {
     ReferenceTensor tensor{specs[t].name, specs[t].shape,
                            std::vector<double>(static_cast<std::size_t>(specs[t].count()))};
-    if (specs[t].role != Role::input) outputs.push_back(tensor);
+    if (specs[t].role != Role::input) job.outputs.push_back(tensor);
     if (specs[t].role == Role::output) continue;
     for (std::size_t i = 0; i < tensor.values.size(); ++i)
       tensor.values[i] = value(t, static_cast<std::int64_t>(i));
-    inputs.push_back(std::move(tensor));
+    job.inputs.push_back(std::move(tensor));
   }
-  std::vector<ReferenceNumber> dims, scalars;
-  for (const std::string& dim : d.dims) dims.push_back({dim, static_cast<double>(problem[dim]), true});
+  for (const std::string& dim : d.dims) job.dims.push_back({dim, static_cast<double>(problem[dim]), true});
   for (const Scalar& scalar : d.scalars)
-    scalars.push_back({scalar.name, scalar.value(problem, {}), scalar.is_whole()});
-  d.reference(problem, inputs, outputs, dims, scalars);
-  return outputs;
+    job.scalars.push_back({scalar.name, scalar.value(problem, {}), !scalar.type->is_real});
+  return job;
+}
+
+/// Stores a value of the reference. Integers of 8 bits reach -128 here.
+void store_rounded(DType dtype, void* data, std::int64_t i, double value) {
+  if (dtype == DType::int8 && value < -127)
+    static_cast<std::int8_t*>(data)[i] = static_cast<std::int8_t>(std::max(-128.0, std::nearbyint(value)));
+  else
+    store(dtype, data, i, value);
 }
 
 /// The reference as a variant of the host, on the tensors of a launch.
@@ -109,15 +112,16 @@ HostFunction host_function(Shared d, const Problem& problem) {
       std::memcpy(&data, static_cast<const std::byte*>(args) + d->fields[t].offset, sizeof data);
       return data;
     };
-    const auto outputs = run_reference(*d, problem, specs, [&](std::size_t t, std::int64_t i) {
+    ReferenceJob job = job_of(*d, problem, specs, [&](std::size_t t, std::int64_t i) {
       return load(specs[t].dtype, address(t), i);
     });
+    d->reference.run(job);
     std::size_t next = 0;
     for (std::size_t t = 0; t < specs.size(); ++t) {
       if (specs[t].role == Role::input) continue;
-      const std::vector<double>& values = outputs[next++].values;
+      const std::vector<double>& values = job.outputs[next++].values;
       for (std::size_t i = 0; i < values.size(); ++i)
-        store(specs[t].dtype, address(t), static_cast<std::int64_t>(i), values[i]);
+        store_rounded(specs[t].dtype, address(t), static_cast<std::int64_t>(i), values[i]);
     }
   };
 }
@@ -143,10 +147,10 @@ Tolerance tolerance_of(const Definition& d, const Problem& problem) {
 /// {cpp: FILE, function: NAME}, {python: FILE, function: NAME} or {cuda: FILE, kernel: NAME, ...}. Adds the
 /// texts of its files to `sources`.
 void read_reference(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder, Definition& d,
-                    std::string& sources) {
+                    double seconds, std::string& sources) {
   yaml.expect_map(node, "'reference'");
   if (node["cuda"]) {
-    CudaReference reference = read_cuda_reference(yaml, node, folder, d);
+    CudaReference reference = read_cuda_reference(yaml, node, folder, d, seconds);
     d.reference = std::move(reference.on_host);
     d.on_gpu = std::move(reference.on_gpu);
     for (const auto& [name, text] : d.on_gpu->variant->stages.front().custom->files) sources += text;
@@ -163,7 +167,8 @@ void read_reference(const YamlReader& yaml, const YAML::Node& node, const fs::pa
   sources +=
       yaml.at(at, [&] { return read_input(file, fmt::format("'{}'", file.string()), kMaxReferenceBytes); });
   const std::string function = read_identifier(yaml, node["function"], "'function'");
-  d.reference = node["cpp"] ? cpp_reference(file, function) : python_reference(file, function);
+  d.reference =
+      node["cpp"] ? cpp_reference(file, function, seconds) : python_reference(file, function, seconds);
 }
 
 void put_reference(const Definition& d, const Problem& problem, const Inputs& inputs, Expected& out) {
@@ -171,14 +176,18 @@ void put_reference(const Definition& d, const Problem& problem, const Inputs& in
   const std::vector<TensorSpec> specs = d.specs(problem, 0);
   std::vector<Values> values;
   for (const TensorSpec& spec : specs) values.push_back(inputs[spec.name]);
-  for (ReferenceTensor& tensor :
-       run_reference(d, problem, specs, [&](std::size_t t, std::int64_t i) { return values[t][i]; }))
+  ReferenceJob job = job_of(d, problem, specs, [&](std::size_t t, std::int64_t i) { return values[t][i]; });
+  run_apart(d.reference, job);
+  for (ReferenceTensor& tensor : job.outputs) {
+    expect_some_finite(problem.op, tensor.name, tensor.values);
     out.put(tensor.name, 0, std::move(tensor.values));
+  }
 }
 
 Op op_of(Shared d) {
   Op op = {
       .name = d->name,
+      .check = [d](const Problem& p) { d->check(p); },
       .tensors = [d](const Problem& p, std::uint64_t seed) { return d->specs(p, seed); },
       .bind = [d](const Problem& p, std::span<void* const> t,
                   void* workspace) { return bind_fields(*d, d->fields, p, t, workspace); },
@@ -199,7 +208,8 @@ Op op_of(Shared d) {
 
 }  // namespace
 
-OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder) {
+OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs::path& folder,
+                        double reference_seconds) {
   yaml.expect_keys(node, "an item of 'ops_defined'",
                    {"name", "summary", "dims", "dtypes", "tensors", "scalars", "bytes", "flops", "tolerance",
                     "reference"});
@@ -239,7 +249,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
     d->roundings = optional(tolerance["roundings"], "'roundings'");
   }
   std::string sources = YAML::Dump(node);
-  read_reference(yaml, node["reference"], folder, *d, sources);
+  read_reference(yaml, node["reference"], folder, *d, reference_seconds, sources);
   d->fields = fields_of(*d);
   for (std::size_t i = 0; i < d->fields.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)

@@ -8,8 +8,9 @@
 
 namespace warptune {
 
-/// The op with one variant, `host_naive`, which is its reference on the host. `folder` is that of the file.
-/// Throws InputError with file and line.
-OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const std::filesystem::path& folder);
+/// The op with one variant, `host_naive`, which is its reference on the host. `folder` is that of the file,
+/// `reference_seconds` the time that a run of the reference may take. Throws InputError with file and line.
+OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const std::filesystem::path& folder,
+                        double reference_seconds);
 
 }  // namespace warptune

@@ -10,6 +10,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/expression.h"
+#include "harness/core/space.h"
 
 namespace warptune {
 
@@ -19,25 +20,47 @@ bool is_identifier(std::string_view text) {
          std::ranges::all_of(text, is_part);
 }
 
+namespace {
+
+/// The names besides the words of choices.
+std::vector<std::string> names_without_words(const FormulaNames& names) {
+  std::vector<std::string> all = names.parameters;
+  all.insert(all.end(), names.dims.begin(), names.dims.end());
+  all.emplace_back("dtype_bytes");
+  if (names.sms) all.emplace_back("sms");
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> FormulaNames::words() const {
+  return words_of(choices, names_without_words(*this));
+}
+
 std::vector<std::string> FormulaNames::all() const {
-  std::vector<std::string> names = parameters;
-  names.insert(names.end(), dims.begin(), dims.end());
-  names.emplace_back("dtype_bytes");
-  return names;
+  std::vector<std::string> all = names_without_words(*this);
+  for (const auto& [word, value] : words()) all.push_back(word);
+  return all;
 }
 
 /// The expression keeps its variables, so that one thread evaluates it at a time.
 struct Formula::State {
   Expression expression;
-  std::vector<std::string> names;
+  std::vector<std::string> names;                     // of variables, without the words
+  std::vector<std::pair<std::string, double>> words;  // the last variables
   std::string what, where;
   std::mutex mutex;
 };
 
 Formula::Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where)
-    : state_(new State{Expression(text, names.all(), what), names.all(), what, std::move(where), {}}) {}
+    : state_(new State{Expression(text, names.all(), what),
+                       names_without_words(names),
+                       names.words(),
+                       what,
+                       std::move(where),
+                       {}}) {}
 
-double Formula::operator()(const Problem& problem, const Config& config) const {
+double Formula::operator()(const Problem& problem, const Config& config, int sms) const {
   std::vector<double> values;
   for (const std::string& name : state_->names) {
     const auto* parameter = config.find(name);
@@ -45,31 +68,52 @@ double Formula::operator()(const Problem& problem, const Config& config) const {
       values.push_back(static_cast<double>(parameter->value));
     else if (name == "dtype_bytes")
       values.push_back(static_cast<double>(size_of(problem.dtype)));
+    else if (name == "sms")
+      values.push_back(sms);
     else
       values.push_back(static_cast<double>(problem.dims.get(name, 0)));
   }
+  for (const auto& [word, value] : state_->words) values.push_back(value);
   const std::lock_guard lock(state_->mutex);
   return state_->expression.evaluate(values);
 }
 
-std::int64_t Formula::whole(const Problem& problem, const Config& config, std::int64_t least,
-                            std::int64_t most) const {
+void Formula::fail(const Problem& problem, const Config& config, double value,
+                   const std::string& right) const {
+  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", state_->where,
+                                 state_->what, state_->expression.text(), value, problem.key(),
+                                 config.empty() ? "" : " with " + config.str(), right));
+}
+
+double Formula::real(const Problem& problem, const Config& config, DType dtype) const {
   const double value = (*this)(problem, config);
+  if (!std::isfinite(value) || !std::isfinite(round_to(dtype, value)))
+    fail(problem, config, value, fmt::format("a number that {} holds", name_of(dtype)));
+  return value;
+}
+
+double Formula::at_least_zero(const Problem& problem) const {
+  const double value = (*this)(problem, {});
+  if (!std::isfinite(value) || value < 0) fail(problem, {}, value, "a number from 0 up");
+  return value;
+}
+
+std::int64_t Formula::whole(const Problem& problem, const Config& config, std::int64_t least,
+                            std::int64_t most, int sms) const {
+  const double value = (*this)(problem, config, sms);
   const bool is_whole = value == std::floor(value);
   if (is_whole && value >= static_cast<double>(least) && value <= static_cast<double>(most))
     return static_cast<std::int64_t>(value);
-  const std::string with = config.empty() ? "" : " with " + config.str();
-  const std::string right = !is_whole            ? "a whole number; ceil_div(a, b) rounds a / b up"
-                            : least == -kLargest ? fmt::format("at most {}", most)
-                            : value < static_cast<double>(least) ? fmt::format("at least {}", least)
-                                                                 : fmt::format("at most {}", most);
-  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", state_->where,
-                                 state_->what, state_->expression.text(), value, problem.key(), with, right));
+  fail(problem, config, value,
+       !is_whole                            ? "a whole number; ceil_div(a, b) rounds a / b up"
+       : least == -kLargest                 ? fmt::format("at most {}", most)
+       : value < static_cast<double>(least) ? fmt::format("at least {}", least)
+                                            : fmt::format("at most {}", most));
 }
 
 FormulaText::FormulaText(const std::string& text, const FormulaNames& names, const std::string& what,
                          const std::string& where, Constants constants)
-    : what_(what), where_(where), constants_(std::move(constants)) {
+    : what_(what), where_(where), choices_(names.choices), constants_(std::move(constants)) {
   const std::vector<std::string> known = names.all();
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = std::min(text.find('{', at), text.size());
@@ -83,8 +127,9 @@ FormulaText::FormulaText(const std::string& text, const FormulaNames& names, con
       // A constant hides a dim of its name, as in the built-in variants.
       const bool is_known = std::ranges::find(known, inner) != known.end();
       const bool may_be_constant = constants_ && is_identifier(inner);
-      if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant) part.word = inner;
-      if (part.word.empty() || (may_be_constant && is_known))
+      const bool is_choice = std::ranges::find(choices_, inner, &Parameter::name) != choices_.end();
+      if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant || is_choice) part.word = inner;
+      if (part.word.empty() || (may_be_constant && is_known && !is_choice))
         part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);
       at = close + 1;
     }
@@ -97,7 +142,10 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
   std::string text;
   for (const Part& part : parts_) {
     text += part.text;
-    if (part.word == "dtype")
+    const auto choice = std::ranges::find(choices_, part.word, &Parameter::name);
+    if (choice != choices_.end())
+      text += choice->labels.at(static_cast<std::size_t>(config[choice->name]));
+    else if (part.word == "dtype")
       text += cuda_type(problem.dtype);
     else if (part.word == "warptune_dtype")
       text += kernel_type(problem.dtype);

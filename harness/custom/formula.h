@@ -1,6 +1,6 @@
 #pragma once
 // An expression in the definition of a kernel, over the dims of the problem, the parameters of the
-// configuration and `dtype_bytes`.
+// configuration, the words that are values of parameters, and `dtype_bytes`.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/core/problem.h"
+#include "harness/core/variant.h"
 
 namespace warptune {
 
@@ -18,8 +19,13 @@ bool is_identifier(std::string_view text);
 /// The names that a formula may use.
 struct FormulaNames {
   std::vector<std::string> dims, parameters;
+  std::vector<Parameter> choices = {};  // the parameters whose values are words
+  bool sms = false;                     // whether `sms`, the device's multiprocessors, is a name
 
-  std::vector<std::string> all() const;  // with `dtype_bytes`
+  std::vector<std::string> all() const;  // with `dtype_bytes` and the words
+  /// The words with their values, which are places in the list of their parameter. A word that has two
+  /// values, or is another name, is not among them.
+  std::vector<std::pair<std::string, double>> words() const;
 };
 
 /// A value that can be copied and evaluated by several threads.
@@ -29,21 +35,28 @@ class Formula {
   /// wrong expression.
   Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where);
 
-  double operator()(const Problem& problem, const Config& config) const;
+  double operator()(const Problem& problem, const Config& config, int sms = 1) const;
+  /// Throws CompileError, with `where`, if the value is not a number from 0 up.
+  double at_least_zero(const Problem& problem) const;
+  /// Throws CompileError, with `where`, if the value is not a number that the dtype holds.
+  double real(const Problem& problem, const Config& config, DType dtype) const;
   /// Throws CompileError, with `where`, if the value is not a whole number from `least` to `most`.
   std::int64_t whole(const Problem& problem, const Config& config, std::int64_t least = -kLargest,
-                     std::int64_t most = kLargest) const;
+                     std::int64_t most = kLargest, int sms = 1) const;
   static constexpr std::int64_t kLargest =
       9'000'000'000'000'000;  // a double holds all whole numbers up to it
 
  private:
+  [[noreturn]] void fail(const Problem& problem, const Config& config, double value,
+                         const std::string& right) const;
   struct State;
   std::shared_ptr<State> state_;
 };
 
-/// A text with {formulas}, each written as a whole number, and the words {dtype} and {warptune_dtype}, the
-/// name of the problem's type in CUDA (`__nv_bfloat16`) and in kernels/common (`warptune::bf16`). Other words
-/// in braces are constants of a built-in variant, where there are any.
+/// A text with {formulas}, each written as a whole number, {parameters} whose value is a word, written as
+/// that, and {dtype} and {warptune_dtype}, the name of the problem's type in CUDA (`__nv_bfloat16`) and in
+/// kernels/common
+/// (`warptune::bf16`). Other words in braces are constants of a built-in variant, where there are any.
 class FormulaText {
  public:
   using Constants = std::function<Assignment(const Problem&, const Config&)>;
@@ -60,6 +73,7 @@ class FormulaText {
   };
   std::vector<Part> parts_;
   std::string what_, where_;
+  std::vector<Parameter> choices_;
   Constants constants_;
 };
 

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
+#include <array>
 
 #include "harness/core/brief.h"
 #include "harness/custom/kernel_item.h"
+#include "harness/custom/number_type.h"
 
 namespace warptune {
 namespace {
@@ -21,11 +21,8 @@ std::size_t struct_bytes(const Op& op, const Problem& problem) {
   return op.bind(problem, tensors, nullptr).size();
 }
 
-template <class T>
-KernelArgument argument_of(T value) {
-  KernelArgument argument{.kind = KernelArgument::Kind::value, .bytes = sizeof(T)};
-  std::memcpy(argument.value.data(), &value, sizeof(T));
-  return argument;
+KernelArgument argument_of(const std::array<std::byte, 8>& value, std::size_t bytes) {
+  return {.kind = KernelArgument::Kind::value, .bytes = bytes, .value = value};
 }
 
 /// A member that the struct of a smaller problem lacks is zero, as members of unused features are.
@@ -36,16 +33,41 @@ Argument member(const ArgsField& field) {
   };
 }
 
-template <class T>
-Argument number(Formula formula) {
+Argument number(const NumberType& type, Formula formula) {
+  return [&type, formula](const Problem& p, const Config& c, std::size_t) {
+    return argument_of(type.value(formula, p, c), type.bytes);
+  };
+}
+
+/// A number of the problem's type.
+Argument number_of_dtype(Formula formula) {
   return [formula](const Problem& p, const Config& c, std::size_t) {
-    if constexpr (std::is_integral_v<T>) {
-      const std::int64_t least = std::max<std::int64_t>(std::numeric_limits<T>::min(), -Formula::kLargest);
-      const std::int64_t most = std::min<std::int64_t>(std::numeric_limits<T>::max(), Formula::kLargest);
-      return argument_of(static_cast<T>(formula.whole(p, c, least, most)));
-    } else {
-      return argument_of(static_cast<T>(formula(p, c)));
+    alignas(8) std::array<std::byte, 8> value = {};
+    store(p.dtype, value.data(), 0, formula.real(p, c, p.dtype));
+    return argument_of(value, size_of(p.dtype));
+  };
+}
+
+std::size_t alignment_of(const KernelArgument& argument) {
+  std::size_t alignment = argument.kind == KernelArgument::Kind::structure ? 1 : argument.bytes;
+  for (const KernelArgument& member : argument.members) alignment = std::max(alignment, alignment_of(member));
+  return alignment;
+}
+
+/// The members in their places, which are those that a C++ compiler gives them.
+Argument structure(std::vector<Argument> members) {
+  return [members = std::move(members)](const Problem& p, const Config& c, std::size_t size) {
+    KernelArgument all{.kind = KernelArgument::Kind::structure};
+    const auto align = [&](std::size_t to) { all.bytes = (all.bytes + to - 1) / to * to; };
+    for (const Argument& member : members) {
+      all.members.push_back(member(p, c, size));
+      KernelArgument& last = all.members.back();
+      align(alignment_of(last));
+      last.place = all.bytes;
+      all.bytes += last.bytes;
     }
+    align(alignment_of(all));
+    return all;
   };
 }
 
@@ -65,20 +87,20 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
   if (is_identifier(word) && std::ranges::find(known, word) == known.end())
     item.yaml.fail(node, fmt::format("op '{}' has no argument '{}'{}", item.op.name, brief(word),
                                      did_you_mean(word, known, "a kernel can take")));
-  return number<int>(item.formula(node, "argument"));
+  return number(number_type("int"), item.formula(node, "argument"));
 }
 
 Argument read_argument(const KernelItem& item, const YAML::Node& node) {
   if (!node.IsMap()) return read_word(item, node);
-  item.yaml.expect_keys(node, "an argument with a type", {"int", "long long", "float", "double"});
-  if (node.size() != 1)
-    item.yaml.fail(node, "an argument must be a name, an expression or {TYPE: expression}");
-  const std::string type = node.begin()->first.Scalar();
-  Formula formula = item.formula(node.begin()->second, "argument");
-  if (type == "float") return number<float>(std::move(formula));
-  if (type == "double") return number<double>(std::move(formula));
-  if (type == "int") return number<int>(std::move(formula));
-  return number<long long>(std::move(formula));
+  if (node.size() == 1 && node["dtype"]) return number_of_dtype(item.formula(node["dtype"], "argument"));
+  if (node.size() == 1 && node["struct"]) {
+    item.yaml.expect_list(node["struct"], "'struct'");
+    std::vector<Argument> members;
+    for (const YAML::Node& member : node["struct"]) members.push_back(read_argument(item, member));
+    return structure(std::move(members));
+  }
+  const NumberType& type = read_number_type(item.yaml, node, "an argument");
+  return number(type, item.formula(node.begin()->second, "argument"));
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ namespace {
 
 class Reader {
  public:
-  explicit Reader(const OpTable& base) : base_(base), entries_(base.begin(), base.end()) {}
+  Reader(const OpTable& base, double reference_seconds)
+      : base_(base), reference_seconds_(reference_seconds), entries_(base.begin(), base.end()) {}
 
   /// Reads a file once, and the files that it names.
   void read(const fs::path& path) {
@@ -36,7 +37,7 @@ class Reader {
     if (const YAML::Node defined = root["ops_defined"]) {
       yaml.expect_list(defined, "'ops_defined'");
       for (const YAML::Node& node : defined) {
-        OpEntry entry = read_defined_op(yaml, node, path.parent_path());
+        OpEntry entry = read_defined_op(yaml, node, path.parent_path(), reference_seconds_);
         if (find(entry.op.name))
           yaml.fail(node, fmt::format("there is an op '{}' already; choose another name", entry.op.name));
         entries_.push_back(std::move(entry));
@@ -66,6 +67,7 @@ class Reader {
   }
 
   const OpTable& base_;
+  double reference_seconds_;
   std::vector<OpEntry> entries_;
   std::set<fs::path> seen_;
 };
@@ -90,8 +92,9 @@ bool defines_kernels(const YAML::Node& root) {
   return root["kernels"] || root["kernel_files"] || root["ops_defined"];
 }
 
-std::shared_ptr<const OpTable> with_kernels(const OpTable& base, std::span<const fs::path> files) {
-  Reader reader(base);
+std::shared_ptr<const OpTable> with_kernels(const OpTable& base, std::span<const fs::path> files,
+                                            double reference_seconds) {
+  Reader reader(base, reference_seconds);
   for (const fs::path& file : files) reader.read(file);
   return reader.table();
 }

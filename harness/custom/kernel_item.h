@@ -26,10 +26,16 @@ struct KernelItem {
   std::filesystem::path path(const YAML::Node& node, const std::string& what) const;
 };
 
-/// The launch geometry: {grid: ..., block: ..., shared: ..., cluster: ..., pdl: ..., per_sm: ...,
-/// max_blocks: ...}.
-std::function<Launch(const Problem&, const Config&)> read_launch(const KernelItem& item,
-                                                                 const YAML::Node& node);
+/// Sets the launch geometry: {grid: ..., block: ..., shared: ..., cluster: ..., pdl: ..., per_sm: ...,
+/// max_blocks: ..., cooperative: ...}.
+void read_launch(const KernelItem& item, const YAML::Node& node, Stage& stage);
+/// The expression of a flag: yes and no are 1 and 0.
+std::string flag_text(const YAML::Node& node);
+
+/// What fills constant memory: {SYMBOL: tensor, SYMBOL: {TYPE: expression}, SYMBOL: {TYPE: [expression,
+/// ...]}}. `is_binary`: the symbols are those of machine code.
+std::function<std::vector<ConstantMemory>(const Problem&, const Config&)> read_constants(
+    const KernelItem& item, const YAML::Node& node, bool is_binary);
 
 /// The arguments: `args`, or a list of names, expressions and {type: expression}.
 std::function<std::vector<KernelArgument>(const Problem&, const Config&)> read_arguments(

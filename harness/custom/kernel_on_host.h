@@ -1,6 +1,6 @@
-// Stands before the text of a reference in CUDA where the C++ compiler of the host compiles it: the words of
-// CUDA that plain code uses, and a call that runs one thread after the other. What needs threads at the same
-// time is an error.
+// Stands before the text of a reference or kernel in CUDA where the C++ compiler of the host compiles it: the
+// words of CUDA that plain code uses, and a call that runs one thread after the other. What needs threads at
+// the same time is an error.
 #include <math.h>
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 #define __constant__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __ldg(address) (*(address))
 #define WARPTUNE_NOT_PLAIN \
-  _Pragma("GCC error \"a reference that runs without a GPU has no shared memory, barriers or atomics\"")
+  _Pragma("GCC error \"a kernel that runs without a GPU has no shared memory, barriers or atomics\"")
 #define __shared__ WARPTUNE_NOT_PLAIN
 #define __syncthreads() WARPTUNE_NOT_PLAIN
 #define __syncwarp(...) WARPTUNE_NOT_PLAIN

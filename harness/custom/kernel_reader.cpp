@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 
 #include "harness/core/brief.h"
 #include "harness/core/expression.h"
 #include "harness/core/limits.h"
 #include "harness/core/space.h"
+#include "harness/custom/host_kernel.h"
 #include "harness/custom/kernel_stage.h"
 
 namespace warptune {
@@ -38,6 +41,37 @@ const Variant* read_like(const YamlReader& yaml, const YAML::Node& node, const O
   return &like;
 }
 
+/// Whether a value of a parameter is meant as a number: it begins like one.
+bool is_number(const std::string& text) {
+  return !text.empty() &&
+         (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-' || text[0] == '+');
+}
+
+/// Whole numbers, or words: the value of a word is its place in the list; false and true are 0 and 1.
+void read_parameter_values(const YamlReader& yaml, const YAML::Node& node, const std::string& what,
+                           Parameter& parameter) {
+  const std::vector<std::string> values = yaml.values(node, what);
+  if (std::ranges::any_of(values, is_number)) {
+    for (const std::string& value : values)
+      parameter.values.push_back(yaml.at(node, [&] { return whole_number(value, what); }));
+    return;
+  }
+  const auto is_truth = [](const std::string& word) { return word == "true" || word == "false"; };
+  if (std::ranges::all_of(values, is_truth))
+    parameter.labels = {"false", "true"};
+  else if (std::ranges::any_of(values, is_truth))
+    yaml.fail(node, fmt::format("{} has true or false beside other words", what));
+  for (const std::string& word : values) {
+    if (word.empty() || word.find_first_of(",=\"'{}") != std::string::npos || printable(word) != word)
+      yaml.fail(node,
+                fmt::format(
+                    "{} has the value '{}'; it must be a whole number or a word without , = {{ }} and quotes",
+                    what, brief(word)));
+    if (!is_truth(word)) parameter.labels.push_back(word);
+    parameter.values.push_back(std::ranges::find(parameter.labels, word) - parameter.labels.begin());
+  }
+}
+
 std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node& node) {
   item.yaml.expect_map(node, "'parameters'");
   std::vector<Parameter> parameters;
@@ -49,10 +83,8 @@ std::vector<Parameter> read_parameters(const KernelItem& item, const YAML::Node&
     if (item.op.find_dim(name) || std::ranges::find(taken, name) != taken.end() || name == "dtype")
       item.yaml.fail(pair.first, fmt::format("{} has the name of a {}", what,
                                              item.op.find_dim(name) ? "dim of the op" : "fact"));
-    Parameter parameter{.name = name, .values = {}};
-    for (const std::string& value : item.yaml.values(pair.second, what))
-      parameter.values.push_back(item.yaml.at(pair.second, [&] { return whole_number(value, what); }));
-    parameters.push_back(std::move(parameter));
+    parameters.push_back({.name = name, .values = {}});
+    read_parameter_values(item.yaml, pair.second, what, parameters.back());
   }
   return parameters;
 }
@@ -80,7 +112,7 @@ void read_constraints(const KernelItem& item, const YAML::Node& node, std::vecto
     }
   const auto needs = [&](const YAML::Node& launch) {
     if (!launch || !launch.IsMap()) return;
-    if (launch["pdl"]) constraints.push_back(fmt::format("({}) == 0 || has_pdl", launch["pdl"].Scalar()));
+    if (launch["pdl"]) constraints.push_back(fmt::format("({}) == 0 || has_pdl", flag_text(launch["pdl"])));
     if (launch["cluster"])
       constraints.push_back(fmt::format("({}) == 1 || has_clusters", launch["cluster"].Scalar()));
   };
@@ -107,8 +139,9 @@ std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
   item.yaml.expect_list(node["stages"], "'stages'");
   std::vector<Stage> stages;
   for (const YAML::Node& stage : node["stages"]) {
-    item.yaml.expect_keys(stage, "a stage",
-                          {"source", "cubin", "fatbin", "kernel", "define", "arguments", "launch", "when"});
+    item.yaml.expect_keys(
+        stage, "a stage",
+        {"source", "cubin", "fatbin", "kernel", "define", "constant", "arguments", "launch", "when"});
     stages.push_back(read_stage(item, stage, defaults, stages.size()));
   }
   return stages;
@@ -117,10 +150,10 @@ std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
 }  // namespace
 
 std::string op_of_kernel(const YamlReader& yaml, const YAML::Node& node) {
-  yaml.expect_keys(
-      node, "an item of 'kernels'",
-      {"name", "op", "idea", "like", "source", "cubin", "fatbin", "kernel", "arguments", "define",
-       "parameters", "constraints", "dtypes", "launch", "when", "stages", "workspace", "options", "include"});
+  yaml.expect_keys(node, "an item of 'kernels'",
+                   {"name",   "op",        "idea",   "like",      "source",     "cubin",       "fatbin",
+                    "kernel", "arguments", "define", "constant",  "parameters", "constraints", "dtypes",
+                    "launch", "when",      "stages", "workspace", "options",    "include"});
   if (!node["op"]) yaml.fail(node, "an item of 'kernels' needs 'op', the op that it computes");
   return yaml.text(node["op"], "'op'");
 }
@@ -138,8 +171,14 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
   }
   variant.name = item.name;
   variant.backend = Backend::cuda;
-  if (node["parameters"]) variant.parameters = read_parameters(item, node["parameters"]);
-  item.names = {.dims = names_of(entry.op.dims), .parameters = names_of(variant.parameters)};
+  std::vector<Parameter> choices;
+  if (node["parameters"]) {
+    variant.parameters = read_parameters(item, node["parameters"]);
+    std::ranges::copy_if(variant.parameters, std::back_inserter(choices),
+                         [](const Parameter& p) { return !p.labels.empty(); });
+  }
+  item.names = {
+      .dims = names_of(entry.op.dims), .parameters = names_of(variant.parameters), .choices = choices};
   item.parameters = variant.parameters;
   if (node["dtypes"]) variant.dtypes = read_dtypes(item, node["dtypes"]);
   read_constraints(item, node, variant.constraints);
@@ -148,6 +187,7 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
     read_workspace(item, node["workspace"], variant);
   }
   variant.stages = read_stages(item, node);
+  add_host_functions(variant);
   variant.idea =
       node["idea"] ? yaml.text(node["idea"], "'idea'")
                    : fmt::format("A kernel of {}.", variant.stages.front().custom->file.filename().string());

@@ -202,14 +202,17 @@ Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefa
         item.yaml.fail(unused, "machine code is not compiled: it takes no 'define', 'options' or 'include'");
   kernel.name = item.formula_text(node["kernel"], "'kernel'");
   kernel.arguments = read_arguments(item, node["arguments"]);
+  if (const YAML::Node constant = node["constant"] ? node["constant"] : defaults.kernel["constant"])
+    kernel.constants = read_constants(item, constant, kernel.is_binary);
 
   Stage stage{.file = kernel.file.string(), .kernel = node["kernel"].Scalar(), .launch = {}};
   if (like) {
     stage.launch = like->launch;
+    stage.launch_on = like->launch_on;
     stage.when = like->when;
     stage.tensor_maps = like->tensor_maps;
   }
-  if (node["launch"]) stage.launch = read_launch(item, node["launch"]);
+  if (node["launch"]) read_launch(item, node["launch"], stage);
   if (node["when"])
     stage.when = [when = item.formula(node["when"], "'when'")](const Problem& p, const Config& c) {
       return when(p, c) != 0;

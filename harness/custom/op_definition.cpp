@@ -1,16 +1,18 @@
 #include "harness/custom/op_definition.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <cstring>
+
+#include "harness/core/error.h"
 
 namespace warptune {
 namespace {
 
-void put_scalar(const Formula& formula, std::string_view type, const Problem& problem, std::byte* to) {
-  const auto put = [&](auto value) { std::memcpy(to, &value, sizeof value); };
-  if (type == "int") return put(static_cast<int>(formula.whole(problem, {}, -(1LL << 31), (1LL << 31) - 1)));
-  if (type == "long long") return put(static_cast<long long>(formula.whole(problem, {})));
-  if (type == "double") return put(formula(problem, {}));
-  put(static_cast<float>(formula(problem, {})));
+/// Throws CompileError unless the value is a number that is not negative.
+void expect_amount(const std::optional<Formula>& formula, const Problem& problem) {
+  if (formula) formula->at_least_zero(problem);
 }
 
 }  // namespace
@@ -22,19 +24,31 @@ std::vector<TensorSpec> OpDefinition::specs(const Problem& problem, std::uint64_
   return list;
 }
 
+void OpDefinition::check(const Problem& problem) const {
+  try {
+    for (const TensorFormula& tensor : tensors) tensor.check(problem);
+    for (const Scalar& scalar : scalars) scalar.type->value(scalar.value, problem, {});
+    for (const auto* amount : {&bytes, &flops, &rel_l2, &max_rel}) expect_amount(*amount, problem);
+    if (roundings) roundings->whole(problem, {}, 1, 100);
+  } catch (const CompileError& e) {
+    throw InputError(e.what());
+  }
+}
+
 std::vector<ArgsField> fields_of(const OpDefinition& definition, std::string_view real) {
   std::vector<ArgsField> fields;
   std::size_t end = 0;  // offsets are those that a C++ compiler gives
-  const auto add = [&](const std::string& name, std::string_view type) {
-    const std::size_t bytes = type == "int" || type == "float" ? 4 : 8;
+  const auto add = [&](const std::string& name, std::string_view type, std::size_t bytes) {
     end = (end + bytes - 1) / bytes * bytes;
     fields.push_back({name, end, bytes, type});
     end += bytes;
   };
-  for (const TensorFormula& tensor : definition.tensors) add(tensor.name, "pointer");
-  add("workspace", "pointer");
-  for (const Scalar& scalar : definition.scalars)
-    add(scalar.name, real.empty() || scalar.is_whole() ? scalar.type : real);
+  for (const TensorFormula& tensor : definition.tensors) add(tensor.name, "pointer", sizeof(void*));
+  add("workspace", "pointer", sizeof(void*));
+  for (const Scalar& scalar : definition.scalars) {
+    const NumberType& type = scalar.type->is_real && !real.empty() ? number_type(real) : *scalar.type;
+    add(scalar.name, type.name, type.bytes);
+  }
   return fields;
 }
 
@@ -47,7 +61,8 @@ Args bind_fields(const OpDefinition& definition, const std::vector<ArgsField>& f
   std::memcpy(bytes.data() + fields[pointers].offset, &workspace, sizeof(void*));
   for (std::size_t i = 0; i < definition.scalars.size(); ++i) {
     const ArgsField& field = fields[pointers + 1 + i];
-    put_scalar(definition.scalars[i].value, field.type, problem, bytes.data() + field.offset);
+    const auto value = number_type(field.type).value(definition.scalars[i].value, problem, {});
+    std::memcpy(bytes.data() + field.offset, value.data(), field.bytes);
   }
   return Args(std::move(bytes));
 }

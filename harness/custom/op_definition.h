@@ -9,6 +9,7 @@
 
 #include "harness/core/op.h"
 #include "harness/custom/formula.h"
+#include "harness/custom/number_type.h"
 #include "harness/custom/tensor_reader.h"
 
 namespace warptune {
@@ -16,10 +17,8 @@ namespace warptune {
 /// A number that kernels get besides tensors and dims.
 struct Scalar {
   std::string name;
-  std::string_view type;  // "float", "int", "long long", "double"
+  const NumberType* type;
   Formula value;
-
-  bool is_whole() const { return type == "int" || type == "long long"; }
 };
 
 struct OpDefinition {
@@ -30,10 +29,12 @@ struct OpDefinition {
   std::optional<Formula> bytes, flops, rel_l2, max_rel, roundings;
 
   std::vector<TensorSpec> specs(const Problem& problem, std::uint64_t seed) const;
+  /// Throws InputError, with file and line, for a problem in which an expression has an impossible value.
+  void check(const Problem& problem) const;
 };
 
 /// The members of the struct that kernels take: pointers of the tensors, of the workspace, then the scalars.
-/// `real`, if any, is the type of those that are not whole.
+/// `real`, if any, is the type of those that are no integers.
 std::vector<ArgsField> fields_of(const OpDefinition& definition, std::string_view real = {});
 /// Fills a struct of these fields.
 Args bind_fields(const OpDefinition& definition, const std::vector<ArgsField>& fields, const Problem& problem,

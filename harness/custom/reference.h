@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/problem.h"
 #include "harness/core/tensor.h"
-#include "harness/custom/formula.h"
 
 namespace warptune {
 
@@ -26,18 +26,31 @@ struct ReferenceNumber {
   bool whole = false;  // a dim, or an integer
 };
 
-/// Fills the outputs, which have their sizes, from the inputs. Throws InputError where the function does not
-/// run.
-using Reference = std::function<void(
-    const Problem& problem, std::span<const ReferenceTensor> inputs, std::span<ReferenceTensor> outputs,
-    std::span<const ReferenceNumber> dims, std::span<const ReferenceNumber> scalars)>;
+/// A problem as a reference gets it.
+struct ReferenceJob {
+  const Problem& problem;
+  std::vector<ReferenceTensor> inputs, outputs;  // outputs have their sizes
+  std::vector<ReferenceNumber> dims, scalars;
+};
+
+/// What computes the outputs. Both functions throw InputError.
+struct Reference {
+  /// Compiles and loads code that `run` calls in this process. Empty: `run` starts a process.
+  std::function<void(const ReferenceJob&)> load;
+  std::function<void(ReferenceJob&)> run;  // fills the outputs
+  std::string name;                        // for messages: "the reference 'f' of 'FILE'"
+  double seconds = 180;                    // that a run may take
+};
+
+/// Runs a reference in a process of its own: an endless loop, endless output or a crash becomes a sentence.
+void run_apart(const Reference& reference, ReferenceJob& job);
 
 /// `extern "C" void FUNCTION(const double* const* inputs, double* const* outputs, const long long* dims,
 /// const double* scalars)`, compiled by $CXX or c++.
-Reference cpp_reference(const std::filesystem::path& file, const std::string& function);
+Reference cpp_reference(const std::filesystem::path& file, const std::string& function, double seconds);
 
 /// A function with parameters named as the inputs, dims and scalars that it needs. It returns the output, or
-/// a tuple or dict of them.
-Reference python_reference(const std::filesystem::path& file, const std::string& function);
+/// a tuple or dict of all of them.
+Reference python_reference(const std::filesystem::path& file, const std::string& function, double seconds);
 
 }  // namespace warptune

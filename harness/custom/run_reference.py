@@ -6,6 +6,11 @@ import sys
 
 import numpy as np
 
+
+def fail(sentence):
+    sys.exit(sentence)
+
+
 with open(sys.argv[1]) as file:
     job = json.load(file)
 spec = importlib.util.spec_from_file_location("reference", job["file"])
@@ -13,12 +18,23 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 function = getattr(module, job["function"])
 given = {t["name"]: np.fromfile(t["path"]).reshape(t["shape"]) for t in job["inputs"]} | job["numbers"]
-result = function(**{name: given[name] for name in inspect.signature(function).parameters})
+parameters = inspect.signature(function).parameters.values()
+for p in parameters:
+    if p.name not in given and p.default is p.empty:
+        fail(f"its parameter '{p.name}' is no input, dim or scalar; there are {', '.join(given)}")
+result = function(**{p.name: given[p.name] for p in parameters if p.name in given})
 names = [t["name"] for t in job["outputs"]]
 if not isinstance(result, dict):
-    result = dict(zip(names, result if isinstance(result, tuple) else (result,)))
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) != len(names):
+        fail(f"it returns {len(result)} instead of {len(names)} outputs, a tuple or dict of {', '.join(names)}")
+    result = dict(zip(names, result))
+elif set(result) != set(names):
+    fail(f"it returns a dict of {', '.join(map(str, result)) or 'nothing'} instead of {', '.join(names)}")
 for t in job["outputs"]:
-    values = np.asarray(result[t["name"]], dtype=np.float64)
+    values = np.asarray(result[t["name"]])
+    if values.dtype.kind not in "biuf":
+        fail(f"it returns '{t['name']}' of type {values.dtype} instead of real numbers")
     if list(values.shape) != t["shape"]:
-        sys.exit(f"it returns '{t['name']}' of shape {list(values.shape)} instead of {t['shape']}")
-    np.ascontiguousarray(values).tofile(t["path"])
+        fail(f"it returns '{t['name']}' of shape {list(values.shape)} instead of {t['shape']}")
+    np.ascontiguousarray(values, dtype=np.float64).tofile(t["path"])

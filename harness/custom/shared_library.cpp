@@ -2,53 +2,52 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/custom/child_process.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
+namespace {
 
-std::string shell_word(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
+/// An include of a device, or templates without end, would take all that there is.
+constexpr ChildBounds kCompilerBounds = {.seconds = 120, .memory_bytes = 2ull << 30};
+
+/// Compiles in a folder of its own, which is removed on every path.
+void compile(const fs::path& folder, const std::string& text, const std::string& name,
+             const std::vector<std::string>& options) {
+  const fs::path source = folder / "source.cpp";
+  if (!(std::ofstream(source) << text).flush())
+    throw InputError(fmt::format("'{}' cannot be written", source.string()));
+  std::vector<std::string> words;
+  const char* given = std::getenv("CXX");
+  std::istringstream compiler(given && *given ? given : "c++");
+  for (std::string word; compiler >> word;) words.push_back(word);
+  words.insert(words.end(), {"-std=c++20", "-x", "c++", source.string()});
+  words.insert(words.end(), options.begin(), options.end());
+  run_program(fmt::format("'{}' does not compile", name), kCompilerBounds, words, folder);
 }
 
-void run_command(const std::string& command, const std::string& what) {
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) throw InputError(what + ": no process could be started");
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (const auto n = std::fread(buffer.data(), 1, buffer.size(), pipe)) text.append(buffer.data(), n);
-  if (::pclose(pipe) == 0) return;
-  while (text.ends_with('\n')) text.pop_back();
-  const auto error = text.find("error:");  // of a compiler; Python's is in the last line
-  const auto begin = error == std::string::npos ? text.rfind('\n') + 1 : text.rfind('\n', error) + 1;
-  throw InputError(fmt::format("{}: {}", what, text.substr(begin, text.find('\n', begin) - begin)));
+}  // namespace
+
+void check_cpp(const std::string& text, const std::string& name, const std::vector<std::string>& options) {
+  const TemporaryFolder folder;
+  std::vector<std::string> all = options;
+  all.emplace_back("-fsyntax-only");
+  compile(folder.path(), text, name, all);
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (fs::temp_directory_path() / "warptune-reference-XXXXXX").string();
-  if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary folder for a reference");
-  path_ = name;
-}
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-SharedLibrary::SharedLibrary(const fs::path& source, const std::string& name) {
+SharedLibrary::SharedLibrary(const std::string& text, const std::string& name,
+                             const std::vector<std::string>& options) {
   const TemporaryFolder folder;
   const fs::path library = folder.path() / "reference.so";
-  const char* compiler = std::getenv("CXX");
-  run_command(fmt::format("{} -O2 -std=c++20 -shared -fPIC -x c++ -o {} {}", compiler ? compiler : "c++",
-                          shell_word(library.string()), shell_word(source.string())),
-              fmt::format("'{}' does not compile", name));
+  std::vector<std::string> all = options;
+  all.insert(all.end(), {"-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", library.string()});
+  compile(folder.path(), text, name, all);
   handle_ = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle_) throw InputError(fmt::format("'{}' cannot be loaded: {}", name, ::dlerror()));
 }

@@ -12,7 +12,7 @@ namespace warptune {
 
 /// A tensor whose shape depends on the problem.
 struct TensorFormula {
-  std::string name;
+  std::string name, where;   // "FILE:LINE"
   std::vector<DType> dtype;  // one, or none: that of the problem
   std::vector<Formula> shape;
   Role role = Role::input;
@@ -20,6 +20,8 @@ struct TensorFormula {
   float scale = 1;
   std::vector<Formula> below;  // one for integers: values from 0 up to it
 
+  /// Throws CompileError, with file and line, where the shape or `below` has an impossible value.
+  void check(const Problem& problem) const;
   TensorSpec spec(const Problem& problem, std::uint64_t seed) const;
 };
 

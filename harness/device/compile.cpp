@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/device/constant_memory.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/cubin_cache.h"
 #include "harness/device/custom_build.h"
@@ -188,6 +189,7 @@ Cubin Compiler::compile(const CustomKernel& kernel, const Problem& problem, cons
   Cubin cubin = kernel.is_binary ? pick_kernel(kernel, name, arch)
                                  : build_kernel(kernel, name, options, CubinCache(cache_), sources_);
   check_arguments(kernel, cubin, kernel.arguments(problem, config));
+  if (kernel.constants) check_constants(kernel.where, cubin.code, kernel.constants(problem, config));
   return cubin;
 }
 

@@ -172,7 +172,7 @@ class CudaDevice : public Device {
         steps.emplace_back(stage->library(problem, config));
         continue;
       }
-      Launch launch = stage->launch(problem, config);
+      Launch launch = launch_of(*stage, problem, config, facts_);
       if (launch.per_sm) {
         const unsigned blocks = launch.grid.x * static_cast<unsigned>(facts_.sms);
         launch.grid.x = launch.max_blocks > 0
@@ -185,6 +185,7 @@ class CudaDevice : public Device {
       if (stage->custom) {
         planned.arguments = stage->custom->arguments(problem, config);
         planned.workspace = own.data();
+        if (stage->custom->constants) fill_constants(planned, stage->custom->constants(problem, config));
       }
       if (stage->tensor_maps)
         planned.tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
@@ -225,6 +226,17 @@ class CudaDevice : public Device {
   }
 
  private:
+  /// Fills constant memory with values; what tensors fill is left to the launches.
+  void fill_constants(PlannedKernel& planned, std::vector<ConstantMemory> constants) {
+    for (ConstantMemory& c : constants) {
+      if (c.tensor_bytes > 0) {
+        planned.constants.push_back(std::move(c));
+        continue;
+      }
+      upload(planned.kernel.constant(c.symbol), c.value.data(), c.value.size(), stream());
+      synchronize();  // the copy reads the value
+    }
+  }
   static std::size_t index(DType dtype) { return static_cast<std::size_t>(dtype); }
   Kernel own(const char* file, const std::string& expression) const {
     return Kernel(compiler_.compile(file, expression, facts_.arch), Launch{});
@@ -245,7 +257,7 @@ class CudaDevice : public Device {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::optional<Kernel> spin_, read_;
-  std::array<std::optional<Kernel>, 6> fill_, count_;
+  std::array<std::optional<Kernel>, kDTypes> fill_, count_;
   std::optional<Kernel> checksum_;
   bool persisting_l2_ = false;  // the device supports persisting L2 lines
   Buffer counter_, flush_;

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "harness/device/argument_values.h"
 #include "harness/device/compile.h"
 #include "harness/device/cuda_check.h"
 #include "harness/device/device.h"
@@ -46,6 +48,9 @@ class Kernel {
     kernel_.launch(config, arguments.data());
   }
 
+  /// The address of constant memory of its code.
+  void* constant(const std::string& symbol) const { return kernel_.constant(symbol); }
+
   /// Rounds the grid down to whole clusters, at most as many as the device runs at the same time: persistent
   /// blocks are one wave.
   void limit_to_one_wave() {
@@ -57,7 +62,7 @@ class Kernel {
   }
 
  private:
-  using Attributes = std::array<cudaLaunchAttribute, 2>;
+  using Attributes = std::array<cudaLaunchAttribute, 3>;
 
   /// Refers to `attributes`, which it fills.
   static cudaLaunchConfig_t configure(const Launch& l, Attributes& attributes, cudaStream_t stream) {
@@ -70,6 +75,10 @@ class Kernel {
     if (l.pdl) {
       attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
       attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (l.cooperative) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+      attributes[config.numAttrs++].val.cooperative = 1;
     }
     if (l.cluster > 1) {
       attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
@@ -90,24 +99,21 @@ struct PlannedKernel {
   std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
   std::vector<KernelArgument> arguments = {};  // empty: the op's struct
   void* workspace = nullptr;                   // of the plan, for an argument
+  std::vector<ConstantMemory> constants = {};  // that are filled from tensors before each launch
 
   void operator()(const void* args, void* stream) const {
+    for (const ConstantMemory& c : constants) {
+      const void* tensor = nullptr;
+      std::memcpy(&tensor, static_cast<const std::byte*>(args) + c.tensor_offset, sizeof tensor);
+      WARPTUNE_CUDA_CHECK(cudaMemcpyAsync(kernel.constant(c.symbol), tensor, c.tensor_bytes,
+                                          cudaMemcpyDeviceToDevice, native({stream})));
+    }
     const auto maps = tensor_maps ? tensor_maps(args) : std::vector<TensorMapSpec>();
     if (arguments.empty())
       kernel.launch(args, native({stream}), nullptr, maps);
     else
-      kernel.launch_with(addresses(args), native({stream}), nullptr, maps);
-  }
-
- private:
-  std::vector<void*> addresses(const void* args) const {
-    std::vector<void*> list;
-    for (const KernelArgument& a : arguments) {
-      const void* const places[] = {static_cast<const std::byte*>(args) + a.offset, a.value.data(),
-                                    &workspace};
-      list.push_back(const_cast<void*>(places[static_cast<std::size_t>(a.kind)]));
-    }
-    return list;
+      kernel.launch_with(ArgumentValues(arguments, args, workspace).addresses(), native({stream}), nullptr,
+                         maps);
   }
 };
 

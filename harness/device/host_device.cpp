@@ -95,7 +95,7 @@ class HostDevice : public Device {
     std::int64_t n = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       const double x = load(dtype, data, i);
-      n += is_float(dtype) ? std::isnan(x) : x == (dtype == DType::int8 ? -128 : -1);
+      n += is_float(dtype) ? std::isnan(x) : x == poison_value(dtype);
     }
     return n;
   }

@@ -97,4 +97,15 @@ void check_launch(const std::string& kernel, const Cubin& cubin, const Launch& l
   if (!code->grid_counts_clusters) check_cluster(kernel, launched_grid(launch, facts), code->cluster, facts);
 }
 
+void check_residency(const std::string& kernel, const Launch& launch, int blocks_per_sm,
+                     const DeviceFacts& facts) {
+  if (!launch.cooperative) return;
+  const std::uint64_t blocks = volume(launched_grid(launch, facts)),
+                      most = static_cast<std::uint64_t>(blocks_per_sm) * static_cast<unsigned>(facts.sms);
+  if (blocks > most)
+    throw ResourceError(
+        fmt::format("{} is a cooperative launch of {} blocks; {} runs {} at once, {} on each of {} SMs",
+                    kernel, blocks, facts.name, most, blocks_per_sm, facts.sms));
+}
+
 }  // namespace warptune

@@ -12,9 +12,12 @@ namespace warptune {
 void check_geometry(const std::string& kernel, const Launch& launch, const DeviceFacts& facts);
 
 /// Throws ResourceError where this kernel cannot: its registers, its shared memory, and what it was compiled
-/// for
-/// (__launch_bounds__, __cluster_dims__, __block_size__).
+/// for (__launch_bounds__, __cluster_dims__, __block_size__).
 void check_launch(const std::string& kernel, const Cubin& cubin, const Launch& launch,
                   const DeviceFacts& facts);
+
+/// Throws ResourceError where the blocks of a cooperative launch are not all resident at once.
+void check_residency(const std::string& kernel, const Launch& launch, int blocks_per_sm,
+                     const DeviceFacts& facts);
 
 }  // namespace warptune

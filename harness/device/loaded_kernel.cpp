@@ -38,6 +38,14 @@ int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {
   return clusters;
 }
 
+void* LoadedKernel::constant(const std::string& symbol) const {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  WARPTUNE_CUDA_CHECK(
+      cudaLibraryGetGlobal(&address, &bytes, static_cast<cudaLibrary_t>(library_), symbol.c_str()));
+  return address;
+}
+
 void LoadedKernel::launch(const cudaLaunchConfig_t& config, void** arguments) const {
   WARPTUNE_CUDA_CHECK(cudaLaunchKernelExC(&config, kernel_, arguments));
 }
@@ -113,6 +121,14 @@ int LoadedKernel::max_active_clusters(const cudaLaunchConfig_t& config) const {
   const CUlaunchConfig same = driver_config(config);
   check(query(&clusters, static_cast<CUfunction>(kernel_), &same), "cuOccupancyMaxActiveClusters");
   return clusters;
+}
+
+void* LoadedKernel::constant(const std::string& symbol) const {
+  static const auto get = driver<decltype(cuLibraryGetGlobal)>("cuLibraryGetGlobal");
+  CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+  check(get(&address, &bytes, static_cast<CUlibrary>(library_), symbol.c_str()), "cuLibraryGetGlobal");
+  return reinterpret_cast<void*>(address);
 }
 
 void LoadedKernel::launch(const cudaLaunchConfig_t& config, void** arguments) const {

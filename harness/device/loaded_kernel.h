@@ -21,6 +21,8 @@ class LoadedKernel {
   void allow_large_clusters() const;         // of more than 8 blocks
   /// Clusters of this launch that the device runs at the same time; the grid does not matter.
   int max_active_clusters(const cudaLaunchConfig_t& config) const;
+  /// The address of constant memory. Throws std::runtime_error where the cubin has none of this name.
+  void* constant(const std::string& symbol) const;
   void launch(const cudaLaunchConfig_t& config, void** arguments) const;
 
  private:

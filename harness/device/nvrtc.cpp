@@ -105,6 +105,15 @@ std::string front_end_output(const CustomKernel::Files& files, std::vector<std::
   return output.text();
 }
 
+/// The log without what ptxas tells of kernels that compile.
+std::string without_infos(const std::string& log) {
+  std::istringstream lines(log);
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("ptxas info") && !line.starts_with("ptxas         .")) text += line + '\n';
+  return text.substr(0, text.find_last_not_of('\n') + 1);  // npos + 1 is 0
+}
+
 /// Reads the resource usage of the kernel from the log of ptxas, which has a part for each of the program's.
 void read_resources(std::string log, Cubin& cubin) {
   constexpr std::string_view kPart = "Compiling entry function '";
@@ -134,7 +143,7 @@ Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
   const nvrtcResult result = program.compile(options);
   const std::string log = program.log();
   if (result != NVRTC_SUCCESS)
-    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, log));
+    throw CompileError(fmt::format("{} in {}: {}", expression, files[0].first, without_infos(log)));
   Cubin cubin;
   const char* entry = nullptr;
   check(nvrtcGetLoweredName(program.get(), expression.c_str(), &entry), "nvrtcGetLoweredName");

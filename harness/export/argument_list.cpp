@@ -65,6 +65,8 @@ std::optional<ArgumentList> argument_list(const Stage& stage, const Config& conf
                         .bytes = first[a].bytes,
                         .is_member = first[a].kind == Kind::member,
                         .is_workspace = first[a].kind == Kind::workspace};
+    if (first[a].kind == Kind::structure)
+      throw InputError(fmt::format("argument {} is a structure, which is not exported", a));
     if (first[a].kind == Kind::value) {
       if (model.bytes > kMaxValueBytes)
         throw InputError(

@@ -247,10 +247,15 @@ std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::stri
   const MarkedArgs args(op_.op, problem_);
   const auto stages = active_kernels(variant_, problem_, config_);
   for (const Stage* stage : stages) {
-    const Launch launch = stage->launch(problem_, config_);
+    const Launch launch = launch_of(*stage, problem_, config_, facts_);
+    if (launch.cooperative || (stage->custom && stage->custom->constants)) {
+      why = launch.cooperative ? "its launch is cooperative" : "it fills constant memory";
+      return std::nullopt;
+    }
     std::vector<LaunchFormula> numbers;
     for (std::size_t n = 0; n < numbers_of(launch).size(); ++n) {
-      const auto formula = fit([&](const Problem& p) { return numbers_of(stage->launch(p, config_))[n]; });
+      const auto formula =
+          fit([&](const Problem& p) { return numbers_of(launch_of(*stage, p, config_, facts_))[n]; });
       if (!formula) return std::nullopt;
       numbers.push_back(*formula);
     }
@@ -296,10 +301,11 @@ bool Specialization::agrees(const LaunchModel& model, const DimBox& box,
     const auto dim = [&](const std::string& name) { return p[name]; };
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const StageModel& s = model.stages[i];
-      const Launch launch = stages[i]->launch(p, config_);
+      const Launch launch = launch_of(*stages[i], p, config_, facts_);
       std::vector<std::int64_t> numbers;
       for (const LaunchFormula& formula : formulas_of(s)) numbers.push_back(formula.evaluate(dim));
-      if (numbers != numbers_of(launch) || !same_flags(launch, stages[i]->launch(problem_, config_)))
+      if (numbers != numbers_of(launch) ||
+          !same_flags(launch, launch_of(*stages[i], problem_, config_, facts_)))
         return false;
       if (!stages[i]->tensor_maps) continue;
       const MarkedArgs args(op_.op, p);

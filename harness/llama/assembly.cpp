@@ -157,7 +157,7 @@ void Assembly::rope_append(int layer, const KvCache& cache, const KvCache::View&
   const LayerWeights& w = weights_.layers[static_cast<std::size_t>(layer)];
   std::vector<Output> outputs = {output(layer, name, activations_.inner, config_.q_width(), "q")};
   add_appended(outputs, layer, name, cache, to, rows);
-  add(book_.get(of(cache).rope_append(tokens_, batch)),
+  add(book_.get(of(cache).rope_append(tokens_, batch, to.capacity)),
       RopeAppendArgs{.qkv = activations_.wide.data(),
                      .bias = w.qkv_bias.data(),
                      .sequence = rows.sequence,

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "harness/core/brief.h"
 namespace warptune {
 namespace {
 
@@ -185,13 +186,13 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
   const std::string context =
       r.step.uneven() ? fmt::format("{} at most, {:.1f} on average", r.step.context, r.step.mean_context)
                       : std::to_string(r.step.context);
-  text += fmt::format("\n{} {} batch {} context {}, plans: {}, graph {}\n", r.model, r.dtype, r.batch,
-                      context, r.plan_set, r.graph ? "on" : "off");
-  if (!r.plan_sources.empty()) text += r.plan_sources + '\n';
+  text += fmt::format("\n{} {} batch {} context {}, plans: {}, graph {}\n", printable(r.model), r.dtype,
+                      r.batch, context, r.plan_set, r.graph ? "on" : "off");
+  if (!r.plan_sources.empty()) text += printable(r.plan_sources) + '\n';
   text += fmt::format("prefill             {:12.1f} us for prompts of up to {} tokens\n", r.prefill_us,
                       r.prompt_len);
   if (verbose)
-    for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", plan);
+    for (const std::string& plan : r.prefill_attention) text += fmt::format("  {}\n", printable(plan));
   text += fmt::format("time per token      {:12.1f} us (p10 {:.1f}, p90 {:.1f}, {} samples)\n", r.step.us,
                       r.step.us_p10, r.step.us_p90, r.step.samples);
   if (r.wall.steps > 0)
@@ -206,7 +207,7 @@ std::string to_text(const DecodeReport& r, bool colored, bool verbose) {
     text +=
         fmt::format("byte floor          {:12.1f} us, {:.1f} % reached{}\n{}", r.floor_us, r.pct_floor(),
                     r.pct_floor() > 100 ? " (above the measured peak: the working set fits the cache)" : "",
-                    r.peak_from.empty() ? "" : fmt::format("  read bandwidth: {}\n", r.peak_from));
+                    r.peak_from.empty() ? "" : fmt::format("  read bandwidth: {}\n", printable(r.peak_from)));
   else
     text += "byte floor                   n/a (the read bandwidth is not measured)\n";
   text += fmt::format("device memory       {:12.1f} MiB\n", r.device_memory_mib);

@@ -112,7 +112,7 @@ Fusion Model::fusion_for(std::int64_t context) const {
       choice(options_.fuse.split_norm, kSplitNorm), choice(options_.fuse.o, kFuseO)};
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
-  const std::vector<Problem> apart = {problems.rope_append(batch, batch),
+  const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
                                       problems.attention_decode(batch, context, false)};
   const std::vector<Problem> append = {problems.attention_decode(batch, context, true)};
   if (options_.fuse.split_norm.value_or(false) && !problems.can_split_norm())

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "kernels/common/near_positions.h"
 #include "kernels/linear/args.h"
 
 namespace warptune {
@@ -60,8 +61,10 @@ class ProblemList {
   std::unordered_set<std::string> keys_;
 };
 
-void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch) {
-  for (Problem& p : std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch)})
+void add_layer(ProblemList& problems, const ModelProblems& of, std::int64_t tokens, std::int64_t batch,
+               std::int64_t positions) {
+  for (Problem& p :
+       std::vector{of.embedding(tokens), of.rms_norm(tokens), of.rope_append(tokens, batch, positions)})
     problems.add(std::move(p));
   for (Problem& p : of.layer_gemms(tokens, {})) problems.add(std::move(p));
 }
@@ -139,7 +142,7 @@ std::vector<Problem> ModelProblems::layer_gemms(std::int64_t tokens, const Fusio
   if (apart) problems.push_back(add_rms_norm(tokens));
   return problems;
 }
-Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) const {
+Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const {
   return make("rope_append", {{"tokens", str(tokens)},
                               {"q_heads", str(config_.q_heads)},
                               {"kv_heads", str(config_.kv_heads)},
@@ -149,6 +152,7 @@ Problem ModelProblems::rope_append(std::int64_t tokens, std::int64_t batch) cons
                               {"scaling", label(config_.rope.kind)},
                               {"bias", yes_no(config_.attention_bias)},
                               {"k_layout", label(kv_.k_layout)},
+                              {"start", str(positions > kNearPositions ? kNearPositions : 0)},
                               {"kv_dtype", kv_label(kv_)},
                               {"page_size", str(kv_.page_size)}});
 }
@@ -308,9 +312,11 @@ std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& conf
                                      std::span<const std::int64_t> contexts, const KvFormat& kv) {
   const ModelProblems of(ops, config, dtype, kv);
   ProblemList problems;
-  add_layer(problems, of, batch, batch);
+  const std::vector<std::int64_t> buckets = distinct_buckets(contexts);
+  add_layer(problems, of, batch, batch, buckets.empty() ? 0 : std::ranges::min(buckets));
   add_fused(problems, of, batch);
-  for (const std::int64_t context : distinct_buckets(contexts)) {
+  for (const std::int64_t context : buckets) {
+    problems.add(of.rope_append(batch, batch, context));
     problems.add(of.attention_decode(batch, context, false));
     problems.add(of.attention_decode(batch, context, true));
     if (of.can_fuse_o(batch)) problems.add(of.attention_decode(batch, context, true, true));
@@ -331,8 +337,8 @@ std::vector<Problem> prefill_problems(const OpTable& ops, const ModelConfig& con
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(prompts), length);
     for (const PromptChunk& chunk : chunk_prompts(config, dtype, lengths)) {
       const auto sequences = static_cast<std::int64_t>(chunk.pieces.size());
-      add_layer(problems, of, chunk.tokens(), sequences);
-      problems.add(attended.rope_append(chunk.tokens(), sequences));
+      add_layer(problems, of, chunk.tokens(), sequences, length);
+      problems.add(attended.rope_append(chunk.tokens(), sequences, length));
       problems.add(
           attended.attention_prefill(sequences, chunk.longest_query(), chunk.longest_context(), false));
     }

@@ -54,7 +54,8 @@ class ModelProblems {
   Problem lm_head(std::int64_t tokens, const Fusion& fusion = {}) const;
   /// The norms, GEMMs and swiglu of a layer, in their order.
   std::vector<Problem> layer_gemms(std::int64_t tokens, const Fusion& fusion) const;
-  Problem rope_append(std::int64_t tokens, std::int64_t batch) const;
+  /// `positions`: for which the cache has room; beyond kNearPositions kernels reduce angles in fp64.
+  Problem rope_append(std::int64_t tokens, std::int64_t batch, std::int64_t positions) const;
   /// `append`: bias, RoPE and the append to the cache are fused in; of the scalings only dynamic_ntk changes
   /// the kernel, the others the table of frequencies. A window that is not smaller than the context is
   /// omitted.

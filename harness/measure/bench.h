@@ -8,6 +8,7 @@
 #include "harness/measure/cache_mode.h"
 #include "harness/measure/measurement.h"
 #include "harness/measure/sampler.h"
+#include "harness/verify/input_change.h"
 
 namespace warptune {
 
@@ -17,6 +18,7 @@ struct BenchOptions {
   int min_samples = 11;
   double max_time = 0.25;  // seconds of sampling, per configuration
   std::uint64_t seed = 1;
+  InputChanges inputs = {};
 };
 
 struct Finalist {

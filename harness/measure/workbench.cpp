@@ -13,15 +13,7 @@ constexpr double kRotation = 80;    // size of all cold sets over the L2; readin
 constexpr double kHostRotation = 2.5;
 constexpr std::int64_t kMaxSets = 256;
 constexpr int kMaxLaunches = 4096;        // graph nodes per sample
-constexpr double kNoise = 1.04;           // measured peaks vary by 2 %
 constexpr double kRepeatSeconds = 0.010;  // for all repeats of a verified run
-
-std::int64_t bytes_of(std::span<const TensorSpec> specs, CacheState state) {
-  std::int64_t bytes = 0;
-  for (const TensorSpec& spec : specs)
-    if (spec.cache == state) bytes += spec.bytes();
-  return bytes;
-}
 
 }  // namespace
 
@@ -29,16 +21,17 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
     : device_(device),
       entry_(entry),
       problem_(std::move(problem)),
-      options_(options),
+      options_(std::move(options)),
       now_(std::move(now)),
-      first_(device, entry.op, problem_, options.seed),
-      second_(device, entry.op, problem_, options.seed + 1),
+      op_(with_inputs(entry.op, options_.inputs)),
+      first_(device, op_, problem_, options_.seed),
+      second_(device, op_, problem_, options_.seed + 1),
       specs_(first_.specs().begin(), first_.specs().end()),
       current_(&first_) {
-  decide_cache_states();
+  decide_cache_states(specs_, options_.cache, device_.facts().l2_bytes);
   // The cold bytes that a launch touches: less than the size of the tensors if it looks up a few rows.
-  const std::int64_t cold =
-      std::min(bytes_of(specs_, CacheState::cold), static_cast<std::int64_t>(std::ceil(cold_bytes_floor_)));
+  const std::int64_t cold = std::min(bytes_of(specs_, CacheState::cold),
+                                     static_cast<std::int64_t>(std::ceil(cold_bytes(cost(), specs_))));
   const double l2 = static_cast<double>(device_.facts().l2_bytes);
   // L2 lines with an evict_last policy outlive any rotation, so on a GPU a sample uses each set at most once
   // and caches are flushed before it. A host has no such lines, and its caches take long to flush.
@@ -59,19 +52,6 @@ Workbench::Workbench(Device& device, const OpEntry& entry, Problem problem, Benc
   sets_.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) sets_.emplace_back(device_, specs_, i ? &sets_.front() : nullptr);
   fill_all();
-}
-
-/// Uses the cache state of each tensor's spec, but activations too large for the cache are cold as well.
-void Workbench::decide_cache_states() {
-  const std::int64_t l2 = device_.facts().l2_bytes, hot = bytes_of(specs_, CacheState::hot);
-  for (TensorSpec& spec : specs_) {
-    if (options_.cache == CacheMode::hot)
-      spec.cache = CacheState::hot;
-    else if (hot > l2 / 8)
-      spec.cache = CacheState::cold;
-  }
-  cold_bytes_floor_ =
-      std::max(0.0, entry_.op.cost(problem_).bytes - static_cast<double>(bytes_of(specs_, CacheState::hot)));
 }
 
 void Workbench::fill_all() {
@@ -209,18 +189,7 @@ int Workbench::launches_per_sample(const Prepared& prepared, bool hot) {
 
 double Workbench::impossible_us(Timing timing) const {
   const bool hot = timing == Timing::hot || (timing == Timing::main && options_.cache == CacheMode::hot);
-  // Written data may stay in the L2 until after the last event, and writes overlap with reads.
-  double written = 0;
-  for (const TensorSpec& spec : specs_)
-    if (spec.role != Role::input) written += static_cast<double>(spec.bytes());
-  const double read = std::max(0.0, cost().bytes - written);
-  const double from_memory = hot ? 0 : timing == Timing::isolated ? read : cold_bytes_floor_;
-  const DeviceFacts& facts = device_.facts();
-  Cost reached = cost();
-  reached.bytes = from_memory;
-  const double memory_us = floor_us(facts, reached, problem_);
-  const double l2_us = facts.l2_read_gb_per_s > 0 ? read / facts.l2_read_gb_per_s * 1e-3 : 0;
-  return std::max(memory_us, l2_us) / kNoise;
+  return warptune::impossible_us(device_.facts(), cost(), problem_, specs_, hot ? Timing::hot : timing);
 }
 
 }  // namespace warptune

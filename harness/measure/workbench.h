@@ -6,6 +6,7 @@
 
 #include "harness/core/variant.h"
 #include "harness/measure/bench.h"
+#include "harness/measure/impossible.h"
 #include "harness/verify/oracle.h"
 
 namespace warptune {
@@ -16,9 +17,6 @@ struct Prepared {
   Buffer workspace;
   std::vector<Args> args;
 };
-
-/// What is timed: a row in the sweep's cache mode, or one of a finalist's other times.
-enum class Timing { main, hot, isolated };
 
 class Workbench {
  public:
@@ -59,12 +57,11 @@ class Workbench {
   Cost cost() const { return entry_.op.cost(problem_); }
   /// Whether caches are flushed before a sample. A sample then uses each set at most once.
   bool flush() const { return flush_; }
-  /// Times in microseconds below this are impossible: memory and the L2 are slower, even with a margin.
+  /// Times in microseconds below this are impossible (measure/impossible.h).
   double impossible_us(Timing timing) const;
 
  private:
   void reset_outputs();
-  void decide_cache_states();
   void fill_all();
   std::vector<Region> inputs(bool all_sets) const;
   std::vector<Region> outputs() const;
@@ -75,6 +72,7 @@ class Workbench {
   const Problem problem_;
   const BenchOptions options_;
   const Seconds now_;
+  const Op op_;                  // with the inputs of the options
   const Oracle first_, second_;  // the same problem on two sets of inputs
   std::vector<TensorSpec> specs_;
   std::vector<TensorSet> sets_;  // the last one is the checked set: a replay ends on it
@@ -82,7 +80,6 @@ class Workbench {
   std::vector<std::uint64_t> checked_sums_, all_sums_;  // checksums of the inputs: checked set, all sets
   bool flush_ = false;
   bool spoiled_ = false;
-  double cold_bytes_floor_ = 0;  // compulsory bytes that cannot come from a cache
 };
 
 }  // namespace warptune

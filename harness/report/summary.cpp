@@ -176,7 +176,7 @@ Step step_of(const OpTable& ops, const CsvRow& row, const WinnerLookup& lookup) 
   };
   const int layers = config.layers;
   const std::int64_t batch = step.batch, context = context_bucket(step.context);
-  const StepPart rope = part("RoPE and append", of.rope_append(batch, batch), layers),
+  const StepPart rope = part("RoPE and append", of.rope_append(batch, batch, context), layers),
                  attention = part("attention", of.attention_decode(batch, context, false), layers),
                  fused = part("attention with RoPE", of.attention_decode(batch, context, true), layers);
   step.parts = {part("embedding", of.embedding(batch), 1), part("first norm", of.rms_norm(batch), 1),

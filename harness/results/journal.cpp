@@ -46,9 +46,10 @@ std::string stamp_name(const std::string& problem, const std::string& cache, con
 }
 
 std::string stamp_of(const std::string& source_hash, const BenchOptions& o) {
-  return source_hash + ' ' +
-         hex(stable_hash(fmt::format("{} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time, o.seed,
-                                     kMeasuringVersion)));
+  std::string options =
+      fmt::format("{} {} {} {} {}", o.max_rel_ci, o.min_samples, o.max_time, o.seed, kMeasuringVersion);
+  for (const InputChange& change : o.inputs) options += ' ' + change.str();
+  return source_hash + ' ' + hex(stable_hash(options));
 }
 
 std::string code_stamp(const std::string& stamp, const std::string& code_hash) {

@@ -33,6 +33,7 @@ struct Joined {
   std::map<fs::path, fs::path> copies;   // device facts: the first found
   std::map<fs::path, Journal> journals;  // locked journals of `out`, by the paths of their CSVs
   std::size_t duplicates = 0;
+  std::set<RefusedWinner> refused;
 };
 
 /// The identity of a row: its key and status; all its fields for rows of finalists or without a key.
@@ -68,15 +69,16 @@ void add_table(Joined& joined, const fs::path& file, const fs::path& name) {
 
 void add_wisdom(Joined& joined, const WinnerJudge& judge, const fs::path& file, const fs::path& name) {
   const Wisdom wisdom = Wisdom::load(file);
-  const auto [it, is_new] = joined.wisdoms.try_emplace(name, wisdom);
-  if (is_new) return;
+  const auto it = joined.wisdoms.try_emplace(name, wisdom.provenance()).first;
   const Provenance &a = it->second.provenance(), &b = wisdom.provenance();
   if (a.device != b.device || a.arch != b.arch || a.driver != b.driver || a.toolkit != b.toolkit)
     throw InputError(fmt::format(
         "the winners in '{}' are of {} with driver '{}' and toolkit '{}', others of {} with '{}' and '{}'; "
         "measure them again with one driver and toolkit",
         file.string(), b.device, b.driver, b.toolkit, a.device, a.driver, a.toolkit));
-  WisdomMerge(judge, a).add(it->second, wisdom);
+  WisdomMerge merge(judge, a);
+  merge.add(it->second, wisdom);
+  joined.refused.insert(merge.refused().begin(), merge.refused().end());
 }
 
 void add_folder(Joined& joined, const WinnerJudge& judge, const fs::path& folder) {
@@ -123,7 +125,8 @@ void lock_journals(Joined& joined, const fs::path& out) {
 
 }  // namespace
 
-MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& inputs, const fs::path& out) {
+MergeCounts merge_results(const WinnerJudge& judge, const std::vector<fs::path>& inputs,
+                          const fs::path& out) {
   std::vector<fs::path> folders = inputs;
   for (const fs::path& folder : folders)
     if (!fs::is_directory(folder)) throw InputError(fmt::format("'{}' is not a folder", folder.string()));
@@ -134,7 +137,6 @@ MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& input
     folders.insert(folders.begin(), out);
   Joined joined;
   lock_journals(joined, out);
-  const WinnerJudge judge(ops);
   for (const fs::path& folder : folders) add_folder(joined, judge, folder);
   if (joined.tables.empty() && joined.wisdoms.empty())
     throw InputError("the folders hold no results: a folder of results is what 'tune --out' wrote");
@@ -144,7 +146,7 @@ MergeCounts merge_results(const OpTable& ops, const std::vector<fs::path>& input
     expect_writable((out / name).parent_path());
   }
   for (const auto& [name, wisdom] : joined.wisdoms) expect_writable((out / name).parent_path());
-  MergeCounts counts{.duplicates = joined.duplicates};
+  MergeCounts counts{.duplicates = joined.duplicates, .refused = joined.refused};
   for (const auto& [name, table] : joined.tables) {
     const fs::path path = out / name;
     if (!table.runs.empty()) {

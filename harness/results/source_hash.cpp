@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/core/hash.h"
+#include "harness/measure/impossible.h"
 
 namespace warptune {
 
@@ -33,14 +34,26 @@ std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner&
   return {};
 }
 
-CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner) {
-  return {source_hash(compiler, op, winner),
-          [&compiler, &op, winner] { return code_hash(compiler, op, winner); }};
+double impossible_us(const OpEntry& op, const Winner& winner, const DeviceFacts& peaks) try {
+  DeviceFacts facts = peaks.name == winner.made_on.device ? peaks : DeviceFacts{};
+  facts.backend = winner.made_on.arch.starts_with("sm_") ? Backend::cuda : Backend::host;
+  return impossible_elsewhere_us(facts, op.op, op.op.problem(winner.problem.dims, winner.problem.dtype),
+                                 winner.cache, least_us(winner));
+} catch (const std::exception&) {  // the dims have changed
+  return 0;
 }
 
-CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner) {
+CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner,
+                 const DeviceFacts& peaks) {
+  return {source_hash(compiler, op, winner),
+          [&compiler, &op, winner] { return code_hash(compiler, op, winner); },
+          impossible_us(op, winner, peaks)};
+}
+
+CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner,
+                 const DeviceFacts& peaks) {
   const OpEntry* op = ops.find_if_known(winner.problem.op);
-  return op ? code_now(compiler, *op, winner) : CodeNow{};
+  return op ? code_now(compiler, *op, winner, peaks) : CodeNow{};
 }
 
 }  // namespace warptune

@@ -1,5 +1,6 @@
 #pragma once
-// Hashes of a variant's sources and code. They tell whether rows and winners belong to the current variant.
+// What this program knows of a winner: hashes of its variant's sources and code, which tell whether rows and
+// winners belong to the current variant, and what its device can reach.
 #include <string>
 
 #include "harness/core/op_table.h"
@@ -18,8 +19,13 @@ std::string source_hash(const Compiler& compiler, const OpTable& ops, const Winn
 /// The current code hash of a winner's configuration, compiled for the architecture that it was tuned on;
 /// empty if it does not compile or has no machine code.
 std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner& winner);
-/// Both hashes, for judge(); the compiler and the op must outlive the result.
-CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner);
-CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner);
+/// Times below this are impossible for a winner (measure/impossible.h). `peaks` count where they are of its
+/// device. 0 where the program does not know its problem, or where no time of the winner is near.
+double impossible_us(const OpEntry& op, const Winner& winner, const DeviceFacts& peaks = {});
+/// All of it, for judge(); the compiler and the op must outlive the result.
+CodeNow code_now(const Compiler& compiler, const OpEntry& op, const Winner& winner,
+                 const DeviceFacts& peaks = {});
+CodeNow code_now(const Compiler& compiler, const OpTable& ops, const Winner& winner,
+                 const DeviceFacts& peaks = {});
 
 }  // namespace warptune

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace warptune {
 namespace {
 
@@ -19,9 +21,27 @@ bool is_same_code(const Winner& winner, const Provenance& here, const CodeNow& n
          now.code_hash && now.code_hash() == winner.code_hash;
 }
 
+double least_us(const Winner& winner) {
+  double least = winner.time_us;
+  for (const TiedConfig& tied : winner.tied) least = std::min(least, tied.time_us);
+  for (const VariantTimes& times : winner.times)
+    for (const VariantTimes::Row& row : times.rows) least = std::min(least, row.time_us);
+  return least;
+}
+
+std::string why_too_fast(const Winner& winner, double impossible_us) {
+  const double least = least_us(winner);
+  // 0 was never measured; no file holds it.
+  if (!(least > 0 && least < impossible_us)) return {};
+  return fmt::format("too_fast: a time of {:.3g} us is below the {:.3g} us that {} can reach", least,
+                     impossible_us, or_unknown(winner.made_on.device));
+}
+
 Judgement judge(const Winner& winner, const Provenance& here, const CodeNow& now, StaleCode stale) {
   const Provenance& then = winner.made_on;
   Judgement judgement;
+  if (std::string why = why_too_fast(winner, now.impossible_us); !why.empty())
+    judgement.refusals.push_back(std::move(why));
   if (then.arch != here.arch)
     judgement.refusals.push_back(
         fmt::format("tuned for architecture {}, this is {}", or_unknown(then.arch), or_unknown(here.arch)));

@@ -20,19 +20,29 @@ struct Judgement {
 /// How to treat a winner that was tuned on other code. refuse: not used; use: used with a warning.
 enum class StaleCode { refuse, use };
 
-/// The current code of a winner's variant.
+/// What this program knows of a winner.
 struct CodeNow {
-  std::string source_hash;  // empty if the variant no longer exists
+  std::string source_hash;  // of its variant; empty if the variant no longer exists
   /// Computes the code hash of the winner's configuration (Resources::code_hash). It has to compile, so it is
   /// called only if the sources differ. Empty if the configuration does not compile or has no machine code.
   std::function<std::string()> code_hash = {};
+  /// Its device cannot be this fast, in microseconds (measure/impossible.h); 0: not known.
+  double impossible_us = 0;
 };
 
 /// Whether a winner's code is unchanged: its sources are equal, or they compile to the same machine code.
 /// Machine code of different architectures or toolkits is not comparable.
 bool is_same_code(const Winner& winner, const Provenance& here, const CodeNow& now);
 
+/// The shortest of all times that a winner brings: its own, of ties, of other configurations. 0 in one that
+/// no file gave: not measured.
+double least_us(const Winner& winner);
+/// Why none of the times that a winner brings can be trusted: one of them is impossible on its device. Empty
+/// if all are possible.
+std::string why_too_fast(const Winner& winner, double impossible_us);
+
 /// The rules:
+///   a time below what its device can reach      refused
 ///   other architecture                          refused
 ///   other code of the variant's kernels         refused, or warned with StaleCode::use
 ///   other device of the same architecture       warned

@@ -63,7 +63,8 @@ Winner as_winner(const StepWinner& step, const StepPlan& plan) {
                 .source_hash = plan.source_hash,
                 .run_id = step.run_id,
                 .csv = step.csv,
-                .made_on = step.made_on};
+                .made_on = step.made_on,
+                .cache = CacheMode::hot};  // in a step its data may be in a cache
   winner.code_hash = plan.code_hash;
   return winner;
 }

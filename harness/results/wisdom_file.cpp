@@ -59,12 +59,13 @@ std::optional<Winner> put_winner(const fs::path& path, const Provenance& here, W
   Wisdom wisdom = reread(path, here);
   const Winner* old = wisdom.winner_on(winner.problem, here.device);
   if (old && old->cache == CacheMode::cold && winner.cache == CacheMode::hot) return *old;
-  if (old && old->cache == winner.cache) {
+  const CodeNow code = old ? contest.code(*old) : CodeNow{};
+  if (old && old->cache == winner.cache && why_too_fast(*old, code.impossible_us).empty()) {
     std::vector<VariantTimes> times = old->times;
     add_times(times, winner.times);
     winner.times = std::move(times);
   }
-  if (old && old->cache == winner.cache && !is_stale(*old, here, contest.code(*old))) {
+  if (old && old->cache == winner.cache && !is_stale(*old, here, code)) {
     if (!contest.tried(old->variant, old->config) && !(winner.time_us < old->time_us)) {
       Winner stays = *old;
       stays.times = std::move(winner.times);

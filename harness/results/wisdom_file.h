@@ -18,8 +18,9 @@ struct Contest {
 /// Adds a winner of the device in `here` to the file, and makes the file if needed. A model runs cold, so a
 /// cold winner always replaces a hot one and never the reverse. In the same cache state the new winner
 /// replaces the stored one if that configuration was tried too, is stale or is slower; a winner of the same
-/// configuration keeps the ties that were not tried. The file keeps the times of both (add_times()). Returns
-/// the stored winner if it stays. Reads the file again under a lock, so that no winners of others are lost.
+/// configuration keeps the ties that were not tried. The file keeps the times of both (add_times()), unless
+/// the stored ones are impossible. Returns the stored winner if it stays. Reads the file again under a lock,
+/// so that no winners of others are lost.
 std::optional<Winner> put_winner(const std::filesystem::path& path, const Provenance& here, Winner winner,
                                  const Contest& contest);
 /// The same for a winner without competitors: it replaces nothing.

@@ -28,6 +28,7 @@ class Joining {
     for (const StepWinner& step : other.steps()) add(step, step.step, file);
   }
   Wisdom wisdom() && { return wisdom_ ? *std::move(wisdom_) : Wisdom(); }
+  const std::set<RefusedWinner>& refused() const { return merge_.refused(); }
   std::size_t used(std::size_t file) const {
     return static_cast<std::size_t>(
         std::ranges::count_if(owners_, [&](const auto& owner) { return owner.second == file; }));
@@ -39,7 +40,7 @@ class Joining {
     if (merge_.add(*wisdom_, winner)) owners_[problem.key() + " " + winner.made_on.device] = file;
   }
 
-  const WisdomMerge merge_;
+  WisdomMerge merge_;
   std::optional<Wisdom> wisdom_;               // with the provenance of the first file
   std::map<std::string, std::size_t> owners_;  // the file of each winner
 };
@@ -80,8 +81,8 @@ fs::path wisdom_file_of(const fs::path& entry, const std::string& slug) {
   return fs::exists(of_device, error) ? of_device : entry / "wisdom.json";
 }
 
-WisdomInUse read_wisdom(const OpTable& ops, const std::vector<fs::path>& files, const Provenance& here) {
-  const WinnerJudge judge(ops);
+WisdomInUse read_wisdom(const WinnerJudge& judge, const std::vector<fs::path>& files,
+                        const Provenance& here) {
   Joining joining(judge, here);
   WisdomInUse in_use;
   std::string hashes;
@@ -99,6 +100,7 @@ WisdomInUse read_wisdom(const OpTable& ops, const std::vector<fs::path>& files, 
     joining.add(wisdom, in_use.files.size() - 1);
   }
   for (std::size_t i = 0; i < in_use.files.size(); ++i) in_use.files[i].used = joining.used(i);
+  in_use.refused = joining.refused();
   in_use.wisdom = std::move(joining).wisdom();
   return in_use;
 }

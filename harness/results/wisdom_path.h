@@ -2,11 +2,12 @@
 // The wisdom that a program uses: one file, or the files of a search path, such as a user's, a team's and the
 // shipped one.
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "harness/core/op_table.h"
 #include "harness/results/wisdom.h"
+#include "harness/results/wisdom_merge.h"
 
 namespace warptune {
 
@@ -23,6 +24,7 @@ struct WisdomInUse {
   std::vector<WisdomFile> files;
   /// Equal hashes: equal wisdom. Of one file it is that of its bytes, as sha256sum prints it. Empty: no file.
   std::string hash;
+  std::set<RefusedWinner> refused = {};  // left out: a time below what its device can reach
 
   bool found() const { return !hash.empty(); }
   /// "3f5a0c1d2e4b6978, 12 winners and 1 step of a.json, b.json": the first 16 digits of the hash.
@@ -41,7 +43,7 @@ std::filesystem::path wisdom_file_of(const std::filesystem::path& entry, const s
 /// Reads each file once, so that all of it is from one moment, and joins them: of two winners of a problem
 /// and device the earlier file's stays, unless it is stale on the device in `here` or timed hot and the other
 /// is not. The times of both are kept, as in a merge. Files that do not exist are skipped. Throws InputError.
-WisdomInUse read_wisdom(const OpTable& ops, const std::vector<std::filesystem::path>& files,
+WisdomInUse read_wisdom(const WinnerJudge& judge, const std::vector<std::filesystem::path>& files,
                         const Provenance& here);
 
 }  // namespace warptune

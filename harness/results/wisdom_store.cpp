@@ -90,11 +90,6 @@ bool has(const Wisdom& wisdom, const StepWinner& step) {
   return known && record_of(*known) == record_of(step);
 }
 
-/// What of a winner is in the list of refused ones.
-RefusedWinner refused(const std::string& key, const std::string& plan, const Judgement& judgement) {
-  return {fmt::format("{} {}", key, plan), fmt::format("{}", fmt::join(judgement.refusals, "; "))};
-}
-
 }  // namespace
 
 WisdomStore::WisdomStore(const std::string& place) : folder_(folder_of(place)) {
@@ -151,24 +146,23 @@ Pulled pull_wisdom(const WisdomStore& store, const fs::path& file, const Provena
                    const WinnerJudge& judge) {
   Pulled pulled;
   pulled.changed = change_wisdom(file, here, [&](Wisdom& local) {
-    const WisdomMerge merge(judge, here);
-    const auto take = [&](const auto& winner, const std::string& key, const std::string& plan) {
+    WisdomMerge merge(judge, here);
+    const auto take = [&](const auto& winner) {
       if (winner.made_on.device != here.device) {
         ++pulled.other_devices;
       } else if (has(local, winner)) {
         return;
       } else if (const Judgement judgement = judge.judged(winner, here); judgement.use == Use::refused) {
-        pulled.refused.insert(refused(key, plan, judgement));
+        pulled.refused.insert(refused_winner(winner, fmt::format("{}", fmt::join(judgement.refusals, "; "))));
       } else {
         merge.add(local, winner);
       }
     };
     pulled.damaged = store.read([&](const Wisdom& object) {
-      for (const Winner& winner : object.winners())
-        take(winner, winner.problem.key(),
-             winner.variant + (winner.config.empty() ? "" : " ") + winner.config.str());
-      for (const StepWinner& step : object.steps()) take(step, step.step.key(), step.plans.options.str());
+      for (const Winner& winner : object.winners()) take(winner);
+      for (const StepWinner& step : object.steps()) take(step);
     });
+    pulled.refused.insert(merge.refused().begin(), merge.refused().end());
     pulled.winners = local.winners().size();
     pulled.steps = local.steps().size();
   });

@@ -38,13 +38,6 @@ class WisdomStore {
   std::filesystem::path folder_;
 };
 
-/// A winner of the store that does not go into the local wisdom: the key of its problem, its variant and
-/// configuration, and why.
-struct RefusedWinner {
-  std::string winner, reason;
-  auto operator<=>(const RefusedWinner&) const = default;
-};
-
 struct Pulled {
   bool changed = false;                   // the local file
   std::size_t winners = 0, steps = 0;     // in the local file after the pull

@@ -12,6 +12,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
+#include "harness/core/print.h"
 #include "harness/core/problem_pattern.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
@@ -141,8 +142,7 @@ void simulate(std::vector<RecordedSpace> spaces, const SimulateOptions& options)
       for (SearchCandidate& c : recorded.space.candidates)
         c.registers = c.shared_bytes = c.spill_bytes = c.occupancy_pct = std::nullopt;
     const std::size_t size = recorded.times_us.size();
-    fmt::print(options.log, "{}: {} configurations, best {:.3f} us\n", recorded.problem, size,
-               recorded.best_us);
+    print(options.log, "{}: {} configurations, best {:.3f} us\n", recorded.problem, size, recorded.best_us);
     TextTable table({text_column("  strategy"),
                      {"% of space"},
                      {"evaluations"},

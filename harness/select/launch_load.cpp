@@ -61,7 +61,7 @@ LaunchLoad load_of(const Op& op, const Variant& variant, const Problem& problem,
                       std::max<std::int64_t>(1, variant.value_of(ParameterRole::splits, config, 1))),
                   .sharing = op.sharing ? op.sharing(problem) : 1};
   if (variant.stages.empty() || !variant.stages.front().launch) return load;
-  const Launch launch = variant.stages.front().launch(problem, config);
+  const Launch launch = launch_of(variant.stages.front(), problem, config, facts);
   const WorkDistribution work =
       variant.work_distribution ? variant.work_distribution(problem, config) : WorkDistribution{};
   load.imbalance = work.imbalance;

@@ -34,6 +34,8 @@ Problem without_features(const Op& op, const Problem& problem) {
 std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
                                         const DeviceFacts& facts) {
   if (variant.runs(problem, facts.backend)) return std::nullopt;
+  if (facts.backend == Backend::host && variant.why_not_on_host && variant.takes(problem.dtype))
+    return std::nullopt;  // a kernel from a file, which was measured here
   return fmt::format("'{}' does not run on this device or with this dtype", variant.name);
 }
 
@@ -111,7 +113,8 @@ std::optional<Prediction> TunedPlans::predict(const Problem& problem) const {
 
 Judgement TunedPlans::judged(const Winner& winner) const {
   const OpEntry& op = ops_.find(winner.problem.op);
-  CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); }};
+  CodeNow now{.code_hash = [&] { return code_hash(compiler_, op, winner); },
+              .impossible_us = impossible_us(op, winner, facts_)};
   if (const Variant* variant = op.find_variant(winner.variant))
     now.source_hash = source_hash_of(op, *variant);
   return judge(winner, here(), now, options_.stale);

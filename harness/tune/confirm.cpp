@@ -9,6 +9,7 @@
 #include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/run_info.h"
 #include "harness/results/step_rows.h"
@@ -91,7 +92,7 @@ Comparison confirm(const Comparison& comparison, const Wisdom& wisdom, const Con
 
   std::vector<TimedConfig> base, now;
   for (int run = 1; run <= options.runs; ++run) {
-    fmt::print(options.log, "warptune: times {} rows again, run {} of {}\n", count, run, options.runs);
+    print(options.log, "warptune: times {} rows again, run {} of {}\n", count, run, options.runs);
     if (!options.base_program.empty())
       add(base, run_once(options.base_program, file, fmt::format("base_{}", run), options));
     add(now, run_once(program, file, fmt::format("new_{}", run), options));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/inspection.h"
@@ -66,15 +67,14 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
               name);
     totals.add(r);
   }
-  fmt::print(log, "{} ({})\n", facts.arch, facts.name);
-  if (const std::string note = facts.family_note(); !note.empty()) fmt::print(log, "note: {}\n", note);
+  print(log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty()) print(log, "note: {}\n", note);
   print(log, table);
-  fmt::print(
-      log,
-      "{} defaults for {}: at most {} registers and {} of {} bytes of shared memory per block; {} spill, "
-      "{} do not compile or fit\n\n",
-      examples.size(), facts.arch, totals.registers, totals.shared, facts.shared_per_block, totals.spilling,
-      totals.bad);
+  print(log,
+        "{} defaults for {}: at most {} registers and {} of {} bytes of shared memory per block; {} spill, "
+        "{} do not compile or fit\n\n",
+        examples.size(), facts.arch, totals.registers, totals.shared, facts.shared_per_block, totals.spilling,
+        totals.bad);
   std::fflush(log);
   return totals.bad;
 }

@@ -109,7 +109,9 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                                                colder               ? ", timed cold"
                                                : options_.rerun > 0 ? ""
                                                                     : ", which was not timed here")
-                                 : "";
+                           : item.options.inputs.empty()
+                               ? ""
+                               : "; no winner of the wisdom: its inputs are changed";
   progress.finish(
       fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
   summary_.winners.push_back({item.problem, name, c.variant->name, c.config, m, speed_of(item, trials, m)});
@@ -150,8 +152,10 @@ std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEn
   return times;
 }
 
-/// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold.
+/// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold. Times on changed
+/// inputs are no winner's: zeros and NaN may take other time and less power.
 bool DeviceTuner::kept(const SweepItem& item) const {
+  if (!item.options.inputs.empty()) return false;
   return item.options.cache == CacheMode::cold ||
          std::ranges::none_of(sweep_.items, [&](const SweepItem& other) {
            return other.problem == item.problem && other.options.cache == CacheMode::cold;
@@ -185,8 +189,9 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
         return !may_be_temporary(trials.measurements[i].status);
     return false;
   };
-  const Contest contest{.tried = tried,
-                        .code = [&](const Winner& old) { return code_now(compiler_, *item.entry, old); }};
+  const Contest contest{.tried = tried, .code = [&](const Winner& old) {
+                          return code_now(compiler_, *item.entry, old, worker_.facts());
+                        }};
   return put_winner(summary_.wisdom, rows_.provenance(), std::move(winner), contest);
 }
 

@@ -105,7 +105,10 @@ StepTimes DeviceWorker::time(const StepJob& job) {
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   const auto add = [&](const std::string& device) {
-    auto worker = std::make_unique<DeviceWorker>(options, device, sweep.kernels);
+    KernelFiles kernels = sweep.kernels;
+    // Less than the first job of a problem has, so that the reference's own sentence comes first.
+    kernels.reference_seconds = std::max(options.first_job_seconds, options.deadline.max_seconds / 2);
+    auto worker = std::make_unique<DeviceWorker>(options, device, kernels);
     const auto same = [&](const auto& other) { return other->facts().id == worker->facts().id; };
     if (!options.may_share && std::ranges::any_of(workers, same))
       throw InputError(fmt::format("device '{}' is given twice ({} {})", device, worker->facts().name,

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/step_rows.h"
 #include "harness/results/sweep_file.h"
@@ -144,21 +145,20 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
   for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
   variants.add(cells_of(
       total, fmt::format("total of {} problems on {} ({})", schedule.size(), facts.name, facts.arch), ""));
-  fmt::print(options.log, "configurations (all; legal: within the constraints; planned: tried at most)\n");
+  print(options.log, "configurations (all; legal: within the constraints; planned: tried at most)\n");
   print(options.log, spaces);
-  fmt::print(options.log, "\n");
+  print(options.log, "\n");
   print(options.log, variants);
 
   const bool timed = sweep.search.budget.unit == Budget::Unit::seconds;
-  fmt::print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, evaluations,
-             timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
+  print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, evaluations,
+        timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
   if (!sweep.steps.empty())
-    fmt::print(options.log,
-               "{} model step{}: up to {} plans of each problem, exchanged in the captured step\n",
-               sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().candidates);
+    print(options.log, "{} model step{}: up to {} plans of each problem, exchanged in the captured step\n",
+          sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().candidates);
   const fs::path csv = options.output.value_or(sweep.output) / facts.slug() / (sweep.name + ".csv");
   const std::string time = "estimated time: " + estimate(evaluations, schedule, sweep, facts, options, csv);
-  for (const std::string& line : wrapped(time, TextTable::kWidth)) fmt::print(options.log, "{}\n", line);
+  for (const std::string& line : wrapped(time, TextTable::kWidth)) print(options.log, "{}\n", line);
 }
 
 }  // namespace warptune

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/measure/clock_watch.h"
 
 namespace warptune {
@@ -96,7 +97,7 @@ void time_finalists(const SweepItem& item, const Indices& finalists, Trials& tri
   } catch (const InputError&) {
     throw;
   } catch (const std::exception& e) {
-    fmt::print(log, "{}: the finalists could not be timed again ({})\n", item.problem.key(), e.what());
+    print(log, "{}: the finalists could not be timed again ({})\n", item.problem.key(), e.what());
     return;
   }
   keep_finalists(finalists, trials.measurements);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/print.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
 #include "harness/tune/compile_pool.h"
@@ -42,8 +43,9 @@ class ReasonList {
     for (const Reason& r : reasons_) {
       std::string message = r.message;
       if (message.size() > kLongestMessage) message = message.substr(0, kLongestMessage) + " ...";
-      fmt::print(log, "\n{} configuration{}{}, the first of {}:\n{}\n", r.count, r.count > 1 ? "s " : " ",
-                 r.count > 1 ? fmt::format("{} for the same reason", several) : one, r.variant, message);
+      warptune::print(
+          log, "\n{} configuration{}{}, the first of {}:\n{}\n", r.count, r.count > 1 ? "s " : " ",
+          r.count > 1 ? fmt::format("{} for the same reason", several) : one, r.variant, Lines{message});
     }
   }
 
@@ -244,14 +246,13 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
     total.resource += row.resource;
     kernels += row.kernels.size();
   }
-  fmt::print(options.log, "{} ({})\n", facts.arch, facts.name);
-  if (const std::string note = facts.family_note(); !note.empty())
-    fmt::print(options.log, "note: {}\n", note);
+  print(options.log, "{} ({})\n", facts.arch, facts.name);
+  if (const std::string note = facts.family_note(); !note.empty()) print(options.log, "note: {}\n", note);
   print(options.log, table);
   too_large.print(options.log, "cannot be launched", "cannot be launched");
   errors.print(options.log, "does not compile", "do not compile");
-  fmt::print(options.log, "{} configurations, {} kernels, {} too large for the device, {} do not compile\n\n",
-             total.configurations, kernels, total.resource, total.errors);
+  print(options.log, "{} configurations, {} kernels, {} too large for the device, {} do not compile\n\n",
+        total.configurations, kernels, total.resource, total.errors);
   std::fflush(options.log);
   return total.errors;
 }
@@ -281,8 +282,7 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
     if (!list.tasks.empty())
       errors += inspect_arch(list, compiler, facts, options, csv.get());
     else if (devices.size() > 1)
-      fmt::print(options.log, "{} ({}): {}\n\n", facts.arch, facts.name,
-                 nothing_is_compiled(options, facts.arch));
+      print(options.log, "{} ({}): {}\n\n", facts.arch, facts.name, nothing_is_compiled(options, facts.arch));
   }
   if (!any) throw InputError(nothing_is_compiled(options, fmt::format("{}", fmt::join(options.archs, ", "))));
   return errors;

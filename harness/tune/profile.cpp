@@ -14,6 +14,7 @@
 #include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"
 #include "harness/results/output_file.h"
+#include "harness/select/tuned_plans.h"
 #include "harness/verify/oracle.h"
 
 namespace warptune {
@@ -25,7 +26,7 @@ void run_profiled(const OpTable& ops, const ProfileTarget& target) {
   const auto device = open_device(target.device);
   const OpEntry& entry = ops.find(target.problem.op);
   const Variant& variant = entry.variant(target.variant);
-  if (variant.backend != device->facts().backend)
+  if (why_not_here(variant, target.problem, device->facts()))
     throw InputError(fmt::format("{} does not run on {}", target.name(), device->facts().name));
   const Space space(variant, target.problem, device->facts());
   if (const std::string why = space.why_excluded(target.config); !why.empty()) throw InputError(why);

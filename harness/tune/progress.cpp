@@ -9,6 +9,8 @@
 #include <cmath>
 #include <system_error>
 
+#include "harness/core/brief.h"
+
 namespace warptune {
 namespace {
 constexpr int kBar = 24;
@@ -51,11 +53,12 @@ void Progress::draw(const std::string& problem, double best_us) {
   const double elapsed = watch_.seconds();
   const double share = static_cast<double>(done_) / static_cast<double>(total_);
   const int filled = static_cast<int>(share * kBar);
-  std::string line = fmt::format(
-      "[{}{}] {}/{} ETA {}  {}  {}", std::string(static_cast<std::size_t>(filled), '#'),
-      std::string(static_cast<std::size_t>(kBar - filled), '.'), done_, total_,
-      clock_text(elapsed / static_cast<double>(done_) * static_cast<double>(total_ - done_)),
-      std::isnan(best_us) ? std::string("no result yet") : fmt::format("best {:.2f} us", best_us), problem);
+  std::string line =
+      fmt::format("[{}{}] {}/{} ETA {}  {}  {}", std::string(static_cast<std::size_t>(filled), '#'),
+                  std::string(static_cast<std::size_t>(kBar - filled), '.'), done_, total_,
+                  clock_text(elapsed / static_cast<double>(done_) * static_cast<double>(total_ - done_)),
+                  std::isnan(best_us) ? std::string("no result yet") : fmt::format("best {:.2f} us", best_us),
+                  printable(problem));
   if (const std::size_t width = width_of(stream_); line.size() > width) line.resize(width);
   put(stream_, "\r\033[K" + line);
 }
@@ -67,7 +70,7 @@ void Progress::clear() {
 void Progress::finish(const std::string& line) {
   const std::lock_guard lock(mutex_);
   clear();
-  put(stream_, fmt::format("[{}/{}] {}\n", done_, total_, line));
+  put(stream_, fmt::format("[{}/{}] {}\n", done_, total_, printable(line)));
 }
 
 }  // namespace warptune

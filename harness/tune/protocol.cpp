@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include "harness/core/brief.h"
@@ -180,6 +181,29 @@ Measurement measurement_of(const Json& json) {
 
 namespace {
 
+/// A list of [tensor, scale, value, every]. The value is text, since JSON has no infinity, or null.
+Json list_of(const InputChanges& changes) {
+  Json list = Json::array();
+  for (const InputChange& change : changes)
+    list.push_back({change.tensor, change.scale,
+                    change.value ? Json(fmt::format("{}", *change.value)) : Json(), change.every});
+  return list;
+}
+
+InputChanges inputs_of(const Json& json) {
+  InputChanges changes;
+  for (const Json& entry : list(json, "inputs")) {
+    if (!entry.is_array() || entry.size() != 4)
+      throw ProtocolError("an item of 'inputs' is not [tensor, scale, value, every]");
+    InputChange& change = changes.emplace_back(InputChange{.tensor = read<std::string>(entry[0], "inputs"),
+                                                           .scale = read<double>(entry[1], "inputs"),
+                                                           .every = read<std::int64_t>(entry[3], "inputs")});
+    if (!entry[2].is_null())
+      change.value = std::strtod(read<std::string>(entry[2], "inputs").c_str(), nullptr);
+  }
+  return changes;
+}
+
 /// The fields that select the bench of a job.
 Json bench_json(const char* type, const Problem& problem, const BenchOptions& options) {
   return {{"type", type},
@@ -190,7 +214,8 @@ Json bench_json(const char* type, const Problem& problem, const BenchOptions& op
           {"max_rel_ci", options.max_rel_ci},
           {"min_samples", options.min_samples},
           {"max_time", options.max_time},
-          {"seed", options.seed}};
+          {"seed", options.seed},
+          {"inputs", list_of(options.inputs)}};
 }
 
 Problem problem_of(const Json& json) {
@@ -206,7 +231,8 @@ BenchOptions options_of(const Json& json) {
           .max_rel_ci = get<double>(json, "max_rel_ci"),
           .min_samples = get<int>(json, "min_samples"),
           .max_time = get<double>(json, "max_time"),
-          .seed = get<std::uint64_t>(json, "seed")};
+          .seed = get<std::uint64_t>(json, "seed"),
+          .inputs = inputs_of(json)};
 }
 
 }  // namespace

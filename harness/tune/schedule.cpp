@@ -12,6 +12,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/core/message.h"
 #include "harness/core/problem_pattern.h"
 #include "harness/llama/memory_need.h"
 
@@ -40,10 +41,6 @@ class Filter {
   ProblemPattern problems_;
   bool names_problems_;
 };
-
-bool takes(const Variant& variant, DType dtype) {
-  return variant.dtypes.empty() || std::ranges::find(variant.dtypes, dtype) != variant.dtypes.end();
-}
 
 /// "FILE:LINE" of a constraint: its own, or the item's where the variant has it built in.
 const std::string& place_of(const std::string& constraint, const VariantChoice& choice,
@@ -82,6 +79,43 @@ class Spaces {
  private:
   const DeviceFacts* facts_;
   std::map<const Variant*, std::pair<VariantChoice, std::optional<Space>>> last_;
+};
+
+/// Which variants run on the device of a schedule. A kernel from a file is for GPUs, and runs on the host
+/// where its file compiles there; what does not is told at the end.
+class Runnable {
+ public:
+  Runnable(const DeviceFacts& facts, Spaces& spaces) : facts_(facts), spaces_(spaces) {}
+  bool operator()(const SweepItem& item, const VariantChoice& choice) {
+    const Variant& variant = *choice.variant;
+    if (variant.runs(item.problem, facts_.backend)) return true;
+    if (facts_.backend != Backend::host || !variant.why_not_on_host || !variant.takes(item.problem.dtype))
+      return false;
+    const auto [it, is_new] = why_not_.try_emplace({&variant, item.problem.dtype});
+    if (is_new) try {
+        if (const auto configs = spaces_.of(choice, item.problem).configs(); !configs.empty())
+          it->second = {item.entry->op.name, variant.why_not_on_host(item.problem, configs.front())};
+      } catch (const InputError&) {  // add_variant() tells of it
+      }
+    return it->second.why.empty();
+  }
+  /// "op/variant needs a GPU: ..." of each that does not run.
+  std::vector<std::string> sentences() const {
+    std::vector<std::string> list;
+    for (const auto& [key, reason] : why_not_)
+      if (!reason.why.empty())
+        list.push_back(fmt::format("{}/{} in {} is not run, since it needs a GPU: {}", reason.op,
+                                   key.first->name, name_of(key.second), reason.why));
+    return list;
+  }
+
+ private:
+  struct Reason {
+    std::string op, why;
+  };
+  const DeviceFacts& facts_;
+  Spaces& spaces_;
+  std::map<std::pair<const Variant*, DType>, Reason> why_not_;
 };
 
 /// Adds the configurations of a variant to a problem; returns how many rows they are at most.
@@ -135,9 +169,7 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
   const Filter pattern(filter);
   Schedule schedule;
   Spaces spaces(facts);
-  const auto runs = [&](const SweepItem& item, const Variant& variant) {
-    return variant.backend == facts.backend && takes(variant, item.problem.dtype);
-  };
+  Runnable runs(facts, spaces);
   const auto matches = [&](const SweepItem& item, const Variant& variant) {
     return pattern.selects(item, variant);
   };
@@ -148,9 +180,12 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
     bool fits = false;
     for (const VariantChoice& choice : item.choices) {
       const Variant& variant = *choice.variant;
-      if (!runs(item, variant)) continue;
+      const bool is_wanted = matches(item, variant);
+      if (!is_wanted || !runs(item, choice)) {
+        fits |= !is_wanted;
+        continue;
+      }
       fits = true;
-      if (!matches(item, variant)) continue;
       any_match = true;
       try {
         total += add_variant(problem, choice, spaces, sweep.constraint_rows);
@@ -162,7 +197,7 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
         double all = 0;
         for (const SweepItem& other : sweep.items)
           for (const VariantChoice& c : other.choices)
-            if (runs(other, *c.variant) && matches(other, *c.variant)) all += size_before_constraints(c);
+            if (matches(other, *c.variant) && runs(other, c)) all += size_before_constraints(c);
         throw InputError(
             fmt::format("{}: more than {} configurations up to here, of {:.16g} before constraints; a "
                         "sweep takes no more",
@@ -170,14 +205,16 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
       }
     }
     if (!fits && item.named)
-      throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}",
-                                   item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype)));
+      throw InputError(fmt::format("{}: none of the variants named for op '{}' runs on device '{}' in {}{}",
+                                   item.where, item.entry->op.name, facts.name, name_of(item.problem.dtype),
+                                   runs.sentences().empty() ? "" : "; " + runs.sentences().front()));
     if (!problem.counts.empty()) schedule.push_back(std::move(problem));
   }
   if (!any_match && !filter.empty())
     throw InputError(
         fmt::format("--filter '{}' matches no op/variant and no problem of this sweep on device '{}'",
                     brief(filter), facts.name));
+  for (const std::string& sentence : runs.sentences()) print_note(sentence);
   return schedule;
 }
 

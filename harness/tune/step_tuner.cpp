@@ -10,6 +10,7 @@
 #include "harness/core/hash.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
+#include "harness/core/print.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/memory_need.h"
 #include "harness/llama/step_options.h"
@@ -245,10 +246,9 @@ bool StepTuner::time_again(const StepItem& item) {
       is_known ? known->measurement
                : WorkerTimer(ops_, item, none, worker_, store_, stamp, forever).time_again(*item.plans, code);
   if (m.status != Status::ok)
-    fmt::print(options_.log, "{}: {}: {}\n", step.key(), name_of(m.status), one_line(m.detail));
+    print(options_.log, "{}: {}: {}\n", step.key(), name_of(m.status), one_line(m.detail));
   else
-    fmt::print(options_.log, "{}: {:.1f} us{}\n", step.key(), m.time_us,
-               is_known ? ", from an earlier run" : "");
+    print(options_.log, "{}: {:.1f} us{}\n", step.key(), m.time_us, is_known ? ", from an earlier run" : "");
   std::fflush(options_.log);
   return m.status == Status::ok;
 }
@@ -258,7 +258,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   const DeviceFacts& facts = worker_.facts();
   const Problem step = step_problem(item.spec);
   if (const std::string lack = lack_of_memory(step.key(), step_memory(item.spec), facts); !lack.empty()) {
-    fmt::print(options_.log, "left out: {}\n", lack);
+    print(options_.log, "left out: {}\n", lack);
     return true;
   }
   if (item.plans) return time_again(item);
@@ -269,8 +269,8 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   const KnownRow* known = store_.later(key_of(step_row(facts, step, ""), stamp));
   if (const StepWinner* winner = wisdom.step_on(step, facts.name);
       known && known->measurement.sampling == SamplingClass::finalist && winner) {
-    fmt::print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
-               winner->time_us);
+    print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
+          winner->time_us);
     return true;
   }
 
@@ -280,8 +280,8 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   const auto alone = timer.start(start);
   if (!alone) {
     store_.flush();
-    fmt::print(options_.log, "{}: the step with the winners of its ops fails; its row has the reason\n",
-               step.key());
+    print(options_.log, "{}: the step with the winners of its ops fails; its row has the reason\n",
+          step.key());
     return false;
   }
   std::vector<std::size_t> sizes;
@@ -307,11 +307,10 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   timer.write_winner(winner.plans, std::move(m));
   put_step(wisdom_, {facts.name, facts.arch, facts.driver, facts.toolkit, timer.run().git_commit}, winner);
 
-  fmt::print(options_.log,
-             "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}{}\n",
-             step.key(), winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()),
-             timer.time_is_over() ? ", when the budget was spent" : "");
-  for (const std::string& change : changes(parts, start, best)) fmt::print(options_.log, "  {}\n", change);
+  print(options_.log, "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}{}\n",
+        step.key(), winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()),
+        timer.time_is_over() ? ", when the budget was spent" : "");
+  for (const std::string& change : changes(parts, start, best)) print(options_.log, "  {}\n", change);
   std::fflush(options_.log);
   return true;
 }

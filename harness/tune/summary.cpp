@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "harness/core/print.h"
 #include "harness/tune/progress.h"
 
 namespace warptune {
@@ -41,7 +42,7 @@ void print_winners(std::FILE* log, const TuneSummary& summary) {
                                             slowed ? fmt::format("  (throttled: {})", throttled) : ""));
   }
   for (const Problem& p : summary.unsolved) table.add({p.key()}, "no winner");
-  fmt::print(log, "\n");
+  print(log, "\n");
   print(log, table);
 }
 
@@ -50,28 +51,26 @@ void print_winners(std::FILE* log, const TuneSummary& summary) {
 void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
   print_winners(log, summary);
   const std::string pruned = summary.pruned > 0 ? fmt::format(", {} pruned", summary.pruned) : "";
-  fmt::print(log, "\n{} configurations, {} ok, {} failed{}, {} ({:.1f} per second)\n", summary.configurations,
-             summary.ok, summary.configurations - summary.ok - summary.pruned, pruned,
-             clock_text(summary.seconds),
-             static_cast<double>(summary.configurations - summary.known) / summary.seconds);
+  print(log, "\n{} configurations, {} ok, {} failed{}, {} ({:.1f} per second)\n", summary.configurations,
+        summary.ok, summary.configurations - summary.ok - summary.pruned, pruned, clock_text(summary.seconds),
+        static_cast<double>(summary.configurations - summary.known) / summary.seconds);
   if (summary.known > 0)
-    fmt::print(log,
-               "{} of them are from an earlier run (--fresh measures them again, --retry only failed ones)\n",
-               summary.known);
+    print(log, "{} of them are from an earlier run (--fresh measures them again, --retry only failed ones)\n",
+          summary.known);
   if (verbose && summary.worker_seconds > 0)
-    fmt::print(log, "the workers measured {:.0f} % of the time since their first jobs\n",
-               100 * summary.busy_seconds / summary.worker_seconds);
+    print(log, "the workers measured {:.0f} % of the time since their first jobs\n",
+          100 * summary.busy_seconds / summary.worker_seconds);
   if (summary.kept_cold > 0)
-    fmt::print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",
-               summary.kept_cold, summary.kept_cold > 1 ? "s" : "");
+    print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",
+          summary.kept_cold, summary.kept_cold > 1 ? "s" : "");
   if (summary.searched_before > 0)
-    fmt::print(log, "{} problem{} searched by an earlier run; --fresh searches again\n",
-               summary.searched_before, summary.searched_before > 1 ? "s were" : " was");
+    print(log, "{} problem{} searched by an earlier run; --fresh searches again\n", summary.searched_before,
+          summary.searched_before > 1 ? "s were" : " was");
   if (summary.problems_left + summary.steps_left > 0)
-    fmt::print(log, "the budget is spent: {} problem{} and {} step{} are left; the same command goes on\n",
-               summary.problems_left, summary.problems_left == 1 ? "" : "s", summary.steps_left,
-               summary.steps_left == 1 ? "" : "s");
-  fmt::print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
+    print(log, "the budget is spent: {} problem{} and {} step{} are left; the same command goes on\n",
+          summary.problems_left, summary.problems_left == 1 ? "" : "s", summary.steps_left,
+          summary.steps_left == 1 ? "" : "s");
+  print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(log);
 }
 

@@ -53,9 +53,9 @@ class Loader {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
     yaml_.expect_keys(root, "a sweep",
-                      {"name", "device", "dtypes", "cache", "seed", "output", "sampling", "finalists",
-                       "max_configs", "constraint_rows", "prune", "strategy", "ops", "models", "steps",
-                       "kernels", "kernel_files", "ops_defined"});
+                      {"name", "device", "dtypes", "cache", "seed", "inputs", "output", "sampling",
+                       "finalists", "max_configs", "constraint_rows", "prune", "strategy", "ops", "models",
+                       "steps", "kernels", "kernel_files", "ops_defined"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -69,6 +69,7 @@ class Loader {
     if (root["seed"]) options_.seed = seed_of(yaml_, root["seed"]);
     if (root["sampling"]) read_sampling(yaml_, root["sampling"], options_);
     if (root["cache"]) options_.cache = cache_of(yaml_, root["cache"]);
+    if (root["inputs"]) read_inputs(root);
     if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
@@ -90,6 +91,8 @@ class Loader {
       yaml_.expect_list(root["steps"], "'steps'");
       for (const YAML::Node& node : root["steps"]) read_steps(node);
     }
+    for (const auto& [tensor, used] : inputs_used_)
+      if (!used) yaml_.fail(root["inputs"], fmt::format("no problem has an input '{}'", brief(tensor)));
     return std::move(sweep_);
   }
 
@@ -99,6 +102,32 @@ class Loader {
     if (named) sweep_.name = yaml_.text(named, "'name'");
     if (const std::string fault = fault_of_sweep_name(sweep_.name); !fault.empty())
       yaml_.fail(named ? named : root, fmt::format("'name' is '{}'; {}", brief(sweep_.name), fault));
+  }
+
+  /// Inputs of all ops and models that have such a tensor; one has it at least.
+  void read_inputs(const YAML::Node& root) {
+    if (root["steps"])
+      yaml_.fail(root["inputs"], "'inputs' changes the problems of 'ops' and 'models'; 'steps' run a model");
+    options_.inputs = inputs_of(yaml_, root["inputs"], {});
+    for (const InputChange& change : options_.inputs) inputs_used_.emplace(change.tensor, false);
+  }
+
+  /// The inputs of the sweep that a problem has, and those of its own item, all of which it has.
+  InputChanges inputs_for(const Op& op, const Problem& problem, const YAML::Node* own = nullptr) {
+    InputChanges inputs;
+    if (!options_.inputs.empty()) {
+      const auto names = names_of(op.tensors(problem, 0));
+      for (const InputChange& change : options_.inputs)
+        if (std::ranges::find(names, change.tensor) != names.end()) {
+          inputs.push_back(change);
+          inputs_used_[change.tensor] = true;
+        }
+      yaml_.at(yaml_.root()["inputs"], [&] { check_inputs(op, problem, inputs); });
+    }
+    if (!own || !*own) return inputs;
+    inputs = inputs_of(yaml_, *own, std::move(inputs));
+    yaml_.at(*own, [&] { check_inputs(op, problem, inputs); });
+    return inputs;
   }
 
   const OpEntry& op_of(const YAML::Node& node, const std::string& name) const {
@@ -168,7 +197,7 @@ class Loader {
   void read_op(const YAML::Node& node) {
     yaml_.expect_keys(
         node, "an item of 'ops'",
-        {"op", "problems", "variants", "skip", "constraints", "dtypes", "cache", "max_configs"});
+        {"op", "problems", "variants", "skip", "constraints", "dtypes", "cache", "inputs", "max_configs"});
     if (!node["op"]) yaml_.fail(node, "an item of 'ops' needs 'op'");
     const OpEntry& entry = op_of(node["op"], yaml_.text(node["op"], "'op'"));
     auto dtypes = node["dtypes"] ? dtypes_of(yaml_, node["dtypes"]) : dtypes_;
@@ -188,10 +217,12 @@ class Loader {
       for (const auto& [name, values] : lists_of(map, entry.op)) count *= static_cast<double>(values.size());
       expect_possible(map, count);
     }
+    const YAML::Node own_inputs = node["inputs"];
     for (const YAML::Node& map : node["problems"])
       for (const Dims& dims : crossed(lists_of(map, entry.op)))
         for (const DType dtype : dtypes) {
           item.problem = yaml_.at(map, [&] { return problem_of(entry, dims, dtype); });
+          item.options.inputs = inputs_for(entry.op, item.problem, &own_inputs);
           add(item, map);
         }
   }
@@ -238,6 +269,7 @@ class Loader {
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
           item.share = share;
+          item.options.inputs = inputs_for(entry.op, item.problem);
           skip(skipped, item);
           add(std::move(item), node);
         }
@@ -281,6 +313,10 @@ class Loader {
       return;
     }
     SweepItem& known = sweep_.items[at->second];
+    if (known.options.inputs != item.options.inputs)
+      yaml_.fail(from,
+                 fmt::format("{} comes up again with other 'inputs'; their rows need a sweep of their own",
+                             item.problem.key()));
     known.share = std::max(known.share, item.share);
     auto& choices = known.choices;
     for (VariantChoice& choice : item.choices)
@@ -297,7 +333,8 @@ class Loader {
   BenchOptions options_;
   std::vector<DType> dtypes_ = {DType::bf16};
   int max_configs_ = 0, finalists_ = 8;
-  double counted_ = 0;  // problems so far, with repetitions
+  double counted_ = 0;                       // problems so far, with repetitions
+  std::map<std::string, bool> inputs_used_;  // tensors of the sweep's inputs, and whether a problem has them
 };
 
 }  // namespace

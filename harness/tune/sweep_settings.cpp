@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 
 #include "harness/core/brief.h"
 #include "harness/core/pattern.h"
@@ -75,6 +77,47 @@ CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node) {
   const auto cache = cache_mode_of(text);
   if (!cache) yaml.fail(node, fmt::format("'cache' is '{}'; it must be cold or hot", brief(text)));
   return *cache;
+}
+
+namespace {
+
+/// A number, also infinite or NaN, as YAML or C write it.
+double any_number(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
+  const std::string given = yaml.text(node, what);
+  std::string text = given;
+  if (const auto dot = text.find('.'); dot != std::string::npos && text.size() == dot + 4 && dot <= 1 &&
+                                       std::isalpha(static_cast<unsigned char>(text[dot + 1])))
+    text.erase(dot, 1);  // .inf, -.inf, .nan
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0')
+    yaml.fail(node, fmt::format("{} is '{}'; it must be a number, inf, -inf or nan", what, brief(given)));
+  return value;
+}
+
+}  // namespace
+
+InputChanges inputs_of(const YamlReader& yaml, const YAML::Node& node, InputChanges inputs) {
+  yaml.expect_map(node, "'inputs'");
+  for (const auto& pair : node) {
+    const std::string tensor = yaml.text(pair.first, "a tensor of 'inputs'");
+    const YAML::Node change = pair.second;
+    yaml.expect_keys(change, fmt::format("'{}' of 'inputs'", brief(tensor)), {"scale", "value", "every"});
+    InputChange wanted{.tensor = tensor};
+    if (!change["scale"] && !change["value"])
+      yaml.fail(change, fmt::format("'{}' of 'inputs' needs 'scale' or 'value'", brief(tensor)));
+    if (change["scale"]) wanted.scale = yaml.positive(change["scale"], "'scale'");
+    if (change["value"]) wanted.value = any_number(yaml, change["value"], "'value'");
+    if (change["every"]) {
+      if (!wanted.value) yaml.fail(change["every"], "'every' needs 'value'");
+      wanted.every = yaml.whole(change["every"], "'every'");
+      if (wanted.every < 1)
+        yaml.fail(change["every"], fmt::format("'every' is {}; it must be 1 or more", wanted.every));
+    }
+    std::erase_if(inputs, [&](const InputChange& other) { return other.tensor == tensor; });
+    inputs.push_back(std::move(wanted));
+  }
+  return inputs;
 }
 
 int max_configs_of(const YamlReader& yaml, const YAML::Node& node) {

@@ -22,6 +22,8 @@ SearchChoice search_of(const YamlReader& yaml, const YAML::Node& node);
 std::vector<std::string> prune_of(const YamlReader& yaml, const YAML::Node& node);
 CacheMode cache_of(const YamlReader& yaml, const YAML::Node& node);
 int max_configs_of(const YamlReader& yaml, const YAML::Node& node);
+/// {TENSOR: {scale: ..., value: ..., every: ...}}, added to `inputs`: a tensor that comes again is replaced.
+InputChanges inputs_of(const YamlReader& yaml, const YAML::Node& node, InputChanges inputs);
 /// The value of `key`, 1 to 64.
 int count_of(const YamlReader& yaml, const YAML::Node& node, const char* key);
 std::vector<DType> dtypes_of(const YamlReader& yaml, const YAML::Node& node);

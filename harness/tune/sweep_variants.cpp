@@ -89,6 +89,7 @@ void add_constraints(const YamlReader& yaml, const YAML::Node& node, const OpEnt
       };
       for (const Parameter& parameter : choice.variant->parameters) add(parameter.name);
       for (const Dim& dim : entry.op.dims) add(dim.name);
+      for (const auto& [word, value] : words_of(choice.variant->parameters, variables)) add(word);
       try {
         Expression(text, variables);
         choice.constraints.push_back(text);

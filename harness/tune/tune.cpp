@@ -10,6 +10,7 @@
 
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 #include "harness/tune/locked_clocks.h"
@@ -58,7 +59,7 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
                                  excluded == schedule.end() ? "" : "; " + excluded->why_none));
   }
   for (const std::string& sentence : leave_out_too_large(schedule, kind))
-    fmt::print(options.log, "left out: {}\n", sentence);
+    print(options.log, "left out: {}\n", sentence);
   if (options.budget_seconds > 0) sort_by_share(schedule);
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
   if (kind.backend == Backend::cuda) Compiler(KernelSources(), default_cache_folder()).make_cache();
@@ -77,11 +78,10 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
   }
   fleet.tuners[first]->record_launch_floors();
   if (const std::string note = store.note(); !note.empty())
-    fmt::print(options.log, "{}\n", one_line("note: " + note));
-  if (const std::string note = kind.family_note(); !note.empty()) fmt::print(options.log, "note: {}\n", note);
-  fmt::print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count,
-             problem_count, workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name,
-             kind.arch);
+    print(options.log, "{}\n", one_line("note: " + note));
+  if (const std::string note = kind.family_note(); !note.empty()) print(options.log, "note: {}\n", note);
+  print(options.log, "{}: {} configurations of {} problems on {}{} ({})\n", sweep.name, count, problem_count,
+        workers.size() > 1 ? fmt::format("{} x ", workers.size()) : "", kind.name, kind.arch);
 }
 
 Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
@@ -127,7 +127,7 @@ void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& optio
                 TuneSummary& summary) {
   if (sweep.steps.empty()) return;
   if (options.shard.count > 1) {
-    fmt::print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
+    print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
     return;
   }
   for (std::size_t kind = 0; kind < fleet.stores.size(); ++kind) {
@@ -153,8 +153,7 @@ TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   const TimeLimit limit(options.budget_seconds),
       ops_limit(options.budget_seconds * (sweep.steps.empty() ? 1 : 1 - kStepsPart));
   if (sweep.search.searching())
-    fmt::print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy,
-               fleet.max_evaluations);
+    print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy, fleet.max_evaluations);
   std::fflush(options.log);
   Progress progress(options.log, std::max<std::size_t>(fleet.max_evaluations, 1));
   TuneSummary summary = added_up(run_all(fleet, progress, ops_limit));

@@ -93,7 +93,7 @@ void inject_fault(const std::string& config) {
 
 bool same_options(const BenchOptions& a, const BenchOptions& b) {
   return a.cache == b.cache && a.max_rel_ci == b.max_rel_ci && a.min_samples == b.min_samples &&
-         a.max_time == b.max_time && a.seed == b.seed;
+         a.max_time == b.max_time && a.seed == b.seed && a.inputs == b.inputs;
 }
 
 /// The reference of a user's op does not run: no configuration of the op can be verified.

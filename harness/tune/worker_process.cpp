@@ -80,7 +80,9 @@ void WorkerProcess::spawn() {
   posix_spawn_file_actions_adddup2(&actions, err.write, 2);
   std::vector<std::string> words = {program_.string(), "worker", "--device", device_};
   for (const auto& file : kernels_.paths) words.insert(words.end(), {"--kernels", file.string()});
-  if (!kernels_.paths.empty()) words.insert(words.end(), {"--kernels-hash", kernels_.hash});
+  if (!kernels_.paths.empty())
+    words.insert(words.end(), {"--kernels-hash", kernels_.hash, "--reference-seconds",
+                               fmt::format("{}", kernels_.reference_seconds)});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -26,8 +26,8 @@ class Oracle {
 
   std::span<const TensorSpec> specs() const { return specs_; }
   std::uint64_t seed() const { return seed_; }
-  /// Compares the outputs of a set with the reference. NaN, a wrong value, an unwritten element and a write
-  /// outside a tensor each fail with a sentence.
+  /// Compares the outputs of a set with the reference. NaN where a number is expected, a wrong value, an
+  /// unwritten element and a write outside a tensor each fail with a sentence.
   Verdict compare(const TensorSet& set) const;
 
  private:
@@ -37,6 +37,7 @@ class Oracle {
   Tolerance tolerance_;
   std::vector<TensorSpec> specs_;
   Expected expected_;
+  bool nan_is_possible_ = false;  // outputs that are NaN do not count as unwritten
 };
 
 }  // namespace warptune

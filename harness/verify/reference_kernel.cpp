@@ -43,7 +43,9 @@ void run_reference_kernel(Device& device, const KernelReference& reference, cons
     std::vector<std::byte> array(static_cast<std::size_t>(specs[t].count()) *
                                  reference_element_bytes(specs[t].dtype, reference.in_fp64));
     device.download(array.data(), addresses[t], array.size());
-    out.put(specs[t].name, 0, from_reference_array(specs[t].dtype, reference.in_fp64, array));
+    std::vector<double> values = from_reference_array(specs[t].dtype, reference.in_fp64, array);
+    expect_some_finite(problem.op, specs[t].name, values);
+    out.put(specs[t].name, 0, std::move(values));
   }
 }
 

@@ -31,19 +31,26 @@ TensorSet::TensorSet(Device& device, std::span<const TensorSpec> specs, const Te
   }
 }
 
+template <class T>
+void TensorSet::upload_stored(void* to, DType dtype, const std::vector<T>& values) {
+  std::vector<std::byte> stored(values.size() * size_of(dtype));
+  for (std::size_t k = 0; k < values.size(); ++k)
+    store(dtype, stored.data(), static_cast<std::int64_t>(k), values[k]);
+  device_->upload(to, stored.data(), stored.size(), device_->stream());
+}
+
 void TensorSet::fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed) {
   if (spec.role == Role::output)
     device_->set_bytes(addresses_[i], poison_byte(spec.dtype), static_cast<std::size_t>(bytes_[i]),
                        device_->stream());
-  else if (!spec.values.empty())
+  else if (spec.dtype == DType::int32 && !spec.values.empty())
     device_->upload(addresses_[i], spec.values.data(), static_cast<std::size_t>(bytes_[i]),
                     device_->stream());
-  else if (!spec.floats.empty()) {
-    std::vector<std::byte> rounded(static_cast<std::size_t>(bytes_[i]));
-    for (std::size_t k = 0; k < spec.floats.size(); ++k)
-      store(spec.dtype, rounded.data(), static_cast<std::int64_t>(k), spec.floats[k]);
-    device_->upload(addresses_[i], rounded.data(), rounded.size(), device_->stream());
-  } else
+  else if (!spec.values.empty())
+    upload_stored(addresses_[i], spec.dtype, spec.values);
+  else if (!spec.floats.empty())
+    upload_stored(addresses_[i], spec.dtype, spec.floats);
+  else
     device_->fill_random(addresses_[i], spec.dtype, spec.count(), tensor_seed(seed, i), spec.scale);
 }
 

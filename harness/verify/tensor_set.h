@@ -33,6 +33,8 @@ class TensorSet {
   std::string name_at(const void* address) const;
 
  private:
+  template <class T>
+  void upload_stored(void* to, DType dtype, const std::vector<T>& values);  // rounded to the dtype
   void fill_one(std::size_t i, const TensorSpec& spec, std::uint64_t seed);
 
   Device* device_;

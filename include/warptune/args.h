@@ -1,6 +1,5 @@
 // The args struct of a plan, filled by the names of its members.
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -112,8 +111,7 @@ class Args {
   }
   void put_real(const Field& f, double value) {
     if (f.type == Field::Type::float64) return put(f, value);
-    if (std::isfinite(value) && std::abs(value) > std::numeric_limits<float>::max())
-      fail_to_fit(f, std::to_string(value));
+    if (!detail::fits_float(value)) fail_to_fit(f, std::to_string(value));
     put(f, static_cast<float>(value));
   }
   void put_whole(const Field& f, std::int64_t value) {

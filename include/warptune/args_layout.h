@@ -43,6 +43,11 @@ struct Field {
 
 namespace detail {
 
+/// False for a finite number that becomes infinite with 32 bits.
+inline bool fits_float(double value) {
+  return !std::isfinite(value) || std::isfinite(static_cast<float>(value));
+}
+
 /// The index of the dim that a text names.
 inline std::size_t index_of(const Ranges& ranges, const Json& name) {
   const auto range = ranges.find(name.text());
@@ -156,7 +161,7 @@ class ArgsLayout {
       case Field::Type::float32:
       case Field::Type::float64:
         field.real = value.real();
-        if (field.size() == 4 && std::abs(field.real) > std::numeric_limits<float>::max())
+        if (field.type == Field::Type::float32 && !detail::fits_float(field.real))
           throw Error("'" + field.name + "' has 32 bits; its value does not fit");
         break;
     }

@@ -19,12 +19,12 @@ __global__ void __launch_bounds__(kBlock) add_rms_norm_naive(AddRmsNormArgs args
   T* y = static_cast<T*>(args.y) + row;
 
   float sum = 0;
-  for (int i = threadIdx.x; i < kHidden; i += kBlock) {
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock) {
     out[i] = from_float<T>(to_float(x[i]) + to_float(residual[i]));
     sum += to_float(out[i]) * to_float(out[i]);
   }
   const float scale = rsqrtf(block_reduce<Sum, kBlock>(sum) / kHidden + args.eps);
-  for (int i = threadIdx.x; i < kHidden; i += kBlock)
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock)
     y[i] = from_float<T>(to_float(out[i]) * scale * to_float(weight[i]));
 }
 

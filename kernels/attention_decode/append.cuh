@@ -58,7 +58,7 @@ __device__ __forceinline__ void make_new_rows(const typename P::Args& args, cons
     if (which < 1) {
       float inv_freq = args.inv_freq[i], sine, cosine;
       if constexpr (P::kDynamicNtk) inv_freq = ntk_inv_freq(args, position + 1, i, P::kHeadDim, inv_freq);
-      sincosf(__fmul_rn(static_cast<float>(position), inv_freq), &sine, &cosine);
+      sin_cos<P::kFar>(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
       const float x = low;
       low = x * cosine - high * sine;
       high = high * cosine + x * sine;

@@ -49,7 +49,7 @@ struct OverlappedAppend {
       float frequency = constants.frequency;
       if constexpr (P::kDynamicNtk)
         frequency = ntk_inv_freq(args, position + 1, angle(), kHeadDim, frequency);
-      rotation[angle()] = cos_sin_fast(__fmul_rn(static_cast<float>(position), frequency));
+      rotation[angle()] = cos_sin<T, P::kFar>(__fmul_rn(static_cast<float>(position), frequency));
     }
     named_barrier_sync<kBlock>();
   }

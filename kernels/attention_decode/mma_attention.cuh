@@ -8,7 +8,9 @@
 // the inner index of a matrix product is free: a lane uses 16 contiguous bytes of a K row as the fragments of
 // several k steps, and q is loaded in the same order. The order of the rows of O^T is free too: a lane loads
 // 16 contiguous bytes of the V rows of two keys and interleaves them. 8-bit values are converted to fp16
-// (common/quantize.cuh). Fragment layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
+// (common/quantize.cuh). Where rows have scales, those of V are part of the weights P, in units of a power of
+// two near the largest so far: a weight stays inside the range of fp16 whatever the size of V. Fragment
+// layouts: common/mma.cuh; a lane is (g, t) = (lane / 4, lane % 4).
 #include "kernels/attention_decode/append_overlapped.cuh"
 #include "kernels/attention_decode/combine.cuh"
 #include "kernels/common/mma.cuh"
@@ -67,9 +69,28 @@ struct SharedTile : FragmentLayout<P, kTileKv> {
 __device__ __forceinline__ unsigned low_halves(unsigned a, unsigned b) { return __byte_perm(a, b, 0x5410); }
 __device__ __forceinline__ unsigned high_halves(unsigned a, unsigned b) { return __byte_perm(a, b, 0x7632); }
 
+/// The unit of the scales of V that the weights are multiplied by, a power of two; 1 without row scales.
+template <bool kRowScales>
+struct ValueUnit {
+  static constexpr float v_unit = 1;
+};
+template <>
+struct ValueUnit<true> {
+  float v_unit = 0x1p-100f;
+};
+
+/// The scales of V of a lane's keys in a tile, in units of ValueUnit.
+template <int kNTiles_>
+struct ScaledValues {
+  static constexpr int kNTiles = kNTiles_;
+  float scales[kNTiles][2];
+  __device__ __forceinline__ float v_scale(int n, int odd) const { return scales[n][odd]; }
+};
+
 /// The state of one warp: query fragments, online softmax, output accumulators.
 template <class P>
-struct MmaAttention {
+struct MmaAttention : ValueUnit<P::kRowScales> {
+  using ValueUnit<P::kRowScales>::v_unit;
   using T = typename P::T;
   using C = typename P::C;
   using F = typename TypeAt<P::kQuantized, T, fp16>::Type;  // operand type of the mma
@@ -78,9 +99,9 @@ struct MmaAttention {
   static_assert(kGroup <= 16);
 
   unsigned q[kSteps][4] = {};
-  float max[kHalves], sum[kHalves];  // of heads g and g + 8; sums are of this lane's columns
-  float out[kHalves][kSteps][4] = {};
-  float scale;  // of q.k, to base-2 scores
+  float max[kHalves], sum[kHalves];    // of heads g and g + 8; sums are of this lane's columns
+  float out[kHalves][kSteps][4] = {};  // with row scales, in units of v_unit
+  float scale;                         // of q.k, to base-2 scores
   ScoreBiasTerm<P, 1> bias[2];
 
   __device__ __forceinline__ MmaAttention(const AttentionDecodeArgs& args, const KvCache<P>& cache, int batch,
@@ -140,7 +161,10 @@ struct MmaAttention {
         }
       }
     apply_bias_and_mask(tile, first_key, masked, valid, p);
-    online_softmax(tile, p);
+    if constexpr (P::kRowScales)
+      online_softmax(scaled_values(tile, masked, valid), p);
+    else
+      online_softmax(tile, p);
     accumulate_pv(tile, p);
   }
 
@@ -166,7 +190,7 @@ struct MmaAttention {
         for (int m = 0; m < kSteps; ++m)
           *reinterpret_cast<float2*>(
               &block.warps.rows[warp][head][(m / kPerVector * 8 + g) * kX + m % kPerVector * 2]) = {
-              out[half][m][i], out[half][m][2 + i]};
+              out[half][m][i] * v_unit, out[half][m][2 + i] * v_unit};
       }
     }
   }
@@ -199,6 +223,42 @@ struct MmaAttention {
           if (key >= valid || key < masked) p[n][i] = -WARPTUNE_INFINITY;
         }
     }
+  }
+
+  /// The scales of V of a tile. v_unit rises to the power of two below the largest of the warp; keys that are
+  /// not attended to have 0.
+  template <class Tile>
+  __device__ __forceinline__ ScaledValues<Tile::kNTiles> scaled_values(const Tile& tile, int masked,
+                                                                       int valid) {
+    ScaledValues<Tile::kNTiles> values;
+    float high = v_unit;
+#pragma unroll
+    for (int n = 0; n < Tile::kNTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int key = Tile::v_key(n, i);
+        values.scales[n][i] = key >= masked && key < valid ? tile.v_scale(n, i) : 0.0f;
+        high = fmaxf(high, fabsf(values.scales[n][i]));
+      }
+    high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 1));
+    high = fmaxf(high, __shfl_xor_sync(0xffffffffu, high, 2));
+    const float raised = __uint_as_float(__float_as_uint(high) & 0x7f800000u);
+    const float inverse = __uint_as_float(0x7f000000u - __float_as_uint(raised));
+    if (raised > v_unit) {
+      const float rescale = v_unit * inverse;
+      v_unit = raised;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half)
+#pragma unroll
+        for (int m = 0; m < kSteps; ++m)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) out[half][m][i] *= rescale;
+    }
+#pragma unroll
+    for (int n = 0; n < Tile::kNTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) values.scales[n][i] *= inverse;
+    return values;
   }
 
   /// Scores become probabilities; the accumulators are rescaled only where a maximum of the warp rises.

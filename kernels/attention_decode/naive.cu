@@ -1,5 +1,5 @@
 // Decode attention, the readable baseline for any shape.
-// Grid: [q_heads, batch]; a block computes one query head of one sequence over tiles of kBlock keys.
+// Grid: [batch * q_heads]; a block computes one query head of one sequence over tiles of kBlock keys.
 // Roles: a thread per key for Q.K^T, a thread per element of head_dim for P.V; online softmax between tiles.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/pdl.cuh"
@@ -11,8 +11,8 @@ template <class P, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_decode_naive(AttentionDecodeArgs args) {
   __shared__ float q[P::kHeadDim], sums[P::kHeadDim], weights[kBlock];
   pdl_wait();
-  const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
-  const long long row = (static_cast<long long>(b) * P::kQHeads + head) * P::kHeadDim;
+  const int head = blockIdx.x % P::kQHeads, b = blockIdx.x / P::kQHeads, length = args.lengths[b];
+  const long long row = static_cast<long long>(blockIdx.x) * P::kHeadDim;
   const KvCache<P> cache(args, b, head / P::kGroup);
   const ScoreBiasTerm<P, 1> bias(args, b, head, length);
   const float scale = args.scale * kLog2e * cache.head_k_scale();
@@ -23,11 +23,13 @@ __global__ void __launch_bounds__(kBlock) attention_decode_naive(AttentionDecode
   __syncthreads();
 
   SoftmaxState state = SoftmaxState::none();
-  for (int first = P::first_key(length); first < length; first += kBlock) {
-    const int key = first + threadIdx.x, keys = min_of(kBlock, length - first);
-    const long long k_row = cache.row(min_of(key, length - 1));
+  for (long long tile = P::first_key(length); tile < length; tile += kBlock) {
+    const int first = static_cast<int>(tile), keys = min_of(kBlock, length - first);
+    const bool is_key = static_cast<int>(threadIdx.x) < keys;
+    const int key = is_key ? first + static_cast<int>(threadIdx.x) : length - 1;
+    const long long k_row = cache.row(key);
     float score = -WARPTUNE_INFINITY;
-    if (key < length) {
+    if (is_key) {
       score = 0.0f;
       for (int i = 0; i < P::kHeadDim; ++i) score += q[i] * to_float(*cache.k_at(k_row, i));
       score = bias(score * cache.k_scale(k_row), 0, key);

@@ -18,9 +18,11 @@ struct TypeAt<0, First, Rest...> {
 };
 
 /// The dims that a kernel is compiled for, in the order of the op's dims. kDsx: K has the layout [D/x, S, x].
+/// kFar: positions of appended rows may exceed kNearPositions.
 template <class T_, int kQHeads_, int kKvHeads_, int kHeadDim_, bool kDsx_ = false, bool kAppend_ = false,
           int kKvDtype = 0, bool kRowScales_ = false, int kPage_ = 0, int kWindow_ = 0, int kBias_ = 0,
-          bool kLse_ = false, int kEpilogue_ = 0, bool kInterleaved_ = false, bool kDynamicNtk_ = false>
+          bool kLse_ = false, int kEpilogue_ = 0, bool kInterleaved_ = false, bool kDynamicNtk_ = false,
+          bool kFar_ = false>
 struct DecodeProblem {
   static constexpr Epilogue kEpilogue = static_cast<Epilogue>(kEpilogue_);
   using T = T_;
@@ -31,7 +33,7 @@ struct DecodeProblem {
   static constexpr bool kDsx = kDsx_, kAppend = kAppend_, kLse = kLse_;
   // RoPE of the append. Enumerators take no place in the constant bank, whose size is part of the machine
   // code.
-  enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_ };
+  enum { kInterleaved = kInterleaved_, kDynamicNtk = kDynamicNtk_, kFar = kFar_ };
   using Args = typename TypeAt<kEpilogue == Epilogue::project ? 2 : kDynamicNtk, AttentionDecodeArgs,
                                DynamicNtkDecodeArgs, ProjectDecodeArgs>::Type;
   static constexpr bool kQuantized = kKvDtype != 0;

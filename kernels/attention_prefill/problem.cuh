@@ -157,7 +157,7 @@ struct HeadBias {
       rows = static_cast<const T*>(args.score_bias) + b * strides.batch + head * strides.head;
     } else if constexpr (Shape::kAdditive) {
       stride = args.kv_len;
-      rows = static_cast<const T*>(args.score_bias) + head * args.q_len * stride;
+      rows = static_cast<const T*>(args.score_bias) + static_cast<long long>(head) * args.q_len * stride;
     } else if constexpr (Shape::kAlibi) {
       slope = args.alibi_slopes[head] * kLog2e;
       diagonal = args.diagonal;

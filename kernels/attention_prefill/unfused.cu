@@ -1,7 +1,7 @@
 // Unfused attention: Q.K^T, softmax and P.V as three kernels, fp32 scores in the workspace, CUDA cores.
 // Layout: scores are [batch, q_heads, q_len, kv_len]. The GEMMs compute a kTile x kTile output tile per
 //   block, one element per thread, from kTile x kTile tiles of both inputs in shared memory. The softmax
-//   takes one row per block, in place.
+//   takes one row per block, in place. Blocks count along x of the grid, which has no other long axis.
 // Wins: nowhere; it is the plainest correct version. Its fourth kernel is the softmax of the variant
 //   `cublaslt`, between two GEMMs of the library; padding.cu has the copies around them.
 #include "kernels/attention_prefill/problem.cuh"
@@ -11,14 +11,24 @@
 
 namespace warptune {
 
+/// The output tile of a block of a GEMM: tiles of a head are neighbors, those of a row first.
+template <class Shape, int kRows, int kColumns, int kTile>
+struct GemmTile {
+  static constexpr unsigned kAlong = ceil_div(kColumns, kTile), kDown = ceil_div(kRows, kTile);
+  const int first_column = static_cast<int>(blockIdx.x % kAlong) * kTile,
+            first_row = static_cast<int>(blockIdx.x / kAlong % kDown) * kTile;
+  const unsigned pair = blockIdx.x / (kAlong * kDown);  // of a sequence and a query head
+  const int b = static_cast<int>(pair / Shape::kQHeads), head = static_cast<int>(pair % Shape::kQHeads);
+};
+
 /// Stage 1: scores = q . k^T, neither scaled nor masked.
 template <class T, class Shape, int kQLen, int kKvLen, int kTile>
 __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(typename Shape::Args args) {
   __shared__ float q_tile[kTile][kTile + 1], k_tile[kTile][kTile + 1];  // [row][element]
   pdl_wait();
-  const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
+  const GemmTile<Shape, kQLen, kKvLen, kTile> tile;
+  const int b = tile.b, head = tile.head, first_query = tile.first_row, first_key = tile.first_column;
   const Sequence s = load_sequence(args, b);
-  const int first_query = blockIdx.y * kTile, first_key = blockIdx.x * kTile;
   if (first_query >= s.q_len || first_key >= s.kv_len) return;
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y, key = first_key + y;
   const T* q =
@@ -35,7 +45,7 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(typenam
     __syncthreads();
   }
   float* scores =
-      static_cast<float*>(args.workspace) + (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
+      static_cast<float*>(args.workspace) + (static_cast<long long>(tile.pair) * kQLen + query) * kKvLen;
   if (query < s.q_len && first_key + x < s.kv_len) scores[first_key + x] = sum;
 }
 
@@ -44,15 +54,15 @@ __global__ void __launch_bounds__(kTile* kTile) attention_prefill_scores(typenam
 template <class T, class Shape, int kQLen, int kKvLen, int kBlock>
 __global__ void __launch_bounds__(kBlock) attention_prefill_softmax(typename Shape::Args args) {
   pdl_wait();
-  const int query = blockIdx.x, head = blockIdx.y, b = blockIdx.z;
+  const int query = blockIdx.x % kQLen, head = blockIdx.x / kQLen % Shape::kQHeads,
+            b = blockIdx.x / kQLen / Shape::kQHeads;
   const Sequence s = load_sequence(args, b);
   if constexpr (Shape::kLse) pad_lse<Shape, kBlock>(args, s, b, head, query, 1);
   if (query >= s.q_len) return;
   const int end = key_end<Shape>(args, s, query), begin = key_begin<Shape>(args, s, query);
   const HeadBias<T, Shape> bias(args, s, b, head);
   const Dropout<Shape> dropout(args, b, head);
-  float* row = static_cast<float*>(args.workspace) +
-               ((static_cast<long long>(b) * Shape::kQHeads + head) * kQLen + query) * kKvLen;
+  float* row = static_cast<float*>(args.workspace) + static_cast<long long>(blockIdx.x) * kKvLen;
   const float scale_log2 = args.scale * kLog2e;
 
   float row_max = -WARPTUNE_INFINITY;
@@ -81,13 +91,14 @@ template <class T, class Shape, int kQLen, int kKvLen, int kTile>
 __global__ void __launch_bounds__(kTile* kTile) attention_prefill_values(typename Shape::Args args) {
   __shared__ float p_tile[kTile][kTile + 1], v_tile[kTile][kTile + 1];  // [query][key], [key][element]
   pdl_wait();
-  const int b = blockIdx.z / Shape::kQHeads, head = blockIdx.z % Shape::kQHeads;
+  const GemmTile<Shape, kQLen, Shape::kHeadDimV, kTile> tile;
+  const int b = tile.b, head = tile.head, first_query = tile.first_row;
+  const int d = tile.first_column + static_cast<int>(threadIdx.x);
   const Sequence s = load_sequence(args, b);
-  const int first_query = blockIdx.y * kTile, d = blockIdx.x * kTile + threadIdx.x;
   if (first_query >= s.q_len) return;
   const int x = threadIdx.x, y = threadIdx.y, query = first_query + y;
   const float* p = static_cast<const float*>(args.workspace) +
-                   (static_cast<long long>(blockIdx.z) * kQLen + query) * kKvLen;
+                   (static_cast<long long>(tile.pair) * kQLen + query) * kKvLen;
   const ValueRows<T, Shape> v(args, b, head);
   float sum = 0;
   for (int k = 0; k < s.kv_len; k += kTile) {

@@ -1,6 +1,5 @@
 #pragma once
-// 16-bit floats as plain bits, so that run-time compilation needs no toolkit headers (arithmetic is fp32),
-// and a fast sine and cosine.
+// 16-bit floats as plain bits, so that run-time compilation needs no toolkit headers (arithmetic is fp32).
 
 namespace warptune {
 
@@ -62,19 +61,20 @@ inline constexpr bool is_same = false;
 template <class A>
 inline constexpr bool is_same<A, A> = true;
 
+/// As std::conditional.
+template <bool kFirst, class First, class Second>
+struct Conditional {
+  using type = First;
+};
+template <class First, class Second>
+struct Conditional<false, First, Second> {
+  using type = Second;
+};
+
 constexpr __host__ __device__ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 constexpr __host__ __device__ int min_of(int a, int b) { return a < b ? a : b; }
 constexpr __host__ __device__ int max_of(int a, int b) { return a > b ? a : b; }
 
 #define WARPTUNE_INFINITY __int_as_float(0x7f800000)
-
-/// Cosine and sine of an angle of at most 2^17, each with an error below 2e-6. Full turns are subtracted in
-/// two parts (Cody and Waite, "Software Manual for the Elementary Functions", 1980). The path of sincosf for
-/// large angles would take most of the instructions of a rotation.
-__device__ __forceinline__ float2 cos_sin_fast(float angle) {
-  const float turns = rintf(angle * 0.159154943f);
-  const float rest = fmaf(turns, 1.74845553e-7f, fmaf(turns, -6.28318548f, angle));
-  return {__cosf(rest), __sinf(rest)};
-}
 
 }  // namespace warptune

@@ -5,14 +5,32 @@
 
 namespace warptune {
 
-/// Sine and cosine of 0 <= angle <= 1.4e5 to about 2e-7, without the slow path (and local memory) of sincosf:
-/// Cody-Waite reduction by pi/2 in three parts, then the polynomials of Cephes for |r| <= pi/4.
+/// An angle less a multiple of pi/2, at most pi/4 in size; returns the multiple. Up to kNearPositions in
+/// fp32, with pi/2 in three parts (Cody and Waite, "Software Manual for the Elementary Functions", 1980).
+/// kFar: up to 2^30 in fp64, where the error of pi/2 times the multiple is 4e-8.
+template <bool kFar>
+__device__ __forceinline__ int reduce_angle(float angle, float& r) {
+  if constexpr (kFar) {
+    const double wide = angle;
+    const int quarter = __double2int_rn(wide * 0.63661977236758134308);
+    r = static_cast<float>(fma(-static_cast<double>(quarter), 1.57079632679489661923, wide));
+    return quarter;
+  } else {
+    const int quarter = __float2int_rn(angle * 0.636619772f);
+    const float k = static_cast<float>(quarter);
+    r = fmaf(-k, 1.57079637050628662e+00f, angle);
+    r = fmaf(-k, -4.37113882867379e-08f, r);
+    r = fmaf(-k, -1.7151245100059e-15f, r);
+    return quarter;
+  }
+}
+
+/// Sine and cosine of an angle >= 0 to about 2e-7, of a prompt and of decode alike, without the slow path
+/// (and local memory) of sincosf: the polynomials of Cephes for |r| <= pi/4.
+template <bool kFar>
 __device__ __forceinline__ void sin_cos(float angle, float& sine, float& cosine) {
-  const int quarter = __float2int_rn(angle * 0.636619772f);
-  const float k = static_cast<float>(quarter);
-  float r = fmaf(-k, 1.57079637050628662e+00f, angle);
-  r = fmaf(-k, -4.37113882867379e-08f, r);
-  r = fmaf(-k, -1.7151245100059e-15f, r);
+  float r;
+  const int quarter = reduce_angle<kFar>(angle, r);
   const float r2 = r * r;
   const float p = fmaf(fmaf(r2, -1.9515295891e-4f, 8.3321608736e-3f), r2, -1.6666654611e-1f);
   const float s = fmaf(p * r2, r, r);
@@ -23,6 +41,26 @@ __device__ __forceinline__ void sin_cos(float angle, float& sine, float& cosine)
   cosine = swapped ? s : c;
   if (quarter & 2) sine = -sine;
   if ((quarter + 1) & 2) cosine = -cosine;
+}
+
+/// Cosine and sine of an angle of at most kNearPositions, each with an error below 2e-6, which is less than
+/// the rounding of a 16-bit row. Full turns are subtracted in two parts, as Cody and Waite do.
+__device__ __forceinline__ float2 cos_sin_fast(float angle) {
+  const float turns = rintf(angle * 0.159154943f);
+  const float rest = fmaf(turns, 1.74845553e-7f, fmaf(turns, -6.28318548f, angle));
+  return {__cosf(rest), __sinf(rest)};
+}
+
+/// Cosine and sine for the rotation of a row of T whose new key another kernel waits for.
+template <class T, bool kFar>
+__device__ __forceinline__ float2 cos_sin(float angle) {
+  if constexpr (kFar || sizeof(T) == 4) {
+    float2 turn;
+    sin_cos<kFar>(angle, turn.y, turn.x);
+    return turn;
+  } else {
+    return cos_sin_fast(angle);
+  }
 }
 
 /// The first element of half-split pair `pair` of a head: of the leading kRotaryDim elements, or of those

@@ -77,12 +77,18 @@ __device__ __forceinline__ T store_output(const Args& args, int token, int o, fl
   return rounded;
 }
 
-/// RMSNorm of x [kTokens, kIn] by a block in one pass: shared memory takes x * weight, rounded to T, and the
-/// outputs of token t are multiplied by scales[t]. Threads keep the weights of the norm in registers.
+/// Whether x is scaled by 1 / RMS before it is rounded to T. Else the outputs are: x is then read once, but x
+/// times the weight of the norm must fit T, which fp16 is too narrow for.
+template <class T>
+inline constexpr bool kScalesBeforeRounding = is_same<T, fp16>;
+
+/// RMSNorm of x [kTokens, kIn] by a block, in one pass where the outputs are scaled: shared memory takes x *
+/// weight, rounded to T, and the outputs of token t are multiplied by scales[t]. Threads keep the weights of
+/// the norm in registers.
 template <class T, int kTokens, int kIn, int kThreads>
 class BlockNorm {
  public:
-  float scales[kTokens];  // after load_x(): 1 / RMS
+  float scales[kTokens];  // after load_x(): what the outputs of a token are multiplied by
 
   /// No kernel writes the weights: before pdl_wait().
   __device__ __forceinline__ void load_weights(const void* weight) {
@@ -98,33 +104,47 @@ class BlockNorm {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int t = 0; t < kTokens; ++t) {
-      float squares = 0;
-#pragma unroll
-      for (int j = 0; j < kPerThread; ++j) {
-        const int i = vector(j);
-        if (i >= kVectors) break;
-        auto v = to_float(load_vec<kVec>(static_cast<const T*>(x) + t * kIn + i * kVec));
-        const auto w = to_float(weights_[j]);
-#pragma unroll
-        for (int e = 0; e < kVec; ++e) {
-          squares = fmaf(v[e], v[e], squares);
-          v[e] *= w[e];
-        }
-        store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
-      }
-      squares = warp_reduce<Sum>(squares);
+      const float squares =
+          warp_reduce<Sum>(read_row<!kScalesBeforeRounding<T>>(shared, static_cast<const T*>(x), t, 1));
       if (lane == 0) partial[t][threadIdx.x / 32] = squares;
     }
     __syncthreads();
 #pragma unroll
     for (int t = 0; t < kTokens; ++t)
       scales[t] = rsqrtf(warp_reduce<Sum>(lane < kWarps ? partial[t][lane] : 0) / kIn + eps);
+    if constexpr (kScalesBeforeRounding<T>) {
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t) {
+        read_row<true>(shared, static_cast<const T*>(x), t, scales[t]);
+        scales[t] = 1;
+      }
+      __syncthreads();
+    }
   }
 
  private:
   static constexpr int kVec = vec_width<T>(kIn), kVectors = kIn / kVec,
                        kPerThread = ceil_div(kVectors, kThreads);
   static __device__ __forceinline__ int vector(int j) { return static_cast<int>(threadIdx.x) + j * kThreads; }
+  /// The squares of this thread's vectors of a token; kStores: shared memory takes x * weight * scale.
+  template <bool kStores>
+  __device__ __forceinline__ float read_row(T* shared, const T* x, int t, float scale) const {
+    float squares = 0;
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int i = vector(j);
+      if (i >= kVectors) break;
+      auto v = to_float(load_vec<kVec>(x + t * kIn + i * kVec));
+      const auto w = to_float(weights_[j]);
+#pragma unroll
+      for (int e = 0; e < kVec; ++e) {
+        squares = fmaf(v[e], v[e], squares);
+        v[e] *= w[e] * scale;
+      }
+      if constexpr (kStores) store_vec<kVec>(shared + t * kIn + i * kVec, from_float<T>(v));
+    }
+    return squares;
+  }
 
   Vec<T, kVec> weights_[kPerThread];
 };
@@ -138,6 +158,13 @@ __device__ __forceinline__ unsigned multiply_pairs(unsigned a, unsigned b) {
   else
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
   return y;
+}
+/// The product of two pairs, times `scale`, with one rounding.
+template <class T>
+__device__ __forceinline__ unsigned scale_pairs(unsigned a, unsigned b, float scale) {
+  const auto x = to_float(*reinterpret_cast<const Vec<T, 2>*>(&a)),
+             y = to_float(*reinterpret_cast<const Vec<T, 2>*>(&b));
+  return pack2<T>(x[0] * (y[0] * scale), x[1] * (y[1] * scale));
 }
 /// `sum` and the squares of a pair.
 template <class T>

@@ -13,7 +13,8 @@
 // Reduction: the partial sums of warps and segments are added in shared memory, in a fixed order, once per
 //   slab of 16 rows.
 // Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.
-// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first slab. With SwiGLU
+// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first slab (fp16: before).
+// With SwiGLU
 //   half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a split
 //   RMSNorm.
 // PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
@@ -177,11 +178,12 @@ class GemvConsumer {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
           squares = add_squares<T>(squares, x[j]);
-          x[j] = multiply_pairs<T>(x[j], norm[j]);
+          if constexpr (!kScalesBeforeRounding<T>) x[j] = multiply_pairs<T>(x[j], norm[j]);
         }
       });
       squares = warp_reduce<Sum, 4 * S::kSegments>(squares);
       if (lane_ % (4 * S::kSegments) == 0) shared_.squares[token][warp_] = squares;
+      if constexpr (kScalesBeforeRounding<T>) scale_x(token);
     }
     if constexpr (S::kRmsScale) load_squares();
   }
@@ -208,7 +210,7 @@ class GemvConsumer {
       if constexpr (S::kRmsScale)
         if (is_first) store_squares();
       named_barrier_sync(1, S::kThreads);
-      if constexpr (S::kNorm || S::kRmsScale)
+      if constexpr ((S::kNorm && !kScalesBeforeRounding<T>) || S::kRmsScale)
         if (is_first) scale = scale_of(dot.token);
       reduce(dot, buffer, scale, residual, next_norm);
     }
@@ -241,6 +243,17 @@ class GemvConsumer {
     }
   };
 
+  /// Normalizes x, once all warps have the squares of their columns.
+  __device__ __forceinline__ void scale_x(int token) {
+    named_barrier_sync(1, S::kThreads);
+    const float scale = scale_of(token);
+    for_parts([&](int tile, int i, int) {
+      unsigned(&x)[4] = reinterpret_cast<unsigned(&)[4]>(x_[tile][i]);
+      const unsigned(&norm)[4] = reinterpret_cast<const unsigned(&)[4]>(norm_[tile][i]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) x[j] = scale_pairs<T>(x[j], norm[j], scale);
+    });
+  }
   /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first slab,
   /// since they arrive behind x.
   __device__ __forceinline__ void load_squares() {

@@ -65,7 +65,7 @@ __device__ __forceinline__ void arrive_in_cluster(Mbarrier* barrier, int lane) {
 /// The scale of RMSNorm of every token, from the squares.
 template <class S>
 __device__ __forceinline__ void compute_scales(const typename S::Args& args, const SkinnyShared<S>& shared) {
-  if constexpr (S::kNorm) {
+  if constexpr (S::kScalesSums) {
     for (int t = threadIdx.x; t < S::kTokens; t += S::kThreads)
       shared.scale()[t] = rsqrtf(sum_partial<S>(shared.squares() + t, S::kPaddedTokens) / S::kIn + args.eps);
     named_barrier_sync(1, S::kThreads);
@@ -83,7 +83,7 @@ __device__ __forceinline__ void store_fragments(const typename S::Args& args, co
     for (int i = 0; i < 2; ++i) {
       const int token = n * 8 + lane % 4 * 2 + i;
       if (S::kTokens % 8 != 0 && token >= S::kTokens) continue;
-      const float scale = S::kNorm ? shared.scale()[token] : 1;
+      const float scale = S::kScalesSums ? shared.scale()[token] : 1;
       [[maybe_unused]] typename S::Key::Word key = 0;
 #pragma unroll
       for (int m = 0; m < S::kRowTiles; ++m)
@@ -113,19 +113,19 @@ __device__ __forceinline__ void store_group(const typename S::Args& args, const 
   if constexpr (S::kCluster > 1) {
     if constexpr (S::kWarpsK > 1) {
       add_warps<S>(shared.partial(), S::kPartial, S::kTokens * S::kPitch);
-      if (S::kNorm && group == 0) add_warps<S>(shared.squares(), S::kPaddedTokens, S::kTokens);
+      if (S::kScalesSums && group == 0) add_warps<S>(shared.squares(), S::kPaddedTokens, S::kTokens);
     }
     arrive_in_cluster<S>(shared.partial_full(), lane);
     mbarrier_wait_cluster(shared.partial_full(), group % 2);
   }
-  if (S::kNorm && group == 0) compute_scales<S>(args, shared);
+  if (S::kScalesSums && group == 0) compute_scales<S>(args, shared);
   const int rank = SkinnyWork<S>::cluster_rank();
 #pragma unroll 2
   for (int i = rank * S::kThreads + threadIdx.x; i < S::kTokens * S::kGroupOutputs;
        i += S::kCluster * S::kThreads) {
     const int token = i / S::kGroupOutputs, output = i % S::kGroupOutputs;
     if (!S::kArgmax && output >= outputs) continue;
-    const float scale = S::kNorm ? shared.scale()[token] : 1;
+    const float scale = S::kScalesSums ? shared.scale()[token] : 1;
     const int row = S::kSwiglu ? output / 8 * 16 + output % 8 : output;
     const float* const at = partial + token * S::kPitch + row;
     float y = scale * sum_partial<S>(at, S::kPartial);

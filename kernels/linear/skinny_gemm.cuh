@@ -21,13 +21,14 @@ struct SkinnyGemm {
                        kStages = kStages_, kCluster = kCluster_;
   static constexpr bool kNorm = kPrologue_ == kPrologueRmsNorm, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kArgmax = kEpilogue == kEpilogueArgmax, kResidentX = kResidentX_;
+  /// Whether the tokens of x, or the sums, are multiplied by 1 / RMS.
+  static constexpr bool kScalesX = kNorm && kScalesBeforeRounding<T>, kScalesSums = kNorm && !kScalesX;
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
   static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
-  static constexpr int kRowTiles = kRows / kWarpsM / 16;         // m16 tiles of a warp
-  static constexpr int kSlices = kTileK / 16 / kWarpsK;          // k16 slices of a warp and stage
-  static constexpr int kWeightRows = kSwiglu ? 2 * kOut : kOut;  // of the matrix
-  static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;           // 8 outputs: gate rows, up rows
+  static constexpr int kRowTiles = kRows / kWarpsM / 16;  // m16 tiles of a warp
+  static constexpr int kSlices = kTileK / 16 / kWarpsK;   // k16 slices of a warp and stage
+  static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;    // 8 outputs: gate rows, up rows
   static constexpr int kGroupOutputs = kRows / kSlotsOfUnit;
   static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kCluster);
 
@@ -53,15 +54,18 @@ struct SkinnyGemm {
 /// order, so that both read these rows at about the same time, once from memory.
 template <class S>
 struct SkinnyWork {
+  /// Products of outputs and clusters, or of slots and groups, need 64 bits.
+  static constexpr bool kManyOutputs = S::kOut >= 1 << 21;
+
   int first, outputs, groups, first_step, steps;
   bool reverse;
 
   __device__ __forceinline__ SkinnyWork() {
     const unsigned clusters = gridDim.x / S::kCluster, cluster = blockIdx.x / S::kCluster;
     const int rank = cluster_rank();
-    static_assert(S::kOut < (1 << 21));  // times the clusters: 32 bits
-    first = static_cast<int>(S::kOut * cluster / clusters);
-    outputs = static_cast<int>(S::kOut * (cluster + 1) / clusters) - first;
+    using Product = typename Conditional<kManyOutputs, unsigned long long, unsigned>::type;
+    first = static_cast<int>(Product{S::kOut} * cluster / clusters);
+    outputs = static_cast<int>(Product{S::kOut} * (cluster + 1) / clusters) - first;
     groups = ceil_div(outputs, S::kGroupOutputs);
     first_step = S::kSteps * rank / S::kCluster;
     steps = S::kSteps * (rank + 1) / S::kCluster - first_step;
@@ -75,8 +79,9 @@ struct SkinnyWork {
   /// Groups differ by at most 8 outputs, so that no stage is nearly empty.
   __device__ __forceinline__ Group group(int i) const {
     if (reverse) i = groups - 1 - i;
-    const int slots = ceil_div(outputs, 8);
-    return {first + 8 * (slots * i / groups), first + min(outputs, 8 * (slots * (i + 1) / groups))};
+    const typename Conditional<kManyOutputs, long long, int>::type slots = ceil_div(outputs, 8);
+    return {first + 8 * static_cast<int>(slots * i / groups),
+            first + min(outputs, 8 * static_cast<int>(slots * (i + 1) / groups))};
   }
 };
 

@@ -12,8 +12,9 @@
 //   in shared memory, those of the blocks of a cluster through distributed shared memory, both in a fixed
 //   order; without a split of K a warp stores its fragments. The producers meanwhile load the next group.
 // Fused: RMSNorm multiplies the fragments of x by the weight of the norm, sums the squares of x on the way
-//   and scales the outputs; with SwiGLU 8 gate rows and their 8 up rows are one m16 tile; for argmax
-//   neighboring lanes reduce the keys of a token in every group (argmax.cuh).
+//   and scales the outputs (fp16: reads x before, and scales the fragments); with SwiGLU 8 gate rows and
+//   their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of a token in every group
+//   (argmax.cuh).
 // Shared memory (skinny_gemm.cuh): stages, resident x, partial sums, squares and scales of tokens, barriers.
 //   Weights lie as [8-row slot][64-column panel][8][64], x as [panel][tokens][64], with the 128-byte swizzle.
 // Wins: 2 to 64 tokens.
@@ -102,11 +103,33 @@ __device__ __forceinline__ void load_norm_fragments(unsigned (&norm)[S::kSlices]
     }
 }
 
-/// sums += weights . x of the k16 slices of a warp. `weights` and `x` are the shared addresses of the lane's
-/// ldmatrix rows; slices within a panel differ in address bits 5 and 6, which the swizzle has permuted.
+/// Writes 1 / RMS of every token to shared memory: a warp reads rows of x, in front of the main loop.
+template <class S>
+__device__ __forceinline__ void compute_scales_of_x(const typename S::Args& args,
+                                                    const SkinnyShared<S>& shared) {
+  constexpr int kVec = 8;
+  const int lane = threadIdx.x % 32;
+  for (int t = threadIdx.x / 32; t < S::kPaddedTokens; t += S::kWarps) {
+    float squares = 0;
+    if (t < S::kTokens)
+      for (int i = lane * kVec; i < S::kIn; i += 32 * kVec) {
+        const auto x = to_float(load_vec<kVec>(static_cast<const typename S::T*>(args.x) + t * S::kIn + i));
+#pragma unroll
+        for (int e = 0; e < kVec; ++e) squares = fmaf(x[e], x[e], squares);
+      }
+    squares = warp_reduce<Sum>(squares);
+    if (lane == 0) shared.scale()[t] = rsqrtf(squares / S::kIn + args.eps);
+  }
+  named_barrier_sync(1, S::kThreads);
+}
+
+/// sums += weights . x of the k16 slices of a warp. `scales`: of the tokens, with kScalesX. `weights` and `x`
+/// are the shared addresses of the lane's ldmatrix rows; slices within a panel differ in address bits 5 and
+/// 6, which the swizzle has permuted.
 template <class S>
 __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned weights, unsigned x,
-                                               const unsigned (&norm)[S::kSlices][2], bool count_squares) {
+                                               const unsigned (&norm)[S::kSlices][2], const float* scales,
+                                               bool count_squares) {
   using T = typename S::T;
 #pragma unroll
   for (int j = 0; j < S::kSlices; ++j) {
@@ -126,7 +149,11 @@ __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned wei
       for (int i = 0; i < 2; ++i) {
         if (n + i == S::kTokenTiles) break;
         unsigned b0 = b[2 * i], b1 = b[2 * i + 1];
-        if constexpr (S::kNorm) {
+        if constexpr (S::kScalesX) {
+          const float scale = scales[(n + i) * 8 + threadIdx.x % 32 / 4];
+          b0 = scale_pairs<T>(b0, norm[j][0], scale);
+          b1 = scale_pairs<T>(b1, norm[j][1], scale);
+        } else if constexpr (S::kNorm) {
           if (count_squares)
             sums.squares[n + i] = add_squares<T>(add_squares<T>(sums.squares[n + i], b0), b1);
           b0 = multiply_pairs<T>(b0, norm[j][0]);
@@ -153,6 +180,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
   const unsigned b_lane =
       slice / 4 * S::kXPanelBytes + (lane / 16 * 8 + row) * 128 + ((slice % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
+  if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
   int stage = 0;
   unsigned phase = 0;
   for (int group = 0; group < work.groups; ++group) {
@@ -164,7 +192,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
                                (work.first_step + step) * S::kTileK + slice * 16 + lane % 4 * 2);
       mbarrier_wait(shared.full() + stage, phase);
       multiply_stage<S>(sums, shared_address(shared.stage(stage)) + a_lane,
-                        shared_address(shared.x(stage, step)) + b_lane, norm, group == 0);
+                        shared_address(shared.x(stage, step)) + b_lane, norm, shared.scale(), group == 0);
       fence_reads_before_copies();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.empty() + stage);
@@ -174,7 +202,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       }
     }
     const auto [begin, end] = work.group(group);
-    if (S::kNorm && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
+    if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);
     if constexpr (S::kSplitK) {
       if (group > 0) {  // the partial sums of the group before have been read
         if constexpr (S::kCluster > 1)
@@ -185,7 +213,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       store_partial<S>(shared, sums, warp_m, warp_k, lane);
       store_group<S>(args, shared, group, begin, end - begin, group + 1 == work.groups, lane);
     } else {
-      if (S::kNorm && group == 0) {
+      if (S::kScalesSums && group == 0) {
         named_barrier_sync(1, S::kThreads);
         compute_scales<S>(args, shared);
       }

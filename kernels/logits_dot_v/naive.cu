@@ -10,8 +10,8 @@ namespace warptune {
 template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kBlock>
 __global__ void __launch_bounds__(kBlock) logits_dot_v_naive(LogitsDotVArgs args) {
   pdl_wait();
-  const int head = blockIdx.x, b = blockIdx.y, length = args.lengths[b];
-  const long long row = static_cast<long long>(b) * kQHeads + head,
+  const int head = blockIdx.x % kQHeads, b = blockIdx.x / kQHeads, length = args.lengths[b];
+  const long long row = blockIdx.x,
                   kv_row = static_cast<long long>(b) * kKvHeads + head / (kQHeads / kKvHeads);
   const T* logits = static_cast<const T*>(args.logits) + row * args.capacity;
   const T* v = static_cast<const T*>(args.v_cache) + kv_row * args.capacity * kHeadDim;

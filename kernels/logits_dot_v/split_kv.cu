@@ -62,14 +62,15 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_split_kv(LogitsDotVArgs a
   // counters[batch * q_heads / kHeads].
   const long long group = static_cast<long long>(b) * (kQHeads / kHeads) + blockIdx.y,
                   groups = static_cast<long long>(args.batch) * (kQHeads / kHeads);
+  using Offset = typename Conditional<(1ll * kSplits * kRow < 1ll << 31), int, long long>::type;
   float* partial = static_cast<float*>(args.workspace) + group * kSplits * kRow;
   unsigned* counter =
       reinterpret_cast<unsigned*>(static_cast<float*>(args.workspace) + groups * kSplits * kRow) + group;
-  accumulator.reduce(rows, [&](int i, float value) { partial[split * kRow + i] = value; });
+  accumulator.reduce(rows, [&](int i, float value) { partial[Offset{split} * kRow + i] = value; });
   if (!is_last_block<kBlock>(counter, active)) return;
   for (int i = threadIdx.x; i < kRow; i += kBlock) {
     float value = 0.0f;
-    for (int s = 0; s < active; ++s) value += __ldcg(partial + s * kRow + i);
+    for (Offset s = 0; s < active; ++s) value += __ldcg(partial + s * kRow + i);
     out[i] = from_float<T>(value);
   }
 }

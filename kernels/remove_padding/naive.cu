@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kBlock) remove_padding_naive(RemovePaddingArgs
   if (token >= args.tokens) return;
   const T* x = static_cast<const T*>(args.x) + (token + args.padding_offset[token]) * kHidden;
   T* y = static_cast<T*>(args.y) + token * kHidden;
-  for (int i = threadIdx.x; i < kHidden; i += kBlock) y[i] = x[i];
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock) y[i] = x[i];
 }
 
 }  // namespace warptune

@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kBlock) restore_padding_naive(RestorePaddingAr
   const bool real = i < args.cu_seqlens[sequence + 1] - start;
   const T* x = static_cast<const T*>(args.x) + static_cast<long long>(start + i) * kHidden;
   T* y = static_cast<T*>(args.y) + static_cast<long long>(blockIdx.x) * kHidden;
-  for (int j = threadIdx.x; j < kHidden; j += kBlock) y[j] = real ? x[j] : from_float<T>(0.0f);
+  for (unsigned j = threadIdx.x; j < kHidden; j += kBlock) y[j] = real ? x[j] : from_float<T>(0.0f);
 }
 
 }  // namespace warptune

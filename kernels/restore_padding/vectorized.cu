@@ -8,16 +8,18 @@
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kCacheHint>
+/// kManyRows: there are more padded rows than an int counts.
+template <class T, int kHidden, int kBlock, int kUnroll, int kVec, int kCacheHint, bool kManyRows>
 __global__ void __launch_bounds__(kBlock) restore_padding_vectorized(RestorePaddingArgs args) {
   pdl_launch_dependents();
   pdl_wait();
   const T* x = static_cast<const T*>(args.x);
   gather_rows<kHidden, kBlock, kUnroll, kVec, kCacheHint, false>(
       static_cast<T*>(args.y), static_cast<long long>(args.batch) * args.max_q_len,
-      [&](long long row) -> const T* {
-        const int sequence = static_cast<int>(row) / args.max_q_len;
-        const int i = static_cast<int>(row) % args.max_q_len;
+      [&](long long padded_row) -> const T* {
+        const auto row = static_cast<typename Conditional<kManyRows, long long, int>::type>(padded_row);
+        const int sequence = static_cast<int>(row / args.max_q_len);
+        const int i = static_cast<int>(row % args.max_q_len);
         const int start = args.cu_seqlens[sequence];
         if (i >= args.cu_seqlens[sequence + 1] - start) return nullptr;
         return x + static_cast<long long>(start + i) * kHidden;

@@ -17,9 +17,9 @@ __global__ void __launch_bounds__(kBlock) rms_norm_naive(RmsNormArgs args) {
   T* y = static_cast<T*>(args.y) + row;
 
   float sum = 0;
-  for (int i = threadIdx.x; i < kHidden; i += kBlock) sum += to_float(x[i]) * to_float(x[i]);
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock) sum += to_float(x[i]) * to_float(x[i]);
   const float scale = rsqrtf(block_reduce<Sum, kBlock>(sum) / kHidden + args.eps);
-  for (int i = threadIdx.x; i < kHidden; i += kBlock)
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock)
     y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
 }
 

@@ -19,11 +19,12 @@
 namespace warptune {
 
 struct RopeAppendArgs {
-  const void* qkv;        // [tokens, q_heads + 2 * kv_heads, head_dim], dtype
-  const void* bias;       // [q_heads + 2 * kv_heads, head_dim], dtype; null where the problem has no bias
-  const int* sequence;    // [tokens]: the sequence of the token, in [0, batch)
-  const int* position;    // [tokens]: position in the sequence; below 0: the token is skipped
-  const int* lengths;     // [batch]: KV length with the new tokens (dynamic_ntk only)
+  const void* qkv;      // [tokens, q_heads + 2 * kv_heads, head_dim], dtype
+  const void* bias;     // [q_heads + 2 * kv_heads, head_dim], dtype; null where the problem has no bias
+  const int* sequence;  // [tokens]: the sequence of the token, in [0, batch)
+  const int* position;  // [tokens]: position in the sequence, below 2^17 where the problem's `start` is less,
+                        // else below 2^30; below 0: the token is skipped
+  const int* lengths;   // [batch]: KV length with the new tokens (dynamic_ntk only)
   const float* inv_freq;  // [head_dim / 2]; 0 for pairs that do not rotate
   void* q;                // [tokens, q_heads, head_dim], dtype
   void* k_cache;          // see above; dtype, int8 or fp8

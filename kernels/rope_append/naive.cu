@@ -9,7 +9,7 @@
 namespace warptune {
 
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
-          bool kDynamic, bool kBias, int kBlock>
+          bool kDynamic, bool kBias, bool kFar, int kBlock>
 __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args) {
   using Element = typename Cache::Element;
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kPairs = kHeadDim / 2;
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kBlock) rope_append_naive(RopeAppendArgs args)
         if (theta_log2 != 0 && pair < kRotaryDim / 2) inv_freq = ntk_inv_freq(theta_log2, pair, kRotaryDim);
       }
       float sine, cosine;
-      sin_cos(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
+      sin_cos<kFar>(__fmul_rn(static_cast<float>(position), inv_freq), sine, cosine);
       const float low = x0 * cosine - x1 * sine;
       x1 = x0 * sine + x1 * cosine;
       x0 = low;

@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_as(To* to, const Vec<float, N>& x) {
 }
 
 /// Sines and cosines of pairs [first_pair, first_pair + kPairs) at a position.
-template <bool kDynamic, int kRotaryDim, int kPairs>
+template <bool kDynamic, bool kFar, int kRotaryDim, int kPairs>
 __device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int position, int sequence,
                                                int first_pair, float (&inv_freq)[kPairs],
                                                float (&sine)[kPairs], float (&cosine)[kPairs]) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ void compute_angles(const RopeAppendArgs& args, int p
   }
 #pragma unroll
   for (int i = 0; i < kPairs; ++i)
-    sin_cos(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
+    sin_cos<kFar>(__fmul_rn(static_cast<float>(position), inv_freq[i]), sine[i], cosine[i]);
 }
 
 /// Rotates pairs: (x[2i], x[2i+1]) if kInterleaved, else (x[i], x[i + kPairs]).
@@ -82,7 +82,7 @@ __device__ __forceinline__ float quantize_row(Vec<float, kVec> (&y)[kVectors]) {
 }
 
 template <class T, class Cache, int kQHeads, int kKvHeads, int kHeadDim, int kRotaryDim, bool kInterleaved,
-          bool kDynamic, bool kBias, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
+          bool kDynamic, bool kBias, bool kFar, int kBlock, int kMaxVec, int kHeadsPerThread, bool kStreaming>
 __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendArgs args) {
   constexpr int kHeads = kQHeads + 2 * kKvHeads, kHalf = kHeadDim / 2;
   constexpr int kVec = rope_vec_width(kMaxVec, kHeadDim, kRotaryDim, kInterleaved);
@@ -122,7 +122,8 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
 #pragma unroll
   for (int i = 0; i < kPairs; ++i) sine[i] = 0, cosine[i] = 1;
   if (first_head < kQHeads + kKvHeads)
-    compute_angles<kDynamic, kRotaryDim>(args, position, sequence, part * kPairs, inv_freq, sine, cosine);
+    compute_angles<kDynamic, kFar, kRotaryDim>(args, position, sequence, part * kPairs, inv_freq, sine,
+                                               cosine);
 
     // Rotation and stores, head by head.
 #pragma unroll

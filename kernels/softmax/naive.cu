@@ -11,24 +11,24 @@ template <class T, int kHeads, int kQueries, int kKeys, int kMasked, int kBlock>
 __global__ void __launch_bounds__(kBlock) softmax_naive(SoftmaxArgs args) {
   pdl_wait();
   const long long row = blockIdx.x;
-  const long long mask_row = row / (kHeads * kQueries) * kQueries + row % kQueries;
+  const long long mask_row = row / (1ll * kHeads * kQueries) * kQueries + row % kQueries;
   const T* x = static_cast<const T*>(args.x) + row * kKeys;
   const T* mask = static_cast<const T*>(args.mask) + mask_row * kKeys;
   T* y = static_cast<T*>(args.y) + row * kKeys;
-  const auto score = [&](int k) {
+  const auto score = [&](unsigned k) {
     if (kMasked && to_float(mask[k]) == 0.0f) return -WARPTUNE_INFINITY;
     return to_float(x[k]) * args.scale;
   };
 
   float max_score = -WARPTUNE_INFINITY;
-  for (int k = threadIdx.x; k < kKeys; k += kBlock) max_score = fmaxf(max_score, score(k));
+  for (unsigned k = threadIdx.x; k < kKeys; k += kBlock) max_score = fmaxf(max_score, score(k));
   max_score = block_reduce<Max, kBlock>(max_score);
   const bool is_fully_masked = max_score == -WARPTUNE_INFINITY;
   float sum = 0;
   if (!is_fully_masked)
-    for (int k = threadIdx.x; k < kKeys; k += kBlock) sum += __expf(score(k) - max_score);
+    for (unsigned k = threadIdx.x; k < kKeys; k += kBlock) sum += __expf(score(k) - max_score);
   sum = block_reduce<Sum, kBlock>(sum);
-  for (int k = threadIdx.x; k < kKeys; k += kBlock)
+  for (unsigned k = threadIdx.x; k < kKeys; k += kBlock)
     y[k] = from_float<T>(is_fully_masked ? 0.0f : __expf(score(k) - max_score) / sum);
 }
 

@@ -16,13 +16,14 @@ __global__ void __launch_bounds__(kBlock* kRows) softmax_vectorized(SoftmaxArgs 
   constexpr int kVec = vec_width(kMaxVec, kKeys);
   constexpr int kVectors = kKeys / kVec;
   constexpr int kPerThread = ceil_div(kVectors, kBlock);
+  constexpr long long kSequenceRows = 1ll * kHeads * kQueries;
   static_assert(kRows == 1 || kBlock == 32);
   pdl_launch_dependents();
   pdl_wait();
   const int thread = kRows == 1 ? threadIdx.x : threadIdx.x % kBlock;
   const long long row = static_cast<long long>(blockIdx.x) * kRows + (kRows == 1 ? 0 : threadIdx.x / kBlock);
-  if (kRows > 1 && row >= static_cast<long long>(args.batch) * (kHeads * kQueries)) return;
-  const long long mask_row = row / (kHeads * kQueries) * kQueries + row % kQueries;
+  if (kRows > 1 && row >= args.batch * kSequenceRows) return;
+  const long long mask_row = row / kSequenceRows * kQueries + row % kQueries;
   const T* x = static_cast<const T*>(args.x) + row * kKeys;
   const T* mask = static_cast<const T*>(args.mask) + mask_row * kKeys;
   T* y = static_cast<T*>(args.y) + row * kKeys;

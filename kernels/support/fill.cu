@@ -24,8 +24,8 @@ __global__ void fill_random(FillArgs args) {
     const unsigned h = mix(low + static_cast<unsigned>(args.seed) * 0x9e3779b9u);
     const unsigned bits = mix(h ^ (high * 0x7feb352du) ^ static_cast<unsigned>(args.seed >> 32));
     const float x = static_cast<float>(static_cast<int>(bits >> 8) - (1 << 23)) * 0x1p-23f;
-    if constexpr (is_same<T, int>)
-      static_cast<int*>(args.data)[i] = static_cast<int>(x * args.scale);
+    if constexpr (is_same<T, int> || is_same<T, long long> || is_same<T, double>)
+      static_cast<T*>(args.data)[i] = static_cast<T>(__fmul_rn(x, args.scale));
     else
       static_cast<T*>(args.data)[i] = from_float<T>(__fmul_rn(x, args.scale));
   }
@@ -38,10 +38,12 @@ __global__ void count_poisoned(CountArgs args) {
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < args.count;
        i += stride) {
     const T x = static_cast<const T*>(args.data)[i];
-    if constexpr (is_same<T, int>) {
+    if constexpr (is_same<T, int> || is_same<T, long long>) {
       n += x == -1;
     } else if constexpr (is_same<T, signed char>) {
       n += x == -128;
+    } else if constexpr (is_same<T, double>) {
+      n += x != x;
     } else {
       const float f = to_float(x);
       n += f != f;

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlock) swiglu_vectorized(SwigluArgs args) {
     const long long token = first_token + vector / kVectors;
     if (token < args.tokens) {
       const T* from =
-          static_cast<const T*>(args.gate_up) + token * (2 * kIntermediate) + vector % kVectors * kVec;
+          static_cast<const T*>(args.gate_up) + token * (2ll * kIntermediate) + vector % kVectors * kVec;
       gate[j] = load_vec_hint<kVec, kCacheHint>(from);
       up[j] = load_vec_hint<kVec, kCacheHint>(from + kIntermediate);
     }

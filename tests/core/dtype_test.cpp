@@ -134,6 +134,24 @@ TEST(DType, Int32RoundsToNearest) {
   EXPECT_EQ(round_to(DType::int32, -2147483648.0), -2147483648.0);
 }
 
+TEST(DType, Int64AndFp64AreForTensors) {
+  EXPECT_EQ(parse_tensor_dtype("int64"), DType::int64);
+  EXPECT_EQ(parse_tensor_dtype("fp64"), DType::fp64);
+  EXPECT_THROW(parse_dtype("fp64"), InputError);
+  EXPECT_THROW(parse_tensor_dtype("fp8"), InputError);
+  EXPECT_EQ(size_of(DType::int64), 8u);
+  EXPECT_EQ(round_to(DType::fp64, 1.0 / 3), 1.0 / 3);
+  EXPECT_EQ(round_to(DType::int64, 5e9 + 0.4), 5e9);
+  EXPECT_TRUE(is_exact(DType::int64) && is_exact(DType::int32) && !is_exact(DType::int8));
+  EXPECT_TRUE(is_float(DType::fp64) && !is_float(DType::int64));
+  for (const DType dtype : {DType::int8, DType::int32, DType::int64, DType::fp64, DType::bf16}) {
+    alignas(8) unsigned char bytes[8];
+    std::fill(std::begin(bytes), std::end(bytes), static_cast<unsigned char>(poison_byte(dtype)));
+    const double poison = load(dtype, bytes, 0);
+    EXPECT_TRUE(poison == poison_value(dtype) || (std::isnan(poison) && is_float(dtype))) << name_of(dtype);
+  }
+}
+
 TEST(DType, NamesAndSizes) {
   EXPECT_EQ(parse_dtype("bf16"), DType::bf16);
   EXPECT_EQ(size_of(DType::fp16), 2u);

@@ -74,6 +74,15 @@ TEST(OpProblem, ErrorsAreOneSentence) {
   }
 }
 
+TEST(LongSums, GrowTheTolerance) {
+  const Tolerance fp32 = default_tolerance(DType::fp32), bf16 = default_tolerance(DType::bf16);
+  EXPECT_EQ(with_long_sum(fp32, 1024).rel_l2, fp32.rel_l2);  // sqrt(1024) * 2^-24 = 1.9e-6
+  EXPECT_EQ(with_long_sum(fp32, 1024).max_rel, fp32.max_rel);
+  EXPECT_EQ(with_long_sum(fp32, 65536).rel_l2, 0x1p-16);
+  EXPECT_EQ(with_long_sum(fp32, 65536).max_rel, 0x1p-14);
+  EXPECT_EQ(with_long_sum(bf16, 1 << 20).rel_l2, bf16.rel_l2);
+}
+
 TEST(DefaultTolerance, FollowsTheDtype) {
   EXPECT_EQ(default_tolerance(DType::int32).rel_l2, 0);
   EXPECT_EQ(default_tolerance(DType::fp32).rel_l2, 2e-6);

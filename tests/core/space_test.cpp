@@ -7,6 +7,29 @@
 namespace warptune {
 namespace {
 
+TEST(Words, AreNamesThatExpressionsMayUse) {
+  const Parameter parameters[] = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async", "two words"}},
+                                  {.name = "store", .values = {1}, .labels = {"plain", "async", "ldg"}},
+                                  {.name = "flag", .values = {0, 1}, .labels = {"false", "true"}},
+                                  {.name = "f", .values = {0}, .labels = {"max", "tokens"}}};
+  const std::vector<std::string> taken = {"tokens"};
+  const auto words = words_of(parameters, taken);
+  EXPECT_EQ(words, (std::vector<std::pair<std::string, double>>{{"async", 1}, {"plain", 0}}));
+}
+
+TEST(Words, ArePartsOfConstraints) {
+  const Variant variant{.name = "v",
+                        .idea = "",
+                        .parameters = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async"}},
+                                       {.name = "n", .values = {1, 2}}},
+                        .constraints = {"load == async || n == 1"}};
+  const Problem problem{.op = "op", .dims = Assignment{{"tokens", 1}}};
+  EXPECT_EQ(Space(variant, problem, known_device("sm_80")).configs().size(), 3u);
+  const Override only[] = {{.parameter = "load", .values = {0}}};
+  EXPECT_EQ(Space(variant, problem, known_device("sm_80"), only).configs().size(), 1u)
+      << "async is still a name";
+}
+
 const Variant kVariant{.name = "tiled",
                        .parameters = {{"block", {64, 128}},
                                       {"vec", {1, 2, 4}},
@@ -219,7 +242,7 @@ TEST(Space, WrongOverridesAndConstraints) {
       error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
       "unknown name 'blok' at position 1 of constraint 'blok > 1'; it may use block, vec, layout, hidden, "
       "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
-      "has_fp8_conversion");
+      "has_fp8_conversion, columns, rows");
 }
 
 TEST(ParseConfig, TakesAnyOrderAndLabels) {
@@ -253,6 +276,28 @@ TEST(Space, RegistersOfAllResidentThreadsFit) {
   EXPECT_EQ(space.configs().size(), 2u);
   EXPECT_EQ(space.broken_constraint({{"threads", 1024}}),
             "needs 128 registers for each of 1024 threads, an SM has 65536");
+}
+
+TEST(Space, LaunchesOfAllStagesFitAGrid) {
+  Variant variant{.name = "v", .parameters = {{"tile", {1, 4}}, {"second", {0, 1}}}};
+  const auto launch = [](const Problem& p, const Config& c) {
+    return Launch{.grid = {1, blocks_for(p["hidden"], c["tile"])}, .block = {256}};
+  };
+  const auto wide = [](const Problem&, const Config&) { return Launch{.block = {32, 64}}; };
+  variant.stages = {{"f.cu", "k", launch},
+                    {"f.cu", "k2", wide, [](const Problem&, const Config& c) { return c["second"] == 1; }}};
+  const Problem many{.op = "op", .dims = {{"hidden", 65536}}, .dtype = DType::bf16};
+  const Space space(variant, many, facts());
+  EXPECT_EQ(texts(space), (std::vector<std::string>{"tile=4,second=0"}));
+  EXPECT_EQ(space.why_excluded({{"tile", 1}, {"second", 0}}),
+            "tile=1,second=0 needs 65536 blocks along y of the grid, the limit is 65535");
+  EXPECT_EQ(space.broken_constraint({{"tile", 4}, {"second", 1}}),
+            "needs 2048 threads in a block, the limit is 1024");
+}
+
+TEST(Launch, CountsThatDoNotFitAreTheLargest) {
+  EXPECT_EQ(as_unsigned(7), 7u);
+  EXPECT_EQ(blocks_for((1ll << 32) + 5, 1), 4294967295u);
 }
 
 TEST(ParseConfig, ErrorsAreOneSentence) {

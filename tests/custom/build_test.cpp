@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "harness/core/space.h"
+#include "harness/device/constant_memory.h"
 #include "harness/device/cubin_file.h"
 #include "harness/device/source_closure.h"
 #include "tests/custom/kernel_file.h"
@@ -202,6 +204,119 @@ TEST_F(KernelBuild, TheCodeHashCoversArguments) {
   EXPECT_EQ(hash({.more = "idea: other words"}), first);
   EXPECT_NE(hash({.arguments = "arguments: [weight, y, hidden, eps]"}), first);
   EXPECT_NE(hash({.launch = "launch: {grid: 2 * tokens, block: block}"}), first);
+}
+
+/// A kernel with everything that a definition can say: words, structures, constant memory, a cooperative
+/// launch.
+Definition rich(const fs::path& folder) {
+  write(folder / "rich.cu", R"(#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+enum class Mode { row, column };
+struct Inner { int four; float eps; };
+struct Outer { const float* x; __half two; float three; bool one; Inner inner; };
+__constant__ float factors[2];
+namespace ns { __constant__ float weights[64]; }
+template <class V, Mode kMode, bool kFast>
+__global__ void rich(Outer o, float* y, size_t n, unsigned u, bool b, __half h) {
+  cooperative_groups::this_grid().sync();
+  const size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && kMode == Mode::row && b) y[i] = o.x[i] * factors[0] * ns::weights[i % 64] + float(h) * u + sizeof(V);
+}
+)");
+  return {.source = "source: rich.cu",
+          .kernel = "kernel: \"rich<{vector}, Mode::{mode}, {fast}>\"",
+          .arguments =
+              "arguments: [{struct: [x, {half: 2}, {float: 3}, {bool: 1}, {struct: [{int: 4}, eps]}]}, y, "
+              "{size_t: tokens * hidden}, {unsigned: 7}, {bool: 1}, {half: 0.5}]",
+          .define = "constant: {factors: {float: [1, 2]}, \"ns::weights\": weight}",
+          .parameters =
+              "parameters: {block: [64], vector: [float, float4], mode: [row, column], fast: [true, false]}",
+          .launch = "launch: {grid: \"min(sms, tokens)\", block: block, cooperative: yes}"};
+}
+
+TEST_F(KernelBuild, WordsStructuresAndConstantMemoryCompile) {
+  const fs::path folder = kernel_folder("rich");
+  const auto table = table_of(write(folder / "kernels.yaml", rich(folder).text()));
+  const Variant& variant = table->find("rms_norm").variant("scale");
+  const Config config = parse_config(variant, "block=64,vector=float4,mode=row,fast=true");
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const Cubin cubin = compiler_.compile(variant, variant.stages[0], problem(), config, arch);
+    std::vector<std::string> names = names_of(constants_of_cubin(cubin.code));
+    std::ranges::sort(names);
+    EXPECT_EQ(names, (std::vector<std::string>{"_ZN2ns7weightsE", "factors"}));
+    EXPECT_GT(inspect(compiler_, variant, problem(), config, known_device(arch)).registers, 0);
+  }
+}
+
+TEST_F(KernelBuild, ConstantMemoryThatTheCodeLacksIsTold) {
+  const auto error = [&](const std::string& constant) {
+    const fs::path folder = kernel_folder("no_constant");
+    Definition d = rich(folder);
+    d.define = "constant: " + constant;
+    const auto table = table_of(write(folder / "kernels.yaml", d.text()));
+    const Variant& variant = table->find("rms_norm").variant("scale");
+    const Config config = parse_config(variant, "block=64,vector=float,mode=row,fast=true");
+    return testing::message_of<CompileError>(
+        folder, [&] { compiler_.compile(variant, variant.stages[0], problem(), config, "sm_80"); });
+  };
+  EXPECT_EQ(error("{factor: {float: [1, 2]}}"),
+            "kernels.yaml:2: the code has no constant memory 'factor'; did you mean 'factors'?");
+  EXPECT_EQ(error("{factors: {float: 1}}"),
+            "kernels.yaml:2: the constant memory 'factors' has 8 bytes; 'constant' fills 4");
+  EXPECT_EQ(error("{factors: weight}"),
+            "kernels.yaml:2: the constant memory 'factors' has 8 bytes; 'constant' fills 256");
+}
+
+/// All blocks of a cooperative launch are resident at once.
+TEST_F(KernelBuild, ACooperativeGridThatDoesNotFitIsTold) {
+  const fs::path folder = kernel_folder("cooperative");
+  const auto error = [&](const std::string& launch) {
+    Definition d = rich(folder);
+    d.launch = launch;
+    const auto table = table_of(write(folder / "kernels.yaml", d.text()));
+    const Variant& variant = table->find("rms_norm").variant("scale");
+    const Config config = parse_config(variant, "block=64,vector=float,mode=row,fast=true");
+    return testing::message_of<ResourceError>(
+        folder, [&] { inspect(compiler_, variant, problem(), config, known_device("sm_90a")); });
+  };
+  EXPECT_EQ(error("launch: {grid: 32 * sms, block: block, cooperative: yes}"), "none");
+  EXPECT_EQ(error("launch: {grid: 100 * sms, block: block}"), "none");
+  EXPECT_EQ(error("launch: {grid: 100 * sms, block: block, cooperative: yes}"),
+            "rich<float, Mode::row, true> is a cooperative launch of 13200 blocks; NVIDIA H200 runs 4224 at "
+            "once, 32 on "
+            "each of 132 SMs");
+  EXPECT_EQ(error("launch: {grid: 100, block: block, per_sm: yes, cooperative: yes}").substr(0, 67),
+            "rich<float, Mode::row, true> is a cooperative launch of 13200 block");
+}
+
+/// The identity of a launch has what only these have.
+TEST_F(KernelBuild, TheCodeHashCoversConstantsAndCooperation) {
+  const fs::path folder = kernel_folder("rich_hash");
+  const auto hash = [&](const Definition& d) {
+    const auto table = table_of(write(folder / "kernels.yaml", d.text()));
+    const Variant& variant = table->find("rms_norm").variant("scale");
+    return code_hash(compiler_, variant, problem(),
+                     parse_config(variant, "block=64,vector=float,mode=row,fast=true"), "sm_90a");
+  };
+  const Definition d = rich(folder);
+  Definition other = d, plain = d, third = d;
+  other.define = "constant: {factors: {float: [1, 3]}, \"ns::weights\": weight}";
+  plain.launch = "launch: {grid: \"min(sms, tokens)\", block: block}";
+  third.arguments.replace(third.arguments.find("{int: 4}"), 8, "{int: 5}");
+  const std::string first = hash(d);
+  EXPECT_EQ(hash(d), first);
+  EXPECT_NE(hash(other), first);
+  EXPECT_NE(hash(plain), first);
+  EXPECT_NE(hash(third), first);
+}
+
+TEST_F(KernelBuild, TensorsOfEveryDTypeAreFilledAndChecked) {
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::int32, DType::int8, DType::int64, DType::fp64})
+    for (const std::string kernel : {"fill_random", "count_poisoned"})
+      EXPECT_GT(
+          compiler_.compile("support/fill.cu", kernel + "<" + std::string(kernel_type(dtype)) + ">", "sm_80")
+              .registers,
+          0);
 }
 
 TEST_F(KernelBuild, TheExampleCompiles) {

@@ -79,9 +79,8 @@ TEST(CudaReference, TellsWhyItDoesNotRun) {
         "passes (3 "
         "of 8, 8, 8 bytes)");
   holds(cuda_op("rowwise<columns, float>", "[x, y, a]"), "op.yaml:9:");
-  holds(
-      cuda_op("shared", "[y]", "{grid: 1, block: 2}", "", "shared.cu"),
-      "shared.cu:2:11: error: a reference that runs without a GPU has no shared memory, barriers or atomics");
+  holds(cuda_op("shared", "[y]", "{grid: 1, block: 2}", "", "shared.cu"),
+        "shared.cu:2:11: error: a kernel that runs without a GPU has no shared memory, barriers or atomics");
   holds(cuda_op("axpy", "[x, y, ids, rows, count, a]", "{grid: rows - 3, block: 2}"), "op.yaml:9: 'grid'");
 }
 

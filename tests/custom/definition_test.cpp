@@ -1,6 +1,8 @@
 // The definitions of kernels: what they become, and the sentence of each mistake.
 #include <gtest/gtest.h>
 
+#include "harness/core/space.h"
+#include "harness/device/argument_values.h"
 #include "tests/custom/kernel_file.h"
 
 namespace warptune {
@@ -128,6 +130,131 @@ TEST(KernelDefinition, ADefinitionIsPartOfTheHashOfItsSources) {
   EXPECT_NE(hash({}), first);
 }
 
+TEST(KernelDefinition, ParametersMayBeWords) {
+  Definition d{.kernel = "kernel: \"typed<{vector}, {block}>\"",
+               .arguments = "arguments: [x, y, vector]",
+               .define = "define: {MODE: mode, FAST: fast}",
+               .parameters =
+                   "parameters: {block: [64], vector: [float, float4, \"ns::pair<int>\"], mode: [row, "
+                   "column], fast: [true, false]}",
+               .launch = "launch: {grid: \"(vector == float4) ? tokens / 4 : tokens\", block: block}",
+               .more = "constraints: [\"mode == column || vector == float\"]"};
+  const auto table = table_of(write(kernel_folder("words") / "kernels.yaml", d.text()));
+  const Variant& variant = table->find("rms_norm").variant("scale");
+  const auto configs = Space(variant, small(), known_device("sm_80")).configs();
+  std::vector<std::string> texts;
+  for (const Config& config : configs) texts.push_back(config.str());
+  EXPECT_EQ(texts.size(), 8u);
+  EXPECT_EQ(texts.front(), "block=64,vector=float,mode=row,fast=true");
+  EXPECT_EQ(texts.back(), "block=64,vector=ns::pair<int>,mode=column,fast=false");
+  const Config config = parse_config(variant, "block=64,vector=float4,mode=column,fast=true");
+  const Problem four = find_op("rms_norm").op.problem(Assignment{{"tokens", 8}, {"hidden", 64}}, DType::bf16);
+  const Stage& stage = variant.stages[0];
+  EXPECT_EQ(stage.custom->name(four, config), "typed<float4, 64>");
+  EXPECT_EQ(stage.custom->defines(four, config), (std::vector<std::string>{"-DMODE=column", "-DFAST=true"}));
+  EXPECT_EQ(stage.launch(four, config).grid.x, 2u);
+  EXPECT_EQ(static_cast<int>(stage.custom->arguments(four, config)[2].value[0]), 1)
+      << "its place in the list";
+  EXPECT_THROW(parse_config(variant, "block=64,vector=float8,mode=row,fast=true"), InputError);
+}
+
+TEST(KernelDefinition, ArgumentsHaveTypesAndStructures) {
+  Definition d;
+  d.arguments =
+      "arguments: [{size_t: 5000000000}, {unsigned: 4294967295}, {bool: 1}, {half: 1.5}, {dtype: 2}, "
+      "{struct: [x, "
+      "{half: 2}, {float: 3}, {bool: 1}, {struct: [{int: 4}, eps]}]}]";
+  const auto table = table_of(write(kernel_folder("types") / "kernels.yaml", d.text()));
+  const auto list =
+      table->find("rms_norm").variant("scale").stages[0].custom->arguments(small(), Config{{"block", 64}});
+  std::vector<std::size_t> sizes;
+  for (const KernelArgument& argument : list) sizes.push_back(argument.bytes);
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{8, 4, 1, 2, 2, 32}));
+  struct Inner {
+    int four;
+    float eps;
+  };
+  struct Outer {
+    const void* x;
+    _Float16 two;
+    float three;
+    bool one;
+    Inner inner;
+  } got{};
+  static_assert(sizeof(Outer) == 32);
+  float x = 0;
+  const std::vector<TensorSpec> specs = find_op("rms_norm").op.tensors(small(), 1);
+  std::vector<void*> tensors(specs.size(), &x);
+  const Args args = find_op("rms_norm").op.bind(small(), tensors, nullptr);
+  void* const workspace = nullptr;
+  const ArgumentValues values(list, args.data(), workspace);
+  std::memcpy(&got, values.addresses()[5], sizeof got);
+  EXPECT_EQ(got.x, &x);
+  EXPECT_EQ(static_cast<float>(got.two), 2);
+  EXPECT_EQ(got.three, 3);
+  EXPECT_TRUE(got.one);
+  EXPECT_EQ(got.inner.four, 4);
+  EXPECT_GT(got.inner.eps, 0);
+  std::size_t large = 0;
+  std::memcpy(&large, values.addresses()[0], sizeof large);
+  EXPECT_EQ(large, 5'000'000'000u);
+  EXPECT_EQ(round_to(DType::bf16, 2), load(DType::bf16, values.addresses()[4], 0));
+}
+
+TEST(KernelDefinition, AValueThatItsTypeDoesNotHoldIsTold) {
+  const fs::path folder = kernel_folder("type_range");
+  const auto error = [&](const std::string& argument) {
+    const auto table = table_of(
+        write(folder / "kernels.yaml", Definition{.arguments = "arguments: [" + argument + "]"}.text()));
+    return testing::message_of<CompileError>(
+        folder, [&] { table->find("rms_norm").variant("scale").stages[0].custom->arguments(small(), {}); });
+  };
+  const std::string end = " for rms_norm[tokens=3,hidden=4096,dtype=bf16]; it must be ";
+  EXPECT_EQ(error("3000000000"),
+            "kernels.yaml:6: argument '3000000000' is 3000000000" + end + "at most 2147483647");
+  EXPECT_EQ(error("{bool: tokens}"), "kernels.yaml:6: argument 'tokens' is 3" + end + "at most 1");
+  EXPECT_EQ(error("{float: 1 / (tokens - 3)}"),
+            "kernels.yaml:6: argument '1 / (tokens - 3)' is nan" + end + "a number that fp32 holds");
+  EXPECT_EQ(error("{half: 1e6}"),
+            "kernels.yaml:6: argument '1e6' is 1000000" + end + "a number that fp16 holds");
+}
+
+TEST(KernelDefinition, ALaunchMayDependOnTheDeviceAndBeCooperative) {
+  Definition d{.launch = "launch: {grid: \"min(sms * 2, tokens * 1000)\", block: block, cooperative: yes}"};
+  const auto table = table_of(write(kernel_folder("sms") / "kernels.yaml", d.text()));
+  const Stage& stage = table->find("rms_norm").variant("scale").stages[0];
+  const Config config{{"block", 64}};
+  EXPECT_EQ(launch_of(stage, small(), config, known_device("sm_80")).grid.x, 216u);
+  EXPECT_EQ(launch_of(stage, small(), config, known_device("sm_90a")).grid.x, 264u);
+  EXPECT_EQ(stage.launch(small(), config).grid.x, 2u) << "of one SM";
+  EXPECT_TRUE(stage.launch(small(), config).cooperative);
+  d.launch = "launch: {grid: tokens, block: block, cooperative: no, pdl: yes}";
+  const auto other = table_of(write(kernel_folder("sms") / "kernels.yaml", d.text()));
+  const Variant& variant = other->find("rms_norm").variant("scale");
+  EXPECT_FALSE(variant.stages[0].launch(small(), config).cooperative);
+  EXPECT_TRUE(variant.stages[0].launch(small(), config).pdl);
+  EXPECT_EQ(variant.constraints, std::vector<std::string>{"(1) == 0 || has_pdl"});
+}
+
+TEST(KernelDefinition, ConstantMemoryIsFilledFromValuesAndTensors) {
+  Definition d{
+      .more =
+          "constant: {factors: {float: [1, 1 / tokens]}, \"ns::inner::weights\": weight, one: {long long: "
+          "hidden}}"};
+  const auto table = table_of(write(kernel_folder("constant") / "kernels.yaml", d.text()));
+  const CustomKernel& kernel = *table->find("rms_norm").variant("scale").stages[0].custom;
+  const std::vector<ConstantMemory> list = kernel.constants(small(), {});
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0].symbol, "factors");
+  ASSERT_EQ(list[0].value.size(), 8u);
+  EXPECT_EQ(load(DType::fp32, list[0].value.data(), 1), 1.0f / 3);
+  EXPECT_EQ(list[1].symbol, "_ZN2ns5inner7weightsE");
+  EXPECT_EQ(list[1].tensor_bytes, 8192u);
+  EXPECT_EQ(list[1].tensor_offset,
+            std::ranges::find(find_op("rms_norm").op.fields, "weight", &ArgsField::name)->offset);
+  EXPECT_EQ(list[2].value.size(), 8u);
+}
+
 TEST(KernelDefinition, EveryMistakeIsOneSentenceWithItsLine) {
   const fs::path folder = kernel_folder("mistakes");
   const auto wrong = [&](const Definition& d) { return error_of(folder, d); };
@@ -149,14 +276,30 @@ TEST(KernelDefinition, EveryMistakeIsOneSentenceWithItsLine) {
             "kernels.yaml:6: the argument 'workspace' needs the key 'workspace', its size in bytes");
   EXPECT_EQ(wrong({.arguments = "arguments: x"}),
             "kernels.yaml:6: 'arguments' must be a list of names, or args for the op's struct");
-  EXPECT_EQ(wrong({.arguments = "arguments: [{half: 1}]"}),
-            "kernels.yaml:6: unknown key 'half' in an argument with a type; known are int, long long, float, "
-            "double");
+  EXPECT_EQ(
+      wrong({.arguments = "arguments: [{short: 1}]"}),
+      "kernels.yaml:6: an argument has the type 'short'; known are int, unsigned, long long, unsigned long "
+      "long, size_t, bool, float, double, half");
+  EXPECT_EQ(wrong({.arguments = "arguments: [{int: 1, float: 2}]"}),
+            "kernels.yaml:6: an argument must be {TYPE: expression}, with one type");
+  begins(wrong({.arguments = "arguments: [{struct: x}]"}), "kernels.yaml:6: 'struct' must be a list");
+  begins(wrong({.arguments = "arguments: [{struct: [x, {floot: 1}]}]"}),
+         "kernels.yaml:6: an argument has the type 'floot'; did you mean 'float'?");
+  EXPECT_EQ(
+      wrong({.more = "constant: {factors: wait}"}),
+      "kernels.yaml:10: constant 'factors' is 'wait', which is no tensor of op 'rms_norm' and no {TYPE: "
+      "expression}; tensors are x, weight, y");
+  EXPECT_EQ(wrong({.more = "constant: {factors: {floot: 1}}"}),
+            "kernels.yaml:10: constant 'factors' has the type 'floot'; did you mean 'float'?");
+  EXPECT_EQ(wrong({.more = "constant: {3x: {float: 1}}"}),
+            "kernels.yaml:10: '3x' cannot be a __constant__ variable: its name, with namespaces, is");
+  begins(wrong({.launch = "launch: {grid: tokens, block: block, cooperative: perhaps}"}),
+         "kernels.yaml:9: unknown name 'perhaps'");
   begins(wrong({.launch = "launch: {grid: tokens * , block: block}"}), "kernels.yaml:9:");
   EXPECT_EQ(wrong({.launch = "launch: {grid: token, block: block}"}),
             "kernels.yaml:9: unknown name 'token' at position 1 of 'grid' 'token'; it may use block, tokens, "
             "hidden, "
-            "dtype_bytes");
+            "dtype_bytes, sms");
   EXPECT_EQ(wrong({.launch = "launch: {grid: tokens}"}), "kernels.yaml:9: 'launch' needs 'block'");
   begins(wrong({.launch = ""}), "kernels.yaml:2: a kernel needs 'launch' with ");
   begins(wrong({.kernel = "kernel: \"plain<{blok}>\""}), "kernels.yaml:5: unknown name 'blok'");
@@ -164,8 +307,12 @@ TEST(KernelDefinition, EveryMistakeIsOneSentenceWithItsLine) {
             "kernels.yaml:5: 'kernel' 'plain<{block' has a '{' without '}'");
   EXPECT_EQ(wrong({.parameters = "parameters: {hidden: [1]}"}),
             "kernels.yaml:8: parameter 'hidden' has the name of a dim of the op");
-  EXPECT_EQ(wrong({.parameters = "parameters: {block: [many]}"}),
+  EXPECT_EQ(wrong({.parameters = "parameters: {block: [64, many]}"}),
             "kernels.yaml:8: parameter 'block' is 'many'; it must be a whole number");
+  EXPECT_EQ(wrong({.parameters = "parameters: {block: [one, true]}"}),
+            "kernels.yaml:8: parameter 'block' has true or false beside other words");
+  begins(wrong({.parameters = "parameters: {block: ['a,b']}"}),
+         "kernels.yaml:8: parameter 'block' has the value 'a,b'; it must be a whole number or a word");
   EXPECT_EQ(wrong({.define = "define: {1X: block}"}), "kernels.yaml:7: '1X' cannot be a preprocessor symbol");
   EXPECT_EQ(wrong({.more = "dtypes: [int32]"}), "kernels.yaml:10: op 'rms_norm' does not take dtype int32");
   begins(wrong({.more = "constraints: [blok > 1]"}), "kernels.yaml:10: unknown name 'blok'");

@@ -167,8 +167,9 @@ TEST_F(Inspect, PrintsTheWholeReasonOfPtxasOnce) {
   const Ended ended = inspected(
       "template <int B> __global__ void k(const float* x, float* y) {\n  __shared__ float s[13000];\n"
       "  s[threadIdx.x] = x[0];\n  __syncthreads();\n  y[0] = s[threadIdx.x ^ 1];\n}",
-      kUsual);
+      kUsual, "sm_80");
   EXPECT_EQ(ended.code, 1) << ended.text;
+  EXPECT_FALSE(has(ended, "ptxas info")) << ended.text;
   EXPECT_TRUE(has(ended, "uses too much shared data (0xcb20 bytes, 0xc000 max)")) << ended.text;
   EXPECT_TRUE(has(ended, "2 configurations do not compile for the same reason")) << ended.text;
 }

@@ -8,14 +8,15 @@ namespace warptune::testing {
 struct OpText {
   std::string name = "axpy", dims = "dims: {rows: {doc: rows, role: work}, columns: row length}",
               x = "{name: x, shape: [rows, columns], uniform: 2}",
+              y = "{name: y, shape: [rows, columns], role: inout, cache: hot}",
+              ids = "{name: ids, shape: rows, dtype: int32, below: columns}",
+              scalars = "{a: 0.5, count: {long long: rows * columns}}",
               reference = "{cpp: axpy.cpp, function: axpy}", more = "summary: y += a * x";
 
   std::string text() const {
     return "ops_defined:\n  - name: " + name + "\n    " + dims + "\n    tensors:\n      - " + x +
-           "\n      - {name: y, shape: [rows, columns], role: inout, cache: hot}\n"
-           "      - {name: ids, shape: rows, dtype: int32, below: columns}\n"
-           "    scalars: {a: 0.5, count: {long long: rows * columns}}\n    reference: " +
-           reference + "\n    " + more + "\n";
+           "\n      - " + y + "\n      - " + ids + "\n    scalars: " + scalars +
+           "\n    reference: " + reference + "\n    " + more + "\n";
   }
 };
 
@@ -51,8 +52,10 @@ inline void check_reference(const Op& op, double error = 0) {
 }
 
 /// What the reference says when it runs; or "none".
-inline std::string reference_error(const OpText& d, const fs::path& folder) {
-  const auto table = table_of(write(folder / "op.yaml", d.text()));
+inline std::string reference_error(const OpText& d, const fs::path& folder,
+                                   double seconds = kReferenceSeconds) {
+  const fs::path files[] = {write(folder / "op.yaml", d.text())};
+  const auto table = with_kernels(ops(), files, seconds);
   const Op& op = table->find("axpy").op;
   const auto specs = op.tensors(problem_of(op), 3);
   Expected expected;

@@ -51,6 +51,75 @@ TEST(KernelProgram, AHostSaysThatTheKernelsNeedAGpu) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_EQ(std::ranges::count(ended.text, '\n'), 1) << ended.text;
   EXPECT_TRUE(has(ended, "my_rms.yaml:")) << ended.text;
+  EXPECT_TRUE(has(ended, "is not run, since it needs a GPU: ")) << ended.text;
+}
+
+/// rms_norm in plain C++, with a workspace, a structure, words and constant memory.
+const std::string kPlainSource = R"(
+enum class Mode { none, scaled };
+struct Sizes { int hidden; float eps; };
+namespace ns { __constant__ float weights[8]; }
+extern "C" __global__ void factors(const float* x, float* factor, Sizes sizes) {
+  float sum = 0;
+  for (int i = 0; i < sizes.hidden; ++i) sum += x[blockIdx.x * sizes.hidden + i] * x[blockIdx.x * sizes.hidden + i];
+  factor[blockIdx.x] = rsqrtf(sum / sizes.hidden + sizes.eps);
+}
+template <class T, Mode kMode, int kBlock>
+__global__ void __launch_bounds__(kBlock) scaled(const T* x, const float* factor, T* y, unsigned hidden) {
+  for (unsigned i = threadIdx.x; i < hidden; i += blockDim.x)
+    y[blockIdx.x * hidden + i] = x[blockIdx.x * hidden + i] * factor[blockIdx.x] * ns::weights[i] * (kMode == Mode::scaled);
+}
+)";
+const std::string kPlainSweep = R"(finalists: 1
+sampling: {min_samples: 6, max_time: 0.002}
+kernels:
+  - name: plain
+    op: rms_norm
+    source: plain.cu
+    parameters: {block: [2, 4], mode: [none, scaled]}
+    constraints: [mode == scaled]
+    workspace: 4 * tokens
+    constant: {"ns::weights": weight}
+    stages:
+      - {kernel: factors, arguments: [x, workspace, {struct: [hidden, eps]}], launch: {grid: "min(tokens, 1000 * sms)",
+                  block : 1
+}
+}
+- {
+kernel:
+  "scaled<{dtype}, Mode::{mode}, {block}>", arguments : [ x, workspace, y, {unsigned : hidden} ], launch : {
+  grid:
+    tokens, block : block
+  }
+}
+ops:
+  - {op: rms_norm, dtypes: fp32, problems: [{tokens: 5, hidden: 8}], variants: [plain, host_naive]}
+)";
+
+TEST(KernelProgram, AHostRunsAPlainKernel) {
+  const fs::path folder = fresh_folder("host_plain");
+  write(folder / "plain.cu", kPlainSource);
+  const fs::path sweep = write(folder / "plain.yaml", kPlainSweep);
+  const Ended ended = run("tune " + sweep.string() + " --device host --out " + folder.string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  const auto rows = testing::statuses(read_csv(folder / "host" / "plain.csv"));
+  EXPECT_EQ(rows.size(), 3u) << ended.text;
+  for (const auto& [key, status] : rows) EXPECT_EQ(status, "ok") << key;
+}
+
+TEST(KernelProgram, AHostSaysWhichKernelIsNotRun) {
+  const fs::path folder = kernel_folder("host_not_run");
+  const fs::path sweep = write(
+      folder / "sweep.yaml",
+      Definition{.kernel = "kernel: \"typed<{dtype}, {block}>\"", .arguments = "arguments: [x, y]"}.text() +
+          "sampling: {min_samples: 6, max_time: 0.002}\nfinalists: 1\nops:\n"
+          "  - {op: rms_norm, dtypes: fp32, problems: [{tokens: 2, hidden: 64}], "
+          "variants: [scale, host_naive]}\n");
+  const Ended ended = run("tune " + sweep.string() + " --device host --out " + folder.string());
+  EXPECT_EQ(ended.code, 0) << ended.text;
+  EXPECT_TRUE(has(ended, "note: rms_norm/scale in fp32 is not run, since it needs a GPU: ")) << ended.text;
+  EXPECT_TRUE(has(ended, "no shared memory, barriers or atomics")) << ended.text;
+  EXPECT_EQ(testing::statuses(read_csv(folder / "host" / "sweep.csv")).size(), 1u);
 }
 
 TEST(KernelProgram, AHostMeasuresTheVariantsThatItRuns) {
@@ -121,9 +190,36 @@ TEST(OpProgram, AReferenceThatDoesNotRunEndsTheSweep) {
   const Ended ended =
       run("tune " + (folder / "saxpy.yaml").string() + " --device host --out " + folder.string());
   EXPECT_EQ(ended.code, 2) << ended.text;
-  EXPECT_TRUE(
-      has(ended, "reference.cu:2:11: error: a reference that runs without a GPU has no shared memory"))
+  EXPECT_TRUE(has(ended, "reference.cu:2:11: error: a kernel that runs without a GPU has no shared memory"))
       << ended.text;
+}
+
+TEST(OpProgram, AReferenceWithoutAnEndEndsTheSweep) {
+  const fs::path folder = fresh_folder("op_endless");
+  for (const char* file : {"saxpy.yaml", "saxpy.cu"})
+    fs::copy_file(fs::path(SOURCE_ROOT) / "examples" / "saxpy" / file, folder / file);
+  write(folder / "reference.cu",
+        "extern \"C\" __global__ void saxpy_reference(const double* x, double* y, int n, double a) {\n"
+        "  for (volatile int i = 0; i < 1;) y[0] = a * x[0] + n;\n}\n");
+  const Ended ended = run("tune " + (folder / "saxpy.yaml").string() +
+                          " --device host --deadline 16 --first-deadline 1 --out " + folder.string());
+  EXPECT_EQ(ended.code, 2) << ended.text;
+  EXPECT_TRUE(has(ended, "reference.cu' does not run: it ran for more than 8 seconds")) << ended.text;
+}
+
+TEST(OpProgram, AMistakeInAShapeEndsWithFileAndLine) {
+  const fs::path folder = fresh_folder("op_shape");
+  for (const char* file : {"saxpy.yaml", "saxpy.cu", "reference.cu"})
+    fs::copy_file(fs::path(SOURCE_ROOT) / "examples" / "saxpy" / file, folder / file);
+  std::string text = testing::text_of(folder / "saxpy.yaml");
+  text.replace(text.find("shape: n"), 8, "shape: n / 3");
+  const fs::path file = write(folder / "saxpy.yaml", text);
+  for (const std::string command : {"tune FILE --device host", "inspect FILE --arch sm_80"}) {
+    const Ended ended = run(std::string(command).replace(command.find("FILE"), 4, file.string()));
+    EXPECT_EQ(ended.code, 2) << ended.text;
+    EXPECT_TRUE(has(ended, "saxpy.yaml:7: 'shape' 'n / 3' is 333.333333333 for saxpy[n=1000,dtype=fp32]"))
+        << ended.text;
+  }
 }
 
 TEST(OpProgram, SkeletonsRunOnTheHost) {
@@ -236,6 +332,106 @@ ops:
   const auto statuses = tuned(sweep, folder / "out");
   EXPECT_GE(statuses.at("two ok"), 1);
   EXPECT_EQ(statuses.size(), 1u);
+}
+
+TEST_F(GpuKernelProgram, ConstantMemoryStructuresAndWordsAreVerified) {
+  const fs::path folder = fresh_folder("gpu_plain");
+  write(folder / "plain.cu", kPlainSource);
+  const auto statuses = tuned(write(folder / "plain.yaml", kPlainSweep), folder / "out");
+  EXPECT_EQ(statuses, (std::map<std::string, int>{{"plain ok", statuses.at("plain ok")}}));
+  EXPECT_GE(statuses.at("plain ok"), 2);
+}
+
+/// Two phases with a barrier of the grid between them.
+TEST_F(GpuKernelProgram, ACooperativeLaunchSynchronizesItsGrid) {
+  const fs::path folder = fresh_folder("gpu_cooperative");
+  write(folder / "grid.cu", R"(#include <cooperative_groups.h>
+__constant__ float scale[2];
+extern "C" __global__ void norm(const float* x, const float* weight, float* factor, float* y, size_t tokens, int hidden,
+                                float eps, bool on) {
+  for (size_t row = blockIdx.x; row < tokens; row += gridDim.x)
+    if (threadIdx.x == 0) {
+      float sum = 0;
+      for (int i = 0; i < hidden; ++i) sum += x[row * hidden + i] * x[row * hidden + i];
+      factor[row] = rsqrtf(sum / hidden + eps);
+    }
+  cooperative_groups::this_grid().sync();
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; on && i < tokens * hidden; i += gridDim.x * blockDim.x)
+    y[i] = x[i] * factor[i / hidden] * weight[i % hidden] * scale[0] * scale[1];
+}
+)");
+  const fs::path sweep = write(folder / "grid.yaml", R"(finalists: 1
+kernels:
+  - name: grid
+    op: rms_norm
+    source: grid.cu
+    kernel: norm
+    arguments: [x, weight, workspace, y, {size_t: tokens}, hidden, eps, {bool: 1}]
+    workspace: 4 * tokens
+    parameters: {per: [1, 2, 4000]}
+    constant: {scale: {float: [0.5, 2]}}
+    launch: {grid: sms * per, block: 128, cooperative: yes}
+ops:
+  - {op: rms_norm, dtypes: fp32, problems: [{tokens: 300, hidden: 96}], variants: grid}
+)");
+  const auto statuses = tuned(sweep, folder / "out");
+  EXPECT_GE(statuses.at("grid ok"), 2);
+  EXPECT_EQ(statuses.at("grid resource"), 1);
+  EXPECT_EQ(statuses.size(), 2u);
+}
+
+/// Tensors of 8 and 64 bits, and a dim beyond 32 bits.
+TEST_F(GpuKernelProgram, WideAndNarrowTensorsAreVerified) {
+  const fs::path folder = fresh_folder("gpu_wide");
+  write(folder / "wide.cu", R"(
+extern "C" __global__ void wide(const signed char* x, const long long* index, double* y, long long* z, signed char* s,
+                                long long big, unsigned n) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  y[i] = y[i] + x[i] / 3.0;
+  z[i] = i == 0 ? -1 : big + index[i];
+  s[i] = x[i];
+}
+)");
+  write(folder / "reference.cu", R"(
+extern "C" __global__ void reference(const signed char* x, const long long* index, double* y, long long* z,
+                                     signed char* s, long long big, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  y[i] = y[i] + x[i] / 3.0;
+  z[i] = i == 0 ? -1 : big + index[i];
+  s[i] = x[i];
+}
+)");
+  const fs::path sweep = write(folder / "wide.yaml", R"(finalists: 1
+ops_defined:
+  - name: wide
+    dims: {n: elements, big: a large number}
+    dtypes: fp32
+    tensors:
+      - {name: x, shape: n, dtype: int8}
+      - {name: index, shape: n, dtype: int64, below: 1000}
+      - {name: y, shape: n, dtype: fp64, role: inout}
+      - {name: z, shape: n, dtype: int64, role: output}
+      - {name: s, shape: n, dtype: int8, role: output}
+    scalars: {large: {long long: big}}
+    tolerance: {rel_l2: 1e-14, max_rel: 1e-14}
+    reference: {cuda: reference.cu, kernel: reference, arguments: [x, index, y, z, s, large, n], launch: {grid: "ceil_div(n, 64)", block: 64
+}
+}
+kernels:
+  - name: one
+    op: wide
+    source: wide.cu
+    kernel: wide
+    arguments: [x, index, y, z, s, {long long: big}, {unsigned: n}]
+    launch: {grid: "ceil_div(n, 128)", block: 128}
+ops:
+  - {op: wide, dtypes: fp32, problems: [{n: 1000, big: 5000000000}], variants: one}
+)");
+  const auto statuses = tuned(sweep, folder / "out");
+EXPECT_GE(statuses.at("one ok"), 1);
+EXPECT_EQ(statuses.size(), 1u);
 }
 
 TEST_F(GpuKernelProgram, RefusesAWrongKernel) {

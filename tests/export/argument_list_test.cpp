@@ -134,5 +134,32 @@ TEST(ArgumentList, ANumberThatChangesOtherwiseIsRefused) {
                InputError);
 }
 
+TEST(ArgumentList, AStructureIsRefusedByItsPlace) {
+  try {
+    listed([](const Problem&) {
+      return std::vector<KernelArgument>{
+          value_of(1), {.kind = Kind::structure, .bytes = 16, .members = {value_of(2), value_of(3)}}};
+    });
+    FAIL() << "it was exported";
+  } catch (const InputError& e) {
+    EXPECT_STREQ(e.what(), "argument 1 is a structure, which is not exported");
+  }
+}
+
+TEST(ArgumentList, AWorkspaceOfTheOpIsUsed) {
+  auto list = listed([](const Problem&) {
+    return std::vector<KernelArgument>{value_of(1), {.kind = Kind::workspace, .bytes = 8}};
+  });
+  ASSERT_TRUE(list.has_value());
+  ArgsLayout layout{.bytes = 24};
+  ExportedField& own = layout.fields.emplace_back();
+  own.field.offset = 16;
+  own.field.bytes = 8;
+  own.workspace = true;
+  place_arguments(*list, 0, layout);
+  EXPECT_EQ((*list)[1].offset, 16u);
+  EXPECT_EQ(std::ranges::count(layout.fields, true, &ExportedField::workspace), 1);
+}
+
 }  // namespace
 }  // namespace warptune

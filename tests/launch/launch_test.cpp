@@ -117,6 +117,7 @@ TEST(LaunchArgs, RefuseWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] { gemm.set("flags", std::int64_t{1} << 32); }),
             "'flags' has 32 bits; 4294967296 does not fit");
   EXPECT_EQ(error_of([&] { norm.set("eps", 1e300); }).find("'eps' has 32 bits"), 0u);
+  EXPECT_EQ(error_of([&] { norm.set("eps", 3.4028235e38); }), "") << "rounds to the largest float";
   EXPECT_EQ(error_of([&] { norm.set("eps", -INFINITY).set("eps", NAN); }), "");
   EXPECT_EQ(error_of([&] { norm.set("tokens", 1.5); }), "'tokens' is no real number");
   EXPECT_EQ(error_of([&] { norm.set("tokens", nullptr); }), "'tokens' is a number, not a pointer");

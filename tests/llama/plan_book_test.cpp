@@ -276,7 +276,7 @@ TEST(ModelProblems, PrefillIsOneChunkWhereItFits) {
 TEST(ModelProblems, IncludeTheCacheFormat) {
   const ModelProblems of(ops(), preset("llama3-8b"), DType::bf16,
                          {.quantized = DType::int8, .page_size = 16, .window = 1024});
-  EXPECT_EQ(of.rope_append(1, 1).key(),
+  EXPECT_EQ(of.rope_append(1, 1, 64).key(),
             "rope_append[tokens=1,q_heads=32,kv_heads=8,head_dim=128,batch=1,style=half_split,scaling=none,"
             "bias=no,k_layout=sd,start=0,kv_dtype=int8,page_size=16,dtype=bf16]");
   const auto ends = [](const Problem& p, const std::string& end) { return p.key().ends_with(end); };
@@ -288,7 +288,7 @@ TEST(ModelProblems, IncludeTheCacheFormat) {
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 2048, false), "uneven=no,window=1024,dtype=bf16]"));
   EXPECT_TRUE(ends(window.attention_prefill(1, 512, 1024, false), "uneven=no,dtype=bf16]"));
   const ModelProblems blocked(ops(), preset("llama3-8b"), DType::bf16, {.k_layout = KLayout::dsx});
-  for (const Problem& p : {blocked.rope_append(1, 1), blocked.attention_decode(1, 64, true),
+  for (const Problem& p : {blocked.rope_append(1, 1, 64), blocked.attention_decode(1, 64, true),
                            blocked.attention_prefill(1, 512, 512, false)})
     EXPECT_EQ(p["k_layout"], 1) << p.key();
 }

@@ -132,14 +132,28 @@ TEST_F(Replacement, AColdOneAlwaysReplacesAHotOne) {
   Winner hot = winner("hot", 10);
   hot.cache = CacheMode::hot;
   hot.problem.dims.set("tokens", 2);
+  hot.times = {{"ring", "now", {"block"}, {{{64}, 9}}}};
   EXPECT_FALSE(put_winner(path_, kHere, hot, tried({"hot"})));
   Winner cold = hot;
   cold.variant = "cold";
   cold.time_us = 20;
   cold.cache = CacheMode::cold;
+  cold.times = {{"ring", "now", {"block"}, {{{128}, 21}}}};
   EXPECT_FALSE(put_winner(path_, kHere, cold, tried({"cold"})));
   const Wisdom wisdom = Wisdom::load(path_);
   EXPECT_EQ(wisdom.winner_on(cold.problem, kHere.device)->variant, "cold");
+  EXPECT_EQ(wisdom.winner_on(cold.problem, kHere.device)->times, cold.times) << "not the hot times";
+}
+
+TEST_F(Replacement, OneThatIsImpossiblyFastIsReplacedWithItsTimes) {
+  Winner forged = winner("fast", 39);
+  forged.times = {{"ring", "now", {"block"}, {{{64}, 1e-9}}}};
+  EXPECT_FALSE(put_winner(path_, kHere, forged, tried({"fast"})));
+  Contest contest = tried({"slow"});
+  contest.code = [](const Winner&) { return CodeNow{.source_hash = "now", .impossible_us = 1}; };
+  EXPECT_FALSE(put_winner(path_, kHere, winner("slow", 140), contest));
+  EXPECT_EQ(now().variant, "slow");
+  EXPECT_TRUE(now().times.empty());
 }
 
 TEST(Staleness, OfTwoWinnersTheColdOneIsBetter) {

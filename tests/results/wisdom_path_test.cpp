@@ -98,7 +98,7 @@ TEST_F(SearchPath, TheHashIsThatOfTheBytes) {
   const fs::path user = file("user.json", {winner(8, 1, "user")}),
                  team = file("team.json", {winner(8, 1, "team")});
   EXPECT_EQ(read({user}).hash, sha256(testing::text_of(user)));
-  EXPECT_NE(read({user, team}).hash, read({user}).hash);
+  EXPECT_EQ(read({user, team}).hash, sha256(read({user}).hash + read({team}).hash));
   EXPECT_EQ(read({user, folder_ / "none.json"}).hash, read({user}).hash);
   EXPECT_EQ(read({user}).str(),
             read({user}).hash.substr(0, 16) + ", 1 winner and 0 steps of " + user.string());

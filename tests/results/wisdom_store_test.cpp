@@ -188,6 +188,54 @@ TEST_F(Store, ADamagedObjectIsNamedAndDoesNotStopTheOthers) {
   EXPECT_TRUE(pull().damaged.empty());
 }
 
+TEST_F(Store, EachDigitOfAnObjectsNameIsChecked) {
+  const fs::path object = store().push(wisdom({winner(8, 1)})).object;
+  const std::string hash = object.stem();
+  for (const std::size_t digit :
+       {std::size_t{0}, std::size_t{7}, std::size_t{8}, std::size_t{31}, std::size_t{63}}) {
+    std::string other = hash;
+    other[digit] = other[digit] == '0' ? '1' : '0';
+    const fs::path renamed = object.parent_path() / (other + ".json");
+    fs::rename(object, renamed);
+    const Pulled pulled = pull();
+    ASSERT_EQ(pulled.damaged.size(), 1u) << digit;
+    EXPECT_NE(pulled.damaged[0].find(other), std::string::npos) << pulled.damaged[0];
+    EXPECT_EQ(pulled.winners, 0u);
+    fs::rename(renamed, object);
+  }
+  for (const std::string& name : {hash.substr(1), hash + "0", "g" + hash.substr(1)}) {
+    fs::copy_file(object, object.parent_path() / (name + ".json"));
+    EXPECT_TRUE(pull().damaged.empty()) << "another file: " << name;
+  }
+  fs::rename(object, object.parent_path() / (hash + ".txt"));
+  fs::remove_all(local_.parent_path());
+  EXPECT_EQ(pull().winners, 0u) << "not an object";
+}
+
+TEST_F(Store, PullReplacesAKnownStepByAFasterOne) {
+  const auto push_step = [&](double us, const std::string& run, const std::vector<std::string>& hashes) {
+    StepWinner step{
+        .step = {kStepOp, {{"batch", 1}}, DType::fp32}, .time_us = us, .alone_us = 9, .run_id = run};
+    for (const std::string& hash : hashes)
+      step.plans.plans.push_back({winner(8, 1).problem, "host_naive", {}, hash});
+    Wisdom with_step(here_);
+    with_step.put(step);
+    store().push(with_step);
+  };
+  const auto known = [&] { return Wisdom::load(local_).steps().at(0).run_id; };
+  const std::string now = winner(8, 1).source_hash;
+  push_step(3, "slow", {now, now});
+  EXPECT_TRUE(pull().changed);
+  push_step(2, "fast", {now, now});
+  EXPECT_TRUE(pull().changed);
+  EXPECT_EQ(known(), "fast");
+  push_step(1, "stale", {"edited since", now});
+  const Pulled pulled = pull();
+  EXPECT_EQ(known(), "fast");
+  ASSERT_EQ(pulled.refused.size(), 1u) << "its first plan is stale";
+  EXPECT_EQ(pulled.refused.begin()->reason, "tuned on other code of its kernels");
+}
+
 TEST_F(Store, AnObjectOfAnotherSchemaIsNamed) {
   const std::string text = "{\"schema\": 99}";
   std::ofstream(folder_ / "store" / (sha256(text) + ".json")) << text;
@@ -255,6 +303,12 @@ TEST_F(Store, AFolderIsNamedByItsPathOrUrl) {
   for (const std::string& place :
        {path + "/none", "s3://bucket/" + path, std::string("file://relative"), files().front().string()})
     EXPECT_THROW(WisdomStore{place}, InputError) << place;
+  try {
+    WisdomStore("s3:///bucket");
+    ADD_FAILURE() << "a bucket is no folder";
+  } catch (const InputError& e) {
+    EXPECT_NE(std::string(e.what()).find("a folder that it is mounted on"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

@@ -111,11 +111,11 @@ TEST_F(Chosen, ThePlanOfTheStepBeforeTheWinner) {
 
 TEST_F(Chosen, TheFastestRecordedConfigurationsBeginWithTheWinner) {
   Wisdom wisdom;
-  Winner winner =
-      timed(problem_, {pipelined(1), pipelined(2), pipelined(4)},
-            [](const Problem&, const Config& c) { return std::abs(static_cast<double>(c["splits"]) - 2.1); });
+  Winner winner = timed(
+      problem_, {pipelined(1), pipelined(2), pipelined(4)},
+      [](const Problem&, const Config& c) { return 100 * std::abs(static_cast<double>(c["splits"]) - 2.1); });
   winner.config = pipelined(4);  // a finalist that won later
-  winner.tied = {{winner.variant, pipelined(8), 0.01}, {"no_such_variant", {}, 0.01}};
+  winner.tied = {{winner.variant, pipelined(8), 9}, {"no_such_variant", {}, 9}};
   wisdom.put(winner);
   const PlanChooser chooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true});
   const auto splits = [&](const Problem& problem, std::size_t count) {
@@ -187,9 +187,9 @@ TEST_F(Chosen, AMeasuredTimeBeforeAPrediction) {
     return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true})
         .prefers(std::array{all}, of_parts);
   };
-  EXPECT_TRUE(prefers(10, {6, 6}));
-  EXPECT_FALSE(prefers(13, {6, 6}));
-  EXPECT_TRUE(prefers(1e6, {6, {}}));
+  EXPECT_TRUE(prefers(100, {60, 60}));
+  EXPECT_FALSE(prefers(130, {60, 60}));
+  EXPECT_TRUE(prefers(1e6, {60, {}}));
   EXPECT_FALSE(prefers({}, {1e6, 1e6}));
   EXPECT_TRUE(prefers({}, {{}, {}}));  // one prediction against two
 }

@@ -54,6 +54,22 @@ struct Case {
   TensorSet set{*device, oracle.specs()};
 };
 
+/// The poison of an integer is a value that a kernel may have to write.
+TEST(Oracle, AnIntegerMayHaveTheValueOfThePoison) {
+  Op op = twice();
+  op.reference = [](const Problem&, const Inputs& inputs, std::int64_t unit, Expected& expected) {
+    expected.put("y", unit, {2 * inputs["x"][unit]});
+    expected.put("z", unit, {unit == 3 ? -1.0 : static_cast<double>(unit)});
+  };
+  Case c(std::move(op));
+  c.z()[3] = -1;
+  EXPECT_TRUE(c.verdict().ok) << c.verdict().detail;
+  c.z()[4] = -1;
+  EXPECT_EQ(c.verdict().detail, "2 of 10 elements of 'z' were not written or are NaN");
+  c.z()[3] = 3;
+  EXPECT_FALSE(c.verdict().ok);
+}
+
 // A reference that forgets an output, or misspells it, would accept whatever a kernel writes.
 TEST(Oracle, RefusesAReferenceWithGaps) {
   const auto with = [](void (*reference)(const Problem&, const Inputs&, std::int64_t, Expected&)) {

@@ -18,12 +18,12 @@ std::vector<Variant> add_rms_norm_host() {
           const T* weight = static_cast<const T*>(a.weight);
           T* sum = static_cast<T*>(a.residual_out) + first;
           T* y = static_cast<T*>(a.y) + first;
-          float squares = 0;
+          double squares = 0;  // one long fp32 sum would drop small squares
           for (std::int64_t i = 0; i < hidden; ++i) {
             sum[i] = static_cast<T>(static_cast<float>(x[i]) + static_cast<float>(residual[i]));
             squares += static_cast<float>(sum[i]) * static_cast<float>(sum[i]);
           }
-          const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + a.eps);
+          const auto scale = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(hidden) + a.eps));
           for (std::int64_t i = 0; i < hidden; ++i)
             y[i] = static_cast<T>(static_cast<float>(sum[i]) * scale * static_cast<float>(weight[i]));
         });

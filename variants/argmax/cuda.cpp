@@ -13,8 +13,7 @@ std::vector<Variant> argmax_cuda() {
           .parameters = {block},
           .stages = {{"argmax/naive.cu", "argmax_naive<{dtype}, {vocab}, {block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])}};
+                        return Launch{.grid = {as_unsigned(p["batch"])}, .block = {as_unsigned(c["block"])}};
                       }}},
       },
       {
@@ -31,9 +30,8 @@ std::vector<Variant> argmax_cuda() {
           .stages = {{"argmax/vectorized.cu",
                       "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
-                                               static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])},
+                        return Launch{.grid = {as_unsigned(c["blocks_per_row"]), as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
           .workspace_bytes = [](const Problem& p, const Config&) { return 16 * p["batch"]; },

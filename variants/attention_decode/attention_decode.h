@@ -26,8 +26,11 @@ inline std::vector<Variant> attention_decode_cudnn() { return {}; }
 inline const std::string kDecodeProblem =
     "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
     "{kv_scale}, "
-    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2>";
+    "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2, {far} == 1>";
 inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
+
+/// Adds the placeholder {far} of kDecodeProblem to variants.
+std::vector<Variant> with_far_positions(std::vector<Variant> variants);
 
 /// How splits are combined: the parameter of a variant that offers these ways. The values are those of
 /// Combine in every variant.

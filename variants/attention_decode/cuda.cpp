@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/common/near_positions.h"
 #include "variants/attention_decode/attention_decode.h"
 #include "variants/helpers/streaming.h"
 #include "variants/plain.h"
 
 namespace warptune {
 namespace {
-
-unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
 
 /// Splits of a sequence: `splits`, or as many as keys_per_split gives.
 std::int64_t split_count(const Problem& p, const Config& c) {
@@ -105,7 +104,7 @@ Variant naive() {
           .constraints = {"append == 0 && deterministic == 0"},
           .stages = {{"attention_decode/naive.cu", "attention_decode_naive<" + kDecodeProblem + ", {block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
+                        return Launch{.grid = {as_unsigned(p["batch"] * p["q_heads"])},
                                       .block = {as_unsigned(c["block"])}};
                       }}}};
 }
@@ -391,8 +390,18 @@ Variant mma() {
 
 }  // namespace
 
+std::vector<Variant> with_far_positions(std::vector<Variant> variants) {
+  for (Variant& variant : variants)
+    variant.constants = [own = variant.constants](const Problem& p, const Config& c) {
+      Assignment constants = own ? own(p, c) : Assignment{};
+      constants.set("far", p["append"] == 1 && p["context"] > kNearPositions);
+      return constants;
+    };
+  return variants;
+}
+
 std::vector<Variant> attention_decode_cuda() {
-  return {naive(), vectorized(), split_kv(), fixed_split(), mma(), short_context()};
+  return with_far_positions({naive(), vectorized(), split_kv(), fixed_split(), mma(), short_context()});
 }
 
 }  // namespace warptune

@@ -10,8 +10,6 @@
 namespace warptune {
 namespace {
 
-unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
-
 /// Shared memory, registers and workspace of a kernel that ends with BlockCombine (kernels' combine.cuh),
 /// with a pipeline of KV tiles per warp or without one.
 struct Footprint {
@@ -290,7 +288,7 @@ Variant mma_project() {
 }  // namespace
 
 std::vector<Variant> attention_decode_pipelined() {
-  return {pipelined(), mma_pipelined(), mma_direct(), mma_project()};
+  return with_far_positions({pipelined(), mma_pipelined(), mma_direct(), mma_project()});
 }
 
 }  // namespace warptune

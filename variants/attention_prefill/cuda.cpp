@@ -16,8 +16,6 @@ const std::string kTileDim = "(head_dim + (16 - head_dim % 16) % 16)",
                   kTileDimV = "(" + kValueDim + " + (16 - " + kValueDim + " % 16) % 16)",
                   kWiderTileDim = "max(" + kTileDim + ", " + kTileDimV + ")";
 
-unsigned as_unsigned(std::int64_t n) { return static_cast<unsigned>(n); }
-
 /// One block per tile of `tile` queries of a head.
 Launch per_query_tile(const Problem& p, std::int64_t tile, std::int64_t threads, std::int64_t shared_bytes) {
   return {.grid = {blocks_for(p["q_len"], tile) * as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
@@ -28,9 +26,8 @@ Launch per_query_tile(const Problem& p, std::int64_t tile, std::int64_t threads,
 Variant unfused() {
   const auto per_tile = [](std::int64_t columns, const Problem& p, const Config& c) {
     const auto tile = as_unsigned(c["tile"]);
-    return Launch{.grid = {blocks_for(columns, tile), blocks_for(p["q_len"], tile),
-                           as_unsigned(p["batch"] * p["q_heads"])},
-                  .block = {tile, tile}};
+    const std::int64_t tiles = ceil_div(columns, tile) * ceil_div(p["q_len"], tile);
+    return Launch{.grid = {as_unsigned(tiles * p["batch"] * p["q_heads"])}, .block = {tile, tile}};
   };
   const std::string lengths = ", {q_len}, {kv_len}, ";
   return {
@@ -45,9 +42,8 @@ Variant unfused() {
                  {"attention_prefill/unfused.cu",
                   "attention_prefill_softmax<{dtype}, " + kShape + lengths + "{block}>",
                   [](const Problem& p, const Config& c) {
-                    return Launch{
-                        .grid = {as_unsigned(p["q_len"]), as_unsigned(p["q_heads"]), as_unsigned(p["batch"])},
-                        .block = {as_unsigned(c["block"])}};
+                    return Launch{.grid = {as_unsigned(p["batch"] * p["q_heads"] * p["q_len"])},
+                                  .block = {as_unsigned(c["block"])}};
                   }},
                  {"attention_prefill/unfused.cu",
                   "attention_prefill_values<{dtype}, " + kShape + lengths + "{tile}>",

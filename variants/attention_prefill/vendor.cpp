@@ -111,18 +111,17 @@ VendorFunction values(const Problem& p, const Config& c) {
 
 /// One block of padding.cu per query of each padded sequence.
 Launch per_query(const Problem& p, const Config&) {
-  return {.grid = {static_cast<unsigned>(p["q_len"]), static_cast<unsigned>(p["batch"])},
-          .block = {static_cast<unsigned>(kCopyBlock)}};
+  return {.grid = {as_unsigned(p["q_len"]), as_unsigned(p["batch"])}, .block = {as_unsigned(kCopyBlock)}};
 }
 Launch per_value_vectors(const Problem& p, const Config&) {
   const std::int64_t d = p["head_dim"], vec = vec_width(static_cast<int>(16 / element_size(p)), d);
-  return {.grid = {blocks_for(p["kv_len"] * (d / vec), kCopyBlock), static_cast<unsigned>(p["kv_heads"]),
-                   static_cast<unsigned>(p["batch"])},
-          .block = {static_cast<unsigned>(kCopyBlock)}};
+  return {.grid = {blocks_for(p["kv_len"] * (d / vec), kCopyBlock), as_unsigned(p["kv_heads"]),
+                   as_unsigned(p["batch"])},
+          .block = {as_unsigned(kCopyBlock)}};
 }
 Launch per_score_row(const Problem& p, const Config& c) {
-  return {.grid = {static_cast<unsigned>(p["q_len"]), static_cast<unsigned>(p["batch"] * p["q_heads"])},
-          .block = {static_cast<unsigned>(c["block"])}};
+  return {.grid = {as_unsigned(p["q_len"]), as_unsigned(p["batch"] * p["q_heads"])},
+          .block = {as_unsigned(c["block"])}};
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ std::vector<Variant> attention_prefill_wgmma() {
                       ", {consumers}, {tile_n}, {stages}, {pingpong} == 1, {l2_swizzle}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {1},
-                                  .block = {static_cast<unsigned>(128 * (c["consumers"] + 1))},
+                                  .block = {as_unsigned(128 * (c["consumers"] + 1))},
                                   .shared_bytes = shared_bytes(p, c),
                                   .per_sm = true,
                                   .max_blocks = p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m(c))};

@@ -1,12 +1,16 @@
 #pragma once
 // Uneven sequence lengths of a problem. The set of lengths depends on batch and max only, so that shapes do
 // not depend on the seed; their order depends on the seed.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "harness/core/error.h"
+#include "harness/core/problem.h"
 #include "harness/core/random.h"
 
 namespace warptune {
@@ -27,6 +31,24 @@ inline std::vector<std::int32_t> uneven_lengths(std::int64_t batch, std::int64_t
 inline std::int64_t packed_tokens(std::int64_t batch, std::int64_t max) {
   const auto lengths = uneven_lengths(batch, max, 0);
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+}
+
+/// Throws InputError where packed tokens, or, with `padded`, rows of padded sequences, exceed 32 bits, which
+/// the tensors of offsets have.
+inline void check_row_count(const Problem& p, bool padded) {
+  constexpr std::int64_t kLargest = 2147483647;
+  const std::int64_t rows = p["batch"] * p["max_q_len"];
+  if (padded && rows > kLargest)
+    throw InputError(
+        fmt::format("{}: batch * max_q_len is {}; offsets of rows have 32 bits, so it must be at "
+                    "most {}",
+                    p.op, rows, kLargest));
+  if (rows <= kLargest) return;
+  if (const std::int64_t tokens = packed_tokens(p["batch"], p["max_q_len"]); tokens > kLargest)
+    throw InputError(
+        fmt::format("{}: the sequences have {} tokens together; their starts have 32 bits, so it "
+                    "must be at most {}",
+                    p.op, tokens, kLargest));
 }
 
 /// Prefix sums: the start of each packed sequence, then the end of the last.

@@ -58,7 +58,7 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
                       op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
                       [](const Problem& p, const Config& c) {
                         return Launch{.grid = {blocks_for(p["tokens"], c["rows"])},
-                                      .block = {static_cast<unsigned>(32 * c["rows"])},
+                                      .block = {as_unsigned(32 * c["rows"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
       },

@@ -4,9 +4,11 @@
 
 namespace warptune {
 
-/// `op` names the kernels.
+/// `op` names the kernels. `more`: further template arguments of the vectorized one, with the placeholder
+/// {many_rows}: 1 where an int does not count the padded rows.
 inline std::vector<Variant> padding_variants(const std::string& op, const std::string& naive_idea,
-                                             const std::string& vectorized_idea) {
+                                             const std::string& vectorized_idea,
+                                             const std::string& more = "") {
   std::vector<std::string> constraints = vec_constraints("hidden");
   constraints.insert(constraints.end(), {"block * unroll <= 2048",
                                          "unroll == 1 || block * vec * unroll <= batch * max_q_len * hidden",
@@ -27,10 +29,15 @@ inline std::vector<Variant> padding_variants(const std::string& op, const std::s
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
           .stages = {{op + "/vectorized.cu",
-                      op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}>",
+                      op + "_vectorized<{dtype}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}" + more +
+                          ">",
                       [](const Problem& p, const Config& c) {
                         return flat_launch(p["batch"] * p["max_q_len"], p["hidden"], c);
                       }}},
+          .constants =
+              [](const Problem& p, const Config&) {
+                return Assignment{{"many_rows", p["batch"] * p["max_q_len"] > (1ll << 31) - 1}};
+              },
       },
   };
 }

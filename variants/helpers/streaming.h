@@ -29,16 +29,14 @@ inline std::vector<std::string> vec_constraints(const std::string& length) {
 
 /// One block per row.
 inline Launch row_launch(std::int64_t rows, const Config& c) {
-  return {.grid = {static_cast<unsigned>(rows)},
-          .block = {static_cast<unsigned>(c["block"])},
-          .pdl = c.get("pdl", 0) != 0};
+  return {.grid = {as_unsigned(rows)}, .block = {as_unsigned(c["block"])}, .pdl = c.get("pdl", 0) != 0};
 }
 /// Rows of `length` elements as one run of vectors of `vec` elements, `unroll` per thread (both 1 where the
 /// variant has no such parameter).
 inline Launch flat_launch(std::int64_t rows, std::int64_t length, const Config& c) {
   const std::int64_t vec = vec_width(static_cast<int>(c.get("vec", 1)), length);
   return {.grid = {blocks_for(rows * (length / vec), c["block"] * c.get("unroll", 1))},
-          .block = {static_cast<unsigned>(c["block"])},
+          .block = {as_unsigned(c["block"])},
           .pdl = c.get("pdl", 0) != 0};
 }
 

@@ -7,7 +7,7 @@
 namespace warptune {
 namespace {
 
-unsigned threads(std::int64_t warps) { return static_cast<unsigned>(32 * warps); }
+unsigned threads(std::int64_t warps) { return as_unsigned(32 * warps); }
 
 /// Bytes of the counters of gemv_split_k, one per row group; the partial sums follow them in the workspace.
 std::int64_t split_k_partial_offset(const Problem& p, const Config& c) {
@@ -33,7 +33,7 @@ Variant naive() {
                   "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {block}>",
                   [](const Problem& p, const Config& c) {
                     return Launch{.grid = {blocks_for(p["tokens"] * p["out"], c["block"])},
-                                  .block = {static_cast<unsigned>(c["block"])}};
+                                  .block = {as_unsigned(c["block"])}};
                   }}},
       .workspace_bytes = argmax_workspace,
   };
@@ -57,8 +57,7 @@ Variant tiled() {
                   [](const Problem& p, const Config& c) {
                     return Launch{
                         .grid = {blocks_for(p["out"], c["tile_n"]), blocks_for(p["tokens"], c["tile_m"])},
-                        .block = {
-                            static_cast<unsigned>(c["tile_m"] / c["micro_m"] * c["tile_n"] / c["micro_n"])}};
+                        .block = {as_unsigned(c["tile_m"] / c["micro_m"] * c["tile_n"] / c["micro_n"])}};
                   }}},
   };
 }
@@ -146,10 +145,10 @@ Variant gemv_split_k() {
                   "linear_gemv_split_k<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, {unroll}, "
                   "{splits}, {partial_offset}>",
                   [](const Problem& p, const Config& c) {
-                    return Launch{.grid = {blocks_for(p["out"], c["warps"] * c["rows"]),
-                                           static_cast<unsigned>(c["splits"])},
-                                  .block = {threads(c["warps"])},
-                                  .pdl = c["pdl"] != 0};
+                    return Launch{
+                        .grid = {blocks_for(p["out"], c["warps"] * c["rows"]), as_unsigned(c["splits"])},
+                        .block = {threads(c["warps"])},
+                        .pdl = c["pdl"] != 0};
                   }}},
       .constants =
           [](const Problem& p, const Config& c) {
@@ -187,7 +186,7 @@ Variant gemv_cp_async() {
             "{stages}, {unroll}>",
             [](const Problem& p, const Config& c) {
               return Launch{
-                  .grid = {static_cast<unsigned>(c["grid_blocks"])},
+                  .grid = {as_unsigned(c["grid_blocks"])},
                   .block = {threads(c["warps"])},
                   .shared_bytes = c["warps"] * c["stages"] * c["unroll"] * 512 + normalized_x_bytes(p),
                   .pdl = c["pdl"] != 0};
@@ -233,7 +232,7 @@ Variant gemv_bulk_copy() {
             "linear_gemv_bulk_copy<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, {warps}, "
             "{rows}, {tile_k}, {stages}, {register_tiles}, {stagger}, {prefetch}, {late_prefetch}>",
             [shared_bytes](const Problem& p, const Config& c) {
-              return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+              return Launch{.grid = {as_unsigned(c["blocks_per_sm"])},
                             .block = {threads(c["warps"] + (c["late_prefetch"] != 0))},
                             .shared_bytes = shared_bytes(p, c),
                             .pdl = c["pdl"] != 0,
@@ -275,7 +274,7 @@ Variant gemv_mma() {
                   "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
                   "{blocks_per_sm}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
                   [shared_bytes](const Problem& p, const Config& c) {
-                    return Launch{.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
+                    return Launch{.grid = {as_unsigned(c["blocks_per_sm"])},
                                   .block = {threads(9)},
                                   .shared_bytes = shared_bytes(p, c),
                                   .pdl = c["pdl"] != 0,

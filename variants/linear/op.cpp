@@ -245,14 +245,9 @@ Op linear() {
           },
       .tolerance =
           [](const Problem& p) {
-            // A normalized x may be rounded to dtype, and what follows from y is that of a rounded y. The
-            // rounding error of an fp32 sum grows with the square root of its length.
-            Tolerance t =
-                default_tolerance(p.dtype, p["prologue"] == kPrologueRmsNorm || leaves_squares(p) ? 2 : 1);
-            const double grown = std::sqrt(static_cast<double>(p["in"])) * 0x1p-24;
-            t.rel_l2 = std::max(t.rel_l2, grown);
-            t.max_rel = std::max(t.max_rel, 4 * grown);
-            return t;
+            // A normalized x may be rounded to dtype, and what follows from y is that of a rounded y.
+            const int roundings = p["prologue"] == kPrologueRmsNorm || leaves_squares(p) ? 2 : 1;
+            return with_long_sum(default_tolerance(p.dtype, roundings), p["in"]);
           },
   };
 }

@@ -46,7 +46,9 @@ std::vector<Parameter> parameters() {
 std::vector<std::string> constraints(const std::string& cluster) {
   const std::string padded = "8 * rint(tokens / 8 + 0.4375)", weight_rows = "out * (1 + (epilogue == 2))",
                     sum_rows = "rows / warps_m * " + padded;
-  return {kNoSplitNorm, "tokens > 1 && tokens <= 64", "warps_m * warps_k == 4 || warps_m * warps_k == 8",
+  return {kNoSplitNorm, "tokens > 1 && tokens <= 64",
+          // Row numbers have 32 bits.
+          weight_rows + " <= 2147480000", "warps_m * warps_k == 4 || warps_m * warps_k == 8",
           "rows >= 16 * warps_m",
           // Few tokens: every warp takes all rows. Many: a B fragment serves two m16 tiles or more.
           "warps_m == 1 || tokens > 16", "tokens <= 16 || rows >= 32 * warps_m", "tile_k >= 32 * warps_k",
@@ -64,11 +66,11 @@ std::vector<std::string> constraints(const std::string& cluster) {
 }
 
 Launch launch(const Problem& p, const Config& c, std::int64_t producer_threads) {
-  return {.grid = {static_cast<unsigned>(c["blocks_per_sm"])},
-          .block = {static_cast<unsigned>(32 * c["warps_m"] * c["warps_k"] + producer_threads)},
+  return {.grid = {as_unsigned(c["blocks_per_sm"])},
+          .block = {as_unsigned(32 * c["warps_m"] * c["warps_k"] + producer_threads)},
           .shared_bytes = shared_bytes(p, c),
           .pdl = c.get("pdl", 0) != 0,
-          .cluster = static_cast<unsigned>(c.get("cluster", 1)),
+          .cluster = as_unsigned(c.get("cluster", 1)),
           .per_sm = true};
 }
 

@@ -65,7 +65,7 @@ Variant prompts() {
                                   .block = {384},
                                   .shared_bytes = shared_bytes(c),
                                   .pdl = c["pdl"] != 0,
-                                  .cluster = static_cast<unsigned>(c["cluster"]),
+                                  .cluster = as_unsigned(c["cluster"]),
                                   .per_sm = true,
                                   .max_blocks = work_tiles(p, c) * c["cluster"]};
                   },
@@ -177,11 +177,11 @@ Variant few_tokens() {
               // With split K a block has one work tile, also where a second wave is needed.
               const bool persistent = c["cluster_k"] == 1 && c["persistent"] != 0;
               const std::int64_t blocks = ceil_div(tile.tiles, c["cluster_m"]) * cluster;
-              return Launch{.grid = {persistent ? 1 : static_cast<unsigned>(blocks)},
-                            .block = {static_cast<unsigned>(tile.threads(c))},
+              return Launch{.grid = {persistent ? 1 : as_unsigned(blocks)},
+                            .block = {as_unsigned(tile.threads(c))},
                             .shared_bytes = tile.shared_bytes(c),
                             .pdl = c["pdl"] != 0,
-                            .cluster = static_cast<unsigned>(cluster),
+                            .cluster = as_unsigned(cluster),
                             .per_sm = persistent,
                             .max_blocks = blocks};
             },

@@ -44,10 +44,10 @@ Variant split_kv() {
                       "logits_dot_v_split_kv<" + kShape +
                           ", {splits}, {keys_per_split}, {threads_per_value}, {unroll}, {heads_per_block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(splits(p, c)),
-                                               static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
-                                               static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])},
+                        return Launch{.grid = {as_unsigned(splits(p, c)),
+                                               as_unsigned(p["q_heads"] / c["heads_per_block"]),
+                                               as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
           .constants =
@@ -88,9 +88,9 @@ Variant multistage() {
                       "logits_dot_v_multistage<" + kShape +
                           ", {tile_kv}, {stages}, {threads_per_value}, {heads_per_block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(p["q_heads"] / c["heads_per_block"]),
-                                               static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])},
+                        return Launch{.grid = {as_unsigned(p["q_heads"] / c["heads_per_block"]),
+                                               as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])},
                                       .shared_bytes = tile_bytes(p, c),
                                       .pdl = c["pdl"] != 0};
                       }}}};
@@ -106,9 +106,8 @@ std::vector<Variant> logits_dot_v_cuda() {
               .constraints = {"block == 32 || block < 2 * head_dim", kPdlConstraint},
               .stages = {{"logits_dot_v/naive.cu", "logits_dot_v_naive<" + kShape + ">",
                           [](const Problem& p, const Config& c) {
-                            return Launch{.grid = {static_cast<unsigned>(p["q_heads"]),
-                                                   static_cast<unsigned>(p["batch"])},
-                                          .block = {static_cast<unsigned>(c["block"])},
+                            return Launch{.grid = {as_unsigned(p["batch"] * p["q_heads"])},
+                                          .block = {as_unsigned(c["block"])},
                                           .pdl = c["pdl"] != 0};
                           }}},
           },

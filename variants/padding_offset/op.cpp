@@ -11,6 +11,7 @@ Op padding_offset() {
       .summary = "prefix sums of lengths, and how far each packed token is from its padded place",
       .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}},
       .dtypes = {DType::int32},
+      .check = [](const Problem& p) { check_row_count(p, true); },
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             return std::vector<TensorSpec>{

@@ -10,6 +10,7 @@ Op remove_padding() {
       .name = "remove_padding",
       .summary = "packs padded rows: y[t] = x[t + padding_offset[t]]",
       .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}, {"hidden", "row length"}},
+      .check = [](const Problem& p) { check_row_count(p, true); },
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             const auto lengths = uneven_lengths(p["batch"], p["max_q_len"], seed);

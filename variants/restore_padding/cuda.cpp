@@ -6,7 +6,8 @@ namespace warptune {
 
 std::vector<Variant> restore_padding_cuda() {
   return padding_variants("restore_padding", "One block per padded row copies elements one by one.",
-                          "Gather of rows as one run of vectors; padding is zeros without a load.");
+                          "Gather of rows as one run of vectors; padding is zeros without a load.",
+                          ", {many_rows} == 1");
 }
 
 }  // namespace warptune

@@ -10,6 +10,7 @@ Op restore_padding() {
       .name = "restore_padding",
       .summary = "pads packed rows again, with zeros",
       .dims = {work_dim({"batch", "sequences"}), {"max_q_len", "padded length"}, {"hidden", "row length"}},
+      .check = [](const Problem& p) { check_row_count(p, false); },
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             const auto starts = starts_of(uneven_lengths(p["batch"], p["max_q_len"], seed));

@@ -13,9 +13,9 @@ void normalize_row(const RmsNormArgs& a, std::int64_t hidden, std::int64_t token
   const T* x = static_cast<const T*>(a.x) + token * hidden;
   const T* weight = static_cast<const T*>(a.weight);
   T* y = static_cast<T*>(a.y) + token * hidden;
-  float sum = 0;
+  double sum = 0;  // one long fp32 sum would drop small squares
   for (std::int64_t i = 0; i < hidden; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(x[i]);
-  const float scale = 1.0f / std::sqrt(sum / static_cast<float>(hidden) + a.eps);
+  const auto scale = static_cast<float>(1 / std::sqrt(sum / static_cast<double>(hidden) + a.eps));
   for (std::int64_t i = 0; i < hidden; ++i)
     y[i] = static_cast<T>(static_cast<float>(x[i]) * scale * static_cast<float>(weight[i]));
 }

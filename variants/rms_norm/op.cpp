@@ -53,7 +53,7 @@ Op rms_norm() {
               y[static_cast<std::size_t>(i)] = x[first + i] * scale * weight[i];
             out.put("y", first, std::move(y));
           },
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); },
+      .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype), p["hidden"]); },
   };
 }
 

@@ -1,4 +1,5 @@
 // CUDA variants of rope_append, in rising difficulty.
+#include "kernels/common/near_positions.h"
 #include "kernels/rope_append/vec_width.h"
 #include "variants/helpers/streaming.h"
 #include "variants/rope_append/rope_append.h"
@@ -10,11 +11,9 @@ std::vector<Variant> rope_append_cuda() {
   const std::string fixed =
       "<{dtype}, warptune::KvCache<{dtype}, {kv_heads}, {head_dim}, {k_layout} == 1, {kv_dtype}, "
       "{page_size}>, {q_heads}, {kv_heads}, {head_dim}, {rotary}, {style} == 1, {scaling} == 2, {bias} == 1, "
-      "{block}";
-  const auto rotary = [](const Problem& p, const Config&) {
-    Assignment constants;
-    constants.set("rotary", rotary_dim(p));
-    return constants;
+      "{far} == 1, {block}";
+  const auto rotation = [](const Problem& p, const Config&) {
+    return Assignment{{"rotary", rotary_dim(p)}, {"far", rope_capacity(p) > kNearPositions}};
   };
   return {
       {
@@ -26,9 +25,9 @@ std::vector<Variant> rope_append_cuda() {
                         const auto heads = p["q_heads"] + 2 * p["kv_heads"];
                         return Launch{
                             .grid = {blocks_for(p["tokens"] * heads * (p["head_dim"] / 2), c["block"])},
-                            .block = {static_cast<unsigned>(c["block"])}};
+                            .block = {as_unsigned(c["block"])}};
                       }}},
-          .constants = rotary,
+          .constants = rotation,
       },
       {
           .name = "vectorized",
@@ -55,10 +54,10 @@ std::vector<Variant> rope_append_cuda() {
                                                     static_cast<int>(rotary_dim(p)), interleaved);
                         const auto groups = ceil_div(p["q_heads"] + 2 * p["kv_heads"], c["heads_per_thread"]);
                         return Launch{.grid = {blocks_for(p["tokens"] * groups * vectors, c["block"])},
-                                      .block = {static_cast<unsigned>(c["block"])},
+                                      .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
-          .constants = rotary,
+          .constants = rotation,
       },
   };
 }

@@ -24,11 +24,6 @@ constexpr std::int64_t kSpread = 64;  // of the starts
 
 bool is_quantized(const Problem& p) { return p["kv_dtype"] != 0; }
 
-std::int64_t capacity_of(const Problem& p) {
-  const std::int64_t keys = p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]),
-                     page = std::max<std::int64_t>(1, p["page_size"]);
-  return ceil_div(keys, page) * page;
-}
 /// Elements of the cache in 16 bytes: x of the layout [D/x, S, x].
 std::int64_t elements_of_16_bytes(const Problem& p) {
   return 16 / static_cast<std::int64_t>(size_of(rope_cache_dtype(p)));
@@ -54,7 +49,7 @@ Batch make_batch(const Problem& p, std::uint64_t seed) {
 
 /// The block table: shuffled pages; -1 where no row is written.
 std::vector<std::int32_t> block_table_of(const Problem& p, std::uint64_t seed) {
-  const std::int64_t size = p["page_size"], per_sequence = capacity_of(p) / size;
+  const std::int64_t size = p["page_size"], per_sequence = rope_capacity(p) / size;
   std::vector<std::int32_t> pages(static_cast<std::size_t>(p["batch"] * per_sequence));
   std::iota(pages.begin(), pages.end(), 0);
   for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random_bits(seed, i) % i]);
@@ -68,7 +63,7 @@ std::vector<std::int32_t> block_table_of(const Problem& p, std::uint64_t seed) {
   return table;
 }
 
-RopeScaling scaling_of(const Problem& p) { return rope_scaling(p, capacity_of(p)); }
+RopeScaling scaling_of(const Problem& p) { return rope_scaling(p, rope_capacity(p)); }
 
 void check(const Problem& p) {
   if (p["head_dim"] % 2 != 0)
@@ -102,7 +97,7 @@ std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed) {
   const std::int64_t tokens = p["tokens"], q_heads = p["q_heads"], kv_heads = p["kv_heads"];
   const std::int64_t head_dim = p["head_dim"], heads = q_heads + 2 * kv_heads, batch = p["batch"];
   Batch b = make_batch(p, seed);
-  const std::int64_t capacity = capacity_of(p), page = p["page_size"], x = elements_of_16_bytes(p);
+  const std::int64_t capacity = rope_capacity(p), page = p["page_size"], x = elements_of_16_bytes(p);
   // Sequences or pages, and the rows of each.
   const std::int64_t parts = page == 0 ? batch : batch * (capacity / page),
                      rows = page == 0 ? capacity : page;
@@ -166,7 +161,7 @@ Args bind(const Problem& p, std::span<void* const> t, void*) {
                    .k_cache = t[7],
                    .v_cache = t[8],
                    .tokens = static_cast<int>(p["tokens"]),
-                   .capacity = static_cast<int>(capacity_of(p)),
+                   .capacity = static_cast<int>(rope_capacity(p)),
                    .theta = static_cast<float>(scaling.theta),
                    .factor = static_cast<float>(scaling.factor),
                    .max_position = scaling.original_max_position};
@@ -197,7 +192,7 @@ void quantize(const Problem& p, std::vector<double>& x, const char* scales, std:
 /// A unit is a token: all its heads.
 void reference(const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
   const std::int64_t q_heads = p["q_heads"], kv_heads = p["kv_heads"], heads = q_heads + 2 * kv_heads;
-  const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = capacity_of(p);
+  const std::int64_t head_dim = p["head_dim"], half = head_dim / 2, capacity = rope_capacity(p);
   const std::int64_t page = p["page_size"], rows = page == 0 ? capacity : page;  // of a sequence, or a page
   const auto position = static_cast<std::int64_t>(in["position"][token]);
   if (position < 0) return;
@@ -273,6 +268,12 @@ Cost cost(const Problem& p) {
 
 }  // namespace
 
+std::int64_t rope_capacity(const Problem& p) {
+  const std::int64_t keys = p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]),
+                     page = std::max<std::int64_t>(1, p["page_size"]);
+  return ceil_div(keys, page) * page;
+}
+
 Op rope_append() {
   return {
       .name = "rope_append",
@@ -286,7 +287,10 @@ Op rope_append() {
                {"scaling", "scaling of the angles", 0, {"none", "linear", "dynamic_ntk", "llama3"}},
                {"bias", "whether q, k and v have a bias", 0, {"no", "yes"}},
                {"k_layout", "[S, D] or [D/x, S, x] with x = 16 bytes", 0, {"sd", "dsx"}},
-               {.name = "start", .doc = "the lowest position", .fallback = 0, .min = 0},
+               {.name = "start",
+                .doc = "the lowest position; kernels are for 2^17 positions, more where it is higher",
+                .fallback = 0,
+                .min = 0},
                {"kv_dtype",
                 "element type of the cache; int8 and fp8 with a scale per row",
                 0,

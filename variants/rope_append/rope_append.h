@@ -13,6 +13,8 @@ inline DType rope_cache_dtype(const Problem& p) {
   constexpr DType kQuantized[] = {DType::int8, DType::fp8};
   return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
 }
+/// The positions for which the cache of a problem has room.
+std::int64_t rope_capacity(const Problem& p);
 /// The leading elements of a head that rotate.
 inline std::int64_t rotary_dim(const Problem& p) {
   return p["rotary_dim"] == 0 ? p["head_dim"] : p["rotary_dim"];

@@ -33,7 +33,7 @@ std::vector<Variant> softmax_cuda() {
                 "{cache_hint}>",
                 [](const Problem& p, const Config& c) {
                   return Launch{.grid = {blocks_for(p["batch"] * p["q_heads"] * p["q_len"], c["rows"])},
-                                .block = {static_cast<unsigned>(c["block"] * c["rows"])}};
+                                .block = {as_unsigned(c["block"] * c["rows"])}};
                 }}},
       },
   };

@@ -78,7 +78,7 @@ Op softmax() {
               for (double& v : y) v /= sum;
             out.put("y", row * keys, std::move(y));
           },
-      .tolerance = [](const Problem& p) { return default_tolerance(p.dtype); },
+      .tolerance = [](const Problem& p) { return with_long_sum(default_tolerance(p.dtype), p["kv_len"]); },
   };
 }
 

@@ -23,8 +23,7 @@ std::vector<Variant> top_k_cuda() {
           .stages = {{"top_k/naive.cu",
                       "top_k_naive<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])}};
+                        return Launch{.grid = {as_unsigned(p["batch"])}, .block = {as_unsigned(c["block"])}};
                       }}},
       },
       {
@@ -45,9 +44,8 @@ std::vector<Variant> top_k_cuda() {
                       "top_k_vectorized<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}, "
                       "{blocks_per_row}, {list_offset}>",
                       [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {static_cast<unsigned>(c["blocks_per_row"]),
-                                               static_cast<unsigned>(p["batch"])},
-                                      .block = {static_cast<unsigned>(c["block"])},
+                        return Launch{.grid = {as_unsigned(c["blocks_per_row"]), as_unsigned(p["batch"])},
+                                      .block = {as_unsigned(c["block"])},
                                       .pdl = c["pdl"] != 0};
                       }}},
           .constants =

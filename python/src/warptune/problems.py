@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .arrays import dtype_name
 
+NEAR_POSITIONS = 1 << 17  # kernels/common/near_positions.h
 
 @dataclass
 class Call:
@@ -262,6 +263,8 @@ def rope_append(qkv, k_cache, v_cache, sequence, position, inv_freq, bias, block
     _rotation(s, inv_freq, bias, dtype)
     dims = {"tokens": s["tokens"], "q_heads": s["q_heads"], "kv_heads": s["kv_heads"], "head_dim": s["head_dim"]}
     dims |= {"batch": s["batch"], "style": style, "scaling": "none", "bias": "no" if bias is None else "yes"} | cache
+    if capacity > NEAR_POSITIONS:
+        dims["start"] = NEAR_POSITIONS
     shape = (s["tokens"], s["q_heads"], s["head_dim"])
     constants = {"capacity": capacity, "max_position": capacity, "lengths": 0}  # only dynamic_ntk reads the last two
     return Call("rope_append", dims, dtype, {"q": (shape, None)}, constants)

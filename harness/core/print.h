@@ -1,0 +1,69 @@
+#pragma once
+// How commands print to stdout and logs. Texts come from files of others: print() makes them printable, so
+// that no control character of a file reaches the terminal. tests/core/print_test.cpp finds output that goes
+// around it.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "harness/core/brief.h"
+
+namespace warptune {
+
+/// A text of several lines, such as a compiler's: its newlines and tabs stay.
+struct Lines {
+  std::string_view text;
+};
+/// A text that stays as it is: its maker made it printable (tables, with their colors), or it is a whole
+/// file.
+struct AsIs {
+  std::string_view text;
+};
+
+/// The text with everything that is not printable escaped, but for newlines and tabs.
+std::string printable_lines(std::string_view text);
+
+/// Writes and throws std::system_error where that fails.
+void write_text(std::FILE* to, std::string_view text);
+
+template <class T>
+inline constexpr bool kIsText =
+    std::is_convertible_v<const T&, std::string_view> || std::is_same_v<T, Lines> || std::is_same_v<T, AsIs>;
+/// The type that a value is printed as.
+template <class T>
+using Shown = std::conditional_t<kIsText<T>, std::string, const T&>;
+
+template <class T>
+Shown<T> shown(const T& value) {
+  if constexpr (std::is_same_v<T, Lines>)
+    return printable_lines(value.text);
+  else if constexpr (std::is_same_v<T, AsIs>)
+    return std::string(value.text);
+  else if constexpr (kIsText<T>)
+    return printable(value);
+  else
+    return value;
+}
+
+template <class... T>
+std::string printable_format(fmt::string_view format, const T&... values) {
+  const auto text = [&](const auto&... printed) {
+    return fmt::vformat(format, fmt::make_format_args(printed...));
+  };
+  return text(shown(values)...);
+}
+
+/// Prints values, with their texts printable.
+template <class... T>
+void print(std::FILE* to, fmt::format_string<Shown<T>...> format, const T&... values) {
+  write_text(to, printable_format(format, values...));
+}
+template <class... T>
+void print(fmt::format_string<Shown<T>...> format, const T&... values) {
+  write_text(stdout, printable_format(format, values...));
+}
+
+}  // namespace warptune

@@ -1,0 +1,74 @@
+#include "harness/custom/number_type.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+
+namespace warptune {
+namespace {
+
+template <class T>
+constexpr NumberType integer(std::string_view name) {
+  using Limits = std::numeric_limits<T>;
+  const auto most = static_cast<std::uint64_t>(Limits::max());
+  return {.name = name,
+          .bytes = sizeof(T),
+          .least = std::max<std::int64_t>(Limits::min(), -Formula::kLargest),
+          .most = static_cast<std::int64_t>(std::min<std::uint64_t>(most, Formula::kLargest))};
+}
+constexpr NumberType real(std::string_view name, std::size_t bytes, DType dtype) {
+  return {.name = name, .bytes = bytes, .is_real = true, .dtype = dtype};
+}
+
+constexpr NumberType kTypes[] = {
+    integer<int>("int"),
+    integer<unsigned>("unsigned"),
+    integer<long long>("long long"),
+    integer<unsigned long long>("unsigned long long"),
+    integer<std::size_t>("size_t"),
+    integer<bool>("bool"),
+    real("float", 4, DType::fp32),
+    real("double", 8, DType::fp64),
+    real("half", 2, DType::fp16),
+};
+
+}  // namespace
+
+std::span<const NumberType> number_types() { return kTypes; }
+
+const NumberType& number_type(std::string_view name) {
+  const auto* it = std::ranges::find(kTypes, name, &NumberType::name);
+  if (it == std::end(kTypes)) throw std::logic_error(fmt::format("'{}' is no type of a number", name));
+  return *it;
+}
+
+std::array<std::byte, 8> NumberType::value(const Formula& formula, const Problem& problem,
+                                           const Config& config) const {
+  alignas(8) std::array<std::byte, 8> bytes_of_value = {};
+  if (is_real) {
+    store(dtype, bytes_of_value.data(), 0, formula.real(problem, config, dtype));
+  } else {
+    const std::int64_t whole = formula.whole(problem, config, least, most);
+    std::memcpy(bytes_of_value.data(), &whole, bytes);  // little-endian
+  }
+  return bytes_of_value;
+}
+
+const NumberType& read_number_type(const YamlReader& yaml, const YAML::Node& node, const std::string& what) {
+  yaml.expect_map(node, what);
+  if (node.size() != 1) yaml.fail(node, fmt::format("{} must be {{TYPE: expression}}, with one type", what));
+  const std::string name = node.begin()->first.Scalar();
+  const auto* it = std::ranges::find(kTypes, name, &NumberType::name);
+  if (it == std::end(kTypes)) {
+    std::vector<std::string> known;
+    for (const NumberType& type : kTypes) known.emplace_back(type.name);
+    yaml.fail(node, fmt::format("{} has the type '{}'{}", what, brief(name), did_you_mean(name, known)));
+  }
+  return *it;
+}
+
+}  // namespace warptune
