@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Tunes on an A100 and packs what is to be sent back: checks the device, measures its peaks, tunes configs/a100.yaml
-# within a time budget, decodes two models with checks, compares the winners with the prediction, writes the report.
+# within a time budget, decodes two models at three batch sizes with checks, compares the winners with the prediction,
+# writes the report. What the memory of the device does not hold is left out, with a line.
 # Run it again to go on: what has a row is not measured again.
 # usage: scripts/a100.sh [--budget 4h] [--out DIR] [--lock-clocks SM[,MEMORY]] [--check-only]
 # Environment: DEVICE (cuda:0), CONFIG (configs/a100.yaml), MODELS (llama2-7b llama3-8b: presets or folders of
-# checkpoints), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (64), BUDGET (4h), OUT (out/a100), WARPTUNE (build/warptune).
+# checkpoints), BATCHES (1 8 64), PROMPT_LEN (480), STEPS (32), CHECK_STEPS (32), BUDGET (4h), OUT (out/a100),
+# WARPTUNE (build/warptune). The sweep tunes the steps of these models, batches and lengths.
 set -euo pipefail
 fail() { echo "a100: $1" >&2; exit 2; }
-usage() { sed -n '2,7s/^# //p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,9s/^# //p' "${BASH_SOURCE[0]}"; }
 budget=${BUDGET:-4h} out=${OUT:-out/a100} lock=() check_only=
 while (($#)); do
   case $1 in
@@ -19,7 +21,7 @@ while (($#)); do
     *) echo "a100: there is no option '$1'" >&2 && usage >&2 && exit 2 ;;
   esac
 done
-[[ $budget =~ ^[0-9]+[smhd]?$ ]] || fail "the budget is '$budget'; it is a time such as 90s, 30m or 4h"
+[[ $budget =~ ^[0-9]+[smhd]$ ]] || fail "the budget is '$budget'; it is a time such as 90s, 30m or 4h"
 out=$(realpath -m "$out")
 warptune=${WARPTUNE:-}
 [ -z "$warptune" ] || warptune=$(realpath "$warptune")
@@ -116,11 +118,9 @@ check_device | tee "$logs/device.log"
 step calibrate "$warptune" calibrate --device "$device" --out "$out" || fail "the device cannot be calibrated (above)"
 
 code=0
-step tune timeout --signal=INT "$budget" \
-  "$warptune" tune "$config" --device "$device" --out "$out" "${lock[@]}" || code=$?
+step tune "$warptune" tune "$config" --device "$device" --out "$out" --budget "$budget" "${lock[@]}" || code=$?
 case $code in
   0) ;;
-  124) echo "a100: the budget of $budget is spent; the same command goes on" ;;
   1) failed "a problem has no correct configuration ($logs/tune.log)" ;;
   *) fail "tuning ended with $code (above); what was measured is kept" ;;
 esac
@@ -132,10 +132,14 @@ folder=$(dirname "$wisdom")
 for model in $models; do
   source=(--preset "$model")
   [ ! -d "$model" ] || source=(--model "$model")
-  name=decode-$(basename "$model")
-  step "$name" "$warptune" decode "${source[@]}" --device "$device" --out "$out" --wisdom "$wisdom" -v \
-    --prompt-len "${PROMPT_LEN:-480}" --steps "${STEPS:-32}" --check-baseline "${CHECK_STEPS:-64}" ||
-    failed "decoding $model failed ($logs/$name.log)"
+  for batch in ${BATCHES:-1 8 64}; do
+    name=decode-$(basename "$model")-$batch
+    check=(--check-baseline "${CHECK_STEPS:-32}")
+    ((batch == 1)) || check+=(--check-steps-only)  # naive kernels take minutes for many prompts
+    step "$name" "$warptune" decode "${source[@]}" --device "$device" --out "$out" --wisdom "$wisdom" -v --if-fits \
+      --batch "$batch" --prompt-len "${PROMPT_LEN:-480}" --steps "${STEPS:-32}" "${check[@]}" ||
+      failed "decoding $model at batch $batch failed ($logs/$name.log)"
+  done
 done
 step compare python3 scripts/predict_a100.py --compare "$wisdom" || failed "the comparison with the prediction failed"
 step report "$warptune" report "$out" -o "$out/report.html" || failed "the report failed"

@@ -41,7 +41,7 @@ CLOCKS = H200_CLOCK_MHZ / A100_CLOCK_MHZ
 
 SM90_ONLY = {("linear", "gemv_bulk_copy"), ("linear", "gemv_mma"), ("linear", "mma_bulk_copy"), ("linear", "wgmma"),
              ("linear", "wgmma_streaming"), ("attention_decode", "pipelined"), ("attention_decode", "mma_pipelined"),
-             ("attention_prefill", "flash_wgmma")}
+             ("attention_decode", "mma_project"), ("attention_prefill", "flash_wgmma")}
 MMA_SYNC = {"mma", "flash_mma", "mem_efficient", "mma_direct"}
 CLUSTER = 2  # the value of the parameter combine that needs thread block clusters
 
@@ -52,7 +52,7 @@ PUBLISHED = [("llama2-7b", 104.9, "gpt-fast", "https://github.com/pytorch-labs/g
 FLASH2_SHARE = (50, 73)  # percent of 312 TFLOP/s, forward: arXiv:2307.08691
 
 # Models: layers, hidden, intermediate, heads, KV heads, vocabulary, and the context of the recorded decode run.
-MODELS = {"llama2-7b": (32, 4096, 11008, 32, 32, 32000, 512), "llama3-8b": (32, 4096, 14336, 32, 8, 128256, 2048)}
+MODELS = {"llama2-7b": (32, 4096, 11008, 32, 32, 32000, 512), "llama3-8b": (32, 4096, 14336, 32, 8, 128256, 512)}
 
 
 def text_of(value):
@@ -69,9 +69,40 @@ def config_of(text):
     return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
 
 
-def runs_on_sm80(op, variant, config):
-    needs_clusters = config.get("combine") in (str(CLUSTER), "cluster")
-    return (op, variant) not in SM90_ONLY and variant != "naive" and not needs_clusters
+def dims_of(key):
+    return config_of(key[key.index("[") + 1:-1])
+
+
+def registers_of_flash_mma(dims, config):
+    """The estimate in the constraints of flash_mma, of plain heads."""
+    rows = int(config["tile_m"]) // int(config["warps"]) // 16
+    tile_n, head_dim = int(config["tile_n"]), -(-int(dims["head_dim"]) // 16) * 16
+    held = head_dim // 2 if config.get("q_in_regs") == "1" else 0
+    return rows * (tile_n + head_dim + held) + tile_n * head_dim / 128 / int(config["warps"])
+
+
+def on_sm80(op, variant, dims, config):
+    """The configuration on the A100, with as many blocks per SM; None where sm_80 refuses it."""
+    if (op, variant) in SM90_ONLY or variant == "naive" or config.get("combine") in (str(CLUSTER), "cluster"):
+        return None
+    if op == "attention_decode" and int(config.get("splits", 1)) % 33 == 0:  # a quarter of the H200's SMs
+        return None
+    if op == "attention_decode" and variant == "mma":
+        ring = int(config["warps"]) * int(config["stages"]) * 4 * int(config["tile_kv"]) * (int(dims["head_dim"]) + 8)
+        if ring > A100_SHARED_PER_BLOCK:
+            return None
+    if variant == "mma_direct" and dims.get("kv_dtype") == "fp8":  # it converts in hardware, from sm_89 on
+        return None
+    if variant == "gemv_cp_async":
+        per_sm, rest = divmod(int(config["grid_blocks"]), H200_SMS)
+        prologue = int(dims["in"]) * int(dims["tokens"]) * 2 if dims.get("prologue", "none") == "rms_norm" else 0
+        ring = int(config["warps"]) * int(config["stages"]) * int(config["unroll"]) * 512
+        if rest or per_sm * (ring + 1024 + prologue) > A100_SHARED_PER_BLOCK:
+            return None
+        return config | {"grid_blocks": str(per_sm * A100_SMS)}
+    if variant == "flash_mma" and int(config["tile_n"]) >= 128 and registers_of_flash_mma(dims, config) >= 336:
+        return None
+    return config
 
 
 class Times:
@@ -95,9 +126,9 @@ def recorded(folder):
                 if row["op"] == "launch" or row["status"] != "ok" or row["cache"] != "cold":
                     continue
                 times = problems.setdefault(row["problem"], Times(float(row["bytes"]), float(row["flops"])))
-                config = config_of(row["config"])
+                config = on_sm80(row["op"], row["variant"], dims_of(row["problem"]), config_of(row["config"]))
                 shared = int(row["shared_bytes"] or 0)
-                if runs_on_sm80(row["op"], row["variant"], config) and shared <= A100_SHARED_PER_BLOCK:
+                if config is not None and shared <= A100_SHARED_PER_BLOCK:
                     times.rows.append((float(row["time_us"]), row["variant"], config,
                                        (int(row["registers"] or 0), shared)))
     for winner in json.loads((folder / "wisdom.json").read_text())["winners"]:
@@ -108,14 +139,10 @@ def recorded(folder):
             names = kept["parameters"].split()
             for row in kept["rows"]:
                 *values, us = row.split()
-                config = dict(zip(names, values))
-                if runs_on_sm80(winner["op"], variant, config):
+                config = on_sm80(winner["op"], variant, dims_of(key_of(winner)), dict(zip(names, values)))
+                if config is not None:
                     times.rows.append((float(us), variant, config, (0, 0)))
     return problems
-
-
-def dims_of(key):
-    return config_of(key[key.index("[") + 1:-1])
 
 
 def blocks_of(op, dims, config):
@@ -219,12 +246,13 @@ def step_problems(model):
 
 
 def step_over_sum(folder, model):
-    """What a step takes over the sum of its ops, in the newest tuned run of the H200."""
-    context = str(MODELS[model][-1])
+    """What a step takes over the sum of its ops, in the newest tuned run of the H200 with the nearest context."""
     with open(folder / "decode.csv", newline="") as file:
         runs = [row for row in csv.DictReader(file)
                 if row["model"] == model and row["batch"] == "1" and row["plan_set"].startswith("tuned")
-                and "=" not in row["plan_set"] and row["context"] == context]
+                and "=" not in row["plan_set"]]
+    nearest = min((abs(math.log(int(row["context"]) / MODELS[model][-1])) for row in runs), default=0)
+    runs = [row for row in runs if abs(math.log(int(row["context"]) / MODELS[model][-1])) == nearest]
     return float(runs[-1]["us_per_token"]) / float(runs[-1]["sum_of_ops_us"]) if runs else 1.0
 
 

@@ -2,34 +2,39 @@
 # The regression gate: times a baseline's winners on this machine, compares, and times rows that seem slower again.
 # Exit codes are those of `warptune compare`.
 #   scripts/regress.sh [BASELINE]            BASELINE: results/baseline/<device> (wisdom.json, regress.csv)
-#   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file
+#   scripts/regress.sh --record WISDOM       makes the baseline of this machine from a wisdom file: its steps, and of each
+#                                            kernel the three problems that take longest; says what it does not watch
 # Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
 # (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record),
+# MODELS (folders of checkpoints whose steps the wisdom has; presets need none),
 # BASE_PROGRAM (the warptune of the baseline: rows that seem slower are timed with both programs in turn).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 warptune=${WARPTUNE:-$root/build/warptune} device=${DEVICE:-auto} out=${OUT:-$root/out/regress}
 baselines=${BASELINES:-$root/results/baseline}
+models=()
+for model in ${MODELS:-}; do models+=(--model "$model"); done
 fail() { echo "regress: $1" >&2; exit 2; }
 [ -x "$warptune" ] || fail "$warptune is not built (cmake --preset release && cmake --build build)"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 measure() {  # the winners of wisdom $1; prints the folder of their rows
   "$warptune" rerun "$1" --runs "${RUNS:-3}" --problem "${PROBLEM:-}" --device "$device" --name regress \
-    --out "$work" >&2 || true  # compare names the missing
+    --out "$work" "${models[@]}" >&2 || true  # compare names the missing
   local found=("$work"/*/regress.csv)
   [ -f "${found[0]}" ] || fail "the winners of $1 could not be measured"
   dirname "${found[0]}"
 }
 if [ "${1:-}" = --record ]; then
   [ -f "${2:-}" ] || fail "--record needs a wisdom file"
-  rows=$(measure "$2")
+  "$warptune" wisdom watch "$2" -o "$work/watched.json"
+  rows=$(measure "$work/watched.json")
   baseline=$baselines/$(basename "$rows")
   mkdir -p "$baseline"
   cp "$rows"/regress.csv "$baseline/"
   # Of several runs only the medians are compared.
   if ((${RUNS:-3} == 1)); then cp "$rows"/regress.samples.csv "$baseline/"; else rm -f "$baseline"/regress.samples.csv; fi
-  cp "$2" "$baseline/wisdom.json"
+  cp "$work/watched.json" "$baseline/wisdom.json"
   echo "regress: recorded $baseline"
   exit 0
 fi
@@ -45,6 +50,6 @@ fi
 rows=$(measure "$baseline/wisdom.json")
 mkdir -p "$out"
 cp "$rows"/regress*.csv "$out/"
-confirm=(--confirm "$baseline/wisdom.json" --device "$device")
+confirm=(--confirm "$baseline/wisdom.json" --device "$device" "${models[@]}")
 [ -z "${BASE_PROGRAM:-}" ] || confirm+=(--base-program "$BASE_PROGRAM")
 exec "$warptune" compare "$baseline/regress.csv" "$out/regress.csv" --min-effect "${MIN_EFFECT:-2%}" "${confirm[@]}"

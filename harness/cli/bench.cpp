@@ -240,7 +240,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     const DeviceFacts& facts = device->facts();
     const WisdomInUse in_use = required_wisdom(given->wisdom, facts, "--wisdom FILE");
     expect_output(flags, in_use, given->force);
-    const auto winners = winners_of(in_use.wisdom, given->problem);
+    const auto winners = winners_of(given->kernels.ops(), in_use.wisdom, given->problem);
     const DeviceLock lock(facts.id);
     set_peaks(*device, in_use);
     benchmark::AddCustomContext("device", facts.name);

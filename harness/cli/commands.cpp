@@ -37,6 +37,12 @@ const CLI::App& last_command(const CLI::App& app) {
   return *command;
 }
 
+/// The command as it was typed: "warptune wisdom show".
+std::string path_of(const CLI::App& command) {
+  return command.get_parent() ? path_of(*command.get_parent()) + " " + command.get_name()
+                              : command.get_name();
+}
+
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
@@ -57,7 +63,7 @@ std::vector<std::string> command_names(const CLI::App& parent) {
 std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = last_command(app);
   const auto commands = command_names(command);
-  const std::string path = &command == &app ? "warptune" : "warptune " + command.get_name();
+  const std::string path = path_of(command);
   for (const std::string& given : app.remaining(true)) {
     if (given.starts_with("-")) {
       const std::string name = given.substr(0, given.find('='));

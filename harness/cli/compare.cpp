@@ -21,6 +21,7 @@ namespace {
 struct Given {
   std::string base, now, min_effect = "2%", format = "text";
   std::string wisdom, base_program, device = "auto", confirm_out;
+  std::vector<std::string> models;
   int confirm_runs = ConfirmOptions{}.runs;
   CompareOptions options;
   OutputOption output;
@@ -41,6 +42,7 @@ Comparison confirm(const Comparison& comparison, const Given& given) {
   const ConfirmOptions options{.runs = given.confirm_runs,
                                .base_program = given.base_program,
                                .device = given.device,
+                               .models = given.models,
                                .output = given.confirm_out.empty()
                                              ? std::filesystem::path(given.now).parent_path()
                                              : std::filesystem::path(given.confirm_out)};
@@ -115,6 +117,11 @@ void add_compare(CLI::App& app, int& exit_code) {
   command
       ->add_option("--confirm-out", given->confirm_out,
                    "With --confirm: folder of the rows; by default NEW's")
+      ->needs(wisdom);
+  command
+      ->add_option("--model", given->models,
+                   "With --confirm: folder of a checkpoint whose steps are among the rows; may be repeated")
+      ->allow_extra_args(false)
       ->needs(wisdom);
   command
       ->add_option("--device", given->device, "With --confirm: auto (first GPU, else host), cuda:N or host")

@@ -123,7 +123,7 @@ std::vector<Subject> subjects_of(const Given& given, const std::optional<WisdomI
   if (!in_use)
     throw InputError("counters needs --wisdom, the file with the winners, or OP/VARIANT with --problem");
   std::vector<Subject> subjects;
-  for (const Winner& winner : winners_of(in_use->wisdom, given.target.problem)) {
+  for (const Winner& winner : winners_of(given.target.kernels.ops(), in_use->wisdom, given.target.problem)) {
     if (given.target.kernels.ops().find(winner.problem.op).variant(winner.variant).backend != Backend::cuda)
       continue;
     const auto beside = [&] {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -67,7 +68,7 @@ ModelConfig model_of(const DecodeOptions& o) {
 }
 
 DType dtype_of(const DecodeOptions& o, const DeviceFacts& facts) {
-  if (o.dtype.empty()) return facts.backend == Backend::cuda ? DType::bf16 : DType::fp32;
+  if (o.dtype.empty()) return default_dtype(facts.backend);
   if (o.dtype != "fp32" && o.dtype != "fp16" && o.dtype != "bf16")
     throw InputError(fmt::format("--dtype is '{}'; it must be fp32, fp16 or bf16", brief(o.dtype)));
   return parse_dtype(o.dtype);
@@ -109,17 +110,29 @@ void note_other_dtypes(const PlanBook& book, const ModelConfig& config, DType dt
                    config.name, fmt::join(names, " and "), name_of(dtype), names.front()));
 }
 
-/// Throws InputError where the device does not have the memory of the run.
-void check_memory(const ModelConfig& config, DType dtype, const KvFormat& format, const RunShape& run,
-                  const Device& device) {
+/// One sentence where the device does not have the memory of the run; else empty.
+std::string lacking_memory(const ModelConfig& config, DType dtype, const KvFormat& format,
+                           const RunShape& run, const Device& device) {
   const MemoryNeed need = memory_need(config, dtype, format, run);
   const auto free = static_cast<double>(device.free_bytes());
-  if (need.total() > free)
-    throw InputError(
-        fmt::format("{} needs {:.0f} MiB (weights {:.0f}, KV cache {:.0f}, {:.0f} for the rest) and {} has "
-                    "{:.0f} MiB free",
-                    config.name, need.total() / kMiB, need.weights / kMiB, need.kv_cache / kMiB,
-                    need.rest / kMiB, device.facts().name, free / kMiB));
+  if (need.total() <= free) return {};
+  return fmt::format(
+      "{} needs {:.0f} MiB (weights {:.0f}, KV cache {:.0f}, {:.0f} for the rest) and {} has "
+      "{:.0f} MiB free",
+      config.name, need.total() / kMiB, need.weights / kMiB, need.kv_cache / kMiB, need.rest / kMiB,
+      device.facts().name, free / kMiB);
+}
+
+/// Whether the device has the memory of a run; with --if-fits a check that does not fit is left out of it.
+/// `lack`: the sentence of lacking_memory() for so many models. Throws InputError without --if-fits.
+bool fits(const DecodeOptions& o, const std::function<std::string(int)>& lack, int& check_steps) {
+  const std::string why = lack(check_steps > 0 ? 2 : 1);
+  if (why.empty()) return true;
+  if (!o.if_fits) throw InputError(why);
+  const bool fits_without_check = check_steps > 0 && lack(1).empty();
+  note(fmt::format("the {} is left out: {}", fits_without_check ? "check" : "run", why));
+  check_steps = 0;
+  return fits_without_check;
 }
 
 /// The memory of the run: on a GPU the growth since the start, on the host the peak of this process.
@@ -239,12 +252,16 @@ int run(const DecodeOptions& o) {
   const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
-  check_memory(config, dtype, kv_format_of(o),
-               {.prompt_lengths = given.lengths,
-                .capacity = lengths.capacity,
-                .steps = lengths.steps,
-                .models = o.check_baseline > 0 ? 2 : 1},
-               *device);
+  int check_steps = o.check_baseline;
+  const auto lack = [&](int models) {
+    return lacking_memory(config, dtype, kv_format_of(o),
+                          {.prompt_lengths = given.lengths,
+                           .capacity = lengths.capacity,
+                           .steps = lengths.steps,
+                           .models = models},
+                          *device);
+  };
+  if (!fits(o, lack, check_steps)) return 0;
   if (!o.dump_layers.empty()) expect_new_dump(o.dump_layers);
   if (!o.compare_layers.empty()) expect_dump(o.compare_layers, lengths.steps);
   const fs::path path =
@@ -287,12 +304,12 @@ int run(const DecodeOptions& o) {
     report.check = ok ? "pass" : "fail";
   };
   if (golden) judge(check_golden(model, *golden), o.golden);
-  if (o.check_baseline > 0) {
+  if (check_steps > 0) {
     PlanBook naive_book(o.kernels.ops(), *device, {.naive = true});
     options.fuse = kUnfused;
     Model naive(*device, config, weights, naive_book, options);
     const CheckScope scope = o.check_steps_only ? CheckScope::steps : CheckScope::prefill_and_steps;
-    judge(check_against(model, naive, prompts, o.check_baseline, scope), "the naive plans");
+    judge(check_against(model, naive, prompts, check_steps, scope), "the naive plans");
     if (ok && o.check_steps_only) report.check = "pass-steps";
   }
   measure(report, model, book, o, lengths.contexts);

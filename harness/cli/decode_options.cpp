@@ -114,6 +114,9 @@ void add_output(CLI::App& c, DecodeOptions& o) {
              "with --check-baseline: the naive plans start from the KV cache of the tuned prefill, for long "
              "prompts, on which a naive prefill takes minutes")
       ->needs(baseline);
+  c.add_flag("--if-fits", o.if_fits,
+             "leave out what the device's memory does not hold, with a line: the check first, then the run; "
+             "the exit code is then 0");
   c.add_option("--profile-steps", o.profile_steps,
                "the last N steps lie between cudaProfilerStart and cudaProfilerStop, those before are the "
                "warm-up; sequences never finish (scripts/nsys_decode.sh)")

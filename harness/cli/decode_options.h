@@ -23,7 +23,7 @@ struct DecodeOptions {
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
-  bool require_tuned = false, explain = false, verbose = false, check_steps_only = false;
+  bool if_fits = false, require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   KvFormat kv = {};
   KernelOption kernels;
   bool watches_layers() const { return !dump_layers.empty() || !compare_layers.empty(); }

@@ -12,6 +12,7 @@
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
 #include "harness/core/print.h"
+#include "harness/core/problem_pattern.h"
 #include "harness/export/export_folder.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"
@@ -81,7 +82,7 @@ void compile_ahead(const OpTable& ops, const Wisdom& wisdom, const std::vector<P
 std::vector<Problem> wisdom_problems(const OpTable& ops, const Wisdom& wisdom, const std::string& pattern,
                                      std::vector<std::string>& lost) {
   std::vector<Problem> problems;
-  for (const Winner& winner : winners_of(wisdom, pattern)) try {
+  for (const Winner& winner : winners_of(ops, wisdom, pattern)) try {
       problems.push_back(ops.find(winner.problem.op).op.problem(winner.problem.dims, winner.problem.dtype));
     } catch (const InputError& e) {
       lost.push_back(fmt::format("{}: the winner '{}' is not exported: {}", winner.problem.key(),
@@ -124,8 +125,8 @@ bool export_winners(const Given& given) {
   std::vector<Problem> problems = given.model.empty() ? wisdom_problems(ops, wisdom, given.problem, lost)
                                                       : model_problems(given, chooser);
   if (!given.model.empty() && !given.problem.empty()) {
-    const Pattern pattern(given.problem, "--problem");
-    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(p.key()); });
+    const ProblemPattern pattern(given.problem);
+    std::erase_if(problems, [&](const Problem& p) { return !pattern.is_in(ops, p.key()); });
     if (problems.empty())
       throw InputError(fmt::format("no problem of the model matches '{}'", given.problem));
   }

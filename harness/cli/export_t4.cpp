@@ -6,6 +6,7 @@
 #include "harness/cli/exchange.h"
 #include "harness/cli/output_option.h"
 #include "harness/exchange/t4.h"
+#include "variants/table.h"
 
 namespace warptune {
 
@@ -31,7 +32,7 @@ void add_export_t4(CLI::App& app) {
   command->callback([given] {
     const TextOutput output = given->output.open(
         kind_that_begins("a T4 file", {"{\n \"schema_version\": \"1.0.0\",\n \"metadata\": "}), {given->csv});
-    output.write(to_t4(given->csv, given->problem));
+    output.write(to_t4(ops(), given->csv, given->problem));
   });
 }
 

@@ -37,8 +37,10 @@ void add_inspect(CLI::App& app, int&) {
                    "Architectures: sm_80, sm_90a, sm_100, sm_120; commas between them")
       ->required()
       ->delimiter(',');
-  auto* filter = command->add_option("--filter", given->options.filter,
-                                     "Only variants whose op/variant matches this regular expression");
+  auto* filter = command->add_option(
+      "--filter", given->options.filter,
+      "Only variants whose op/variant matches this regular expression, or whose problem does: "
+      "'^linear/', 'tokens=1,'");
   auto* sample =
       command
           ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")

@@ -26,9 +26,10 @@ std::string names_a_file(const std::string& name) {
 
 void add_rerun(CLI::App& app, int& exit_code) {
   auto* command =
-      app.add_subcommand("rerun", "Verifies and times the winners of a wisdom file, and only them");
+      app.add_subcommand("rerun", "Verifies and times the winners and steps of a wisdom file, and only them");
   command->footer(
-      "Writes OUT/<device>/<name>.csv as tune does, one row per winner and run. Replaces no winner in the "
+      "Writes OUT/<device>/<name>.csv as tune does, one row per winner, step and run. Replaces no winner in "
+      "the "
       "wisdom\n"
       "of OUT. Several runs show how far equal runs differ, which compare needs to judge small changes.\n"
       "What was stopped resumes: a winner with a row per run is not timed again; --fresh starts a new CSV.\n"
@@ -37,6 +38,7 @@ void add_rerun(CLI::App& app, int& exit_code) {
       "  warptune rerun results/baseline/h200/wisdom.json --runs 3 --name regress --out out");
   struct Given {
     std::string wisdom, problem, name = "regress", device = "auto", output = "results";
+    std::vector<std::string> models;
     int runs = 1;
     bool fresh = false;
     std::optional<ClockRequest> lock_clocks;
@@ -47,6 +49,10 @@ void add_rerun(CLI::App& app, int& exit_code) {
   command->add_option("WISDOM", given->wisdom,
                       "The winners, a wisdom.json; default: the files of WARPTUNE_WISDOM");
   command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  command
+      ->add_option("--model", given->models,
+                   "Folder of a checkpoint whose steps the wisdom has; may be repeated. Presets need none")
+      ->allow_extra_args(false);
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
   command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
       ->capture_default_str();
@@ -66,8 +72,11 @@ void add_rerun(CLI::App& app, int& exit_code) {
   command->callback([given, &exit_code] {
     std::vector<std::string> left_out;
     const Wisdom wisdom = required_wisdom(given->wisdom, given->device, "WISDOM").wisdom;
-    Sweep sweep = winners_sweep(given->kernels.ops(), winners_of(wisdom, given->problem), given->name,
+    const OpTable& ops = given->kernels.ops();
+    const auto steps = steps_of(ops, wisdom, given->problem);
+    Sweep sweep = winners_sweep(ops, winners_of(ops, wisdom, given->problem, !steps.empty()), given->name,
                                 given->bench, left_out);
+    add_steps(sweep, steps, given->models, left_out);
     sweep.kernels = given->kernels.files_as_read();
     for (const std::string& sentence : left_out) print_error("skips " + sentence);
     sweep.device = given->device;

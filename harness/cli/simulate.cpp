@@ -11,12 +11,14 @@
 #include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
 
 std::vector<RecordedSpace> spaces_of(const std::filesystem::path& file, const std::string& pattern) {
-  return file.extension() == ".json" ? recorded_json_spaces(file, pattern) : recorded_spaces(file, pattern);
+  return file.extension() == ".json" ? recorded_json_spaces(ops(), file, pattern)
+                                     : recorded_spaces(ops(), file, pattern);
 }
 
 }  // namespace

@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <memory>
 
 #include "harness/cli/commands.h"
 #include "harness/cli/lock_clocks.h"
 #include "harness/cli/validators.h"
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "variants/table.h"
 
@@ -26,6 +29,19 @@ Status retry_status(const std::string& word) {
                   word));
 }
 
+/// Seconds of "90s", "30m", "4h" or "2d".
+double seconds_of(const std::string& text) {
+  const std::pair<char, double> units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const auto unit =
+      std::ranges::find(units, rest.size() == 1 ? rest[0] : '?', &std::pair<char, double>::first);
+  if (error != std::errc() || unit == std::end(units) || !(value > 0 && value <= 1e6))
+    throw InputError(fmt::format("--budget is '{}'; it must be a time such as 90s, 30m or 4h", brief(text)));
+  return value * unit->second;
+}
+
 }  // namespace
 
 void add_tune(CLI::App& app, int& exit_code) {
@@ -41,7 +57,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       "  warptune tune configs/quick.yaml --device host --dry-run\n"
       "  warptune tune configs/llama2-7b.yaml --dry-run --arch sm_90a");
   struct Given {
-    std::string config, device, output, shard;
+    std::string config, device, output, shard, budget;
     std::vector<std::string> retry;
     bool dry_run = false;
     TuneOptions options;
@@ -52,8 +68,10 @@ void add_tune(CLI::App& app, int& exit_code) {
                       "auto (first GPU, else host), cuda:N, host, all (every GPU), or a list with commas; "
                       "instead of the sweep's");
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
-  command->add_option("--filter", given->options.filter,
-                      "Only variants whose op/variant matches this regular expression");
+  command->add_option(
+      "--filter", given->options.filter,
+      "Only variants whose op/variant matches this regular expression, or whose problem does: "
+      "'^linear/', 'tokens=1,'");
   auto* dry = command->add_flag("--dry-run", given->dry_run,
                                 "Print configurations, evaluations and an estimate of the time, and stop");
   command
@@ -64,6 +82,11 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->add_option("--jobs", given->options.compile_jobs,
                    "Compile jobs (threads); by default all hardware threads but one")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--budget", given->budget,
+                   "Time for the whole sweep, such as 30m: the problems with the largest share of their "
+                   "model's step come first, and 'steps' get 40 % of it or more")
+      ->excludes(dry);
   command
       ->add_option("--deadline", given->options.deadline.max_seconds,
                    "Seconds after which a configuration counts as hung; the best so far lowers it")
@@ -95,6 +118,7 @@ void add_tune(CLI::App& app, int& exit_code) {
     if (!given->device.empty()) options.device = given->device;
     if (!given->output.empty()) options.output = given->output;
     for (const std::string& word : given->retry) options.retry.insert(retry_status(word));
+    if (!given->budget.empty()) options.budget_seconds = seconds_of(given->budget);
     if (!given->shard.empty()) options.shard = parse_shard(given->shard);
     const Sweep sweep = load_sweep(ops(), given->config);
     if (given->dry_run)

@@ -13,6 +13,7 @@
 #include "harness/cli/output_option.h"
 #include "harness/cli/recorded_speed.h"
 #include "harness/cli/wisdom_share.h"
+#include "harness/cli/wisdom_watch.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -72,7 +73,8 @@ void print_steps(const Wisdom& wisdom) {
 void show_wisdom(const Given& given) {
   const Wisdom wisdom = Wisdom::load(given.file);
   for (const std::string& sentence : unknown_winners(given.kernels.ops(), wisdom)) print_error(sentence);
-  auto winners = wisdom.winners().empty() ? wisdom.winners() : winners_of(wisdom, given.problem);
+  auto winners =
+      wisdom.winners().empty() ? wisdom.winners() : winners_of(given.kernels.ops(), wisdom, given.problem);
   const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
     if (wanted.empty()) return;
     std::vector<std::string> names;
@@ -181,6 +183,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
       "  warptune wisdom check results/h200/wisdom.json\n"
       "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h\n"
       "  warptune wisdom export results/h200/wisdom.json --format benchmark -o tuned.json\n"
+      "  warptune wisdom watch results/h200/wisdom.json -o watched.json\n"
       "  warptune wisdom push /mnt/team/wisdom --wisdom results/h200/wisdom.json\n"
       "  warptune wisdom pull /mnt/team/wisdom --wisdom results/h200/wisdom.json");
   const auto given = std::make_shared<Given>();
@@ -207,6 +210,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   given->output.add_to(*save, "The file; by default standard output");
   given->kernels.add_to(*save);
   save->callback([given] { export_wisdom(*given); });
+  add_wisdom_watch(*command);
   add_wisdom_share(*command);
 }
 

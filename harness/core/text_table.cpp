@@ -126,15 +126,24 @@ void print(std::FILE* stream, const TextTable& table) {
   print(stream, "{}", AsIs{table.text(takes_color(stream))});
 }
 
-std::string label_of(const Op& op, const Problem& problem) {
-  std::string text = op.name + "[";
-  for (const auto& entry : problem.dims) {
-    const Dim* dim = op.find_dim(entry.name);
-    if (dim && dim->fallback && *dim->fallback == entry.value) continue;
-    text +=
-        fmt::format("{}={},", entry.name, entry.label.empty() ? std::to_string(entry.value) : entry.label);
+std::string label_of(const Op& op, std::string_view key) {
+  const auto is_default = [&](std::string_view pair) {
+    const auto equals = std::min(pair.find('='), pair.size());
+    const Dim* dim = op.find_dim(pair.substr(0, equals));
+    if (!dim || !dim->fallback) return false;
+    const std::string fallback = dim->labels.empty() ? std::to_string(*dim->fallback)
+                                                     : dim->labels[static_cast<std::size_t>(*dim->fallback)];
+    return pair.substr(std::min(equals + 1, pair.size())) == fallback;
+  };
+  std::size_t at = std::min(key.find('['), key.size() - 1) + 1;
+  std::string text(key.substr(0, at));
+  for (auto comma = key.find(',', at); comma != std::string_view::npos; comma = key.find(',', at)) {
+    if (!is_default(key.substr(at, comma - at))) text += key.substr(at, comma + 1 - at);
+    at = comma + 1;
   }
-  return text + fmt::format("dtype={}]", name_of(problem.dtype));
+  return text + std::string(key.substr(at));
 }
+
+std::string label_of(const Op& op, const Problem& problem) { return label_of(op, problem.key()); }
 
 }  // namespace warptune

@@ -71,7 +71,8 @@ std::string known_number(double value, int digits);
 /// The text in lines of at most `width` characters, broken after commas and spaces where possible.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 
-/// The problem's key without the dims that are at their default. Files hold the key itself.
+/// The key of a problem of the op without the dims that are at their default. Files hold the key itself.
+std::string label_of(const Op& op, std::string_view key);
 std::string label_of(const Op& op, const Problem& problem);
 
 }  // namespace warptune

@@ -12,7 +12,7 @@
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/json.h"
-#include "harness/core/pattern.h"
+#include "harness/core/problem_pattern.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
@@ -186,8 +186,9 @@ std::string closed(const std::string& text) {
 
 }  // namespace
 
-std::vector<RecordedSpace> recorded_json_spaces(const fs::path& file, const std::string& pattern) {
-  const Pattern wanted(pattern, "--problem");
+std::vector<RecordedSpace> recorded_json_spaces(const OpTable& ops, const fs::path& file,
+                                                const std::string& pattern) {
+  const ProblemPattern wanted(pattern);
   const std::string origin = fmt::format("'{}'", file.string());
   const std::string text = with_nulls(read_input(file, origin, kMaxWisdomBytes));
   Json json = parse_json<Json>(text, origin);
@@ -204,7 +205,7 @@ std::vector<RecordedSpace> recorded_json_spaces(const fs::path& file, const std:
   } catch (const InputError& e) {
     throw InputError(fmt::format("{}: {}", origin, e.what()));
   }
-  if (!wanted.is_in(recorded.problem))
+  if (!wanted.is_in(ops, recorded.problem))
     throw InputError(fmt::format("{} holds '{}', which does not match '{}'", origin, brief(recorded.problem),
                                  brief(pattern)));
   if (!std::isfinite(recorded.best_us))

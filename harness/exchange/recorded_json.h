@@ -13,7 +13,7 @@ namespace warptune {
 /// cachefile is named "KERNEL[problem_size=4096x4096,device=NVIDIA A100]", a T4 file by its metadata or the
 /// file's name. A configuration that failed has no time. A cachefile that its writer was killed in ends at
 /// its last whole line. Throws InputError for another file, and where no configuration has a time.
-std::vector<RecordedSpace> recorded_json_spaces(const std::filesystem::path& file,
+std::vector<RecordedSpace> recorded_json_spaces(const OpTable& ops, const std::filesystem::path& file,
                                                 const std::string& pattern);
 
 }  // namespace warptune

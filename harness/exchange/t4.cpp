@@ -11,7 +11,7 @@
 #include "harness/core/assignment.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/pattern.h"
+#include "harness/core/problem_pattern.h"
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/samples_file.h"
@@ -86,14 +86,14 @@ Json result_of(const CsvRow& row, const std::map<std::string, std::vector<double
 
 }  // namespace
 
-std::string to_t4(const std::filesystem::path& csv, const std::string& pattern) {
-  const Pattern wanted(pattern, "--problem");
+std::string to_t4(const OpTable& ops, const std::filesystem::path& csv, const std::string& pattern) {
+  const ProblemPattern wanted(pattern);
   std::vector<CsvRow> rows;
   std::vector<std::string> problems;
   std::map<std::string, std::size_t> at;  // of variant and configuration
   for (CsvRow& row : read_sweep(csv)) {
     const std::string problem = row.at("problem") + (row.at("cache") == "hot" ? " hot" : "");
-    if (!is_first_row(row) || is_launch_row(row) || !wanted.is_in(problem)) continue;
+    if (!is_first_row(row) || is_launch_row(row) || !wanted.is_in(ops, problem)) continue;
     if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(problem);
     const auto [it, is_new] = at.emplace(row.at("variant") + " " + row.at("config"), rows.size());
     if (is_new)

@@ -2,6 +2,7 @@
 // The format of a run's KV cache, and its attention window.
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "harness/core/dtype.h"
 
@@ -22,7 +23,11 @@ struct KvFormat {
   /// The settings that are not the default, as the suffix of a plan_set:
   /// "+kv=int8+page=16+window=1024+k_layout=dsx".
   std::string suffix() const;
+  bool operator==(const KvFormat&) const = default;
 };
+
+/// The format of a suffix. Throws InputError for a text that is none.
+KvFormat parse_kv_suffix(std::string_view text);
 
 /// Whether a plan_set has no suffix with a value: the step is greedy, of sequences of one length, and has a
 /// plain KV cache.

@@ -1,6 +1,9 @@
 #include "harness/llama/memory_need.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "harness/llama/model_problems.h"
 #include "harness/llama/prefill.h"
@@ -28,6 +31,20 @@ MemoryNeed memory_need(const ModelConfig& c, DType dtype, const KvFormat& format
                       Prefill::cache_bytes(c, dtype, format, run.prompt_lengths),
           .rest = kIntegers * tokens + run.models * (batch * activations + logits + state) +
                   chunk * activations + kCode};
+}
+
+double step_memory(const StepSpec& spec) {
+  const std::vector<std::int64_t> one_token(static_cast<std::size_t>(spec.batch), 1);
+  return memory_need(spec.model, spec.dtype, spec.kv,
+                     {.prompt_lengths = one_token, .capacity = spec.context, .steps = 1, .models = 2})
+      .total();
+}
+
+std::string lack_of_memory(const std::string& what, double bytes, const DeviceFacts& facts) {
+  constexpr double kMiB = 1 << 20, kDriver = 1 << 30;
+  const double has = static_cast<double>(facts.memory_bytes) - (facts.backend == Backend::cuda ? kDriver : 0);
+  if (facts.memory_bytes == 0 || bytes <= has) return {};
+  return fmt::format("{} needs {:.0f} MiB and {} has {:.0f} MiB", what, bytes / kMiB, facts.name, has / kMiB);
 }
 
 }  // namespace warptune

@@ -2,9 +2,11 @@
 // The memory that a run of a model takes, estimated from its shapes before anything is allocated.
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
+#include "harness/llama/step_problem.h"
 
 namespace warptune {
 
@@ -25,5 +27,12 @@ struct RunShape {
 };
 
 MemoryNeed memory_need(const ModelConfig& config, DType dtype, const KvFormat& format, const RunShape& run);
+
+/// Bytes that tuning a decode step takes: the model, and beside it the one with naive plans.
+double step_memory(const StepSpec& spec);
+
+/// "what needs 13415 MiB and DEVICE has 8192 MiB", or empty where the device has the memory. The driver of a
+/// GPU keeps a part of it.
+std::string lack_of_memory(const std::string& what, double bytes, const DeviceFacts& facts);
 
 }  // namespace warptune

@@ -174,4 +174,6 @@ std::vector<std::string> preset_names() {
   return names;
 }
 
+DType default_dtype(Backend backend) { return backend == Backend::cuda ? DType::bf16 : DType::fp32; }
+
 }  // namespace warptune

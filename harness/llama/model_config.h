@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/core/dtype.h"
+#include "harness/core/facts.h"
 #include "harness/core/rope.h"
 
 namespace warptune {
@@ -39,5 +41,8 @@ ModelConfig parse_model_config(std::string_view text, const std::string& origin)
 /// them.
 const ModelConfig& preset(std::string_view name);
 std::vector<std::string> preset_names();
+
+/// The dtype that `decode` takes without --dtype: bf16, on the host fp32.
+DType default_dtype(Backend backend);
 
 }  // namespace warptune

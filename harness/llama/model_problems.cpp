@@ -1,8 +1,10 @@
 #include "harness/llama/model_problems.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 
 #include "kernels/common/near_positions.h"
@@ -300,6 +302,12 @@ std::vector<PromptChunk> chunk_prompts(const ModelConfig& config, DType dtype,
 std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t length) {
   const std::int64_t tokens = chunk_tokens(config, dtype);
   return (length + tokens - 1) / tokens;
+}
+
+int launches_of(const ModelConfig& config, const Problem& problem) {
+  constexpr std::array<std::string_view, 5> kOnce = {"embedding", "rms_norm", "argmax", "top_k", "advance"};
+  const bool is_lm_head = problem.op == "linear" && problem["out"] == config.vocab;
+  return is_lm_head || std::ranges::find(kOnce, problem.op) != kOnce.end() ? 1 : config.layers;
 }
 
 std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,

@@ -115,6 +115,9 @@ std::int64_t prompt_pieces(const ModelConfig& config, DType dtype, std::int64_t 
 /// Bytes of one token's activations.
 std::int64_t activation_bytes(const ModelConfig& config, DType dtype);
 
+/// How often a decode step or a prefill launches a problem of the model: once per layer, or once.
+int launches_of(const ModelConfig& config, const Problem& problem);
+
 /// Every distinct problem of a decode step at each context (to its bucket), greedy and top-k 50.
 std::vector<Problem> decode_problems(const OpTable& ops, const ModelConfig& config, DType dtype, int batch,
                                      std::span<const std::int64_t> contexts, const KvFormat& kv = {});

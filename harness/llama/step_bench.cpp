@@ -29,11 +29,7 @@ ModelOptions model_options(const StepSpec& spec) {
 /// Throws ResourceError before anything is allocated where the model does not fit.
 Weights weights_for(Device& device, const StepSpec& spec) {
   constexpr double kMiB = 1 << 20;
-  const std::vector<std::int64_t> one_token(static_cast<std::size_t>(spec.batch), 1);
-  const double need =
-      memory_need(spec.model, spec.dtype, spec.kv,
-                  {.prompt_lengths = one_token, .capacity = spec.context, .steps = 1, .models = 2})
-          .total();
+  const double need = step_memory(spec);
   if (const auto free = static_cast<double>(device.free_bytes()); need > free)
     throw ResourceError(fmt::format("{} needs {:.0f} MiB and {} has {:.0f} MiB free", spec.model.name,
                                     need / kMiB, device.facts().name, free / kMiB));

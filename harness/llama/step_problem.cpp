@@ -1,5 +1,8 @@
 #include "harness/llama/step_problem.h"
 
+#include <fmt/format.h>
+
+#include "harness/core/error.h"
 #include "harness/llama/model_problems.h"
 #include "harness/results/step_plans.h"
 
@@ -14,6 +17,18 @@ Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int6
   // As in a plan set: "+kv=int8+page=16".
   if (const std::string suffix = kv.suffix(); !suffix.empty()) step.dims.set("cache", 0, suffix.substr(1));
   return step;
+}
+
+StepSpec step_spec(const Problem& step, const ModelConfig& model) {
+  const Assignment::Entry* cache = step.dims.find("cache");
+  const StepSpec spec{.model = model,
+                      .dtype = step.dtype,
+                      .batch = static_cast<int>(step.dims.get("batch", 0)),
+                      .context = static_cast<int>(step.dims.get("context", 0)),
+                      .kv = parse_kv_suffix(cache ? cache->label : "")};
+  if (spec.batch < 1 || step_problem(spec).key() != step.key())
+    throw InputError(fmt::format("{} is no step of {}", step.key(), model.name));
+  return spec;
 }
 
 }  // namespace warptune

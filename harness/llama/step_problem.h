@@ -22,6 +22,8 @@ struct StepSpec {
 /// has another format than the default. The context is that of its bucket, as in the problems of attention.
 Problem step_problem(const ModelConfig& model, DType dtype, int batch, std::int64_t context,
                      const KvFormat& kv);
+/// The step of such a problem. Throws InputError where it is not one of this model.
+StepSpec step_spec(const Problem& step, const ModelConfig& model);
 inline Problem step_problem(const StepSpec& spec) {
   return step_problem(spec.model, spec.dtype, spec.batch, spec.context, spec.kv);
 }

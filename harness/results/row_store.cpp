@@ -55,7 +55,10 @@ RowStore::RowStore(const fs::path& folder, const std::string& sweep, bool fresh)
 
 void RowStore::keep(const std::string& key, const KnownRow& row, bool is_first) {
   if (!is_first) {
-    later_.insert_or_assign(key, row);
+    const auto [it, is_new] = later_.try_emplace(key, row);
+    const int rows = it->second.rows + (is_new ? 0 : 1);
+    it->second = row;
+    it->second.rows = rows;
     return;
   }
   const auto [it, is_new] = known_.try_emplace(key, row);

@@ -8,6 +8,9 @@ namespace warptune {
 /// The value of their column `cache`.
 inline constexpr const char* kStepCache = "step";
 
+/// The variant of the row of a step with the plans that won.
+inline constexpr const char* kStepPlans = "plans";
+
 inline bool is_step_row(const std::map<std::string, std::string>& row) {
   const auto cache = row.find("cache");
   return cache != row.end() && cache->second == kStepCache;

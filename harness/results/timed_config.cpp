@@ -10,6 +10,7 @@
 #include "harness/results/launch_rows.h"
 #include "harness/results/run_test.h"
 #include "harness/results/samples_file.h"
+#include "harness/results/step_plans.h"
 #include "harness/results/step_rows.h"
 #include "harness/results/sweep_file.h"
 
@@ -79,7 +80,8 @@ std::vector<TimedConfig> read_timed_configs(const std::filesystem::path& csv) {
   const auto samples = read_samples(samples_path(csv));
   std::vector<TimedConfig> rows;
   for (const CsvRow& row : read_sweep(csv)) {
-    if (is_launch_row(row) || is_step_row(row)) continue;
+    if (is_launch_row(row) || (is_step_row(row) && row.at("op") != kStepOp))
+      continue;  // a candidate of a step
     TimedConfig& config = rows.emplace_back(TimedConfig{.device = row.at("device"),
                                                         .op = row.at("op"),
                                                         .problem = row.at("problem"),

@@ -12,8 +12,8 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/parallel.h"
-#include "harness/core/pattern.h"
 #include "harness/core/print.h"
+#include "harness/core/problem_pattern.h"
 #include "harness/core/text_table.h"
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
@@ -62,8 +62,9 @@ std::size_t evaluations_at(double percent, std::size_t space) {
 
 }  // namespace
 
-std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern) {
-  const Pattern wanted(pattern, "--problem");
+std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesystem::path& csv,
+                                           const std::string& pattern) {
+  const ProblemPattern wanted(pattern);
   std::vector<std::string> order;
   struct Collected {
     RecordedSpace recorded;
@@ -74,7 +75,7 @@ std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, con
   for (const CsvRow& row : read_sweep(csv)) {
     if (!is_first_row(row)) continue;
     const std::string& problem = row.at("problem");
-    if (is_launch_row(row) || !wanted.is_in(problem)) continue;
+    if (is_launch_row(row) || !wanted.is_in(ops, problem)) continue;
     const std::string key = problem + (row.at("cache") == "hot" ? " hot" : "");
     if (!problems.contains(key)) order.push_back(key);
     Collected& c = problems[key];

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/op_table.h"
 #include "harness/search/space.h"
 
 namespace warptune {
@@ -16,10 +17,11 @@ struct RecordedSpace {
   double best_us = 0;
 };
 
-/// The problems of a sweep's CSV whose key matches `pattern` (a regular expression) and that have at least
-/// one time. The last row of a configuration counts, without rows of finalists: a strategy knows only the
-/// times of the screening. Throws InputError.
-std::vector<RecordedSpace> recorded_spaces(const std::filesystem::path& csv, const std::string& pattern);
+/// The problems of a sweep's CSV whose key matches `pattern` (a regular expression, core/problem_pattern.h)
+/// and that have at least one time. The last row of a configuration counts, without rows of finalists: a
+/// strategy knows only the times of the screening. Throws InputError.
+std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesystem::path& csv,
+                                           const std::string& pattern);
 
 struct SimulateOptions {
   std::vector<std::string> strategies = {"guided"};

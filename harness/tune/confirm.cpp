@@ -12,13 +12,14 @@
 #include "harness/core/print.h"
 #include "harness/results/durable_file.h"
 #include "harness/results/run_info.h"
+#include "harness/results/step_rows.h"
 #include "harness/tune/profile.h"
 
 namespace warptune {
 namespace fs = std::filesystem;
 namespace {
 
-/// The winners that are the configurations of these rows.
+/// The winners and steps that are the configurations of these rows.
 Wisdom winners_among(const Wisdom& wisdom, const std::vector<const RowChange*>& rows) {
   std::set<std::string> wanted;
   const auto name = [](const std::string& problem, const std::string& variant, const std::string& config) {
@@ -28,6 +29,8 @@ Wisdom winners_among(const Wisdom& wisdom, const std::vector<const RowChange*>& 
   Wisdom chosen(wisdom.provenance());
   for (const Winner& winner : wisdom.winners())
     if (wanted.contains(name(winner.problem.key(), winner.variant, winner.config.str()))) chosen.put(winner);
+  for (const StepWinner& step : wisdom.steps())
+    if (wanted.contains(name(step.step.key(), kStepPlans, step.plans.options.str()))) chosen.put(step);
   return chosen;
 }
 
@@ -43,8 +46,10 @@ std::string last_line(const fs::path& file) {
 std::vector<TimedConfig> run_once(const fs::path& program, const fs::path& wisdom, const std::string& name,
                                   const ConfirmOptions& options) {
   const fs::path folder = wisdom.parent_path(), log = folder / (name + ".log");
-  const std::string command = shell_text({program.string(), "rerun", wisdom.string(), "--name", name, "--out",
-                                          folder.string(), "--device", options.device});
+  std::vector<std::string> words = {program.string(), "rerun",         wisdom.string(), "--name",      name,
+                                    "--out",          folder.string(), "--device",      options.device};
+  for (const std::string& model : options.models) words.insert(words.end(), {"--model", model});
+  const std::string command = shell_text(words);
   const int status = std::system((command + " > " + shell_text({log.string()}) + " 2>&1").c_str());
   for (const auto& entry : fs::directory_iterator(folder))
     if (const fs::path csv = entry.path() / (name + ".csv"); fs::exists(csv)) return read_timed_configs(csv);
@@ -75,7 +80,8 @@ void expect_comparable(const std::vector<const RowChange*>& rows, const ConfirmO
 Comparison confirm(const Comparison& comparison, const Wisdom& wisdom, const ConfirmOptions& options) {
   const std::vector<const RowChange*> rows = suspects(comparison);
   const Wisdom winners = winners_among(wisdom, rows);
-  if (winners.winners().empty()) return comparison;
+  const std::size_t count = winners.winners().size() + winners.steps().size();
+  if (count == 0) return comparison;
   expect_comparable(rows, options);
   const fs::path folder = options.output / ("confirm-" + new_run().run_id);
   make_folder(folder);
@@ -86,8 +92,7 @@ Comparison confirm(const Comparison& comparison, const Wisdom& wisdom, const Con
 
   std::vector<TimedConfig> base, now;
   for (int run = 1; run <= options.runs; ++run) {
-    print(options.log, "warptune: times {} rows again, run {} of {}\n", winners.winners().size(), run,
-          options.runs);
+    print(options.log, "warptune: times {} rows again, run {} of {}\n", count, run, options.runs);
     if (!options.base_program.empty())
       add(base, run_once(options.base_program, file, fmt::format("base_{}", run), options));
     add(now, run_once(program, file, fmt::format("new_{}", run), options));

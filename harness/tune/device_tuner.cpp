@@ -65,8 +65,11 @@ void DeviceTuner::record_launch_floors() {
     rows_.write(worker_.launch_floors());
 }
 
-TuneSummary DeviceTuner::run(Progress& progress) {
-  for (const ScheduledProblem& p : schedule_) solve(p, progress);
+TuneSummary DeviceTuner::run(Progress& progress, const TimeLimit& limit) {
+  std::size_t solved = 0;
+  for (; solved < schedule_.size() && (solved == 0 || !limit.is_over()); ++solved)
+    solve(schedule_[solved], progress);
+  summary_.problems_left = schedule_.size() - solved;
   rows_.flush();
   summary_.busy_seconds = worker_.busy_seconds();
   summary_.worker_seconds = worker_.working_seconds();

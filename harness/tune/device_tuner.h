@@ -26,7 +26,8 @@ class DeviceTuner {
 
   /// Measures the cost of a launch and writes its rows, unless the CSV has them; nothing on the host.
   void record_launch_floors();
-  TuneSummary run(Progress& progress);
+  /// Begins no further problem after the limit, but always the first.
+  TuneSummary run(Progress& progress, const TimeLimit& limit);
 
  private:
   void solve(const ScheduledProblem& problem, Progress& progress);

@@ -13,13 +13,34 @@
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
 #include "harness/core/message.h"
-#include "harness/core/pattern.h"
+#include "harness/core/problem_pattern.h"
+#include "harness/llama/memory_need.h"
 
 namespace warptune {
 namespace {
 
 constexpr std::int64_t kMaxExcluded = 10'000'000;   // of a variant, where each gets a row
 constexpr std::size_t kMaxCandidates = 10'000'000;  // of a sweep: 4 GB
+
+/// --filter: a regular expression over op/variant. With a '=' or "\[", which no op/variant has, it is one
+/// over the keys of problems, too.
+class Filter {
+ public:
+  explicit Filter(const std::string& text)
+      : variants_(text, "--filter"),
+        problems_(text, "--filter"),
+        names_problems_(text.find('=') != std::string::npos || text.find("\\[") != std::string::npos) {}
+
+  bool selects(const SweepItem& item, const Variant& variant) const {
+    return variants_.is_in(item.entry->op.name + "/" + variant.name) ||
+           (names_problems_ && problems_.is_in(&item.entry->op, item.problem.key()));
+  }
+
+ private:
+  Pattern variants_;
+  ProblemPattern problems_;
+  bool names_problems_;
+};
 
 /// "FILE:LINE" of a constraint: its own, or the item's where the variant has it built in.
 const std::string& place_of(const std::string& constraint, const VariantChoice& choice,
@@ -145,12 +166,12 @@ std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
 }
 
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
-  const Pattern pattern(filter, "--filter");
+  const Filter pattern(filter);
   Schedule schedule;
   Spaces spaces(facts);
   Runnable runs(facts, spaces);
   const auto matches = [&](const SweepItem& item, const Variant& variant) {
-    return pattern.is_in(item.entry->op.name + "/" + variant.name);
+    return pattern.selects(item, variant);
   };
   bool any_match = false;
   std::size_t total = 0;
@@ -190,8 +211,9 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
     if (!problem.counts.empty()) schedule.push_back(std::move(problem));
   }
   if (!any_match && !filter.empty())
-    throw InputError(fmt::format("--filter '{}' matches no op/variant of this sweep on device '{}'",
-                                 brief(filter), facts.name));
+    throw InputError(
+        fmt::format("--filter '{}' matches no op/variant and no problem of this sweep on device '{}'",
+                    brief(filter), facts.name));
   for (const std::string& sentence : runs.sentences()) print_note(sentence);
   return schedule;
 }
@@ -224,6 +246,24 @@ Schedule keep_shard(Schedule schedule, Shard shard) {
     if (!p.candidates.empty() || !p.excluded.empty()) kept.push_back(std::move(p));
   }
   return kept;
+}
+
+void sort_by_share(Schedule& schedule) {
+  std::ranges::stable_sort(schedule, std::greater<>(),
+                           [](const ScheduledProblem& p) { return p.item->share; });
+}
+
+std::vector<std::string> leave_out_too_large(Schedule& schedule, const DeviceFacts& facts) {
+  std::vector<std::string> sentences;
+  std::erase_if(schedule, [&](const ScheduledProblem& p) {
+    double bytes = 0;
+    for (const TensorSpec& spec : p.item->entry->op.tensors(p.item->problem, p.item->options.seed))
+      bytes += static_cast<double>(spec.bytes());
+    const std::string lack = lack_of_memory(p.item->problem.key(), bytes, facts);
+    if (!lack.empty()) sentences.push_back(lack);
+    return !lack.empty();
+  });
+  return sentences;
 }
 
 std::vector<Schedule> distribute(Schedule schedule, int devices) {

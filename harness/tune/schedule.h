@@ -43,7 +43,8 @@ struct ScheduledProblem {
 
 using Schedule = std::vector<ScheduledProblem>;
 
-/// `filter`: a regular expression searched for in "op/variant"; empty for all. Throws InputError for a wrong
+/// `filter`: a regular expression searched for in "op/variant", with a '=' or "\[" in the
+/// problems' keys, too; empty for all. Throws InputError for a wrong
 /// filter, and where a file names variants but none of them runs on this device.
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter = {});
 
@@ -57,6 +58,12 @@ Shard parse_shard(const std::string& text);
 /// Keeps the configurations of one shard. The shard of a configuration depends on the configuration alone,
 /// so the shards of all nodes cover a sweep without overlap.
 Schedule keep_shard(Schedule schedule, Shard shard);
+
+/// Sorts the problems by their shares of the time of their models' steps, the largest first.
+void sort_by_share(Schedule& schedule);
+
+/// Removes the problems whose tensors exceed the memory of the device. Returns a sentence about each.
+std::vector<std::string> leave_out_too_large(Schedule& schedule, const DeviceFacts& facts);
 
 /// Distributes whole problems over devices, the largest first, each to the device with the least work.
 std::vector<Schedule> distribute(Schedule schedule, int devices);

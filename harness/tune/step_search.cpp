@@ -32,7 +32,7 @@ bool exchange(StepTimer& timer, StepSearch& search, std::size_t part, std::size_
   for (bool has_changed = false;; has_changed = true) {
     is_timed[search.picks[part]] = true;
     std::vector<std::pair<std::size_t, StepTrial>> trials;
-    for (std::size_t candidate = 0; candidate < size; ++candidate) {
+    for (std::size_t candidate = 0; candidate < size && !timer.time_is_over(); ++candidate) {
       if (is_timed[candidate] || !timer.are_neighbors(part, search.picks[part], candidate)) continue;
       const StepTrial trial = timer.time(search.picks, with(search.picks, part, candidate));
       is_timed[candidate] = true;
@@ -58,7 +58,7 @@ StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, 
   std::vector<int> tried_at(sizes.size(), -1);  // the number of changes when a part was tried last
   for (bool goes_on = true; goes_on && search.rounds < max_rounds; ++search.rounds) {
     goes_on = false;
-    for (std::size_t part = 0; part < sizes.size(); ++part) {
+    for (std::size_t part = 0; part < sizes.size() && !timer.time_is_over(); ++part) {
       if (sizes[part] < 2 || tried_at[part] == changes || !timer.has_part(search.picks, part)) continue;
       goes_on = true;
       if (exchange(timer, search, part, sizes[part])) ++changes;

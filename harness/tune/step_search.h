@@ -26,6 +26,8 @@ class StepTimer {
   virtual bool has_part(const Picks& picks, std::size_t part) const = 0;
   /// Whether the search may exchange two candidates of a part at once.
   virtual bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const = 0;
+  /// Whether the search ends now with the picks so far.
+  virtual bool time_is_over() const { return false; }
   /// Of candidates with equal times the one with the least of this is chosen: its shared memory, registers
   /// and number.
   using Complexity = std::tuple<bool, long long, int, std::size_t>;
@@ -49,7 +51,7 @@ struct StepSearch {
 /// of those that tie with the fastest is timed once more, and taken if it is faster again: the fastest of
 /// many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
 /// Otherwise the part stays, so that equal candidates do not alternate. Ends when nothing has changed since
-/// each part was tried, or after `max_rounds`.
+/// each part was tried, after `max_rounds`, or when the time is over.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,
                        int max_rounds = 8);
 

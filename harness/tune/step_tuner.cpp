@@ -1,15 +1,20 @@
 #include "harness/tune/step_tuner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "harness/core/error.h"
 #include "harness/core/hash.h"
+#include "harness/core/message.h"
+#include "harness/core/parallel.h"
 #include "harness/core/print.h"
 #include "harness/llama/decode_report.h"
+#include "harness/llama/memory_need.h"
 #include "harness/llama/step_options.h"
+#include "harness/results/source_hash.h"
 #include "harness/results/step_rows.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/compile_pool.h"
@@ -20,23 +25,24 @@ namespace {
 
 constexpr int kRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 
-// The variants of rows of the step itself: with the winners of its ops alone, with another option, and with
-// the plans that won.
-constexpr const char *kAlone = "alone", *kOptions = "options", *kPlans = "plans";
+// The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, and with
+// another option.
+constexpr const char *kAlone = "alone", *kOptions = "options";
 
 /// Times steps on the worker and writes the row of each candidate.
 class WorkerTimer : public StepTimer {
  public:
   WorkerTimer(const OpTable& ops, const StepItem& item, const std::vector<SearchedPart>& parts,
-              DeviceWorker& worker, RowStore& store, const std::string& stamp)
+              DeviceWorker& worker, RowStore& store, const std::string& stamp, const TimeLimit& limit)
       : ops_(ops),
         item_(item),
         parts_(parts),
         worker_(worker),
         store_(store),
+        limit_(limit),
         step_(step_problem(item.spec)) {
     Stamps stamps;
-    for (const char* variant : {kAlone, kOptions, kPlans})
+    for (const char* variant : {kAlone, kOptions, kStepPlans})
       stamps[stamp_name(step_.key(), kStepCache, variant)] = stamp;
     for (const SearchedPart& part : parts)
       for (const StepPlan& plan : part.plans)
@@ -76,13 +82,25 @@ class WorkerTimer : public StepTimer {
   StepTimes compare_with_start(const Picks& start, const Picks& picks) {
     return measure(assembled(parts_, start, true), assembled(parts_, picks, true), kFinalRounds);
   }
+  /// A search that the time limit ended leaves a row that does not end the search of the next run.
   void write_winner(const StepPlans& plans, Measurement m) {
     m.detail = plans.options.str();
-    m.sampling = SamplingClass::finalist;
-    write(step_, kPlans, {}, m);
+    m.sampling = time_is_over() ? SamplingClass::screened : SamplingClass::finalist;
+    write(step_, kStepPlans, {}, m);
     store_.flush();  // the row of a winner is written before the winner
   }
 
+  /// Times recorded plans again. Such a row names the options of the step and keeps its samples.
+  Measurement time_again(const StepPlans& plans, const std::string& code_hash) {
+    Measurement m = measure(plans, plans, kFinalRounds).candidate;
+    m.sampling = SamplingClass::rerun;
+    m.resources.code_hash = code_hash;
+    write(step_, kStepPlans, plans.options, m);
+    store_.flush();
+    return m;
+  }
+
+  bool time_is_over() const override { return limit_.is_over(); }
   bool has_part(const Picks& picks, std::size_t part) const override {
     if (!parts_[part].option.empty()) return true;
     const auto known = problems_.find(picks);
@@ -133,7 +151,7 @@ class WorkerTimer : public StepTimer {
     write(plan.problem, plan.variant, plan.config, m);
   }
   void write(const Problem& problem, const std::string& variant, const Config& config, Measurement m) {
-    m.samples_us.clear();  // the samples file has no step
+    if (m.sampling != SamplingClass::rerun) m.samples_us.clear();  // the samples file has no step
     const StepSpec& spec = item_.spec;
     store_.append({.run = run_,
                    .timestamp_utc = timestamp_utc(),
@@ -152,10 +170,18 @@ class WorkerTimer : public StepTimer {
   const std::vector<SearchedPart>& parts_;
   DeviceWorker& worker_;
   RowStore& store_;
+  const TimeLimit& limit_;
   const Problem step_;
   const RunInfo run_ = new_run();
   std::map<Picks, std::set<std::string>> problems_;  // keys of those that a step solves
 };
+
+/// The columns that identify the row of a step with given plans.
+CsvRow step_row(const DeviceFacts& facts, const Problem& step, const std::string& config) {
+  return {{"device", facts.name},     {"arch", facts.arch},    {"driver", facts.driver},
+          {"toolkit", facts.toolkit}, {"problem", step.key()}, {"variant", kStepPlans},
+          {"config", config},         {"cache", kStepCache}};
+}
 
 /// What the result of a search depends on: the candidates with their code. An edited comment changes nothing.
 std::string search_stamp(const std::vector<SearchedPart>& parts, const StepSpec& spec) {
@@ -192,31 +218,64 @@ StepTuner::StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorke
       wisdom_(store.csv().parent_path() / "wisdom.json"),
       compiler_(KernelSources(), default_cache_folder()) {}
 
-bool StepTuner::run(const StepItem& item) {
+/// A hash of the plans with the code that they have now.
+std::string StepTuner::code_of(const StepPlans& step) const {
+  std::vector<std::string> codes(step.plans.size());
+  const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
+  parallel_for(static_cast<std::int64_t>(codes.size()), jobs, [&](std::int64_t i) {
+    const StepPlan& plan = step.plans[static_cast<std::size_t>(i)];
+    Winner winner{.problem = plan.problem, .variant = plan.variant, .config = plan.config};
+    winner.made_on.arch = worker_.facts().arch;
+    const std::string code = code_hash(compiler_, ops_.find(plan.problem.op), winner);
+    codes[static_cast<std::size_t>(i)] = code.empty() ? source_hash(compiler_, ops_, winner) : code;
+  });
+  return fmt::format("{:016x}", stable_hash(fmt::format("{}\n{}", step.str(), fmt::join(codes, "\n"))));
+}
+
+bool StepTuner::time_again(const StepItem& item) {
+  const DeviceFacts& facts = worker_.facts();
+  const Problem step = step_problem(item.spec);
+  const std::string code = code_of(*item.plans);
+  const std::string stamp = stamp_of(code, {.seed = item.spec.seed});
+  const KnownRow* known = store_.later(key_of(step_row(facts, step, item.plans->options.str()), stamp));
+  const bool is_known = known && known->rows >= options_.rerun;
+  const TimeLimit forever;
+  const std::vector<SearchedPart> none;
+  worker_.begin_problem();
+  const Measurement m =
+      is_known ? known->measurement
+               : WorkerTimer(ops_, item, none, worker_, store_, stamp, forever).time_again(*item.plans, code);
+  if (m.status != Status::ok)
+    print(options_.log, "{}: {}: {}\n", step.key(), name_of(m.status), one_line(m.detail));
+  else
+    print(options_.log, "{}: {:.1f} us{}\n", step.key(), m.time_us, is_known ? ", from an earlier run" : "");
+  std::fflush(options_.log);
+  return m.status == Status::ok;
+}
+
+bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   const Stopwatch watch;
   const DeviceFacts& facts = worker_.facts();
   const Problem step = step_problem(item.spec);
+  if (const std::string lack = lack_of_memory(step.key(), step_memory(item.spec), facts); !lack.empty()) {
+    print(options_.log, "left out: {}\n", lack);
+    return true;
+  }
+  if (item.plans) return time_again(item);
   const Wisdom wisdom = Wisdom::load(wisdom_);
   const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
   const auto parts = step_parts(ops_, item, wisdom, facts, compiler_, jobs);
   const std::string stamp = search_stamp(parts, item.spec);
-  const KnownRow* known = store_.later(key_of({{"device", facts.name},
-                                               {"arch", facts.arch},
-                                               {"driver", facts.driver},
-                                               {"toolkit", facts.toolkit},
-                                               {"problem", step.key()},
-                                               {"variant", kPlans},
-                                               {"config", ""},
-                                               {"cache", kStepCache}},
-                                              stamp));
-  if (const StepWinner* winner = wisdom.step_on(step, facts.name); known && winner) {
+  const KnownRow* known = store_.later(key_of(step_row(facts, step, ""), stamp));
+  if (const StepWinner* winner = wisdom.step_on(step, facts.name);
+      known && known->measurement.sampling == SamplingClass::finalist && winner) {
     print(options_.log, "{}: {:.1f} us, from an earlier run with the same candidates\n", step.key(),
           winner->time_us);
     return true;
   }
 
   worker_.begin_problem();
-  WorkerTimer timer(ops_, item, parts, worker_, store_, stamp);
+  WorkerTimer timer(ops_, item, parts, worker_, store_, stamp, limit);
   Picks start(parts.size(), 0);
   const auto alone = timer.start(start);
   if (!alone) {
@@ -248,8 +307,9 @@ bool StepTuner::run(const StepItem& item) {
   timer.write_winner(winner.plans, std::move(m));
   put_step(wisdom_, {facts.name, facts.arch, facts.driver, facts.toolkit, timer.run().git_commit}, winner);
 
-  print(options_.log, "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}\n",
-        step.key(), winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()));
+  print(options_.log, "{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {} candidates in {}{}\n",
+        step.key(), winner.time_us, winner.alone_us, search.trials, clock_text(watch.seconds()),
+        timer.time_is_over() ? ", when the budget was spent" : "");
   for (const std::string& change : changes(parts, start, best)) print(options_.log, "  {}\n", change);
   std::fflush(options_.log);
   return true;

@@ -10,6 +10,7 @@
 #include "harness/results/row_store.h"
 #include "harness/results/wisdom.h"
 #include "harness/tune/device_worker.h"
+#include "harness/tune/progress.h"
 #include "harness/tune/sweep.h"
 
 namespace warptune {
@@ -21,11 +22,15 @@ class StepTuner {
   StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorker& worker, RowStore& store);
 
   /// Searches the plans of a step, writes a row for each candidate, and puts the best plans into the wisdom.
-  /// A step that was searched with the same candidates is not searched again. Prints a line. Returns whether
-  /// the step has correct plans.
-  bool run(const StepItem& item);
+  /// A step that was searched to its end with the same candidates is not searched again; one that does not
+  /// fit the device's memory is left out. Prints a line. Returns false where the step has no correct plans.
+  bool run(const StepItem& item, const TimeLimit& limit);
 
  private:
+  /// Times the recorded plans of the item and writes their row, unless the CSV has one of each run so far.
+  bool time_again(const StepItem& item);
+  std::string code_of(const StepPlans& step) const;
+
   const OpTable& ops_;
   const TuneOptions& options_;
   DeviceWorker& worker_;

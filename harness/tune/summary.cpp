@@ -18,6 +18,7 @@ TuneSummary added_up(std::vector<TuneSummary> parts) {
     sum.known += parts[i].known;
     sum.kept_cold += parts[i].kept_cold;
     sum.searched_before += parts[i].searched_before;
+    sum.problems_left += parts[i].problems_left;
     sum.busy_seconds += parts[i].busy_seconds;
     sum.worker_seconds += parts[i].worker_seconds;
     std::ranges::move(parts[i].winners, std::back_inserter(sum.winners));
@@ -65,6 +66,10 @@ void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
   if (summary.searched_before > 0)
     print(log, "{} problem{} searched by an earlier run; --fresh searches again\n", summary.searched_before,
           summary.searched_before > 1 ? "s were" : " was");
+  if (summary.problems_left + summary.steps_left > 0)
+    print(log, "the budget is spent: {} problem{} and {} step{} are left; the same command goes on\n",
+          summary.problems_left, summary.problems_left == 1 ? "" : "s", summary.steps_left,
+          summary.steps_left == 1 ? "" : "s");
   print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(log);
 }

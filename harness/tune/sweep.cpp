@@ -258,7 +258,7 @@ class Loader {
     expect_possible(node, problems);
     for (const DType dtype : dtypes)
       for (const std::int64_t batch : model.batches)
-        for (Problem& problem : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
+        for (auto& [problem, share] : yaml_.at(node, [&] { return model.problems(*ops_, dtype, batch); })) {
           const OpEntry& entry = op_of(node, problem.op);
           if (!ops.empty() && std::ranges::find(ops, &entry) == ops.end()) continue;
           yaml_.at(node, [&] { check_size(entry.op, problem); });
@@ -268,6 +268,7 @@ class Loader {
           item.named = it != named.end();
           item.where = yaml_.where(item.named ? node["variants"] : node);
           item.choices = item.named ? it->second : all_variants(entry);
+          item.share = share;
           item.options.inputs = inputs_for(entry.op, item.problem);
           skip(skipped, item);
           add(std::move(item), node);
@@ -311,11 +312,13 @@ class Loader {
       sweep_.items.push_back(std::move(item));
       return;
     }
-    if (sweep_.items[at->second].options.inputs != item.options.inputs)
+    SweepItem& known = sweep_.items[at->second];
+    if (known.options.inputs != item.options.inputs)
       yaml_.fail(from,
                  fmt::format("{} comes up again with other 'inputs'; their rows need a sweep of their own",
                              item.problem.key()));
-    auto& choices = sweep_.items[at->second].choices;
+    known.share = std::max(known.share, item.share);
+    auto& choices = known.choices;
     for (VariantChoice& choice : item.choices)
       if (std::ranges::find(choices, choice.variant, &VariantChoice::variant) == choices.end())
         choices.push_back(std::move(choice));

@@ -3,6 +3,7 @@
 // shows the format.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "harness/custom/kernel_files.h"
 #include "harness/llama/step_problem.h"
 #include "harness/measure/bench.h"
+#include "harness/results/step_plans.h"
 #include "harness/search/budget.h"
 
 namespace warptune {
@@ -34,13 +36,15 @@ struct SweepItem {
   int max_configs = 0;  // at most so many configurations of each variant, evenly spread; 0: all
   bool named = false;   // the file names the variants: it is an error if none of them fits the device
   std::string where;    // "FILE:LINE", for that error
+  double share = 0;     // of the roofline time of the model's decode step or prefill; 0 without a model
 };
 
 /// A model's decode step, whose plans are tuned together.
 struct StepItem {
   std::string model;  // the preset, or the folder of the checkpoint
   StepSpec spec;
-  int candidates = 8;  // plans per problem; parameters with in_step_only add more
+  int candidates = 8;                   // plans per problem; parameters with in_step_only add more
+  std::optional<StepPlans> plans = {};  // recorded: they are timed again, and no others
 };
 
 struct Sweep {

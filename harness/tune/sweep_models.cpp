@@ -86,10 +86,17 @@ double ModelItem::least_problems(DType dtype) const {
   return static_cast<double>(batches.size()) * passes;
 }
 
-std::vector<Problem> ModelItem::problems(const OpTable& ops, DType dtype, std::int64_t batch) const {
-  std::vector<Problem> all;
-  const auto append = [&](const std::vector<Problem>& more) {
-    all.insert(all.end(), more.begin(), more.end());
+std::vector<ModelProblem> ModelItem::problems(const OpTable& ops, DType dtype, std::int64_t batch) const {
+  std::vector<ModelProblem> all;
+  const auto append = [&](const std::vector<Problem>& pass) {
+    const auto first = static_cast<std::ptrdiff_t>(all.size());
+    double sum = 0;
+    for (const Problem& problem : pass) {
+      const Cost cost = ops.find(problem.op).op.cost(problem);
+      const double bytes = std::max(cost.bytes, cost.flops / DeviceFacts().flops_per_byte());
+      sum += all.emplace_back(problem, launches_of(model, problem) * bytes).share;
+    }
+    std::for_each(all.begin() + first, all.end(), [&](ModelProblem& p) { p.share /= sum; });
   };
   if (!contexts.empty()) append(decode_problems(ops, model, dtype, static_cast<int>(batch), contexts, kv));
   if (!prompt_lens.empty())

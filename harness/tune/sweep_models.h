@@ -12,6 +12,12 @@
 
 namespace warptune {
 
+/// A problem of a model, with its part of the roofline time of the decode step or prefill that it is in.
+struct ModelProblem {
+  Problem problem;
+  double share = 0;
+};
+
 struct ModelItem {
   ModelConfig model;
   std::vector<std::int64_t> batches, contexts, prompt_lens;
@@ -22,7 +28,7 @@ struct ModelItem {
   /// At least so many problems they come to: contexts of one bucket share theirs.
   double least_problems(DType dtype) const;
   /// The problems of the decode step at each context and of the prefill of each length.
-  std::vector<Problem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;
+  std::vector<ModelProblem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;
 };
 
 /// A model that is no preset is a checkpoint below `folder`, the folder of the sweep's file. Throws

@@ -58,6 +58,9 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, kind.name,
                                  excluded == schedule.end() ? "" : "; " + excluded->why_none));
   }
+  for (const std::string& sentence : leave_out_too_large(schedule, kind))
+    print(options.log, "left out: {}\n", sentence);
+  if (options.budget_seconds > 0) sort_by_share(schedule);
   const fs::path folder = options.output.value_or(sweep.output) / kind.slug();
   if (kind.backend == Backend::cuda) Compiler(KernelSources(), default_cache_folder()).make_cache();
   const std::size_t problem_count = schedule.size();
@@ -99,7 +102,7 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
 }
 
 /// Runs all tuners at once; the first error is thrown after all have ended.
-std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
+std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress, const TimeLimit& limit) {
   std::vector<TuneSummary> summaries(fleet.tuners.size());
   std::vector<std::exception_ptr> errors(fleet.tuners.size());
   {
@@ -107,7 +110,7 @@ std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
     for (std::size_t i = 0; i < fleet.tuners.size(); ++i)
       threads.emplace_back([&, i] {
         try {
-          summaries[i] = fleet.tuners[i]->run(progress);
+          summaries[i] = fleet.tuners[i]->run(progress, limit);
         } catch (...) {
           errors[i] = std::current_exception();
         }
@@ -119,7 +122,9 @@ std::vector<TuneSummary> run_all(const Fleet& fleet, Progress& progress) {
 }
 
 /// After the ops, since their winners are the candidates. A shard has not all of them.
-void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& options, TuneSummary& summary) {
+/// The steps share the time that is left.
+void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& options, const TimeLimit& limit,
+                TuneSummary& summary) {
   if (sweep.steps.empty()) return;
   if (options.shard.count > 1) {
     print(options.log, "note: a shard tunes no steps; merge the shards and tune 'steps' alone\n");
@@ -127,8 +132,14 @@ void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& optio
   }
   for (std::size_t kind = 0; kind < fleet.stores.size(); ++kind) {
     StepTuner tuner(*sweep.ops, options, *fleet.first_of_kind[kind], *fleet.stores[kind]);
-    for (const StepItem& item : sweep.steps)
-      if (!tuner.run(item)) summary.unsolved.push_back(step_problem(item.spec));
+    std::size_t left = sweep.steps.size() * (fleet.stores.size() - kind);
+    for (const StepItem& item : sweep.steps) {
+      if (limit.is_over())
+        ++summary.steps_left;
+      else if (!tuner.run(item, limit.part_of(left)))
+        summary.unsolved.push_back(step_problem(item.spec));
+      --left;
+    }
   }
 }
 
@@ -137,12 +148,16 @@ void tune_steps(const Fleet& fleet, const Sweep& sweep, const TuneOptions& optio
 TuneSummary tune(const Sweep& sweep, const TuneOptions& options) {
   const Stopwatch watch;
   const Fleet fleet = start_fleet(sweep, options);
+  // Steps are searched from the winners of their ops, which come first and leave them a part of the budget.
+  constexpr double kStepsPart = 0.4;
+  const TimeLimit limit(options.budget_seconds),
+      ops_limit(options.budget_seconds * (sweep.steps.empty() ? 1 : 1 - kStepsPart));
   if (sweep.search.searching())
     print(options.log, "strategy {}: at most {} evaluations\n", sweep.search.strategy, fleet.max_evaluations);
   std::fflush(options.log);
   Progress progress(options.log, std::max<std::size_t>(fleet.max_evaluations, 1));
-  TuneSummary summary = added_up(run_all(fleet, progress));
-  tune_steps(fleet, sweep, options, summary);
+  TuneSummary summary = added_up(run_all(fleet, progress, ops_limit));
+  tune_steps(fleet, sweep, options, limit, summary);
   summary.seconds = watch.seconds();
   print_summary(options.log, summary, options.verbose);
   return summary;

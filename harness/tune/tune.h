@@ -30,6 +30,7 @@ struct TuneOptions {
   bool may_share = false;  // several workers may time on one device at once: for tests
   std::optional<std::filesystem::path> output;  // instead of the sweep's
   std::string filter;                           // regular expression over op/variant
+  double budget_seconds = 0;                    // for the whole sweep; 0: until everything is tuned
   int compile_jobs = 0;                         // compile threads; 0: all hardware threads but one
   Shard shard;                                  // the part of the sweep to do here
   bool fresh = false;                           // start a new CSV instead of resuming the newest

@@ -2,19 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "harness/core/error.h"
-#include "harness/core/pattern.h"
+#include "harness/core/problem_pattern.h"
+#include "harness/tune/sweep_models.h"
 
 namespace warptune {
 
-std::vector<Winner> winners_of(const Wisdom& wisdom, const std::string& problem) {
+std::vector<Winner> winners_of(const OpTable& ops, const Wisdom& wisdom, const std::string& problem,
+                               bool may_be_none) {
   std::vector<Winner> chosen;
-  const Pattern pattern(problem, "--problem");
+  const ProblemPattern pattern(problem);
   for (const Winner& winner : wisdom.winners())
-    if (pattern.is_in(winner.problem.key())) chosen.push_back(winner);
-  if (chosen.empty())
+    if (pattern.is_in(ops, winner.problem.key())) chosen.push_back(winner);
+  if (chosen.empty() && !may_be_none)
     throw InputError(problem.empty() ? std::string("the wisdom holds no winners")
                                      : fmt::format("no problem of the wisdom matches '{}'", problem));
+  return chosen;
+}
+
+std::vector<StepWinner> steps_of(const OpTable& ops, const Wisdom& wisdom, const std::string& problem) {
+  std::vector<StepWinner> chosen;
+  const ProblemPattern pattern(problem);
+  for (const StepWinner& winner : wisdom.steps())
+    if (pattern.is_in(ops, winner.step.key())) chosen.push_back(winner);
   return chosen;
 }
 
@@ -37,6 +49,25 @@ Sweep winners_sweep(const OpTable& ops, const std::vector<Winner>& winners, cons
       left_out.push_back(fmt::format("{}: {}", winner.problem.key(), e.what()));
     }
   return sweep;
+}
+
+void add_steps(Sweep& sweep, const std::vector<StepWinner>& steps, const std::vector<std::string>& folders,
+               std::vector<std::string>& left_out) {
+  std::map<std::string, std::string> models;  // what model_named() takes, by the name in a step
+  for (const std::string& name : preset_names()) models[name] = name;
+  for (const std::string& folder : folders) models[model_named(folder).name] = folder;
+  for (const StepWinner& winner : steps) try {
+      const Assignment::Entry* name = winner.step.dims.find("model");
+      const auto model = models.find(name ? name->label : "");
+      if (model == models.end()) throw InputError("its model is no preset; --model DIR names its checkpoint");
+      for (const StepPlan& plan : winner.plans.plans)
+        parse_config(sweep.ops->find(plan.problem.op).variant(plan.variant), plan.config.str());
+      sweep.steps.push_back({.model = model->second,
+                             .spec = step_spec(winner.step, model_named(model->second)),
+                             .plans = winner.plans});
+    } catch (const InputError& e) {
+      left_out.push_back(fmt::format("{}: {}", winner.step.key(), e.what()));
+    }
 }
 
 }  // namespace warptune

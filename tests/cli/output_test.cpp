@@ -56,6 +56,23 @@ TEST(Output, AMisspelledNameGetsASuggestion) {
   }
 }
 
+TEST(Output, AUsageErrorNamesTheCommandThatWasTyped) {
+  for (const auto& [arguments, part] :
+       {std::pair<std::string, std::string>{"wisdom show",
+                                            "'warptune wisdom show --help' shows the arguments"},
+        {"wisdom show x.json --nothing",
+         "'warptune wisdom show' has no option '--nothing'; 'warptune wisdom "
+         "show --help' lists them"},
+        {"wisdom nothing", "'warptune wisdom' has no subcommand 'nothing'"},
+        {"new kernel", "'warptune new kernel --help'"},
+        {"--nothing", "'warptune' has no option '--nothing'"},
+        {"compare x.csv", "'warptune compare --help'"}}) {
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.code, 2) << arguments << ended.text;
+    expect_text(ended, part);
+  }
+}
+
 TEST(Output, AClosedPipeIsNoError) {
   const std::string sweep = testing::host_sweep(fresh_folder("output_pipe"), "{from: 8, to: 2048, step: 8}");
   for (const std::string& command :

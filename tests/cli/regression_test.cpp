@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -99,6 +100,91 @@ TEST_F(Regression, EachRunHasARowPerWinner) {
   EXPECT_EQ(
       run("compare " + csv.string() + " " + csv.string() + " --base-program /bin/true 2> /dev/null").code, 2)
       << "it needs --confirm";
+}
+
+/// The step of a small model, recorded with two winners.
+class StepRegression : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    fs::create_directories(folder_);
+    std::ofstream(folder_ / "base.yaml")
+        << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 1\nmodels:\n "
+           " - {model: "
+        << model_
+        << ", context: 64, cache: hot, max_configs: 1, ops: [rms_norm, embedding]}\nsteps:\n  - {model: "
+        << model_ << ", context: 64, candidates: 1}\n";
+    const Ended tuned =
+        run("tune " + (folder_ / "base.yaml").string() + " --out " + folder_.string() + " 2>&1");
+    EXPECT_EQ(tuned.code, 0) << tuned.text;
+  }
+  static inline const fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("step_regression_" + std::to_string(::getpid()));
+  static inline const std::string model_ = TEST_DATA "/golden/gqa",
+                                  wisdom_ = (folder_ / "host" / "wisdom.json").string();
+  static constexpr const char* kStep = "step[model=gqa,batch=1,context=64,dtype=fp32]";
+};
+
+TEST_F(StepRegression, AStepIsTimedAgainAndComparedAsAnyRow) {
+  const std::string rerun = "rerun " + wisdom_ + " --device host --min-samples 6 --out " + folder_.string();
+  const Ended unnamed = run(rerun + " --name unnamed 2>&1");
+  EXPECT_NE(unnamed.text.find(std::string("skips ") + kStep + ": its model is no preset; --model DIR names"),
+            std::string::npos)
+      << unnamed.text;
+  const std::string with_model = rerun + " --model " + model_ + " --name again --runs ";
+  const Ended timed = run(with_model + "2 2>&1");
+  ASSERT_EQ(timed.code, 0) << timed.text;
+  const fs::path csv = folder_ / "host" / "again.csv";
+  const auto steps_in = [](const fs::path& file) {
+    auto rows = read_csv(file);
+    std::erase_if(rows, [](const auto& row) { return row.at("op") != "step"; });
+    return rows;
+  };
+  const auto rows = steps_in(csv);
+  ASSERT_EQ(rows.size(), 2u) << "one per run";
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("problem"), kStep);
+    EXPECT_EQ(row.at("sampling"), "rerun");
+    EXPECT_EQ(row.at("status"), "ok") << row.at("detail");
+    EXPECT_NE(row.at("code_hash"), "");
+    EXPECT_NE(row.at("config").find("fuse_append="), std::string::npos);
+  }
+  EXPECT_NE(rows[0].at("run_id"), rows[1].at("run_id"));
+  // What is there is not measured again; a run more is.
+  ASSERT_EQ(run(with_model + "2 2>&1").code, 0);
+  EXPECT_EQ(steps_in(csv).size(), 2u);
+  ASSERT_EQ(run(with_model + "3 2>&1").code, 0);
+  EXPECT_EQ(steps_in(csv).size(), 3u);
+
+  const auto compared = [&](double factor) {
+    auto all = read_csv(csv);
+    for (auto& row : all)
+      if (row.at("op") == "step") row["time_us"] = std::to_string(factor * std::stod(row.at("time_us")));
+    write_csv(folder_ / "now.csv", csv_columns(csv), all);
+    return run("compare " + csv.string() + " " + (folder_ / "now.csv").string() + " --format json");
+  };
+  const Ended same = compared(1), slower = compared(3);
+  EXPECT_EQ(same.code, 0) << same.text;
+  EXPECT_EQ(slower.code, 1) << slower.text;
+  const auto json = nlohmann::json::parse(slower.text);
+  EXPECT_EQ(json["counts"]["SLOWER"], 1);
+  EXPECT_EQ(json["rows"][0]["problem"], kStep);
+}
+
+TEST_F(StepRegression, TheGateRecordsWhatItWatchesAndSaysWhatNot) {
+  const std::string gate =
+      "WARPTUNE={} DEVICE=host RUNS=2 MODELS=" + model_ + " BASELINES=" + (folder_ / "baseline").string() +
+      " OUT=" + (folder_ / "gate").string() + " MIN_EFFECT=95% " + SOURCE_ROOT + "/scripts/regress.sh ";
+  const Ended recorded = testing::run_shell(gate + "--record " + wisdom_);
+  ASSERT_EQ(recorded.code, 0) << recorded.text;
+  EXPECT_NE(recorded.text.find("watches 1 steps and "), std::string::npos) << recorded.text;
+  EXPECT_NE(recorded.text.find("does not watch 0 winners"), std::string::npos) << recorded.text;
+  const auto has_step = [](const fs::path& csv) {
+    return std::ranges::any_of(read_csv(csv), [](const auto& row) { return row.at("op") == "step"; });
+  };
+  EXPECT_TRUE(has_step(folder_ / "baseline/host/regress.csv"));
+  const Ended again = testing::run_shell(gate);
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_TRUE(has_step(folder_ / "gate/regress.csv"));
 }
 
 /// Runs `counters` with a fake ncu.

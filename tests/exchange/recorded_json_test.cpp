@@ -14,6 +14,7 @@
 #include "tests/files.h"
 #include "tests/program.h"
 #include "tests/sweep_rows.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -29,7 +30,7 @@ fs::path write(const std::string& name, const std::string& text) {
   return path;
 }
 
-RecordedSpace space_in(const fs::path& file) { return recorded_json_spaces(file, "").at(0); }
+RecordedSpace space_in(const fs::path& file) { return recorded_json_spaces(ops(), file, "").at(0); }
 
 TEST(KernelTunerCache, ReadsAFileThatIsStillWritten) {
   const RecordedSpace recorded = space_in(kCache);
@@ -88,7 +89,7 @@ TEST(RecordedJson, RefusesOtherFilesInOneSentence) {
   const auto refused = [](const std::string& text, const std::string& part) {
     const fs::path file = write("refused.json", text);
     try {
-      recorded_json_spaces(file, "");
+      recorded_json_spaces(ops(), file, "");
       FAIL() << text;
     } catch (const InputError& e) {
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
@@ -107,8 +108,8 @@ TEST(RecordedJson, RefusesOtherFilesInOneSentence) {
   refused(R"({"results": [{"configuration": {"x": 1}, "invalidity": "correct",
               "measurements": [{"name": "time", "value": 1, "unit": "days"}]}]})",
           "unit 'days'");
-  EXPECT_THROW(recorded_json_spaces(kCache, "nothing"), InputError);
-  EXPECT_THROW(recorded_json_spaces("no_such.json", ""), InputError);
+  EXPECT_THROW(recorded_json_spaces(ops(), kCache, "nothing"), InputError);
+  EXPECT_THROW(recorded_json_spaces(ops(), "no_such.json", ""), InputError);
 }
 
 /// A sweep of one problem: two times, two failures, a finalist and a launch floor.
@@ -145,7 +146,7 @@ TEST(T4, HasTheFieldsOfTheSchema) {
               {"config", "block=64,mode=x"},
               {"cache", "cold"},
               {"samples_us", "2 4"}}});
-  const auto json = nlohmann::json::parse(to_t4(csv, ""));
+  const auto json = nlohmann::json::parse(to_t4(ops(), csv, ""));
   fs::remove(samples_path(csv));
   EXPECT_EQ(json["schema_version"], "1.0.0");
   EXPECT_EQ(json["metadata"]["problem"], "p[n=1,dtype=bf16]");
@@ -166,8 +167,8 @@ TEST(T4, HasTheFieldsOfTheSchema) {
 
 TEST(T4, ReadsBackAsTheSpaceOfTheCsv) {
   const fs::path csv = sweep("t4_back.csv");
-  const RecordedSpace before = recorded_spaces(csv, "").at(0),
-                      after = space_in(write("t4_back.json", to_t4(csv, "")));
+  const RecordedSpace before = recorded_spaces(ops(), csv, "").at(0),
+                      after = space_in(write("t4_back.json", to_t4(ops(), csv, "")));
   EXPECT_EQ(after.problem, before.problem);
   ASSERT_EQ(after.times_us.size(), before.times_us.size());
   for (std::size_t i = 0; i < after.times_us.size(); ++i) {
@@ -185,9 +186,9 @@ TEST(T4, TakesOneProblem) {
     return sweep_fields({{"problem", problem}, {"variant", "a"}, {"config", "block=64"}, {"time_us", "2"}});
   };
   const fs::path csv = testing::write_sweep("t4_two.csv", {row("p[n=1]"), row("p[n=2]")});
-  EXPECT_THROW(to_t4(csv, ""), InputError);
-  EXPECT_THROW(to_t4(csv, "n=3"), InputError);
-  EXPECT_NE(to_t4(csv, "n=2").find("p[n=2]"), std::string::npos);
+  EXPECT_THROW(to_t4(ops(), csv, ""), InputError);
+  EXPECT_THROW(to_t4(ops(), csv, "n=3"), InputError);
+  EXPECT_NE(to_t4(ops(), csv, "n=2").find("p[n=2]"), std::string::npos);
 }
 
 TEST(T4, TheCommandsWriteAndReadIt) {

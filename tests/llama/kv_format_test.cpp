@@ -264,6 +264,18 @@ TEST(KvFormat, SuffixListsNonDefaultSettings) {
   EXPECT_TRUE(is_plain_step("tuned+2near"));
 }
 
+TEST(KvFormat, ASuffixIsReadBack) {
+  for (const KvFormat& format :
+       {KvFormat{}, KvFormat{.quantized = DType::fp8}, KvFormat{.quantized = DType::int8, .page_size = 16},
+        kPagedDsx, KvFormat{.window = 1024, .k_layout = KLayout::dsx}}) {
+    EXPECT_EQ(parse_kv_suffix(format.suffix()), format) << format.suffix();
+    const std::string suffix = format.suffix();  // a dim of a step has it without the first '+'
+    EXPECT_EQ(parse_kv_suffix(suffix.substr(suffix.empty() ? 0 : 1)), format) << suffix;
+  }
+  for (const char* wrong : {"kv", "kv=int8+pages=16", "page=x", "kv=bf17", "+page=16+kv=int8", "k_layout=sd"})
+    EXPECT_THROW(parse_kv_suffix(wrong), InputError) << wrong;
+}
+
 TEST(PageAllocator, AllocatesEveryPageOnceInRandomOrder) {
   PageAllocator pages(64);
   std::vector<int> taken;

@@ -6,6 +6,7 @@
 
 #include "harness/core/error.h"
 #include "tests/sweep_rows.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -23,12 +24,12 @@ TEST(Simulate, ReadsASweep) {
   const auto path = write_sweep(
       "simulate.csv", {row("p[n=1]", "block=64,mode=x", "4"), row("p[n=1]", "block=128,mode=y", "", "crash"),
                        row("p[n=1]", "block=64,mode=x", "2"), row("q[n=1]", "block=64", "", "timeout")});
-  const auto spaces = recorded_spaces(path, "");
+  const auto spaces = recorded_spaces(ops(), path, "");
   ASSERT_EQ(spaces.size(), 1u);
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{2, INFINITY}));
   EXPECT_EQ(spaces[0].best_us, 2);
   EXPECT_EQ(convergence(spaces[0], "exhaustive", 0, 2, 1), (std::vector<double>{1, 1}));
-  EXPECT_THROW(recorded_spaces(path, "nothing"), InputError);
+  EXPECT_THROW(recorded_spaces(ops(), path, "nothing"), InputError);
 }
 
 TEST(Simulate, IgnoresTimesOfFinalists) {
@@ -40,7 +41,7 @@ TEST(Simulate, IgnoresTimesOfFinalists) {
                                  {"time_us", us},
                                  {"cache", cache},
                                  {"detail", "finalist"}}));
-  const auto spaces = recorded_spaces(write_sweep("simulate_finalists.csv", rows), "");
+  const auto spaces = recorded_spaces(ops(), write_sweep("simulate_finalists.csv", rows), "");
   ASSERT_EQ(spaces.size(), 1u) << "hot rows of finalists are no space of their own";
   EXPECT_EQ(spaces[0].times_us, (std::vector<double>{4, 5}));
 }

@@ -12,6 +12,7 @@
 #include "harness/search/simulate.h"
 #include "harness/tune/device_rows.h"
 #include "tests/program.h"
+#include "variants/table.h"
 
 namespace warptune {
 namespace {
@@ -67,7 +68,7 @@ TEST(LaunchRows, AreWrittenOnceAndIgnoredByOtherReaders) {
   EXPECT_EQ(all[1].at("cache"), "isolated");
   EXPECT_TRUE(testing::first_rows(all).empty());
   EXPECT_TRUE(read_timed_configs(csv).empty());
-  EXPECT_THROW(recorded_spaces(csv, ""), InputError);
+  EXPECT_THROW(recorded_spaces(ops(), csv, ""), InputError);
   EXPECT_THROW(read_results({csv}), InputError);
 }
 

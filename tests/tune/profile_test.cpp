@@ -109,11 +109,11 @@ TEST(WinnersSweep, TriesOnlyTheWinners) {
   Wisdom wisdom;
   wisdom.put(good);
   wisdom.put(gone);
-  EXPECT_EQ(winners_of(wisdom, "tokens=2,").size(), 1u);
-  EXPECT_THROW(winners_of(wisdom, "tokens=9"), InputError);
-  EXPECT_THROW(winners_of(wisdom, "("), InputError);
+  EXPECT_EQ(winners_of(ops(), wisdom, "tokens=2,").size(), 1u);
+  EXPECT_THROW(winners_of(ops(), wisdom, "tokens=9"), InputError);
+  EXPECT_THROW(winners_of(ops(), wisdom, "("), InputError);
   std::vector<std::string> left_out;
-  const Sweep sweep = winners_sweep(ops(), winners_of(wisdom, ""), "again", {}, left_out);
+  const Sweep sweep = winners_sweep(ops(), winners_of(ops(), wisdom, ""), "again", {}, left_out);
   ASSERT_EQ(sweep.items.size(), 1u);
   EXPECT_EQ(sweep.items[0].choices.size(), 1u);
   ASSERT_EQ(left_out.size(), 1u);

@@ -27,6 +27,26 @@ TEST(Schedule, OverridesConstraintsAndFilter) {
   EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "("), InputError);
 }
 
+TEST(Schedule, AFilterMayBeThatOfAPrintedProblem) {
+  const Sweep sweep = load(
+      "ops:\n  - op: linear\n    dtypes: fp32\n    problems: [{tokens: [1, 2], in: 64, out: 128}]\n"
+      "    variants: [host_naive]\n"
+      "  - op: rms_norm\n    dtypes: fp32\n    problems: [{tokens: 1, hidden: 64}]\n    variants: "
+      "[host_naive]\n");
+  const auto scheduled = [&](const std::string& filter) {
+    std::vector<std::string> problems;
+    for (const ScheduledProblem& p : make_schedule(sweep, DeviceFacts{.name = "host"}, filter))
+      problems.push_back(p.item->problem.op + std::to_string(p.item->problem["tokens"]));
+    return problems;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(scheduled("^linear\\[tokens=1,in=64,out=128,dtype=fp32"), Names{"linear1"});
+  EXPECT_EQ(scheduled("tokens=1,"), (Names{"linear1", "rms_norm1"}));
+  EXPECT_EQ(scheduled("^linear/|^rms_norm\\["), (Names{"linear1", "linear2", "rms_norm1"}));
+  EXPECT_EQ(scheduled("host_naive").size(), 3u);
+  EXPECT_THROW(scheduled("fp32"), InputError) << "no op/variant, and not meant for problems";
+}
+
 TEST(Schedule, NamesTheConstraintThatExcludesAll) {
   const Sweep sweep =
       load(with_op("    problems: [{tokens: 1, hidden: 8}]\n    dtypes: fp32\n"

@@ -31,6 +31,7 @@ class FakeTimer : public StepTimer {
     const double ratio = luck * of_candidate / of_incumbent;
     return {.ok = true, .ratio = ratio, .low = ratio * 0.9995, .high = ratio * 1.0005};
   }
+  bool time_is_over() const override { return timed.size() >= trials; }
   bool has_part(const Picks& picks, std::size_t part) const override { return !has || has(picks, part); }
   bool are_neighbors(std::size_t, std::size_t a, std::size_t b) const override {
     return !neighbors || neighbors(a, b);
@@ -40,6 +41,7 @@ class FakeTimer : public StepTimer {
   }
 
   std::vector<Picks> timed;
+  std::size_t trials = 1'000'000;  // after so many the time is over
   std::set<Picks> wrong, lucky;
   std::map<std::size_t, long long> shared;  // of a candidate of any part
   std::function<bool(const Picks&, std::size_t)> has;
@@ -189,6 +191,20 @@ TEST(StepParts, NeighborsDifferInStepValuesOrInAllElse) {
 TEST(StepParts, EveryOptionHasProblems) {
   for (std::size_t i = 0; i < kStepOptions.size(); ++i)
     EXPECT_EQ(kOptionProblems[i].option, kStepOptions[i]) << i;
+}
+
+TEST(StepSearch, KeepsTheBestWhenTheTimeIsOver) {
+  const double us[2][3] = {{5, 4, 3}, {2, 7, 1}};
+  for (std::size_t trials = 0; trials < 8; ++trials) {
+    FakeTimer timer([&](const Picks& p) { return us[0][p[0]] + us[1][p[1]]; });
+    timer.trials = trials;
+    const StepSearch search = search_step(timer, {3, 3}, {0, 0});
+    EXPECT_LE(timer.timed.size(), trials + 1) << "a choice is timed once more";
+    EXPECT_LE(us[0][search.picks[0]] + us[1][search.picks[1]], 7) << trials;
+    if (trials >= 3) {
+      EXPECT_EQ(search.picks[0], 2u) << trials;
+    }
+  }
 }
 
 }  // namespace

@@ -105,6 +105,63 @@ TEST_F(StepSweep, AFinishedStepIsNotSearchedAgain) {
   EXPECT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
 }
 
+TEST_F(StepSweep, ABudgetBeginsWithWhatTakesTheTimeAndTheSameCommandGoesOn) {
+  std::ofstream(folder_ / "steps.yaml")
+      << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nfinalists: 2\n"
+         "models:\n  - {model: "
+      << model_ << ", batch: 1, context: 64, cache: hot, max_configs: 1}\n"
+      << "steps:\n  - {model: " << model_ << ", context: 64}\n";
+  const std::string command = "{} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string();
+  const Ended first = run_shell(command + " --budget 0.001s");
+  EXPECT_EQ(first.code, 0) << first.text;
+  EXPECT_NE(first.text.find("and 1 step are left; the same command goes on"), std::string::npos)
+      << first.text;
+  const Wisdom begun = Wisdom::load(wisdom());
+  ASSERT_EQ(begun.winners().size(), 1u);
+  EXPECT_NE(begun.winners()[0].problem.key().find("epilogue=project"), std::string::npos)
+      << "attention and o in one kernel have the largest share, embedding comes first in the step";
+  EXPECT_TRUE(begun.steps().empty());
+
+  const Ended second = run_shell(command + " --budget 1h");
+  EXPECT_EQ(second.code, 0) << second.text;
+  EXPECT_EQ(second.text.find("the budget is spent"), std::string::npos) << second.text;
+  EXPECT_EQ(Wisdom::load(wisdom()).steps().size(), 1u);
+}
+
+TEST_F(StepSweep, ASearchThatTheBudgetEndsIsMadeAgain) {
+  ASSERT_EQ(tune("--budget 0.4s").code, 0);
+  const auto plans = [&] {
+    std::vector<std::string> sampling;
+    for (const auto& row : step_rows())
+      if (row.at("variant") == "plans") sampling.push_back(row.at("sampling"));
+    return sampling;
+  };
+  const auto first = plans();
+  ASSERT_EQ(tune().code, 0);
+  if (!first.empty() && first.back() == "finalist") GTEST_SKIP() << "this machine searches the step in 0.4 s";
+  EXPECT_EQ(plans().size(), first.size() + 1);
+  EXPECT_EQ(plans().back(), "finalist");
+}
+
+TEST_F(StepSweep, WhatDoesNotFitTheMemoryIsLeftOut) {
+  fs::create_directories(folder_ / "giant");
+  std::ofstream(folder_ / "giant/config.json")
+      << R"({"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 1000,)"
+         R"("num_attention_heads": 64, "vocab_size": 32000, "rms_norm_eps": 1e-5})";
+  std::ofstream(folder_ / "steps.yaml")
+      << "device: host\ndtypes: fp32\nsampling: {min_samples: 6, max_time: 0.002}\nops:\n"
+         "  - {op: rms_norm, problems: [{tokens: [2, 134217728], hidden: 4096}], variants: [host_threaded]}\n"
+         "steps:\n  - {model: giant, context: 64}\n";
+  const Ended tuned =
+      run_shell("{} tune " + (folder_ / "steps.yaml").string() + " --out " + folder_.string());
+  EXPECT_EQ(tuned.code, 0) << tuned.text;
+  for (const char* line :
+       {"left out: rms_norm[tokens=134217728,hidden=4096,dtype=fp32] needs 4194304 MiB and host has",
+        "left out: step[model=giant,batch=1,context=64,dtype=fp32] needs "})
+    EXPECT_NE(tuned.text.find(line), std::string::npos) << line << " is not in\n" << tuned.text;
+  EXPECT_EQ(Wisdom::load(wisdom()).winners().size(), 1u);
+}
+
 TEST_F(StepSweep, ACandidateThatKillsTheWorkerCostsItsRowOnly) {
   const Ended tuned = tune("", "WARPTUNE_WORKER_FAULT='abort:step fuse_append=yes'");
   EXPECT_EQ(tuned.code, 0) << tuned.text;

@@ -1,10 +1,14 @@
 #include "harness/tune/sweep.h"
 
 #include <gtest/gtest.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
+#include "harness/llama/model_config.h"
+#include "tests/files.h"
 #include "tests/tune/sweep_text.h"
 
 namespace warptune {
@@ -383,6 +387,45 @@ TEST(Sweep, ASkipPatternTakesLinearTime) {
   const std::string problem = "    problems: [{tokens: 1, hidden: 8}]\n";
   EXPECT_EQ(load(with_op(problem + "    skip: ['([a-z_/]*)*!', '((.*)*)*!', '(x+x+)+y']\n")).items.size(),
             1u);
+}
+
+/// The words of a scalar or a list.
+std::set<std::string> words_of(const YAML::Node& node) {
+  std::set<std::string> words;
+  if (node.IsScalar()) words.insert(node.Scalar());
+  for (const YAML::Node& item : node) words.insert(item.Scalar());
+  return words;
+}
+
+/// The documented decode of a preset passes no --dtype; scripts/quickstart.sh decodes the checkpoint in fp32.
+TEST(SweepFile, ShippedSweepsTuneTheDtypeThatTheirDecodeTakes) {
+  const std::filesystem::path root = SOURCE_ROOT;
+  EXPECT_NE(testing::text_of(root / "scripts/quickstart.sh").find("decode --model \"$model\" --dtype fp32"),
+            std::string::npos);
+  const auto presets = preset_names();
+  int models = 0;
+  for (const auto& file : std::filesystem::directory_iterator(root / "configs")) {
+    const YAML::Node sweep = YAML::LoadFile(file.path());
+    for (const char* key : {"models", "steps"})
+      for (const YAML::Node& item : sweep[key] ? sweep[key] : YAML::Node(YAML::NodeType::Sequence)) {
+        const YAML::Node dtypes = item["dtypes"] ? item["dtypes"] : sweep["dtypes"];
+        const bool is_preset = std::ranges::count(presets, item["model"].Scalar()) > 0;
+        const DType taken = is_preset ? default_dtype(Backend::cuda) : DType::fp32;
+        const auto tuned = dtypes ? words_of(dtypes) : std::set<std::string>{"bf16"};
+        EXPECT_TRUE(tuned.contains(std::string(name_of(taken))))
+            << file.path() << ":" << item.Mark().line + 1 << ": decode takes " << name_of(taken);
+        ++models;
+      }
+  }
+  EXPECT_GT(models, 30);
+  for (const char* folder : {"docs", "scripts"})
+    for (const auto& file : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (file.path().extension() != ".md" && file.path().extension() != ".sh") continue;
+      std::istringstream lines(testing::text_of(file.path()));
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_FALSE(line.find("--preset") != std::string::npos && line.find("--dtype") != std::string::npos)
+            << file.path() << ": " << line;
+    }
 }
 
 }  // namespace
