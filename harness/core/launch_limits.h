@@ -8,8 +8,7 @@
 
 namespace warptune {
 
-/// The limit that the geometry of a launch exceeds: "needs 65536 blocks along y of the grid, the limit is
-/// 65535".
+/// The limit that the geometry of a launch exceeds: "has a grid of 65536 along y; 1 to 65535 are possible".
 std::optional<std::string> exceeded_launch_limit(const Launch& launch);
 
 }  // namespace warptune

@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "harness/core/error.h"
+#include "harness/core/launch_limits.h"
 #include "harness/device/cubin_file.h"
 
 namespace warptune {
 namespace {
 
-constexpr std::uint64_t kMaxThreads = 1024, kRegistersPerBlock = 65536;
-constexpr Dim3 kMaxBlock{1024, 1024, 64}, kMaxGrid{2147483647, 65535, 65535};
+constexpr std::uint64_t kRegistersPerBlock = 65536;
 constexpr unsigned kMaxCluster = 16;  // more than 8 are not portable
 
 std::uint64_t volume(const Dim3& d) { return std::uint64_t{d.x} * d.y * d.z; }
@@ -20,15 +21,6 @@ std::string text_of(const Dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.
 
 bool same(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-void check_extents(const std::string& kernel, const char* what, const Dim3& extents, const Dim3& limits) {
-  const std::pair<char, std::pair<unsigned, unsigned>> axes[] = {
-      {'x', {extents.x, limits.x}}, {'y', {extents.y, limits.y}}, {'z', {extents.z, limits.z}}};
-  for (const auto& [axis, values] : axes)
-    if (values.first == 0 || values.first > values.second)
-      throw ResourceError(fmt::format("{} has a {} of {} along {}; 1 to {} are possible", kernel, what,
-                                      values.first, axis, values.second));
-}
-
 /// The grid as it is launched. That of persistent clusters is rounded down to whole ones.
 Dim3 launched_grid(const Launch& launch, const DeviceFacts& facts) {
   Dim3 grid = launch.grid;
@@ -36,7 +28,7 @@ Dim3 launched_grid(const Launch& launch, const DeviceFacts& facts) {
   auto blocks = std::uint64_t{grid.x} * static_cast<unsigned>(facts.sms);
   if (launch.max_blocks > 0) blocks = std::min(blocks, static_cast<std::uint64_t>(launch.max_blocks));
   if (launch.cluster > 1) blocks -= blocks % launch.cluster;
-  grid.x = static_cast<unsigned>(std::min<std::uint64_t>(blocks, kMaxGrid.x));
+  grid.x = static_cast<unsigned>(std::min<std::uint64_t>(blocks, std::numeric_limits<unsigned>::max()));
   return grid;
 }
 
@@ -57,13 +49,10 @@ void check_cluster(const std::string& kernel, const Dim3& grid, const Dim3& clus
 }  // namespace
 
 void check_geometry(const std::string& kernel, const Launch& launch, const DeviceFacts& facts) {
-  if (volume(launch.block) == 0 || volume(launch.block) > kMaxThreads)
-    throw ResourceError(fmt::format("{} needs {} threads per block; 1 to {} are possible", kernel,
-                                    volume(launch.block), kMaxThreads));
-  check_extents(kernel, "block", launch.block, kMaxBlock);
-  const Dim3 grid = launched_grid(launch, facts);
-  check_extents(kernel, "grid", grid, kMaxGrid);
-  check_cluster(kernel, grid, {launch.cluster, 1, 1}, facts);
+  Launch launched = launch;
+  launched.grid = launched_grid(launch, facts);
+  if (const auto limit = exceeded_launch_limit(launched)) throw ResourceError(kernel + " " + *limit);
+  check_cluster(kernel, launched.grid, {launch.cluster, 1, 1}, facts);
 }
 
 void check_launch(const std::string& kernel, const Cubin& cubin, const Launch& launch,

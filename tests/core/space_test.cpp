@@ -292,9 +292,9 @@ TEST(Space, LaunchesOfAllStagesFitAGrid) {
   const Space space(variant, many, facts());
   EXPECT_EQ(texts(space), (std::vector<std::string>{"tile=4,second=0"}));
   EXPECT_EQ(space.why_excluded({{"tile", 1}, {"second", 0}}),
-            "tile=1,second=0 needs 65536 blocks along y of the grid, the limit is 65535");
+            "tile=1,second=0 has a grid of 65536 along y; 1 to 65535 are possible");
   EXPECT_EQ(space.broken_constraint({{"tile", 4}, {"second", 1}}),
-            "needs 2048 threads in a block, the limit is 1024");
+            "needs 2048 threads per block; 1 to 1024 are possible");
 }
 
 TEST(Launch, CountsThatDoNotFitAreTheLargest) {
