@@ -146,15 +146,18 @@ class ChangedCheckpoint : public ::testing::Test {
   OwnedDevice device_ = open_device("host");
 };
 
+/// The files of the golden that name the embedding.
+constexpr const char* kTiedFiles[] = {"model.safetensors.index.json", "model-00001-of-00002.safetensors"};
+
 TEST_F(ChangedCheckpoint, ATiedModelNeedsOneOfItsTwoMatrices) {
   copy("tied");
   const auto embedding = bytes_of(load().embedding);
-  replace("model.safetensors", "\"model.embed_tokens.weight\"", "\"lm_head.weight\"");
+  for (const char* file : kTiedFiles) replace(file, "\"model.embed_tokens.weight\"", "\"lm_head.weight\"");
   const Weights w = load();
   EXPECT_EQ(bytes_of(w.embedding), embedding);
   EXPECT_FALSE(w.lm_head.data());
   EXPECT_TRUE(w.notes.empty());
-  replace("model.safetensors", "\"lm_head.weight\"", "\"head.weight\"");
+  for (const char* file : kTiedFiles) replace(file, "\"lm_head.weight\"", "\"head.weight\"");
   EXPECT_THROW(load(), InputError);
 }
 
