@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
+#include "harness/core/foreign_format.h"
 #include "harness/core/input_file.h"
 #include "harness/results/durable_file.h"
 
@@ -53,16 +54,21 @@ struct Parsed {
   std::string fault = {};
 };
 
+/// What a file is that is no text in UTF-8; empty where nothing tells.
+std::string fault_of_format(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf"))
+    return "this begins with a byte order mark; save it as UTF-8 without one";
+  const std::string_view format = foreign_format(text);
+  return format.empty() ? std::string() : fmt::format("this is {}", format);
+}
+
 /// RFC 4180, strictly: a quote that an editor has left somewhere would otherwise join rows.
 class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
 
   Parsed run(std::size_t max_records = static_cast<std::size_t>(-1)) {
-    if (text_.starts_with("\xff\xfe") || text_.starts_with("\xfe\xff"))
-      return stop("this is UTF-16; it must be UTF-8");
-    if (text_.starts_with("\xef\xbb\xbf"))
-      return stop("this begins with a byte order mark; save it as UTF-8 without one");
+    if (std::string fault = fault_of_format(text_); !fault.empty()) return stop(std::move(fault));
     for (std::size_t i = 0; i < text_.size() && p_.records.size() < max_records; ++i) {
       const char c = text_[i];
       if (c == '\0') return stop("a NUL byte; the file must be UTF-8");
@@ -110,8 +116,8 @@ class Parser {
     p_.end = end;
   }
 
-  Parsed stop(const char* fault) {
-    p_.fault = fault;
+  Parsed stop(std::string fault) {
+    p_.fault = std::move(fault);
     return std::move(p_);
   }
 
@@ -155,6 +161,7 @@ class Lock {
 std::size_t whole_rows(const fs::path& path, const std::string& text,
                        const std::vector<std::string>& columns) {
   if (line_of(columns).starts_with(text)) return 0;
+  if (const std::string fault = fault_of_format(text); !fault.empty()) fail(path, 1, fault);
   if (const Parsed heading = Parser(text).run(1);
       heading.records.empty() || heading.records.front().fields != columns)
     fail(path, 1,

@@ -139,11 +139,11 @@ class Folder {
   using Dims = std::map<std::string, std::string>;
 
   void read(const detail::Json& json) {
-    constexpr std::int64_t kSchema = 1;
+    constexpr std::int64_t kFirstSchema = 1, kLastSchema = 2;
     const std::int64_t schema = json["schema"].whole(0, std::numeric_limits<std::int32_t>::max());
-    if (schema != kSchema)
+    if (schema < kFirstSchema || schema > kLastSchema)
       throw Error("it has schema " + std::to_string(schema) + "; this header reads " +
-                  std::to_string(kSchema));
+                  std::to_string(kFirstSchema) + " to " + std::to_string(kLastSchema));
     read_arch(json["arch"].text());
     for (const detail::Json& op : json["ops"].list()) {
       const Op read = detail::within(op.name(), [&] { return Op(op); });

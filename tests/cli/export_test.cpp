@@ -49,10 +49,10 @@ const json& plan_of(const json& document, std::string_view problem) {
   throw std::out_of_range(std::string(problem));
 }
 
-const json& named(const json& list, const std::string& name) {
+const json& named(const json& list, std::string_view name) {
   for (const json& item : list)
-    if (item.at("name") == name) return item;
-  throw std::out_of_range(name);
+    if (item.at("name").get_ref<const std::string&>() == name) return item;
+  throw std::out_of_range(std::string(name));
 }
 
 /// Every stage's cubin is there and holds its kernel; no cubin is there for nothing.

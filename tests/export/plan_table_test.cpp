@@ -47,7 +47,7 @@ OpEntry two_dim_op(std::function<Launch(const Problem&, const Config&)> launch,
 }
 
 Launch grid_of_work(const Problem& p, const Config& c) {
-  return {.grid = {static_cast<unsigned>(p["a"]), static_cast<unsigned>(p["b"])},
+  return {.grid = {static_cast<unsigned>(2 * p["a"]), static_cast<unsigned>(p["b"])},
           .block = {static_cast<unsigned>(c["block"])},
           .pdl = true,
           .cluster = 2};
@@ -93,7 +93,7 @@ TEST_F(TwoDims, CoveredCellsAreDisjointAndLeaveNothingOut) {
       ASSERT_EQ(plans.size(), 1u) << a << " x " << b;
       EXPECT_TRUE(plans[0]->choice.variant->name == "naive" || a * b >= 12) << a << " x " << b;
       const auto value = [&, a = a, b = b](const std::string& dim) { return dim == "a" ? a : b; };
-      EXPECT_EQ(plans[0]->launch.stages[0].grid[0].evaluate(value), a);
+      EXPECT_EQ(plans[0]->launch.stages[0].grid[0].evaluate(value), 2 * a);
       EXPECT_EQ(plans[0]->launch.stages[0].grid[1].evaluate(value), b);
     }
   EXPECT_TRUE(plans_of(table, 14, 1).empty());

@@ -49,6 +49,7 @@ TEST(Launch, FormulasGiveTheGridOfAProblem) {
 
 TEST(Launch, AKernelWithAListOfArgumentsGetsEachOfThem) {
   json document = read_json("valid.json");
+  document["schema"] = 2;
   document["plans"][0]["stages"][0]["arguments"] =
       json::parse(R"([{"offset": 24, "size": 4}, {"offset": 0, "size": 8}])");
   const ExportedFolder exported(document.dump());

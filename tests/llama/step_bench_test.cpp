@@ -156,7 +156,7 @@ TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
     const StepTimes times = bench.compare(start, candidate, 11);
     EXPECT_EQ(times.candidate.status, Status::ok) << candidate.str() << ": " << times.candidate.detail;
     EXPECT_GT(times.candidate.time_us, 0);
-    EXPECT_EQ(times.options, candidate.options);
+    EXPECT_EQ(times.options.str(), candidate.options.str());
   }
 }
 

@@ -73,7 +73,7 @@ TEST(Csv, LeavesEverythingElseAsItIs) {
            {"a,b\n1,2\n3,\"half\n", ":3: this row does not end"},
            {"\"a,b\n1,2\n", ":1: this file has other columns"},
            {"a,b\n1,2\n\0\0\0"s, ":3: a NUL byte; the file must be UTF-8"},
-           {"a\0,\0b\0\n\0"s, ":1: a NUL byte; the file must be UTF-8"},
+           {"a\0,\0b\0\n\0"s, ":1: this is UTF-16; it must be UTF-8"},
            {"\xff\xfe"
             "a\0,\0b\0\n\0"s,
             ":1: this is UTF-16; it must be UTF-8"},
