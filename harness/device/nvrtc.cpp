@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/device/cubin_file.h"
 #include "harness/device/only_regular_files.h"
 
 namespace warptune {
@@ -119,10 +120,9 @@ void read_resources(std::string log, Cubin& cubin) {
   constexpr std::string_view kPart = "Compiling entry function '";
   if (const auto own = log.find(fmt::format("{}{}'", kPart, cubin.entry)); own != std::string::npos)
     log = log.substr(own, log.find(kPart, own + 1) - own);
-  static const std::regex registers(R"(Used (\d+) registers)"), shared(R"((\d+) bytes smem)"),
+  static const std::regex shared(R"((\d+) bytes smem)"),
       spills(R"((\d+) bytes spill stores, (\d+) bytes spill loads)");
   std::smatch m;
-  if (std::regex_search(log, m, registers)) cubin.registers = std::stoi(m[1]);
   if (std::regex_search(log, m, shared)) cubin.static_shared_bytes = std::stoll(m[1]);
   if (std::regex_search(log, m, spills)) cubin.spill_bytes = std::stoll(m[1]) + std::stoll(m[2]);
 }
@@ -155,6 +155,9 @@ Cubin run_nvrtc(const CustomKernel::Files& files, const std::string& expression,
   cubin.compile_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   read_resources(log, cubin);
+  const auto kernels = kernels_of_cubin(cubin.code);
+  if (const auto kernel = std::ranges::find(kernels, cubin.entry, &KernelCode::name); kernel != kernels.end())
+    cubin.registers = kernel->registers;
   return cubin;
 }
 
