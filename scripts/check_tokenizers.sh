@@ -9,7 +9,7 @@ lines=${1-10000}
 seed=${2-7}
 test=${WARPTUNE_TEXT_TEST:-build/tests/text_test}
 if ! [[ $lines =~ ^[1-9][0-9]*$ && $seed =~ ^[0-9]+$ ]]; then
-  echo "check_tokenizers: '$lines' lines with seed '$seed'; both must be whole numbers" >&2
+  echo "check_tokenizers: '$lines' lines with seed '$seed'; both must be integers" >&2
   exit 2
 fi
 if [[ ! -x $test ]]; then

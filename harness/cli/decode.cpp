@@ -124,7 +124,7 @@ std::string lacking_memory(const ModelConfig& config, DType dtype, const KvForma
 }
 
 /// Whether the device has the memory of a run; with --if-fits a check that does not fit is left out of it.
-/// `lack`: the sentence of lacking_memory() for so many models. Throws InputError without --if-fits.
+/// `lack`: the sentence of lacking_memory() for this many models. Throws InputError without --if-fits.
 bool fits(const DecodeOptions& o, const std::function<std::string(int)>& lack, int& check_steps) {
   const std::string why = lack(check_steps > 0 ? 2 : 1);
   if (why.empty()) return true;

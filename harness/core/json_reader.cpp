@@ -62,7 +62,7 @@ const Json& JsonReader::need(const char* key) const {
 
 int JsonReader::to_int(const Json& value, const char* key, int min, int max) const {
   if (!value.is_number_integer() || value.get<double>() < min || value.get<double>() > max)
-    fail(key, fmt::format("a whole number from {} to {}", min, max));
+    fail(key, fmt::format("an integer from {} to {}", min, max));
   return value.get<int>();
 }
 

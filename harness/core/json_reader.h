@@ -20,9 +20,9 @@ class JsonReader {
   int whole_or(const char* key, int fallback, int max = kMaxInt) const {
     return has(key) ? whole(key, max) : fallback;
   }
-  /// A whole number from 0.
+  /// An integer from 0.
   int id(const char* key, int max = kMaxInt) const { return to_int(need(key), key, 0, max); }
-  /// One whole number from 0, or a list of them; empty where the key is missing.
+  /// One integer from 0, or a list of them; empty where the key is missing.
   std::vector<int> ids(const char* key, int max = kMaxInt) const;
   double number(const char* key) const;  // above 0
   double number(const char* key, double fallback) const { return has(key) ? number(key) : fallback; }

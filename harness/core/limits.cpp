@@ -16,7 +16,7 @@ std::int64_t whole_number(std::string_view text, std::string_view what) {
   if (whole && error == std::errc::result_out_of_range)
     throw InputError(fmt::format("{} is {}, which does not fit 64 bits", what, brief(text)));
   if (!whole || error != std::errc())
-    throw InputError(fmt::format("{} is '{}'; it must be a whole number", what, brief(text)));
+    throw InputError(fmt::format("{} is '{}'; it must be an integer", what, brief(text)));
   return value;
 }
 

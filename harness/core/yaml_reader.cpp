@@ -103,7 +103,7 @@ std::string YamlReader::text(const YAML::Node& node, const std::string& what) co
 }
 
 std::int64_t YamlReader::whole(const YAML::Node& node, const std::string& what) const {
-  if (!node.IsScalar()) fail(node, fmt::format("{} must be a whole number", what));
+  if (!node.IsScalar()) fail(node, fmt::format("{} must be an integer", what));
   try {
     return whole_number(node.Scalar(), what);
   } catch (const InputError& e) {

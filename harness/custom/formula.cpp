@@ -105,7 +105,7 @@ std::int64_t Formula::whole(const Problem& problem, const Config& config, std::i
   if (is_whole && value >= static_cast<double>(least) && value <= static_cast<double>(most))
     return static_cast<std::int64_t>(value);
   fail(problem, config, value,
-       !is_whole                            ? "a whole number; ceil_div(a, b) rounds a / b up"
+       !is_whole                            ? "an integer; ceil_div(a, b) rounds a / b up"
        : least == -kLargest                 ? fmt::format("at most {}", most)
        : value < static_cast<double>(least) ? fmt::format("at least {}", least)
                                             : fmt::format("at most {}", most));

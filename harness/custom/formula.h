@@ -40,11 +40,10 @@ class Formula {
   double at_least_zero(const Problem& problem) const;
   /// Throws CompileError, with `where`, if the value is not a number that the dtype holds.
   double real(const Problem& problem, const Config& config, DType dtype) const;
-  /// Throws CompileError, with `where`, if the value is not a whole number from `least` to `most`.
+  /// Throws CompileError, with `where`, if the value is not an integer from `least` to `most`.
   std::int64_t whole(const Problem& problem, const Config& config, std::int64_t least = -kLargest,
                      std::int64_t most = kLargest, int sms = 1) const;
-  static constexpr std::int64_t kLargest =
-      9'000'000'000'000'000;  // a double holds all whole numbers up to it
+  static constexpr std::int64_t kLargest = 9'000'000'000'000'000;  // a double holds all integers up to it
 
  private:
   [[noreturn]] void fail(const Problem& problem, const Config& config, double value,
@@ -53,7 +52,7 @@ class Formula {
   std::shared_ptr<State> state_;
 };
 
-/// A text with {formulas}, each written as a whole number, {parameters} whose value is a word, written as
+/// A text with {formulas}, each written as an integer, {parameters} whose value is a word, written as
 /// that, and {dtype} and {warptune_dtype}, the name of the problem's type in CUDA (`__nv_bfloat16`) and in
 /// kernels/common
 /// (`warptune::bf16`). Other words in braces are constants of a built-in variant, where there are any.

@@ -54,7 +54,7 @@ std::size_t alignment_of(const KernelArgument& argument) {
   return alignment;
 }
 
-/// The members in their places, which are those that a C++ compiler gives them.
+/// The members in their places, which are the places of a C++ compiler.
 Argument structure(std::vector<Argument> members) {
   return [members = std::move(members)](const Problem& p, const Config& c, std::size_t size) {
     KernelArgument all{.kind = KernelArgument::Kind::structure};

@@ -47,7 +47,7 @@ bool is_number(const std::string& text) {
          (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-' || text[0] == '+');
 }
 
-/// Whole numbers, or words: the value of a word is its place in the list; false and true are 0 and 1.
+/// Integers, or words: the value of a word is its place in the list; false and true are 0 and 1.
 void read_parameter_values(const YamlReader& yaml, const YAML::Node& node, const std::string& what,
                            Parameter& parameter) {
   const std::vector<std::string> values = yaml.values(node, what);
@@ -63,10 +63,10 @@ void read_parameter_values(const YamlReader& yaml, const YAML::Node& node, const
     yaml.fail(node, fmt::format("{} has true or false beside other words", what));
   for (const std::string& word : values) {
     if (word.empty() || word.find_first_of(",=\"'{}") != std::string::npos || printable(word) != word)
-      yaml.fail(node,
-                fmt::format(
-                    "{} has the value '{}'; it must be a whole number or a word without , = {{ }} and quotes",
-                    what, brief(word)));
+      yaml.fail(
+          node,
+          fmt::format("{} has the value '{}'; it must be an integer or a word without , = {{ }} and quotes",
+                      what, brief(word)));
     if (!is_truth(word)) parameter.labels.push_back(word);
     parameter.values.push_back(std::ranges::find(parameter.labels, word) - parameter.labels.begin());
   }

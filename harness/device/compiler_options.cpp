@@ -179,7 +179,7 @@ std::string checked(std::span<const Known> options, const std::string& option, c
     case Value::number: {
       const auto number = number_in(text);
       expect(number && *number >= known.least && *number <= known.most,
-             fmt::format("a whole number from {} to {}", known.least, known.most));
+             fmt::format("an integer from {} to {}", known.least, known.most));
       return option;
     }
     case Value::word:

@@ -29,7 +29,7 @@ class Axes {
   void set(const std::string& name, const Json& value, const std::string& what) {
     if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
       throw InputError(
-          fmt::format("{} '{}' is {}; it must be a whole number", what, brief(name), brief(value.dump())));
+          fmt::format("{} '{}' is {}; it must be an integer", what, brief(name), brief(value.dump())));
     values_[name] = value.get<std::int64_t>();
   }
 

@@ -43,7 +43,7 @@ struct RawConfig {
   std::optional<double> us;
 };
 
-/// The values of a parameter as whole numbers. Where all of them are whole they are themselves; else they are
+/// The values of a parameter as integers. Where all of them are whole they are themselves; else they are
 /// labels: numbers in their order, texts in the order in which they appear.
 class ParameterValues {
  public:

@@ -33,7 +33,7 @@ class MarkedArgs {
   const std::vector<std::byte>& bytes() const { return bytes_; }
   const std::vector<ArgsField>& fields() const { return fields_; }
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  /// A whole number, or an address.
+  /// An integer, or an address.
   std::int64_t whole(const ArgsField& field) const;
   double real(const ArgsField& field) const;
   void set(const ArgsField& field, std::int64_t value);

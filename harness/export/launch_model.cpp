@@ -52,7 +52,7 @@ std::optional<std::string> base_field(const MarkedArgs& args, const void* base) 
   return std::nullopt;
 }
 
-/// The tensor maps of a stage as functions of the whole numbers in the args.
+/// The tensor maps of a stage as functions of the integers in the args.
 std::optional<std::vector<TensorMapModel>> map_models(const Stage& stage, const Problem& problem,
                                                       const Config& config, const MarkedArgs& args) {
   std::vector<ArgsField> numbers;

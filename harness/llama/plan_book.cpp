@@ -42,7 +42,7 @@ std::shared_ptr<const PlanEntry> PlanBook::get(const Problem& problem, bool quie
       }
     } catch (const ResourceError& e) {
       why = e.what();
-      chooser_.tell(problem, fmt::format("{} is not taken: {}", quoted(entry->variant, entry->config), why));
+      chooser_.tell(problem, fmt::format("{} is not used: {}", quoted(entry->variant, entry->config), why));
       if (choice.source == PlanSource::overridden)
         chooser_.refuse(choice.override_index, fmt::format("{}: {}", key, why));
       return false;

@@ -33,7 +33,7 @@ std::uint64_t element_bytes(const std::string& dtype) {
   return it == sizes.end() ? 0 : it->second;
 }
 
-/// A whole number that is not negative and fits in int64, else nothing.
+/// An integer that is not negative and fits in int64, else nothing.
 bool to_size(const Json& value, std::uint64_t& size) {
   if (!value.is_number_unsigned()) return false;
   size = value.get<std::uint64_t>();

@@ -58,12 +58,12 @@ const Json& list(const Json& json, const char* name) {
 /// Dims or the values of parameters. Op::problem() checks dims: only it knows their bounds.
 Assignment assignment(const Json& json, const char* name) {
   const Json& object = field(json, name);
-  if (!object.is_object()) refuse(name, object, "an object of names and whole numbers");
+  if (!object.is_object()) refuse(name, object, "an object of names and integers");
   Assignment values;
   for (const auto& [key, value] : object.items()) {
     const bool labeled = value.is_array() && value.size() == 2 && value[1].is_string();
     const Json& number = labeled ? value[0] : value;
-    if (!number.is_number_integer()) refuse(key.c_str(), value, "a whole number");
+    if (!number.is_number_integer()) refuse(key.c_str(), value, "an integer");
     values.set(key, number.get<std::int64_t>(), labeled ? value[1].get<std::string>() : "");
   }
   return values;

@@ -63,10 +63,10 @@ class PlanChooser::Taker : public Offers {
   }
   void refuse_override(std::size_t override_index, const std::string& why) override {
     chooser_.refuse(override_index, fmt::format("{}: {}", problem_.key(), why));
-    chooser_.tell(problem_, "the override is not taken: " + why);
+    chooser_.tell(problem_, "the override is not used: " + why);
   }
   void refuse_winner(const std::string& why) override {
-    chooser_.tell(problem_, "the wisdom is not taken: " + why);
+    chooser_.tell(problem_, "the wisdom is not used: " + why);
   }
   void warn(const std::string& what) override { chooser_.tell_once("the wisdom was " + what); }
   void remark(const std::string& what) override {

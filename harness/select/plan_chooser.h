@@ -44,7 +44,7 @@ class PlanChooser {
   }
   /// Reports a remark on a problem; each remark once.
   void tell(const Problem& problem, const std::string& what);
-  /// Records why an override is not taken.
+  /// Records why an override is not used.
   void refuse(std::size_t override_index, const std::string& why);
   /// The first reason of each override that was not taken.
   const std::map<std::size_t, std::string>& refused() const { return refused_because_; }

@@ -141,7 +141,7 @@ Vocabulary read_vocabulary(const JsonReader& model) {
   Vocabulary vocabulary;
   for (const auto& [token, id] : in.json().items()) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > kMaxId)
-      throw InputError(fmt::format("{}: '{}' is {}; it must be a whole number from 0 to {}", in.origin(),
+      throw InputError(fmt::format("{}: '{}' is {}; it must be an integer from 0 to {}", in.origin(),
                                    brief(token), brief(id.dump()), kMaxId));
     vocabulary.emplace(token, id.get<int>());
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMaxStepBatch = 4096, kMaxStepContext = 1 << 24;
 
-/// The whole numbers of a key, or `otherwise` without it.
+/// The integers of a key, or `otherwise` without it.
 std::vector<std::int64_t> counts(const YamlReader& yaml, const YAML::Node& node, const char* key,
                                  std::vector<std::int64_t> otherwise = {}) {
   if (!node[key]) return otherwise;

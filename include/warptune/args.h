@@ -32,7 +32,7 @@ class Args {
     }
   }
 
-  /// A pointer, or its address as a number (CUdeviceptr); a whole number; a real number.
+  /// A pointer, or its address as a number (CUdeviceptr); an integer; a real number.
   template <class T>
   Args& set(std::string_view name, T value) {
     return set_at(index(name), value);
@@ -83,7 +83,7 @@ class Args {
   std::size_t index(std::string_view name) const { return layout_->index(name); }
   const ArgsLayout& layout() const { return *layout_; }
   const void* data() const { return bytes_.data(); }
-  /// A whole number or an address.
+  /// An integer or an address.
   std::int64_t whole(std::string_view name) const { return whole_at(index(name)); }
   std::int64_t whole_at(std::size_t i) const {
     const Field& f = layout_->fields().at(i);

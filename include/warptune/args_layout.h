@@ -34,7 +34,7 @@ struct Field {
   std::int64_t tensor_offset = 0;
   bool is_workspace = false, is_required = false;
   std::optional<std::size_t> dim;  // a number: it is the value of the dim with this index
-  std::int64_t whole = 0;          // the default of a whole number
+  std::int64_t whole = 0;          // the default of an integer
   double real = 0;                 // the default of a real number
 
   bool is_real() const { return type == Type::float32 || type == Type::float64; }

@@ -43,7 +43,7 @@ struct Problem {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size()) return value;
-    throw Error("dim '" + name + "' is '" + text + "'; it must be a whole number");
+    throw Error("dim '" + name + "' is '" + text + "'; it must be an integer");
   }
 };
 

@@ -109,7 +109,7 @@ TEST(Install, AProblemThatNoPlanServesIsAnErrorThatNamesTheNearest) {
            {"rms_norm[tokens=8,hidden=512,dtype=bf16]", "no exported plan serves rms_norm"},
            {"rms_norm[tokens=8,dtype=bf16]", "rms_norm needs the dim 'hidden'"},
            {"rms_norm[tokens=8,hidden=4096,x=1,dtype=bf16]", "rms_norm has no dim 'x'"},
-           {"rms_norm[tokens=many,hidden=4096,dtype=bf16]", "must be a whole number"},
+           {"rms_norm[tokens=many,hidden=4096,dtype=bf16]", "must be an integer"},
            {"softmax[x=1,dtype=bf16]", "it has linear, rms_norm"},
            {"rms_norm", "is not of the form"}}) {
     const Ended ended = find(winners, "'" + key + "'");

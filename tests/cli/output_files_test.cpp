@@ -51,6 +51,7 @@ const std::vector<Writer>& writers() {
        "wisdom export RESULTS/host/wisdom.json --format benchmark -o OUT",
        {},
        true},
+      {"wisdom watch --output", "wisdom watch RESULTS/host/wisdom.json -o OUT", {}, true},
       {"export-t4 --output", "export-t4 RESULTS/host/base.csv --problem hidden=8, -o OUT", {}, true},
       {"import-trace --output", "import-trace " + traces + " -o OUT", {}, true},
       {"bench --benchmark_out",

@@ -62,7 +62,7 @@ TEST(OpProblem, ErrorsAreOneSentence) {
             "dim 'tokens' of op 'scale' is 99999999999999999999, which does not fit 64 bits");
   EXPECT_EQ(error_of({{"tokens", "4000000000"}}),
             "dim 'tokens' of op 'scale' is 4000000000; it must be at most 2147483647");
-  EXPECT_EQ(error_of({{"tokens", "4x"}}), "dim 'tokens' of op 'scale' is '4x'; it must be a whole number");
+  EXPECT_EQ(error_of({{"tokens", "4x"}}), "dim 'tokens' of op 'scale' is '4x'; it must be an integer");
   EXPECT_EQ(error_of({{"tokens", "4"}, {"style", "whole"}}),
             "dim 'style' of op 'scale' is 'whole'; it must be one of half, interleaved");
   EXPECT_EQ(error_of({{"tokens", "6"}}), "tokens must be a multiple of heads");

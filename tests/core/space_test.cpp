@@ -307,7 +307,7 @@ TEST(ParseConfig, ErrorsAreOneSentence) {
   EXPECT_EQ(error("block=1,vec=1"), "variant 'tiled' needs parameter 'layout'");
   EXPECT_EQ(error("blok=1"), "variant 'tiled' has no parameter 'blok'; it has block, vec, layout");
   EXPECT_EQ(error("block=1.5,vec=1,layout=0"),
-            "parameter 'block' of variant 'tiled' is '1.5'; it must be a whole number");
+            "parameter 'block' of variant 'tiled' is '1.5'; it must be an integer");
   EXPECT_EQ(error("block=1,vec=1,layout=diagonal"),
             "parameter 'layout' of variant 'tiled' is 'diagonal'; it must be one of rows, "
             "columns");

@@ -163,7 +163,7 @@ TEST_F(OwnOp, ScalarsFitTheirTypes) {
   EXPECT_NE(refused(with("{int: rows * columns}"), 2).find("is 4294967296"), std::string::npos);
   EXPECT_NE(refused(with("{int: 0 - rows * columns - 1}")).find("must be at least -2147483648"),
             std::string::npos);
-  EXPECT_NE(refused(with("{int: rows / 3}")).find("must be a whole number"), std::string::npos);
+  EXPECT_NE(refused(with("{int: rows / 3}")).find("must be an integer"), std::string::npos);
   const OpEntry &wide = with("{long long: rows * columns}"), &real = with("{double: rows / 3}");
   EXPECT_EQ(scalar_of<long long>(wide, problem(wide, rows, columns)), 1LL << 31);
   EXPECT_EQ(scalar_of<double>(real, problem(real, 1, 1)), 1.0 / 3);
@@ -281,7 +281,7 @@ TEST_F(OwnKernel, GetsArgumentsThatFitTheirTypes) {
   EXPECT_EQ(refused("{int: 0 - hidden * 2048}"), "none");
   EXPECT_EQ(refused("{int: 0 - hidden * 2048 - 1}"), "at least -2147483648");
   EXPECT_EQ(refused("{long long: hidden * 4096}"), "none");
-  EXPECT_EQ(refused("{long long: hidden / 3}"), "a whole number; ceil_div(a, b) rounds a / b up");
+  EXPECT_EQ(refused("{long long: hidden / 3}"), "an integer; ceil_div(a, b) rounds a / b up");
   EXPECT_EQ(refused("{float: hidden / 3}"), "none");
   const auto list = variant_of({.arguments = "arguments: [{double: 1 / 3}]"})
                         .stages[0]

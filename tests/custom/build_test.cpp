@@ -110,7 +110,7 @@ TEST_F(KernelBuild, ALaunchThatIsNotWholeIsTold) {
     EXPECT_EQ(std::string(e.what()).substr(file.parent_path().string().size() + 1),
               "kernels.yaml:9: 'grid' 'tokens / 2' is 1.5 for rms_norm[tokens=3,hidden=64,dtype=fp32] with "
               "block=64; "
-              "it must be a whole number; ceil_div(a, b) rounds a / b up");
+              "it must be an integer; ceil_div(a, b) rounds a / b up");
   }
 }
 

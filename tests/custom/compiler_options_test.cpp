@@ -80,7 +80,7 @@ TEST(CompilerOptions, TellsWhatWouldBeRight) {
   EXPECT_EQ(error("--time=a"),
             "the compiler option '--time=a' is not allowed: it makes the compiler write a file");
   EXPECT_EQ(error("--maxrregcount=many"),
-            "the compiler option '--maxrregcount=many' is wrong: '--maxrregcount' takes a whole number from "
+            "the compiler option '--maxrregcount=many' is wrong: '--maxrregcount' takes an integer from "
             "16 to 255");
   EXPECT_EQ(error("--ftz=yes"), "the compiler option '--ftz=yes' is wrong: '--ftz' takes true or false");
   EXPECT_EQ(error("-std=c++18"),
@@ -125,7 +125,7 @@ TEST_F(TunedOption, IsOfTheConfiguration) {
                                                                 [&] { build_with(0, 300); });
   EXPECT_EQ(message,
             "kernels.yaml:10: the compiler option '--maxrregcount=300' is wrong: '--maxrregcount' takes a "
-            "whole number "
+            "integer "
             "from 16 to 255");
   // Configurations with other options are other kernels.
   const auto table = table_of(write(kernel_folder("tuned_key") / "kernels.yaml", d.text()));

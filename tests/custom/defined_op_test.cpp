@@ -145,10 +145,10 @@ TEST(DefinedOp, AnImpossibleValueIsToldWithTheProblem) {
   EXPECT_EQ(wrong({}), "none");
   EXPECT_EQ(wrong({.x = "{name: x, shape: [rows / 2, columns]}"}),
             "op.yaml:5: 'shape' 'rows / 2' is 1.5 for " + problem +
-                "; it must be a whole number; ceil_div(a, b) rounds a / b up");
+                "; it must be an integer; ceil_div(a, b) rounds a / b up");
   EXPECT_EQ(wrong({.x = "{name: x, shape: [rows / (columns - 5), columns]}"}),
             "op.yaml:5: 'shape' 'rows / (columns - 5)' is nan for " + problem +
-                "; it must be a whole number; ceil_div(a, b) rounds a / b up");
+                "; it must be an integer; ceil_div(a, b) rounds a / b up");
   EXPECT_EQ(wrong({.x = "{name: x, shape: [1e9, 1e9]}"}),
             "op.yaml:5: tensor 'x' has more than 2^50 bytes for " + problem);
   EXPECT_EQ(wrong({.x = "{name: x, shape: rows, dtype: int8, below: 200}"}),

@@ -308,11 +308,11 @@ TEST(KernelDefinition, EveryMistakeIsOneSentenceWithItsLine) {
   EXPECT_EQ(wrong({.parameters = "parameters: {hidden: [1]}"}),
             "kernels.yaml:8: parameter 'hidden' has the name of a dim of the op");
   EXPECT_EQ(wrong({.parameters = "parameters: {block: [64, many]}"}),
-            "kernels.yaml:8: parameter 'block' is 'many'; it must be a whole number");
+            "kernels.yaml:8: parameter 'block' is 'many'; it must be an integer");
   EXPECT_EQ(wrong({.parameters = "parameters: {block: [one, true]}"}),
             "kernels.yaml:8: parameter 'block' has true or false beside other words");
   begins(wrong({.parameters = "parameters: {block: ['a,b']}"}),
-         "kernels.yaml:8: parameter 'block' has the value 'a,b'; it must be a whole number or a word");
+         "kernels.yaml:8: parameter 'block' has the value 'a,b'; it must be an integer or a word");
   EXPECT_EQ(wrong({.define = "define: {1X: block}"}), "kernels.yaml:7: '1X' cannot be a preprocessor symbol");
   EXPECT_EQ(wrong({.more = "dtypes: [int32]"}), "kernels.yaml:10: op 'rms_norm' does not take dtype int32");
   begins(wrong({.more = "constraints: [blok > 1]"}), "kernels.yaml:10: unknown name 'blok'");

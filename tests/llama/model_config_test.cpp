@@ -75,17 +75,17 @@ TEST(ModelConfig, WrongConfigsAreOneSentence) {
   expect_error("[1]", "not a JSON object");
   expect_error("{}", "'hidden_size' is missing");
   expect_error("{" + kSmall + R"(, "num_key_value_heads": 3})", "multiple of num_key_value_heads");
-  expect_error("{" + kSmall + R"(, "head_dim": "x"})", "whole number");
+  expect_error("{" + kSmall + R"(, "head_dim": "x"})", "integer");
   expect_error("{" + kSmall + R"(, "head_dim": 15})", "odd");
   expect_error("{" + kSmall + R"(, "model_type": "mistral"})", "llama");
   expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "yarn", "factor": 2}})", "llama3");
   expect_error("{" + kSmall + R"(, "rope_scaling": {"type": "linear"}})", "'factor' is missing");
   expect_error("{" + kSmall + R"(, "rope_scaling": 3})", "an object");
-  expect_error("{" + kSmall + R"(, "vocab_size": 99999999999})", "whole number");
+  expect_error("{" + kSmall + R"(, "vocab_size": 99999999999})", "integer");
   expect_error("{" + kSmall + R"(, "rms_norm_eps": -1})", "above 0");
   expect_error(R"({"hidden_size": 4000000000000})",
-               "'hidden_size' is 4000000000000; it must be a whole number from 1 to 16777216");
-  expect_error("{" + kSmall + R"(, "head_dim": 100000})", "a whole number from 1 to 4096");
+               "'hidden_size' is 4000000000000; it must be an integer from 1 to 16777216");
+  expect_error("{" + kSmall + R"(, "head_dim": 100000})", "an integer from 1 to 4096");
 }
 
 TEST(ModelConfig, UnsupportedFeaturesAreRefused) {

@@ -91,7 +91,7 @@ TEST(PlanBook, ProblemsWithFeaturesUseThePlainWinnerIfItFits) {
   EXPECT_EQ(book_of(plain, taken).expected_us(problem("deterministic", 1)), std::nullopt);
   EXPECT_EQ(book_of(plain, refused).get(problem("deterministic", 1))->variant, "host_blocked");
   ASSERT_EQ(refused.notes.size(), 1u);
-  EXPECT_NE(refused.notes[0].find("the wisdom is not taken: 'host_naive'"), std::string::npos);
+  EXPECT_NE(refused.notes[0].find("the wisdom is not used: 'host_naive'"), std::string::npos);
   // A winner of a paged problem is not used for a plain one.
   EXPECT_EQ(book_of(problem("page_size", 16), other).get(plain)->variant, "host_blocked");
   ASSERT_EQ(other.notes.size(), 1u);
@@ -119,8 +119,7 @@ TEST(PlanBook, WisdomOfOtherSourcesIsRefusedUnlessAllowed) {
   EXPECT_EQ(strict.get(norm(4))->variant, "host_threaded") << "a default";
   EXPECT_EQ(strict.expected_us(norm(4)), std::nullopt);
   ASSERT_EQ(refused.notes.size(), 1u);
-  EXPECT_EQ(refused.notes[0],
-            norm(4).key() + ": the wisdom is not taken: tuned on other code of its kernels");
+  EXPECT_EQ(refused.notes[0], norm(4).key() + ": the wisdom is not used: tuned on other code of its kernels");
   Heard used;
   PlanBook lenient(ops(), *device,
                    {.wisdom = wisdom, .has_wisdom = true, .stale = StaleCode::use, .tell = used.ear()});

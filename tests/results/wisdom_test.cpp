@@ -158,9 +158,9 @@ TEST(Wisdom, ReportsTheErrorInAFile) {
   EXPECT_EQ(said("2.5", "\"fast\""), "winner 1: 'time_us' is \"fast\"; it must be a time, more than 0");
   EXPECT_EQ(said("2.5", "-1"), "winner 1: 'time_us' is -1; it must be a time, more than 0");
   EXPECT_EQ(said("\"batch\": 1", "\"batch\": -1"), "no error") << "some dims are negative";
-  EXPECT_EQ(said("\"batch\": 1", "\"batch\": 1.5"), "winner 1: 'batch' is 1.5; it must be a whole number");
+  EXPECT_EQ(said("\"batch\": 1", "\"batch\": 1.5"), "winner 1: 'batch' is 1.5; it must be an integer");
   EXPECT_EQ(said("{\"block\": 64}", "7"),
-            "winner 1: 'config' is 7; it must be an object of names and whole numbers");
+            "winner 1: 'config' is 7; it must be an object of names and integers");
   EXPECT_EQ(said("\"op\"", "\"on\""), "winner 1: 'op' is missing");
   EXPECT_EQ(said("\"NVIDIA H200\"", "7"), "'device' is 7; it must be a text");
   for (const char* row : {"64 2.75", "64 -1 2.75 3", "64 -1 0", "64 -1 fast", "64 1.5 2.75", ""})

@@ -81,7 +81,7 @@ TEST_F(Override, AConfigurationThatBreaksAConstraintIsRefusedWithItsReason) {
   EXPECT_EQ(choice.config, pipelined(4));
   ASSERT_EQ(refusals_.size(), 1u);
   EXPECT_NE(refusals_.at(0).find("breaks"), std::string::npos) << refusals_.at(0);
-  EXPECT_NE(notes_.find(problem_.key() + ": the override is not taken: 'mma_pipelined' with "),
+  EXPECT_NE(notes_.find(problem_.key() + ": the override is not used: 'mma_pipelined' with "),
             std::string::npos)
       << notes_;
 }

@@ -104,7 +104,7 @@ TEST(TokenizerJson, RefusesWhatALlamaDoesNotHave) {
   EXPECT_EQ(refusal(R"({"model": {"type": "Unigram"}})"),
             "t.json: model: 'type' is \"Unigram\"; it must be BPE");
   EXPECT_EQ(refusal(R"({"model": {"vocab": {"a": -1}, "merges": []}})"),
-            "t.json: model: vocab: 'a' is -1; it must be a whole number from 0 to 16777216");
+            "t.json: model: vocab: 'a' is -1; it must be an integer from 0 to 16777216");
   EXPECT_EQ(refusal(file("", "", R"(["a b", "b zz"])")),
             "t.json: model: merge 2 is \"b zz\"; both tokens and their merge must be in the vocabulary");
   EXPECT_EQ(refusal(file("", R"(, "unk_token": "none")")),

@@ -59,7 +59,7 @@ TEST(Sweep, ErrorsHaveALineAndASuggestion) {
   EXPECT_EQ(error_of(with_op("    problems:\n      - {tokens: 1}\n")),
             "4: op 'rms_norm' needs dim 'hidden' (row length)");
   EXPECT_EQ(error_of(with_op("    problems:\n      - tokens: 1\n        hidden: [8, x]\n")),
-            "5: dim 'hidden' of op 'rms_norm' is 'x'; it must be a whole number");
+            "5: dim 'hidden' of op 'rms_norm' is 'x'; it must be an integer");
   EXPECT_EQ(error_of(with_op("    problems: [{tokens: [], hidden: 8}]\n")),
             "3: dim 'tokens' is an empty list; give at least one");
   EXPECT_EQ(error_of(with_op("    problems: [{tokens: 0, hidden: 8}]\n")),
@@ -91,7 +91,7 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"no_problems", "2: op 'rms_norm' needs 'problems'"},
       {"unknown_dim", "5: op 'rms_norm' has no dim 'rows'; its dims are tokens, hidden"},
       {"missing_dim", "4: op 'rms_norm' needs dim 'hidden' (row length)"},
-      {"wrong_dim", "6: dim 'out' of op 'linear' is '11k'; it must be a whole number"},
+      {"wrong_dim", "6: dim 'out' of op 'linear' is '11k'; it must be an integer"},
       {"wrong_choice",
        "8: dim 'style' of op 'rope_append' is 'diagonal'; it must be one of half_split, interleaved"},
       {"contradictory_dims", "4: attention_decode: q_heads (32) must be a multiple of kv_heads (5)"},

@@ -84,7 +84,7 @@ class Json {
   std::int64_t whole(std::int64_t least, std::int64_t most) const {
     expect(Kind::number);
     if (is_whole_ && whole_ >= least && whole_ <= most) return whole_;
-    throw Error("'" + name_ + "' is " + text_ + "; it must be a whole number from " + std::to_string(least) +
+    throw Error("'" + name_ + "' is " + text_ + "; it must be an integer from " + std::to_string(least) +
                 " to " + std::to_string(most));
   }
   /// A name: ASCII that can be printed.
@@ -96,7 +96,7 @@ class Json {
                   " printable ASCII characters");
     return text_;
   }
-  /// A whole number or a name, as text.
+  /// An integer or a name, as text.
   const std::string& word() const { return kind_ == Kind::number && is_whole_ ? text_ : text(); }
 
  private:

@@ -51,7 +51,7 @@ struct TensorMap {
     const auto number_of = [&](const Json& name) {
       const std::size_t i = args.index(name.text());
       if (args.fields()[i].is_real() || args.fields()[i].type == Field::Type::pointer)
-        throw Error("'" + name.name() + "' must name a whole number of the args");
+        throw Error("'" + name.name() + "' must name an integer of the args");
       return i;
     };
     for (const Json& dim : json["dims"].list()) dims.emplace_back(dim, number_of);

@@ -61,7 +61,7 @@ def _numbers(pandas, path, column):
 
 
 def _columns(pandas, prefix, rows):
-    """A column per name that occurs, whole numbers as Int64, with <NA> where a row has none."""
+    """A column per name that occurs, integers as Int64, with <NA> where a row has none."""
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {}
     for name in names:
