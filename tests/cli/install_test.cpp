@@ -116,10 +116,10 @@ TEST(Install, AProblemThatNoPlanServesIsAnErrorThatNamesTheNearest) {
     EXPECT_EQ(ended.code, 1) << key;
     EXPECT_NE(ended.text.find(sentence), std::string::npos) << ended.text;
   }
-  std::ofstream(winners / "warptune.json") << "{\"schema\": 2, \"plans\": [";
+  std::ofstream(winners / "warptune.json") << "{\"schema\": 3, \"plans\": [";
   EXPECT_NE(find(winners, "x").text.find("no JSON at byte"), std::string::npos);
-  std::ofstream(winners / "warptune.json") << "{\"schema\": 2}";
-  EXPECT_NE(find(winners, "x").text.find("has schema 2; this header reads 1"), std::string::npos);
+  std::ofstream(winners / "warptune.json") << "{\"schema\": 3}";
+  EXPECT_NE(find(winners, "x").text.find("has schema 3; this header reads 1 to 2"), std::string::npos);
   EXPECT_NE(find("/no/such", "x").text.find("cannot be read"), std::string::npos);
 }
 
