@@ -124,9 +124,8 @@ TEST_F(TunedOption, IsOfTheConfiguration) {
   const std::string message = testing::message_of<CompileError>(fs::path(::testing::TempDir()) / "tuned",
                                                                 [&] { build_with(0, 300); });
   EXPECT_EQ(message,
-            "kernels.yaml:10: the compiler option '--maxrregcount=300' is wrong: '--maxrregcount' takes a "
-            "integer "
-            "from 16 to 255");
+            "kernels.yaml:10: the compiler option '--maxrregcount=300' is wrong: '--maxrregcount' takes an "
+            "integer from 16 to 255");
   // Configurations with other options are other kernels.
   const auto table = table_of(write(kernel_folder("tuned_key") / "kernels.yaml", d.text()));
   const Variant& variant = table->find("rms_norm").variant("scale");
