@@ -148,7 +148,7 @@ Known find_option(std::span<const Known> options, const std::string& option, con
   for (const Refused& refused : kRefused)
     if (has_word(refused.names, name)) refuse(option, refused.why);
   const std::string near = near_miss(name, names);
-  refuse(option, "docs/custom-kernels.md lists those that are" + near);
+  refuse(option, "docs/custom-kernels.md lists the allowed ones" + near);
 }
 
 /// The number that a value is, if it is one.

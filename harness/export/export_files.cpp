@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kCubins = "cubins";
-/// While an export writes, this file lists what it may leave behind.
+/// While an export writes, this file lists what a kill may leave in the folder.
 constexpr const char* kUnfinished = "warptune.unfinished";
 constexpr std::string_view kHeading = "Files of a warptune export that has not ended:\n";
 constexpr std::uintmax_t kMaxCubinBytes = 1 << 30;

@@ -74,9 +74,8 @@ TEST(CompilerOptions, RefusesWhatWritesFilesOrMakesNoKernel) {
 
 TEST(CompilerOptions, TellsWhatWouldBeRight) {
   EXPECT_EQ(error("--use_fastmath"),
-            "the compiler option '--use_fastmath' is not allowed: docs/custom-kernels.md lists those that "
-            "are; did you "
-            "mean '--use_fast_math'?");
+            "the compiler option '--use_fastmath' is not allowed: docs/custom-kernels.md lists the "
+            "allowed ones; did you mean '--use_fast_math'?");
   EXPECT_EQ(error("--time=a"),
             "the compiler option '--time=a' is not allowed: it makes the compiler write a file");
   EXPECT_EQ(error("--maxrregcount=many"),
