@@ -100,7 +100,8 @@ struct CustomKernel {
   Files headers;                     // those that it includes of kernels/
   bool is_binary = false;            // `files` are machine code
   std::vector<std::string> options;  // of the compiler
-  std::function<std::vector<std::string>(const Problem&, const Config&)> defines = {};  // "-DBLOCK=256"
+  /// The options that depend on the configuration: "-DBLOCK=256", "--maxrregcount=64".
+  std::function<std::vector<std::string>(const Problem&, const Config&)> defines = {};
   /// The kernel's name expression, or its symbol in machine code.
   std::function<std::string(const Problem&, const Config&)> name = {};
   std::function<std::vector<KernelArgument>(const Problem&, const Config&)> arguments = {};

@@ -34,7 +34,7 @@ struct OpDefinition {
 };
 
 /// The members of the struct that kernels take: pointers of the tensors, of the workspace, then the scalars.
-/// `real`, if any, is the type of those that are no integers.
+/// `real`, if any, is the type of the real scalars.
 std::vector<ArgsField> fields_of(const OpDefinition& definition, std::string_view real = {});
 /// Fills a struct of these fields.
 Args bind_fields(const OpDefinition& definition, const std::vector<ArgsField>& fields, const Problem& problem,

@@ -5,7 +5,7 @@
 namespace warptune {
 
 /// An option as the compiler takes it: `--ftz=1` is `--ftz=true`, and of `--use_fast_math=0` nothing is left.
-/// Throws InputError where it is not allowed or its value is none of those that are possible.
+/// Throws InputError where it is not allowed or its value is not possible.
 std::string checked_option(const std::string& option);
 
 /// The same without its value, which is not known yet: `--maxrregcount={regs}`. Throws InputError.

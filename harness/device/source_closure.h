@@ -39,8 +39,8 @@ struct SearchPath {
 
 /// A source of the user with all that it includes.
 struct SourceClosure {
-  /// Of the user, the source first; names as name_of() gives them. Where one has __has_include, the last is
-  /// the text "preprocessed".
+  /// The files of the user, the source first; names as name_of() gives them. Where one has __has_include, the
+  /// last is the text "preprocessed".
   CustomKernel::Files files;
   CustomKernel::Files headers;  // below kernels/, which the program brings
 };

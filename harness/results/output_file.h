@@ -28,7 +28,7 @@ void expect_no_input(const std::filesystem::path& output, const std::vector<std:
 /// A file that a command writes as a whole.
 class OutputFile {
  public:
-  /// Applies the rule, and checks that the file can be written; leaves nothing behind. Commands that write at
+  /// Applies the rule, and checks that the file can be written; writes nothing. Commands that write at
   /// their end construct it before the work. A device or a pipe is no file of the user's. Throws InputError.
   OutputFile(std::filesystem::path path, OutputKind kind, std::vector<std::filesystem::path> inputs,
              bool force);
