@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(cmake ninja-build g++ ccache libfmt-dev libyaml-cpp-dev libbenchmark-dev libgtest-dev libgmock-dev
-  libcli11-dev nlohmann-json3-dev libmuparser-dev libre2-dev libsentencepiece-dev
+  libcli11-dev nlohmann-json3-dev libre2-dev libsentencepiece-dev
   libxxhash-dev libssl-dev python3-dev python3-venv)
 
 installed() {

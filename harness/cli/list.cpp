@@ -52,7 +52,8 @@ void print_parameters(const OpEntry& entry) {
       print("  {:<18} {}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
             p.doc.empty() ? "" : "  -- ", p.doc);
     }
-    for (const std::string& constraint : v.constraints) print("  where {}\n", constraint);
+    for (const DerivedValue& d : v.derived) print("  {} = {}  ({})\n", d.name, d.value.text(), d.doc);
+    for (const Expression& constraint : v.constraints) print("  where {}\n", constraint.text());
   }
 }
 

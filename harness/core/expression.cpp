@@ -1,258 +1,312 @@
 #include "harness/core/expression.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <muParser.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <cmath>
-#include <functional>
-#include <limits>
-#include <numeric>
-#include <regex>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/core/expression_parser.h"
 
 namespace warptune {
 
 namespace {
 
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+using Node = Expression::Node;
+using Pointer = Node::Pointer;
+using Kind = Node::Kind;
+using Form = Operator::Form;
 
-double finite(double value) { return std::isfinite(value) ? value : kNoNumber; }
+std::string joined(std::span<const Pointer> nodes);
 
-/// A function of <cmath>; NaN where its result is not finite.
-template <double (*function)(double)>
-double unary(double a) {
-  return finite(function(a));
-}
-
-template <class Operator>
-double arithmetic(double a, double b) {
-  return finite(Operator()(a, b));
-}
-
-template <class Compare>
-double comparison(double a, double b) {
-  return std::isunordered(a, b) ? kNoNumber : Compare()(a, b);
-}
-
-double logical_and(double a, double b) {
-  if (a == 0) return 0;
-  return std::isunordered(a, b) ? kNoNumber : b != 0;
-}
-
-double logical_or(double a, double b) {
-  if (!std::isnan(a) && a != 0) return 1;
-  return std::isunordered(a, b) ? kNoNumber : b != 0;
-}
-
-double logical_not(double a) { return std::isnan(a) ? a : a == 0; }
-
-double if_else(double condition, double a, double b) {
-  if (std::isnan(condition)) return kNoNumber;
-  return condition != 0 ? a : b;
-}
-
-double remainder(double a, double b) { return finite(std::fmod(a, b)); }
-/// std::pow(NaN, 0) and std::pow(1, NaN) are 1.
-double power(double a, double b) { return std::isunordered(a, b) ? kNoNumber : finite(std::pow(a, b)); }
-
-double sign(double a) { return std::isnan(a) ? a : (a > 0) - (a < 0); }
-double rint(double a) { return finite(std::floor(a + 0.5)); }
-double inverse_tangent(double a, double b) { return finite(std::atan2(a, b)); }
-double ceil_div(double a, double b) { return finite(std::ceil(a / b)); }
-
-double sum(const double* values, int count) { return finite(std::accumulate(values, values + count, 0.0)); }
-double average(const double* values, int count) { return sum(values, count) / count; }
-
-/// The smallest or largest; std::fmin would skip what is no number.
-template <class Before>
-double first(const double* values, int count) {
-  if (std::any_of(values, values + count, [](double value) { return std::isnan(value); })) return kNoNumber;
-  return *std::min_element(values, values + count, Before());
-}
-
-/// The operators and functions in the place of muParser's own. The value of those is NaN where it is not a
-/// number, and where an operand that counts is not: the right side of `&&` and `||`, and the branches, may be
-/// left out.
-void define_operators(mu::Parser& p) {
-  p.EnableBuiltInOprt(false);  // but parentheses, commas and `?:`
-  const auto define = [&](const char* name, double (*function)(double, double), int precedence,
-                          mu::EOprtAssociativity associativity = mu::oaLEFT) {
-    p.DefineOprt(name, function, static_cast<unsigned>(precedence), associativity, true);
-  };
-  define("||", logical_or, mu::prLOR);
-  define("&&", logical_and, mu::prLAND);
-  define("<", comparison<std::less<>>, mu::prCMP);
-  define(">", comparison<std::greater<>>, mu::prCMP);
-  define("<=", comparison<std::less_equal<>>, mu::prCMP);
-  define(">=", comparison<std::greater_equal<>>, mu::prCMP);
-  define("==", comparison<std::equal_to<>>, mu::prCMP);
-  define("!=", comparison<std::not_equal_to<>>, mu::prCMP);
-  define("+", arithmetic<std::plus<>>, mu::prADD_SUB);
-  define("-", arithmetic<std::minus<>>, mu::prADD_SUB);
-  define("*", arithmetic<std::multiplies<>>, mu::prMUL_DIV);
-  define("/", arithmetic<std::divides<>>, mu::prMUL_DIV);
-  define("%", remainder, mu::prMUL_DIV);
-  define("^", power, mu::prPOW, mu::oaRIGHT);
-  p.DefineInfixOprt("!", logical_not);
-}
-
-void define_functions(mu::Parser& p) {
-  using Unary = double (*)(double);
-  const std::pair<const char*, Unary> functions[] = {
-      {"sin", unary<::sin>},
-      {"cos", unary<::cos>},
-      {"tan", unary<::tan>},
-      {"asin", unary<::asin>},
-      {"acos", unary<::acos>},
-      {"atan", unary<::atan>},
-      {"sinh", unary<::sinh>},
-      {"cosh", unary<::cosh>},
-      {"tanh", unary<::tanh>},
-      {"asinh", unary<::asinh>},
-      {"acosh", unary<::acosh>},
-      {"atanh", unary<::atanh>},
-      {"log2", unary<::log2>},
-      {"log10", unary<::log10>},
-      {"log", unary<::log>},
-      {"ln", unary<::log>},
-      {"exp", unary<::exp>},
-      {"sqrt", unary<::sqrt>},
-      {"cbrt", unary<::cbrt>},
-      {"abs", unary<::fabs>},
-      {"floor", unary<::floor>},
-      {"ceil", unary<::ceil>},
-      {"rint", rint},
-      {"sign", sign},
-  };
-  for (const auto& [name, function] : functions) p.DefineFun(name, function);
-  p.DefineFun("atan2", inverse_tangent);
-  p.DefineFun("ceil_div", ceil_div);
-  p.DefineFun("if_else", if_else);
-  p.DefineFun("sum", sum);
-  p.DefineFun("avg", average);
-  p.DefineFun("min", first<std::less<>>);
-  p.DefineFun("max", first<std::greater<>>);
-}
-
-/// A valid expression with `if_else(c, a, b)` for each `c ? a : b`, since muParser takes a condition that is
-/// NaN for true.
-std::string conditions_as_calls(std::string_view text) {
-  struct Group {             // between parentheses
-    std::size_t start;       // of the last operand of a condition or function
-    std::vector<bool> open;  // conditions; true: it is after its colon
-  };
-  std::string calls;
-  std::vector<Group> groups = {{0, {}}};
-  const auto close = [&] {
-    calls += ')';
-    groups.back().open.pop_back();
-  };
-  for (const char c : text) {
-    Group& group = groups.back();
-    if (c == '?') {
-      calls.insert(group.start, "if_else(");
-      group.open.push_back(false);
-    } else if (c == ':') {
-      while (group.open.back()) close();
-      group.open.back() = true;
-    } else if (c == ',' || c == ')') {
-      while (!group.open.empty()) close();
+/// `above`: the precedence of what the text is an operand of.
+std::string printed(const Node& node, int above = 0) {
+  if (node.kind == Kind::number) return fmt::format("{:.16g}", node.number);
+  if (node.kind == Kind::name) return node.name;
+  if (node.kind == Kind::label) return fmt::format("'{}'", node.name);
+  const Operator& op = *node.op;
+  const std::span<const Pointer> arguments = node.arguments;
+  std::string text;
+  switch (op.form) {
+    case Form::function:
+      return fmt::format("{}({})", op.name, joined(arguments));
+    case Form::prefix:
+      text = fmt::format("{}{}{}", op.name, op.name == "not" ? " " : "",
+                         printed(*arguments[0], op.precedence - 1));
+      break;
+    case Form::conditional:
+      text = fmt::format("{} ? {} : {}", printed(*arguments[0], op.precedence), printed(*arguments[1]),
+                         printed(*arguments[2], op.precedence - 1));
+      break;
+    case Form::membership:
+      text = fmt::format("{} {} [{}]", printed(*arguments[0], op.precedence), op.name,
+                         joined(arguments.subspan(1)));
+      break;
+    case Form::infix:
+    case Form::right_infix: {
+      const bool right = op.form == Form::right_infix;
+      // A comparison of a comparison is no chain.
+      const bool chain = op.precedence == find_operator("==")->precedence;
+      text = fmt::format("{} {} {}", printed(*arguments[0], op.precedence - (right || chain ? 0 : 1)),
+                         op.name, printed(*arguments[1], op.precedence - (right ? 1 : 0)));
     }
-    calls += c == '?' || c == ':' ? ',' : c;
-    if (c == '(') groups.push_back({calls.size(), {}});
-    if (c == ')') groups.pop_back();
-    if (c == '?' || c == ':' || c == ',') group.start = calls.size();
   }
-  while (!groups.back().open.empty()) close();
-  return calls;
+  return op.precedence <= above ? fmt::format("({})", text) : text;
 }
 
-/// The first '=' that is not part of a comparison: muParser would assign there.
-std::size_t assignment_in(const std::string& text) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '=') continue;
-    if (i + 1 < text.size() && text[i + 1] == '=')
-      ++i;
-    else if (i == 0 || std::string("<>!").find(text[i - 1]) == std::string::npos)
-      return i;
+std::string joined(std::span<const Pointer> nodes) {
+  std::string text;
+  for (const Pointer& node : nodes) text += (text.empty() ? "" : ", ") + printed(*node);
+  return text;
+}
+
+nlohmann::json json_of(const Node& node) {
+  if (node.kind == Kind::number) {
+    const auto integer = static_cast<std::int64_t>(node.number);
+    return static_cast<double>(integer) == node.number ? nlohmann::json(integer)
+                                                       : nlohmann::json(node.number);
   }
-  return std::string::npos;
+  if (node.kind != Kind::call) return node.name;
+  nlohmann::json list = {node.op->name};
+  for (const Pointer& argument : node.arguments) list.push_back(json_of(*argument));
+  return list;
+}
+
+Pointer number_node(double number) { return std::make_shared<Node>(Node{.number = number}); }
+
+Pointer with_arguments(const Node& node, std::vector<Pointer> arguments) {
+  Node changed = node;
+  changed.arguments = std::move(arguments);
+  return std::make_shared<Node>(std::move(changed));
+}
+
+void add_names(const Node& node, std::vector<std::string>& names) {
+  if (node.kind == Kind::name && std::ranges::find(names, node.name) == names.end())
+    names.push_back(node.name);
+  for (const Pointer& argument : node.arguments) add_names(*argument, names);
+}
+
+bool compares_labels(const Node& node) {
+  return node.op && (node.op->name == "==" || node.op->name == "!=" || node.op->form == Form::membership);
+}
+
+/// The variable of a node that is its name.
+const Variable* variable_of(const Node& node, std::span<const Variable> variables) {
+  if (node.kind != Kind::name) return nullptr;
+  const auto it = std::ranges::find(variables, node.name, &Variable::name);
+  return it == variables.end() ? nullptr : &*it;
+}
+
+/// The variable with labels that a comparison has as an argument.
+const Variable* labeled_argument(const Node& node, std::span<const Variable> variables) {
+  for (const Pointer& argument : node.arguments)
+    if (const Variable* v = variable_of(*argument, variables); v && !v->labels.empty()) return v;
+  return nullptr;
+}
+
+/// Puts numbers in place of labels.
+class LabelResolver {
+ public:
+  LabelResolver(std::span<const Variable> variables, std::string text, std::string_view kind)
+      : variables_(variables), text_(std::move(text)), kind_(kind) {}
+
+  /// `labeled`: the variable that the node is compared with.
+  Pointer resolve(const Pointer& pointer, const Variable* labeled = nullptr) const {
+    const Node& node = *pointer;
+    if (node.kind == Kind::number) return pointer;
+    if (node.kind == Kind::name && variable_of(node, variables_)) return pointer;
+    if (node.kind != Kind::call) return label(node, labeled);
+    if (compares_labels(node))
+      labeled = labeled_argument(node, variables_);
+    else if (node.op->form != Form::conditional)
+      labeled = nullptr;
+    std::vector<Pointer> arguments;
+    for (std::size_t i = 0; i < node.arguments.size(); ++i)
+      arguments.push_back(
+          resolve(node.arguments[i], node.op->form == Form::conditional && i == 0 ? nullptr : labeled));
+    return arguments == node.arguments ? pointer : with_arguments(node, std::move(arguments));
+  }
+
+ private:
+  Pointer label(const Node& node, const Variable* labeled) const {
+    const auto where = [&] {
+      return fmt::format("'{}' at position {} of {} '{}'", brief(node.name), node.position + 1, kind_,
+                         brief(text_));
+    };
+    if (labeled) {
+      const auto it = std::ranges::find(labeled->labels, node.name);
+      if (it != labeled->labels.end()) return number_node(static_cast<double>(it - labeled->labels.begin()));
+      throw InputError(fmt::format(
+          "unknown label {}{}", where(),
+          did_you_mean(node.name, labeled->labels, fmt::format("'{}' is one of", labeled->name))));
+    }
+    if (node.kind == Kind::label)
+      throw InputError(fmt::format("label {} is compared with no parameter or dim that has labels", where()));
+    throw InputError(fmt::format("unknown name {}{}", where(),
+                                 did_you_mean(node.name, names_of(variables_), "it may use")));
+  }
+
+  std::span<const Variable> variables_;
+  std::string text_;
+  std::string_view kind_;
+};
+
+std::optional<std::string> label_as_number(const Node& node, std::span<const Variable> variables) {
+  for (const Pointer& argument : node.arguments) {
+    const Variable* v = variable_of(*argument, variables);
+    const bool labels = v && !v->labels.empty();
+    const bool truth = labels && v->labels == std::vector<std::string>{"no", "yes"};
+    const auto is_number = [](const Pointer& p) { return p->kind == Kind::number; };
+    if (labels && (compares_labels(node) ? std::ranges::any_of(node.arguments, is_number)
+                                         : !truth && node.op->form != Form::function))
+      return v->name;
+    if (auto found = label_as_number(*argument, variables)) return found;
+  }
+  return std::nullopt;
+}
+
+Pointer substituted(const Pointer& pointer, const std::function<Pointer(const std::string&)>& replacement) {
+  const Node& node = *pointer;
+  if (node.kind == Kind::name) {
+    const Pointer other = replacement(node.name);
+    return other ? other : pointer;
+  }
+  if (node.kind != Kind::call) return pointer;
+  std::vector<Pointer> arguments;
+  std::vector<double> numbers;
+  for (const Pointer& argument : node.arguments) {
+    arguments.push_back(substituted(argument, replacement));
+    if (arguments.back()->kind == Kind::number) numbers.push_back(arguments.back()->number);
+  }
+  const auto is = [&](std::size_t i, double value) {
+    return arguments[i]->kind == Kind::number && arguments[i]->number == value;
+  };
+  if (numbers.size() == arguments.size()) {
+    if (const double value = node.op->evaluate(numbers); !std::isnan(value)) return number_node(value);
+  } else if (node.op->form == Form::conditional && arguments[0]->kind == Kind::number) {
+    return arguments[0]->number != 0 ? arguments[1] : arguments[2];
+  } else if ((node.op->name == "*" && is(1, 1)) || (node.op->name == "+" && is(1, 0))) {
+    return arguments[0];
+  } else if ((node.op->name == "*" && is(0, 1)) || (node.op->name == "+" && is(0, 0))) {
+    return arguments[1];
+  }
+  return with_arguments(node, std::move(arguments));
+}
+
+double evaluated(const Node& node, const std::function<double(const std::string&)>& value_of) {
+  if (node.kind == Kind::number) return node.number;
+  if (node.kind != Kind::call) return value_of(node.name);
+  std::vector<double> values;
+  for (const Pointer& argument : node.arguments) values.push_back(evaluated(*argument, value_of));
+  return node.op->evaluate(values);
 }
 
 }  // namespace
 
-struct Expression::State {
-  std::string text;
+Expression::Expression(std::shared_ptr<const Node> node, std::string text)
+    : node_(std::move(node)), text_(std::move(text)) {}
+Expression::Expression(std::string text, std::string_view kind)
+    : node_(parse_expression(text, kind)), text_(std::move(text)) {}
+Expression Expression::constant(double number) { return Expression(number_node(number)); }
+
+Expression Expression::call(std::string_view name, std::vector<Expression> arguments) {
+  const Operator* op = find_operator(name, arguments.size() == 1);
+  if (!op) op = find_function(name);
+  if (!op || arguments.size() < op->least_arguments || arguments.size() > op->arguments_at_most)
+    throw std::logic_error(fmt::format("no operator '{}' of {} arguments", name, arguments.size()));
+  std::vector<Pointer> nodes;
+  for (const Expression& e : arguments) nodes.push_back(e.node_);
+  return Expression(
+      std::make_shared<Node>(Node{.kind = Kind::call, .op = op, .arguments = std::move(nodes)}));
+}
+
+std::string Expression::text() const { return text_.empty() ? printed(*node_) : text_; }
+nlohmann::json Expression::json() const { return json_of(*node_); }
+
+std::vector<std::string> Expression::names() const {
   std::vector<std::string> names;
-  std::vector<double> values;
-  mu::Parser parser;
+  add_names(*node_, names);
+  return names;
+}
+
+std::optional<double> Expression::number() const {
+  return node_->kind == Kind::number ? std::optional(node_->number) : std::nullopt;
+}
+
+Expression Expression::resolve(std::span<const Variable> variables, std::string_view kind) const {
+  return Expression(LabelResolver(variables, text(), kind).resolve(node_), text());
+}
+
+std::optional<std::string> Expression::label_used_as_number(std::span<const Variable> variables) const {
+  return label_as_number(*node_, variables);
+}
+
+Expression Expression::substitute(const Replacement& replacement) const {
+  return Expression(substituted(node_, [&](const std::string& name) -> Pointer {
+    const auto other = replacement(name);
+    return other ? other->node_ : nullptr;
+  }));
+}
+
+double Expression::evaluate(const std::function<double(const std::string&)>& value_of) const {
+  return evaluated(*node_, value_of);
+}
+
+/// Puts a number, a value of the list, or the result of an operator on the stack.
+struct Evaluator::Instruction {
+  const Operator* op = nullptr;
+  std::size_t count = 0;  // arguments of the operator, or the place of a value
+  double number = 0;
+  bool is_value = false;
 };
 
-Expression::Expression(std::string text, std::vector<std::string> variables, std::string_view kind)
-    : state_(std::make_unique<State>()) {
-  State& s = *state_;
-  s.text = std::move(text);
-  s.names = std::move(variables);
-  s.values.assign(s.names.size(), 1.0);
-  const auto wrong_at = [&](std::size_t position, std::string_view why) {
-    return InputError(
-        fmt::format("{} '{}' is wrong at position {}: {}", kind, brief(s.text), position + 1, brief(why)));
-  };
-  if (const auto position = assignment_in(s.text); position != std::string::npos)
-    throw wrong_at(position, "'=' assigns; '==' compares");
-  try {
-    define_operators(s.parser);
-    define_functions(s.parser);
-    s.parser.DefineConst("true", 1);
-    s.parser.DefineConst("false", 0);
-    for (std::size_t i = 0; i < s.names.size(); ++i) s.parser.DefineVar(s.names[i], &s.values[i]);
-    s.parser.SetExpr(s.text);
-    s.parser.Eval();
-    if (s.parser.GetNumResults() != 1)
-      throw wrong_at(s.text.find(','), fmt::format("',' separates two {}s", kind));
-    if (s.text.find('?') != std::string::npos) {
-      s.parser.SetExpr(conditions_as_calls(s.text));
-      s.parser.Eval();
-    }
-  } catch (const mu::Parser::exception_type& e) {
-    // The parser puts some errors beyond the end of the text.
-    const std::size_t position = std::min(static_cast<std::size_t>(std::max(e.GetPos(), 0)), s.text.size());
-    const std::string token = e.GetToken();
-    if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN && !token.empty() &&
-        std::ispunct(static_cast<unsigned char>(token[0])))
-      throw wrong_at(position, fmt::format("unexpected \"{}\"", token));
-    if (e.GetCode() == mu::ecUNASSIGNABLE_TOKEN)
-      throw InputError(fmt::format("unknown name '{}' at position {} of {} '{}'; it may use {}",
-                                   brief(e.GetToken()), e.GetPos() + 1, kind, brief(s.text),
-                                   fmt::join(s.names, ", ")));
-    if (e.GetCode() == mu::ecEMPTY_EXPRESSION) throw InputError(fmt::format("a {} is empty", kind));
-    // The message repeats the position.
-    std::string why = std::regex_replace(e.GetMsg(), std::regex(R"(( found)? at position \d+\.?)"), "");
-    if (!why.empty()) why[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(why[0])));
-    throw wrong_at(position, why);
+namespace {
+constexpr std::size_t kStack = 512;
+}
+
+Evaluator::Evaluator(const Expression& expression, std::span<const std::string> names)
+    : expression_(expression) {
+  compile(*expression.node_, names, 0);
+}
+Evaluator::Evaluator(const Evaluator&) = default;
+Evaluator::Evaluator(Evaluator&&) noexcept = default;
+Evaluator& Evaluator::operator=(Evaluator&&) noexcept = default;
+Evaluator::~Evaluator() = default;
+
+void Evaluator::compile(const Expression::Node& node, std::span<const std::string> names, std::size_t depth) {
+  if (depth >= kStack) throw InputError(fmt::format("'{}' has too many operands", brief(expression_.text())));
+  if (node.kind == Kind::number) {
+    instructions_.push_back({.number = node.number});
+  } else if (node.kind == Kind::call) {
+    for (std::size_t i = 0; i < node.arguments.size(); ++i) compile(*node.arguments[i], names, depth + i);
+    instructions_.push_back({.op = node.op, .count = node.arguments.size()});
+  } else {
+    const auto it = std::ranges::find(names, node.name);
+    if (it == names.end())
+      throw InputError(fmt::format("unknown name '{}' in '{}'", brief(node.name), brief(expression_.text())));
+    const auto place = static_cast<std::size_t>(it - names.begin());
+    instructions_.push_back({.count = place, .is_value = true});
+    if (std::ranges::find(used_, place) == used_.end()) used_.push_back(place);
   }
 }
 
-Expression::~Expression() = default;
-Expression::Expression(Expression&&) noexcept = default;
-const std::string& Expression::text() const { return state_->text; }
-
-std::vector<std::size_t> Expression::used_variables() const {
-  std::vector<std::size_t> indices;
-  for (const auto& [name, value] : state_->parser.GetUsedVar())
-    indices.push_back(static_cast<std::size_t>(value - state_->values.data()));
-  return indices;
-}
-
-double Expression::evaluate(const std::vector<double>& values) const {
-  state_->values = values;
-  return state_->parser.Eval();
+double Evaluator::operator()(std::span<const double> values) const {
+  std::array<double, kStack> stack;
+  std::size_t size = 0;
+  for (const Instruction& i : instructions_) {
+    if (i.op) {
+      size -= i.count;
+      stack[size] = i.op->evaluate({&stack[size], i.count});
+    } else {
+      stack[size] = i.is_value ? values[i.count] : i.number;
+    }
+    ++size;
+  }
+  return stack[0];
 }
 
 }  // namespace warptune

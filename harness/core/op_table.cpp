@@ -15,6 +15,12 @@
 
 namespace warptune {
 
+OpTable::OpTable(std::vector<OpEntry> entries, std::vector<Tile> tiles)
+    : entries_(std::move(entries)), tiles_(std::move(tiles)) {
+  for (OpEntry& entry : entries_) declare(entry);
+  for (Tile& tile : tiles_) tile.when = tile.when.resolve(variables_of({}, find(tile.op).op.dims), "tile");
+}
+
 const OpEntry* OpTable::find_if_known(std::string_view op) const {
   const auto it = std::ranges::find_if(entries_, [&](const OpEntry& entry) { return entry.op.name == op; });
   return it == entries_.end() ? nullptr : &*it;
@@ -112,7 +118,7 @@ class TileSearch {
     const auto& labels = w.parameter->labels;
     const auto label = std::ranges::find(labels, w.bound);
     const double bound = label != labels.end() ? static_cast<double>(label - labels.begin())
-                                               : Expression(w.bound, names_, "tile").evaluate(values_);
+                                               : Evaluator(Expression(w.bound, "tile"), names_)(values_);
     std::vector<std::int64_t> values = w.parameter->values;
     std::ranges::sort(values, std::greater());
     const std::int64_t least = values.back();
@@ -140,9 +146,7 @@ std::vector<DefaultTile> OpTable::default_tiles(const Problem& problem, const De
   for (const Tile& tile : tiles_) {
     if (tile.op != problem.op || (!variant.empty() && tile.variant != variant)) continue;
     const Variant& v = find(tile.op).variant(tile.variant);
-    if (!v.runs(problem, facts.backend) ||
-        (!tile.when.empty() && Expression(tile.when, known.names, "tile").evaluate(known.values) == 0))
-      continue;
+    if (!v.runs(problem, facts.backend) || Evaluator(tile.when, known.names)(known.values) == 0) continue;
     if (auto config = TileSearch(tile, v, problem, facts).first()) fitting.push_back({&tile, &v, *config});
   }
   return fitting;

@@ -12,7 +12,7 @@ namespace warptune {
 /// constraints (known_values(), core/space.h).
 struct Tile {
   std::string op, variant;
-  std::string when;  // an expression: the problems and devices that it is for
+  Expression when;  // the problems and devices that it is for
   /// One word per parameter. `block=128` sets it to a value or label of the parameter, or to the value of an
   /// expression. `splits<=4*sms/batch` sets it to the largest of its values up to the bound (else the least)
   /// that satisfies the constraints. Expressions may also use the parameters of earlier words.
@@ -33,8 +33,8 @@ struct DefaultTile {
 
 class OpTable {
  public:
-  explicit OpTable(std::vector<OpEntry> entries, std::vector<Tile> tiles = {})
-      : entries_(std::move(entries)), tiles_(std::move(tiles)) {}
+  /// Throws InputError for an unknown name or label in an expression.
+  explicit OpTable(std::vector<OpEntry> entries, std::vector<Tile> tiles = {});
   // Others hold the addresses of variants.
   OpTable(const OpTable&) = delete;
   OpTable& operator=(const OpTable&) = delete;

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "harness/core/brief.h"
@@ -18,16 +16,31 @@
 
 namespace warptune {
 
+/// An expression is evaluated as soon as the parameters that it needs have values.
 struct Space::Rules {
-  std::vector<std::string> variables;   // the parameters, the known values, then the words
-  std::vector<Expression> expressions;  // in the order of a walk: by depth_of(), else as declared
+  struct Derived {
+    Evaluator value;
+    std::size_t place;  // in the list of values
+  };
+  struct Level {  // [i]: what is known once i parameters have values
+    std::vector<Derived> derived;
+    std::vector<Evaluator> constraints;  // as declared
+  };
+  struct Kernel {
+    std::optional<Evaluator> condition;
+    std::vector<Evaluator> geometry;  // in the order of parts_of()
+  };
+  std::vector<std::string> names;  // the parameters, the known values, then the derived values
+  std::vector<Level> levels;
+  std::vector<Expression> constraints;
+  std::vector<Kernel> kernels;  // that have their geometry as data
+  std::vector<Evaluator> limits;
 };
 
 namespace {
 
 constexpr std::int64_t kMaxSteps = 100'000'000;  // a walk of half a minute
-constexpr std::size_t kMaxConfigs = 10'000'000;  // 4 GB of them
-constexpr std::size_t kMaxKept = 100'000;        // more are counted before they are built
+constexpr std::size_t kMaxConfigs = 10'000'000;
 
 std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
@@ -43,49 +56,12 @@ void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
 
 }  // namespace
 
-NamedValues known_values(const Problem& problem, const DeviceFacts& facts) {
-  NamedValues known;
-  const auto add = [&](std::string name, double value) {
-    known.names.push_back(std::move(name));
-    known.values.push_back(value);
-  };
-  for (const auto& dim : problem.dims) add(dim.name, static_cast<double>(dim.value));
-  add("dtype_bytes", static_cast<double>(size_of(problem.dtype)));
-  add("sms", facts.sms);
-  add("arch", facts.arch_number());
-  add("shared_per_block", static_cast<double>(facts.shared_per_block));
-  add("has_bulk_copy", facts.has_bulk_copy());
-  add("has_wgmma", facts.has_wgmma());
-  add("has_clusters", facts.has_clusters());
-  add("has_pdl", facts.has_pdl());
-  add("has_fp8_conversion", facts.has_fp8_conversion());
-  return known;
-}
-
-std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> parameters,
-                                                     std::span<const std::string> taken) {
-  std::map<std::string, std::set<std::size_t>> values;
-  for (const Parameter& p : parameters)
-    for (std::size_t i = 0; i < p.labels.size(); ++i) values[p.labels[i]].insert(i);
-  const auto is_name = [](const std::string& word) {
-    try {
-      return Expression(word, {word}).used_variables().size() == 1;
-    } catch (const InputError&) {
-      return false;
-    }
-  };
-  std::vector<std::pair<std::string, double>> words;
-  for (const auto& [word, known] : values)
-    if (known.size() == 1 && std::ranges::find(taken, word) == taken.end() && is_name(word))
-      words.emplace_back(word, static_cast<double>(*known.begin()));
-  return words;
-}
-
 Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
-             std::span<const Override> overrides, std::span<const std::string> constraints)
+             std::span<const Override> overrides, std::span<const Expression> constraints)
     : parameters_(variant.parameters),
       facts_(facts),
       resources_(variant.resources),
+      limits_(variant.limits),
       stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
@@ -96,49 +72,66 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
                                    variant.name, o.parameter, names_of(variant)));
     it->values = o.values;
   }
-  std::vector<std::string> all = variant.constraints;
+  std::vector<Expression> all = variant.constraints;
   all.insert(all.end(), constraints.begin(), constraints.end());
-  std::vector<std::string> taken = known_values(problem, facts).names;
-  for (const Parameter& p : parameters_) taken.push_back(p.name);
-  words_ = words_of(parameters_, taken);
+  std::vector<Variable> variables = variables_of(variant, {});
+  for (const auto& dim : problem.dims) variables.push_back({dim.name});
+  for (Expression& e : all) e = e.resolve(variables);
+  auto derived = variant.derived;
+  for (DerivedValue& d : derived) d.value = d.value.resolve(variables);
+  derived_ = std::make_shared<const std::vector<DerivedValue>>(std::move(derived));
   set_problem(problem, all);
 }
 
 Space Space::of(const Problem& problem) const {
   Space space = *this;
-  std::vector<std::string> constraints;
-  for (const Expression& e : rules_->expressions) constraints.push_back(e.text());
-  space.set_problem(problem, constraints);
+  space.set_problem(problem, rules_->constraints);
   return space;
 }
 
-void Space::set_problem(const Problem& problem, std::span<const std::string> constraints) {
+void Space::set_problem(const Problem& problem, std::span<const Expression> constraints) {
   problem_ = problem;
   fixed_.clear();
-  std::vector<std::string> variables;
-  for (const Parameter& p : parameters_) variables.push_back(p.name);
+  auto rules = std::make_shared<Rules>();
+  std::vector<std::string>& names = rules->names;
+  for (const Parameter& p : parameters_) names.push_back(p.name);
   NamedValues known = known_values(problem, facts_);
   for (std::size_t i = 0; i < known.names.size(); ++i) {
-    if (std::ranges::find(variables, known.names[i]) != variables.end()) continue;  // hidden by a parameter
-    variables.push_back(std::move(known.names[i]));
+    if (std::ranges::find(names, known.names[i]) != names.end()) continue;  // hidden by a parameter
+    names.push_back(std::move(known.names[i]));
     fixed_.push_back(known.values[i]);
   }
-  for (const auto& [word, value] : words_) {
-    variables.push_back(word);
-    fixed_.push_back(value);
+  const std::size_t first_derived = names.size();
+  for (const DerivedValue& d : *derived_) names.push_back(d.name);
+  if (rules_ && rules_->names == names) return;
+  std::vector<std::size_t> levels(names.size());  // of each value
+  for (std::size_t i = 0; i < parameters_.size(); ++i) levels[i] = i + 1;
+  const auto level_of = [&](const Evaluator& e) {
+    std::size_t level = 0;
+    for (const std::size_t place : e.used()) level = std::max(level, levels[place]);
+    return level;
+  };
+  rules->levels.resize(parameters_.size() + 1);
+  for (std::size_t i = 0; i < derived_->size(); ++i) {
+    const std::size_t place = first_derived + i;
+    Evaluator value((*derived_)[i].value, std::span(names).first(place));
+    levels[place] = level_of(value);
+    rules->levels[levels[place]].derived.push_back({std::move(value), place});
   }
-  if (rules_ && rules_->variables == variables) return;
-  std::vector<std::pair<std::size_t, Expression>> compiled;
-  for (const std::string& text : constraints) {
-    Expression e(text, variables);
-    const std::size_t depth = depth_of(e);
-    compiled.emplace_back(depth, std::move(e));
+  for (const Expression& e : constraints) {
+    Evaluator rule(e, names);
+    rules->levels[level_of(rule)].constraints.push_back(std::move(rule));
   }
-  auto rules = std::make_shared<Rules>();
-  for (std::size_t depth = 0; depth <= parameters_.size(); ++depth)
-    for (auto& [needs, e] : compiled)
-      if (needs == depth) rules->expressions.push_back(std::move(e));
-  rules->variables = std::move(variables);
+  rules->constraints.assign(constraints.begin(), constraints.end());
+  for (const Stage& stage : *stages_) {
+    if (!stage.geometry || stage.custom) continue;
+    Rules::Kernel& kernel = rules->kernels.emplace_back();
+    if (stage.condition) kernel.condition.emplace(*stage.condition, names);
+    for (const Expression& e : parts_of(*stage.geometry)) kernel.geometry.emplace_back(e, names);
+  }
+  if (limits_)
+    for (const Expression& e : {limits_->shared_bytes, limits_->registers, limits_->threads_per_sm})
+      rules->limits.emplace_back(e, names);
   rules_ = std::move(rules);
 }
 
@@ -167,42 +160,52 @@ std::vector<double> Space::values_of(const Config& config) const {
   std::vector<double> values;
   for (const Parameter& p : parameters_) values.push_back(static_cast<double>(config[p.name]));
   values.insert(values.end(), fixed_.begin(), fixed_.end());
+  values.resize(rules_->names.size());
+  for (const Rules::Level& level : rules_->levels)
+    for (const Rules::Derived& d : level.derived) values[d.place] = d.value(values);
   return values;
 }
 
-bool Space::holds(const Expression& rule, const std::vector<double>& values) const {
-  const double value = rule.evaluate(values);
+bool Space::holds(const Evaluator& rule, const std::vector<double>& values) const {
+  const double value = rule(values);
   if (!std::isnan(value)) return value != 0;
   // Only the parameters that it uses: others may not have a value yet.
   std::string where;
-  for (const std::size_t i : rule.used_variables())
+  for (const std::size_t i : rule.used())
     if (i < parameters_.size())
       where += fmt::format("{}{}={}", where.empty() ? " for " : ",", parameters_[i].name, values[i]);
-  throw NotANumber(
-      fmt::format("constraint '{}' is not a number{}: {}", brief(rule.text()), where, kNotFinite),
-      rule.text());
+  const std::string text = rule.expression().text();
+  throw NotANumber(fmt::format("constraint '{}' is not a number{}: {}", brief(text), where, kNotFinite),
+                   text);
 }
 
-std::size_t Space::depth_of(const Expression& rule) const {
-  std::size_t depth = 0;
-  for (const std::size_t variable : rule.used_variables())
-    if (variable < parameters_.size()) depth = std::max(depth, variable + 1);
-  return depth;
+const Evaluator* Space::broken(const std::vector<double>& values) const {
+  for (const Rules::Level& level : rules_->levels)
+    for (const Evaluator& rule : level.constraints)
+      if (!holds(rule, values)) return &rule;
+  return nullptr;
 }
 
-const Expression* Space::broken(const std::vector<double>& values) const {
-  const auto& all = rules_->expressions;
-  const auto it = std::ranges::find_if(all, [&](const Expression& e) { return !holds(e, values); });
-  return it == all.end() ? nullptr : &*it;
-}
-
-std::optional<std::string> Space::broken_resource(const Config& config) const {
+std::optional<std::string> Space::broken_resource(const Config& config,
+                                                  const std::vector<double>& values) const {
   for (const Stage& stage : *stages_) {
-    if (!stage.launch || stage.custom || (stage.when && !stage.when(problem_, config))) continue;
+    if (!stage.launch || stage.geometry || stage.custom || (stage.when && !stage.when(problem_, config)))
+      continue;
     if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
   }
-  if (!resources_) return std::nullopt;
-  const LaunchResources needs = resources_(problem_, config);
+  for (const Rules::Kernel& kernel : rules_->kernels) {
+    if (kernel.condition && (*kernel.condition)(values) == 0) continue;
+    std::vector<double> parts;
+    for (const Evaluator& e : kernel.geometry) parts.push_back(e(values));
+    if (auto limit = exceeded_launch_limit(launch_of_parts(parts))) return limit;
+  }
+  LaunchResources needs;
+  if (limits_)
+    needs = {.shared_bytes = integer_of(rules_->limits[0](values)),
+             .registers = static_cast<int>(integer_of(rules_->limits[1](values))),
+             .threads_per_sm = integer_of(rules_->limits[2](values))};
+  else if (resources_)
+    needs = resources_(problem_, config);
   if (needs.shared_bytes > facts_.shared_per_block)
     return fmt::format("needs {} bytes of shared memory, the device has {}", needs.shared_bytes,
                        facts_.shared_per_block);
@@ -213,17 +216,20 @@ std::optional<std::string> Space::broken_resource(const Config& config) const {
 }
 
 std::optional<std::string> Space::broken_constraint(const Config& config) const {
-  if (const Expression* rule = broken(values_of(config))) return rule->text();
-  return broken_resource(config);
+  const std::vector<double> values = values_of(config);
+  if (const Evaluator* rule = broken(values)) return rule->expression().text();
+  return broken_resource(config, values);
 }
 
 std::string Space::why_excluded(const Config& config) const {
-  const Expression* rule = broken(values_of(config));
+  const std::vector<double> values = values_of(config);
+  const Evaluator* rule = broken(values);
   if (!rule) {
-    const auto resource = broken_resource(config);
+    const auto resource = broken_resource(config, values);
     return resource ? fmt::format("{} {}", config.empty() ? "it" : config.str(), *resource) : "";
   }
-  return fmt::format("constraint '{}' excludes {}", rule->text(), config.empty() ? "it" : config.str());
+  return fmt::format("constraint '{}' excludes {}", rule->expression().text(),
+                     config.empty() ? "it" : config.str());
 }
 
 /// Sets one parameter after the other, depth first.
@@ -232,42 +238,38 @@ class Space::Walk {
   explicit Walk(const Space& space)
       : space_(space),
         parameters_(space.parameters_),
-        values_(parameters_.size()),
-        due_(parameters_.size() + 1) {
+        needs_config_(space.resources_ || std::ranges::any_of(*space.stages_,
+                                                              [](const Stage& s) {
+                                                                return s.launch && !s.geometry && !s.custom;
+                                                              })),
+        values_(parameters_.size()) {
     values_.insert(values_.end(), space.fixed_.begin(), space.fixed_.end());
-    for (const Expression& rule : space.rules_->expressions) due_[space.depth_of(rule)].push_back(&rule);
+    values_.resize(space.rules_->names.size());
   }
 
-  std::vector<Config> run() {
-    const bool counted = space_.rules_->expressions.empty() && !space_.resources_;
-    if (counted && space_.size() > static_cast<std::int64_t>(kMaxConfigs)) too_many();
-    go(0);
-    if (count_ <= kMaxKept) return std::move(kept_);
-    // There are many: they were counted first and are built now that they are known to be possible.
-    max_kept_ = std::exchange(count_, 0);
-    steps_ = 0;
-    kept_.clear();
-    go(0);
+  std::vector<std::int64_t> run() {
+    go(0, 0);
     return std::move(kept_);
   }
 
  private:
   /// Continues with the first `given` parameters set.
-  void go(std::size_t given) {
-    if (!std::ranges::all_of(due_[given], [&](const Expression* e) { return space_.holds(*e, values_); }))
+  void go(std::size_t given, std::int64_t index) {
+    const Rules::Level& level = space_.rules_->levels[given];
+    for (const Rules::Derived& d : level.derived) values_[d.place] = d.value(values_);
+    if (!std::ranges::all_of(level.constraints, [&](const Evaluator& e) { return space_.holds(e, values_); }))
       return;
     if (given == parameters_.size()) {
-      if (space_.broken_resource(config_)) return;
-      if (++count_ > kMaxConfigs) too_many();
-      if (count_ <= max_kept_) kept_.push_back(config_);
+      if (space_.broken_resource(needs_config_ ? space_.at(index) : Config(), values_)) return;
+      if (kept_.size() == kMaxConfigs) too_many();
+      kept_.push_back(index);
       return;
     }
-    const Parameter& parameter = parameters_[given];
-    for (const std::int64_t value : parameter.values) {
+    const std::vector<std::int64_t>& values = parameters_[given].values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
       if (++steps_ > kMaxSteps) too_many();
-      values_[given] = static_cast<double>(value);
-      set_value(config_, parameter, value);
-      go(given + 1);
+      values_[given] = static_cast<double>(values[i]);
+      go(given + 1, index * static_cast<std::int64_t>(values.size()) + static_cast<std::int64_t>(i));
     }
   }
 
@@ -278,15 +280,19 @@ class Space::Walk {
 
   const Space& space_;
   const std::vector<Parameter>& parameters_;
+  const bool needs_config_;  // for functions in place of expressions
   std::vector<double> values_;
-  std::vector<std::vector<const Expression*>> due_;  // [i]: constraints to check once i parameters are set
-  Config config_;
-  std::vector<Config> kept_;
-  std::size_t count_ = 0, max_kept_ = kMaxKept;
+  std::vector<std::int64_t> kept_;
   std::int64_t steps_ = 0;
 };
 
-std::vector<Config> Space::configs() const { return Walk(*this).run(); }
+std::vector<std::int64_t> Space::legal() const { return Walk(*this).run(); }
+
+std::vector<Config> Space::configs() const {
+  std::vector<Config> configs;
+  for (const std::int64_t index : legal()) configs.push_back(at(index));
+  return configs;
+}
 
 std::vector<std::string> offered_labels(const Parameter& parameter) {
   std::vector<std::string> labels;

@@ -10,25 +10,9 @@
 #include <vector>
 
 #include "harness/core/error.h"
-#include "harness/core/variant.h"
+#include "harness/core/variant_values.h"
 
 namespace warptune {
-
-class Expression;
-
-/// Variables of expressions besides a variant's parameters.
-struct NamedValues {
-  std::vector<std::string> names;
-  std::vector<double> values;
-};
-/// The dims of a problem, `dtype_bytes`, and of the device `sms`, `arch`, `shared_per_block` and, as 0 or 1,
-/// `has_bulk_copy`, `has_wgmma`, `has_clusters`, `has_pdl` and `has_fp8_conversion`.
-NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
-
-/// The labels that expressions may use, with their values. Left out are a label that is no name or one of
-/// `taken`, and one that has different values in two parameters.
-std::vector<std::pair<std::string, double>> words_of(std::span<const Parameter> parameters,
-                                                     std::span<const std::string> taken);
 
 /// The values that a sweep gives a parameter, instead of the variant's own.
 struct Override {
@@ -52,10 +36,9 @@ class Space {
  public:
   /// Throws InputError for an override of an unknown parameter or a wrong constraint.
   Space(const Variant& variant, const Problem& problem, const DeviceFacts& facts,
-        std::span<const Override> overrides = {}, std::span<const std::string> constraints = {});
+        std::span<const Override> overrides = {}, std::span<const Expression> constraints = {});
 
-  /// The same for another problem. It shares the compiled constraints where the dims have the same names: one
-  /// thread uses both.
+  /// The same for another problem. It shares the compiled constraints where the dims have the same names.
   Space of(const Problem& problem) const;
 
   std::int64_t size() const;  // before constraints; saturates at the largest int64
@@ -69,27 +52,27 @@ class Space {
   /// parameters have values, so that the walk skips everything below a violation. Throws InputError where the
   /// walk is too long.
   std::vector<Config> configs() const;
+  /// Their indices, ascending.
+  std::vector<std::int64_t> legal() const;
 
  private:
   struct Rules;
   class Walk;
-  void set_problem(const Problem& problem, std::span<const std::string> constraints);
-  /// How many of the first parameters a constraint needs.
-  std::size_t depth_of(const Expression& rule) const;
-  const Expression* broken(const std::vector<double>& values) const;
-  bool holds(const Expression& rule, const std::vector<double>& values) const;
+  void set_problem(const Problem& problem, std::span<const Expression> constraints);
+  const Evaluator* broken(const std::vector<double>& values) const;
+  bool holds(const Evaluator& rule, const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
-  std::optional<std::string> broken_resource(const Config& config) const;
+  std::optional<std::string> broken_resource(const Config& config, const std::vector<double>& values) const;
 
   std::vector<Parameter> parameters_;
   DeviceFacts facts_;
   std::function<LaunchResources(const Problem&, const Config&)>
       resources_;  // empty: the variant declares none
+  std::optional<ResourceExpressions> limits_;
   std::shared_ptr<const std::vector<Stage>> stages_;
-  std::vector<std::pair<std::string, double>> words_;
+  std::shared_ptr<const std::vector<DerivedValue>> derived_;
   Problem problem_;
-  // The known values and words: variables of the expressions after the parameters.
-  std::vector<double> fixed_;
+  std::vector<double> fixed_;  // the known values
   std::shared_ptr<const Rules> rules_;
 };
 

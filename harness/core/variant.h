@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/core/expression.h"
 #include "harness/core/facts.h"
 #include "harness/core/op.h"
 
@@ -42,6 +43,13 @@ struct Dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
 
+/// A value that expressions of a variant use by name. It may use the derived values before it.
+struct DerivedValue {
+  std::string name;
+  Expression value;
+  std::string doc = {};
+};
+
 /// Geometry of one kernel launch. `pdl`: programmatic dependent launch; such a kernel must call pdl_wait().
 struct Launch {
   Dim3 grid = {}, block = {};
@@ -51,6 +59,17 @@ struct Launch {
   bool per_sm = false;          // grid.x counts blocks per SM
   std::int64_t max_blocks = 0;  // with per_sm: at most so many blocks, one per work tile; 0: no limit
   bool cooperative = false;     // all blocks are resident at once, so that the grid can synchronize
+};
+
+/// Extents of a grid or a block as expressions.
+struct Extents {
+  Expression x = 1, y = 1, z = 1;
+};
+
+/// The members of a Launch as expressions over known_values(), parameters and derived values.
+struct LaunchExpressions {
+  Extents grid = {}, block = {};
+  Expression shared_bytes = 0, pdl = 0, cluster = 1, per_sm = 0, max_blocks = 0, cooperative = 0;
 };
 
 /// A tensor in global memory, and the box (TMA tile) that a kernel copies to shared memory (sm_90: see
@@ -65,6 +84,13 @@ struct TensorMapSpec {
 /// A TMA load fetches aligned segments of this size into the L2 (CUtensorMapL2promotion). With segments of
 /// 256 bytes, weights stream 4 % slower (docs/lessons/linear.md).
 inline constexpr int kL2PromotionBytes = 128;
+
+/// A TensorMapSpec of the problem's dtype as expressions. They may use the integers of the op's args.h
+/// struct, which hide dims of the same name.
+struct TensorMapExpressions {
+  std::string base;  // the member of the struct that has the address
+  std::vector<Expression> dims, strides, box;
+};
 
 using HostFunction = std::function<void(const void* args)>;
 using VendorFunction = std::function<void(const void* args, void* stream)>;
@@ -109,11 +135,12 @@ struct CustomKernel {
 };
 
 /// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
-/// `kernel` is a name expression whose {placeholders} are dims, parameters, constants and {dtype}.
+/// `kernel` is a name expression whose {placeholders} are dims, parameters, derived values, constants and
+/// {dtype}. Geometry is data, `geometry`, `condition` and `maps`; functions are for what data cannot say.
 struct Stage {
   std::string file;    // below kernels/
   std::string kernel;  // "rms_norm_vectorized<{dtype}, {hidden}, {block}, {vec}>"
-  std::function<Launch(const Problem&, const Config&)> launch;
+  std::function<Launch(const Problem&, const Config&)> launch = {};
   std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
   /// Called at each launch with the op's args; each result is one `const __grid_constant__ TensorMap`.
   std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
@@ -123,6 +150,10 @@ struct Stage {
   std::shared_ptr<const CustomKernel> custom = {};
   /// Where the geometry depends on the device: `launch` is then that of a device with one SM.
   std::function<Launch(const Problem&, const Config&, const DeviceFacts&)> launch_on = {};
+
+  std::optional<LaunchExpressions> geometry = {};
+  std::optional<Expression> condition = {};  // empty: always
+  std::vector<TensorMapExpressions> maps = {};
 };
 
 /// The geometry of a stage on a device.
@@ -141,6 +172,11 @@ struct LaunchResources {
   std::int64_t shared_bytes = 0;    // per block, static and dynamic
   int registers = 0;                // per thread, an estimate; 0: not known
   std::int64_t threads_per_sm = 0;  // resident at once; 0: not known
+};
+
+/// The same as expressions.
+struct ResourceExpressions {
+  Expression shared_bytes = 0, registers = 0, threads_per_sm = 0;
 };
 
 /// How the first launch of a configuration spreads its work over the device. Predictions of its time use it.
@@ -163,11 +199,14 @@ struct Variant {
   std::string name, idea;
   Backend backend = Backend::cuda;
   std::vector<Parameter> parameters = {};
-  /// Expressions over dims, parameters, `dtype_bytes` and the device's facts (known_values(), core/space.h).
-  std::vector<std::string> constraints = {};
+  std::vector<DerivedValue> derived = {};
+  /// Expressions over dims, parameters, derived values, `dtype_bytes` and the device's facts (known_values(),
+  /// core/space.h).
+  std::vector<Expression> constraints = {};
   /// A configuration that exceeds the device's shared memory per block is excluded, as by a constraint.
   std::function<LaunchResources(const Problem&, const Config&)> resources = {};
-  std::vector<DType> dtypes = {};  // empty: all of the op's
+  std::optional<ResourceExpressions> limits = {};  // the same as data
+  std::vector<DType> dtypes = {};                  // empty: all of the op's
 
   std::vector<Stage> stages = {};                                            // cuda: launched in order
   std::function<HostFunction(const Problem&, const Config&)> host = {};      // host: called on each run
@@ -177,6 +216,7 @@ struct Variant {
   std::function<Assignment(const Problem&, const Config&)> constants = {};
   /// Scratch memory in bytes. It is zeroed once, at allocation; each launch must leave its counters at zero.
   std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
+  std::optional<Expression> workspace = {};  // the same as data
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
   std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
   /// Empty: each block is one work tile, and all have one length.
@@ -212,7 +252,7 @@ constexpr bool is_naive(std::string_view variant) {
 /// A variant to choose where nothing was measured.
 struct Preference {
   std::string variant;
-  std::string when = {};  // an expression over known_values() (core/space.h); empty: always
+  Expression when = 1;  // over known_values() (core/space.h)
 };
 
 /// A variant that the program can be built without.

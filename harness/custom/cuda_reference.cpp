@@ -104,11 +104,8 @@ CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node
               .bind = [reference = reference.get()](const Problem& p, std::span<void* const> t,
                                                     void*) { return reference->bind(p, t); },
               .fields = reference->fields};
-  const KernelItem item{.yaml = yaml,
-                        .folder = folder,
-                        .op = op,
-                        .name = "reference",
-                        .names = {.dims = definition.dims, .parameters = {}}};
+  const KernelItem item{
+      .yaml = yaml, .folder = folder, .op = op, .name = "reference", .names = formula_names(op.dims)};
   Variant variant{.name = "reference", .idea = "The reference of the op."};
   variant.stages.push_back(read_stage(item, node, {.kernel = node}, 0));
   expect_kernel(yaml, node["kernel"], *variant.stages.front().custom);

@@ -66,7 +66,7 @@ Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& no
 
 /// `name: expression`, a float, or `name: {TYPE: expression}`.
 Scalar read_scalar(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node,
-                   const FormulaNames& names) {
+                   std::span<const Variable> names) {
   const std::string name = read_identifier(yaml, key, "a scalar");
   const auto formula = [&](const YAML::Node& at) {
     const std::string text = yaml.text(at, "a scalar");
@@ -221,7 +221,7 @@ OpEntry read_defined_op(const YamlReader& yaml, const YAML::Node& node, const fs
   yaml.expect_map(node["dims"], "'dims'");
   for (const auto& pair : node["dims"]) dims.push_back(read_dim(yaml, pair.first, pair.second));
   d->dims = names_of(dims);
-  const FormulaNames names{.dims = d->dims, .parameters = {}};
+  const std::vector<Variable> names = formula_names(dims);
   const auto optional = [&](const YAML::Node& at, const std::string& what) -> std::optional<Formula> {
     if (!at) return std::nullopt;
     const std::string text = yaml.text(at, what);

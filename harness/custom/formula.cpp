@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <mutex>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
-#include "harness/core/expression.h"
-#include "harness/core/space.h"
 
 namespace warptune {
 
@@ -20,68 +17,33 @@ bool is_identifier(std::string_view text) {
          std::ranges::all_of(text, is_part);
 }
 
-namespace {
-
-/// The names besides the words of choices.
-std::vector<std::string> names_without_words(const FormulaNames& names) {
-  std::vector<std::string> all = names.parameters;
-  all.insert(all.end(), names.dims.begin(), names.dims.end());
-  all.emplace_back("dtype_bytes");
-  if (names.sms) all.emplace_back("sms");
-  return all;
+std::vector<Variable> formula_names(std::span<const Dim> dims, std::span<const Parameter> parameters) {
+  std::vector<Variable> names;
+  for (const Parameter& p : parameters) names.push_back({p.name, p.labels});
+  for (const Dim& d : dims) names.push_back({d.name, d.labels});
+  names.push_back({"dtype_bytes"});
+  return names;
 }
 
-}  // namespace
-
-std::vector<std::pair<std::string, double>> FormulaNames::words() const {
-  return words_of(choices, names_without_words(*this));
-}
-
-std::vector<std::string> FormulaNames::all() const {
-  std::vector<std::string> all = names_without_words(*this);
-  for (const auto& [word, value] : words()) all.push_back(word);
-  return all;
-}
-
-/// The expression keeps its variables, so that one thread evaluates it at a time.
-struct Formula::State {
-  Expression expression;
-  std::vector<std::string> names;                     // of variables, without the words
-  std::vector<std::pair<std::string, double>> words;  // the last variables
-  std::string what, where;
-  std::mutex mutex;
-};
-
-Formula::Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where)
-    : state_(new State{Expression(text, names.all(), what),
-                       names_without_words(names),
-                       names.words(),
-                       what,
-                       std::move(where),
-                       {}}) {}
+Formula::Formula(const std::string& text, std::span<const Variable> names, std::string what,
+                 std::string where)
+    : expression_(Expression(text, what).resolve(names, what)),
+      what_(std::move(what)),
+      where_(std::move(where)) {}
 
 double Formula::operator()(const Problem& problem, const Config& config, int sms) const {
-  std::vector<double> values;
-  for (const std::string& name : state_->names) {
-    const auto* parameter = config.find(name);
-    if (parameter)
-      values.push_back(static_cast<double>(parameter->value));
-    else if (name == "dtype_bytes")
-      values.push_back(static_cast<double>(size_of(problem.dtype)));
-    else if (name == "sms")
-      values.push_back(sms);
-    else
-      values.push_back(static_cast<double>(problem.dims.get(name, 0)));
-  }
-  for (const auto& [word, value] : state_->words) values.push_back(value);
-  const std::lock_guard lock(state_->mutex);
-  return state_->expression.evaluate(values);
+  return expression_.evaluate([&](const std::string& name) -> double {
+    if (const auto* parameter = config.find(name)) return static_cast<double>(parameter->value);
+    if (name == "dtype_bytes") return static_cast<double>(size_of(problem.dtype));
+    if (name == "sms") return sms;
+    return static_cast<double>(problem.dims.get(name, 0));
+  });
 }
 
 void Formula::fail(const Problem& problem, const Config& config, double value,
                    const std::string& right) const {
-  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", state_->where,
-                                 state_->what, state_->expression.text(), value, problem.key(),
+  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", where_, what_,
+                                 expression_.text(), value, problem.key(),
                                  config.empty() ? "" : " with " + config.str(), right));
 }
 
@@ -111,10 +73,11 @@ std::int64_t Formula::whole(const Problem& problem, const Config& config, std::i
                                             : fmt::format("at most {}", most));
 }
 
-FormulaText::FormulaText(const std::string& text, const FormulaNames& names, const std::string& what,
+FormulaText::FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,
                          const std::string& where, Constants constants)
-    : what_(what), where_(where), choices_(names.choices), constants_(std::move(constants)) {
-  const std::vector<std::string> known = names.all();
+    : what_(what), where_(where), constants_(std::move(constants)) {
+  std::ranges::copy_if(names, std::back_inserter(choices_),
+                       [](const Variable& v) { return !v.labels.empty(); });
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = std::min(text.find('{', at), text.size());
     Part part{.text = text.substr(at, open - at), .value = {}, .word = {}};
@@ -125,9 +88,9 @@ FormulaText::FormulaText(const std::string& text, const FormulaNames& names, con
         throw InputError(fmt::format("{} '{}' has a '{{' without '}}'", what, brief(text)));
       const std::string inner = text.substr(open + 1, close - open - 1);
       // A constant hides a dim of its name, as in the built-in variants.
-      const bool is_known = std::ranges::find(known, inner) != known.end();
+      const bool is_known = std::ranges::find(names, inner, &Variable::name) != names.end();
       const bool may_be_constant = constants_ && is_identifier(inner);
-      const bool is_choice = std::ranges::find(choices_, inner, &Parameter::name) != choices_.end();
+      const bool is_choice = std::ranges::find(choices_, inner, &Variable::name) != choices_.end();
       if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant || is_choice) part.word = inner;
       if (part.word.empty() || (may_be_constant && is_known && !is_choice))
         part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);
@@ -142,7 +105,7 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
   std::string text;
   for (const Part& part : parts_) {
     text += part.text;
-    const auto choice = std::ranges::find(choices_, part.word, &Parameter::name);
+    const auto choice = std::ranges::find(choices_, part.word, &Variable::name);
     if (choice != choices_.end())
       text += choice->labels.at(static_cast<std::size_t>(config[choice->name]));
     else if (part.word == "dtype")

@@ -1,9 +1,9 @@
 #pragma once
 // An expression in the definition of a kernel, over the dims of the problem, the parameters of the
-// configuration, the words that are values of parameters, and `dtype_bytes`.
+// configuration, and `dtype_bytes`.
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,24 +16,14 @@ namespace warptune {
 /// Whether a text is a name: letters, digits and '_', no digit first.
 bool is_identifier(std::string_view text);
 
-/// The names that a formula may use.
-struct FormulaNames {
-  std::vector<std::string> dims, parameters;
-  std::vector<Parameter> choices = {};  // the parameters whose values are words
-  bool sms = false;                     // whether `sms`, the device's multiprocessors, is a name
+/// The names that a formula may use: the parameters and dims given, and `dtype_bytes`.
+std::vector<Variable> formula_names(std::span<const Dim> dims, std::span<const Parameter> parameters = {});
 
-  std::vector<std::string> all() const;  // with `dtype_bytes` and the words
-  /// The words with their values, which are places in the list of their parameter. A word that has two
-  /// values, or is another name, is not among them.
-  std::vector<std::pair<std::string, double>> words() const;
-};
-
-/// A value that can be copied and evaluated by several threads.
 class Formula {
  public:
   /// `what` names the text in messages, `where` is "FILE:LINE". Throws InputError, without `where`, for a
   /// wrong expression.
-  Formula(const std::string& text, const FormulaNames& names, std::string what, std::string where);
+  Formula(const std::string& text, std::span<const Variable> names, std::string what, std::string where);
 
   double operator()(const Problem& problem, const Config& config, int sms = 1) const;
   /// Throws CompileError, with `where`, if the value is not a number from 0 up.
@@ -48,8 +38,8 @@ class Formula {
  private:
   [[noreturn]] void fail(const Problem& problem, const Config& config, double value,
                          const std::string& right) const;
-  struct State;
-  std::shared_ptr<State> state_;
+  Expression expression_;
+  std::string what_, where_;
 };
 
 /// A text with {formulas}, each written as an integer, {parameters} whose value is a word, written as
@@ -60,7 +50,7 @@ class FormulaText {
  public:
   using Constants = std::function<Assignment(const Problem&, const Config&)>;
   /// Throws InputError as Formula does, and for a brace without its other one.
-  FormulaText(const std::string& text, const FormulaNames& names, const std::string& what,
+  FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,
               const std::string& where, Constants constants = {});
   std::string operator()(const Problem& problem, const Config& config) const;
 
@@ -72,7 +62,7 @@ class FormulaText {
   };
   std::vector<Part> parts_;
   std::string what_, where_;
-  std::vector<Parameter> choices_;
+  std::vector<Variable> choices_;
   Constants constants_;
 };
 

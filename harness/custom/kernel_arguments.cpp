@@ -82,8 +82,8 @@ Argument read_word(const KernelItem& item, const YAML::Node& node) {
       return KernelArgument{.kind = KernelArgument::Kind::workspace, .bytes = sizeof(void*)};
     };
   std::vector<std::string> known = names_of(item.op.fields);
-  for (const std::string& name : item.names.all())
-    if (std::ranges::find(known, name) == known.end()) known.push_back(name);
+  for (const Variable& v : item.names)
+    if (std::ranges::find(known, v.name) == known.end()) known.push_back(v.name);
   if (is_identifier(word) && std::ranges::find(known, word) == known.end())
     item.yaml.fail(node, fmt::format("op '{}' has no argument '{}'{}", item.op.name, brief(word),
                                      did_you_mean(word, known, "a kernel can take")));

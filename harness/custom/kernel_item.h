@@ -15,7 +15,7 @@ struct KernelItem {
   const Op& op;
   const Variant* like = nullptr;  // a built-in variant whose launches it takes over
   std::string name;               // of the kernel's variant
-  FormulaNames names = {};
+  std::vector<Variable> names = {};
   std::vector<Parameter> parameters = {};
   bool has_workspace = false;
 

@@ -56,7 +56,7 @@ void read_launch(const KernelItem& plain, const YAML::Node& node, Stage& stage) 
   for (const char* needed : {"grid", "block"})
     if (!node[needed]) plain.yaml.fail(node, fmt::format("'launch' needs '{}'", needed));
   KernelItem item = plain;
-  item.names.sms = true;
+  item.names.push_back({"sms"});
   const auto optional = [&](const char* key) -> std::optional<Formula> {
     if (!node[key]) return std::nullopt;
     return item.formula(node[key], fmt::format("'{}'", key));

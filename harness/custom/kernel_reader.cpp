@@ -101,14 +101,13 @@ std::vector<DType> read_dtypes(const KernelItem& item, const YAML::Node& node) {
 }
 
 /// Constraints of the user, and those that attributes of the launch bring: older devices lack them.
-void read_constraints(const KernelItem& item, const YAML::Node& node, std::vector<std::string>& constraints) {
-  std::vector<std::string> names = device_names();
-  for (const std::string& name : item.names.all())
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+void read_constraints(const KernelItem& item, const YAML::Node& node, std::vector<Expression>& constraints) {
+  std::vector<Variable> names = item.names;
+  for (const std::string& name : device_names()) names.push_back({name});
   if (node["constraints"])
     for (const YAML::Node& text : item.yaml.items(node["constraints"], "'constraints'")) {
-      constraints.push_back(item.yaml.text(text, "a constraint"));
-      item.yaml.at(text, [&] { Expression(constraints.back(), names); });
+      const std::string constraint = item.yaml.text(text, "a constraint");
+      item.yaml.at(text, [&] { constraints.push_back(Expression(constraint).resolve(names)); });
     }
   const auto needs = [&](const YAML::Node& launch) {
     if (!launch || !launch.IsMap()) return;
@@ -171,14 +170,8 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
   }
   variant.name = item.name;
   variant.backend = Backend::cuda;
-  std::vector<Parameter> choices;
-  if (node["parameters"]) {
-    variant.parameters = read_parameters(item, node["parameters"]);
-    std::ranges::copy_if(variant.parameters, std::back_inserter(choices),
-                         [](const Parameter& p) { return !p.labels.empty(); });
-  }
-  item.names = {
-      .dims = names_of(entry.op.dims), .parameters = names_of(variant.parameters), .choices = choices};
+  if (node["parameters"]) variant.parameters = read_parameters(item, node["parameters"]);
+  item.names = formula_names(entry.op.dims, variant.parameters);
   item.parameters = variant.parameters;
   if (node["dtypes"]) variant.dtypes = read_dtypes(item, node["dtypes"]);
   read_constraints(item, node, variant.constraints);

@@ -64,7 +64,7 @@ TensorSpec TensorFormula::spec(const Problem& problem, std::uint64_t seed) const
   return spec;
 }
 
-TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, const FormulaNames& names) {
+TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::span<const Variable> names) {
   static const std::array<std::string, 3> roles = {"input", "output", "inout"};
   static const std::array<std::string, 2> caches = {"cold", "hot"};
   yaml.expect_keys(node, "a tensor", {"name", "shape", "dtype", "role", "cache", "uniform", "below"});

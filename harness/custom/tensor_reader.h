@@ -27,6 +27,6 @@ struct TensorFormula {
 
 /// {name: ..., shape: [...], dtype: ..., role: ..., cache: ..., uniform: ..., below: ...}. Throws InputError
 /// with file and line.
-TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, const FormulaNames& names);
+TensorFormula read_tensor(const YamlReader& yaml, const YAML::Node& node, std::span<const Variable> names);
 
 }  // namespace warptune

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "harness/core/error.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/constant_memory.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/cubin_cache.h"
@@ -116,6 +117,7 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
                                const Config& config) {
   if (stage.custom) return stage.custom->name(problem, config);
   const Assignment constants = variant.constants ? variant.constants(problem, config) : Assignment{};
+  const VariantValues values(variant, problem, config);
   std::string text;
   for (std::size_t at = 0; at < stage.kernel.size();) {
     const auto open = stage.kernel.find('{', at);
@@ -125,12 +127,10 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
     const std::string name = stage.kernel.substr(open + 1, close - open - 1);
     if (name == "dtype")
       text += kernel_type(problem.dtype);
-    else if (const auto* parameter = config.find(name))
-      text += std::to_string(parameter->value);
-    else if (const auto* constant = constants.find(name))
+    else if (const auto* constant = constants.find(name); constant && !config.has(name))
       text += std::to_string(constant->value);
     else
-      text += std::to_string(problem[name]);
+      text += std::to_string(values.integer(Expression(name, "placeholder")));
     at = close + 1;
   }
   return text;

@@ -176,7 +176,7 @@ class DefaultPolicy : public Policy {
   bool take_preference(const OpEntry& entry, const Problem& problem, Offers& offers) const {
     const NamedValues known = known_values(problem, in_.facts);
     return std::ranges::any_of(entry.preferences, [&](const Preference& p) {
-      return (p.when.empty() || Expression(p.when, known.names, "preference").evaluate(known.values) != 0) &&
+      return Evaluator(p.when, known.names)(known.values) != 0 &&
              take(entry.variant(p.variant), problem, offers);
     });
   }

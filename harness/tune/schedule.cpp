@@ -45,7 +45,7 @@ class Filter {
 /// "FILE:LINE" of a constraint: its own, or the item's where the variant has it built in.
 const std::string& place_of(const std::string& constraint, const VariantChoice& choice,
                             const SweepItem& item) {
-  const auto it = std::ranges::find(choice.constraints, constraint);
+  const auto it = std::ranges::find(choice.constraints, constraint, &Expression::text);
   const auto at = static_cast<std::size_t>(it - choice.constraints.begin());
   return at < choice.constraint_places.size() ? choice.constraint_places[at] : item.where;
 }
@@ -62,6 +62,11 @@ double size_before_constraints(const VariantChoice& choice) {
   return size;
 }
 
+bool same_space(const VariantChoice& a, const VariantChoice& b) {
+  return a.variant == b.variant && a.overrides == b.overrides &&
+         std::ranges::equal(a.constraints, b.constraints, {}, &Expression::text, &Expression::text);
+}
+
 /// The spaces of a sweep. The problems of an item of the file share the compiled constraints.
 class Spaces {
  public:
@@ -69,7 +74,7 @@ class Spaces {
   Space of(const VariantChoice& choice, const Problem& problem) {
     const auto [it, is_new] = last_.try_emplace(choice.variant);
     auto& [known, space] = it->second;
-    if (is_new || known != choice) {
+    if (is_new || !same_space(known, choice)) {
       known = choice;
       space.emplace(*choice.variant, problem, *facts_, choice.overrides, choice.constraints);
     }
@@ -296,7 +301,9 @@ std::vector<std::string> split_devices(const std::string& devices) {
 PruneRules::PruneRules(const std::vector<std::string>& conditions) {
   const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
   for (const std::string& condition : conditions) {
-    if (conditions_.emplace_back(condition, names, "prune condition").used_variables().empty())
+    const Expression parsed(condition, "prune condition");
+    parsed.resolve(std::vector<Variable>(names.begin(), names.end()), "prune condition");
+    if (conditions_.emplace_back(parsed, names).used().empty())
       throw InputError(
           fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
     broken({.registers = 32, .occupancy_pct = 100});  // dividing by no spills is a mistake
@@ -306,17 +313,18 @@ PruneRules::PruneRules(const std::vector<std::string>& conditions) {
 std::optional<std::string> PruneRules::broken(const Resources& r) const {
   const std::vector<double> values = {static_cast<double>(r.registers), static_cast<double>(r.shared_bytes),
                                       static_cast<double>(r.spill_bytes), r.occupancy_pct};
-  for (const Expression& condition : conditions_) {
-    const double value = condition.evaluate(values);
+  for (const Evaluator& condition : conditions_) {
+    const double value = condition(values);
     if (std::isnan(value))
-      throw InputError(fmt::format(
-          "prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
-          "bytes of shared memory and an occupancy of {:.4g} %: {}",
-          brief(condition.text()), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct, kNotFinite));
+      throw InputError(
+          fmt::format("prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
+                      "bytes of shared memory and an occupancy of {:.4g} %: {}",
+                      brief(condition.expression().text()), r.registers, r.spill_bytes, r.shared_bytes,
+                      r.occupancy_pct, kNotFinite));
     if (value != 0)
       return fmt::format(
           "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,
-          condition.text(), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct);
+          condition.expression().text(), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct);
   }
   return std::nullopt;
 }

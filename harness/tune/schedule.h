@@ -86,7 +86,7 @@ class PruneRules {
   std::optional<std::string> broken(const Resources& resources) const;
 
  private:
-  std::vector<Expression> conditions_;
+  std::vector<Evaluator> conditions_;
 };
 
 }  // namespace warptune

@@ -21,9 +21,8 @@ namespace warptune {
 struct VariantChoice {
   const Variant* variant = nullptr;
   std::vector<Override> overrides;
-  std::vector<std::string> constraints;
+  std::vector<Expression> constraints;
   std::vector<std::string> constraint_places = {};  // "FILE:LINE" of each
-  bool operator==(const VariantChoice&) const = default;
 };
 
 /// A problem and the variants to try on it.

@@ -82,17 +82,8 @@ void add_constraints(const YamlReader& yaml, const YAML::Node& node, const OpEnt
     std::string wrong;
     bool fits = false;
     for (VariantChoice& choice : choices) {
-      std::vector<std::string> variables =
-          known_values(Problem{}, DeviceFacts{}).names;  // of every problem and device
-      const auto add = [&](const std::string& name) {
-        if (std::ranges::find(variables, name) == variables.end()) variables.push_back(name);
-      };
-      for (const Parameter& parameter : choice.variant->parameters) add(parameter.name);
-      for (const Dim& dim : entry.op.dims) add(dim.name);
-      for (const auto& [word, value] : words_of(choice.variant->parameters, variables)) add(word);
       try {
-        Expression(text, variables);
-        choice.constraints.push_back(text);
+        choice.constraints.push_back(Expression(text).resolve(variables_of(*choice.variant, entry.op.dims)));
         choice.constraint_places.push_back(yaml.where(item));
         fits = true;
       } catch (const InputError& e) {

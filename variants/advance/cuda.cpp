@@ -11,8 +11,9 @@ std::vector<Variant> advance_cuda() {
           .idea = "One block; a thread takes sequences round-robin.",
           .parameters = {{"block", {32, 64, 128, 256}, "threads"}, pdl_parameter()},
           .constraints = {"block == 32 || block < 2 * batch", kPdlConstraint},
-          .stages = {{"advance/naive.cu", "advance_naive<{block}>",
-                      [](const Problem&, const Config& c) { return row_launch(1, c); }}},
+          .stages = {{.file = "advance/naive.cu",
+                      .kernel = "advance_naive<{block}>",
+                      .geometry = row_launch(1, "pdl")}},
       },
   };
 }

@@ -11,10 +11,9 @@ std::vector<Variant> argmax_cuda() {
           .name = "naive",
           .idea = "One block per row reads elements one by one.",
           .parameters = {block},
-          .stages = {{"argmax/naive.cu", "argmax_naive<{dtype}, {vocab}, {block}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(p["batch"])}, .block = {as_unsigned(c["block"])}};
-                      }}},
+          .stages = {{.file = "argmax/naive.cu",
+                      .kernel = "argmax_naive<{dtype}, {vocab}, {block}>",
+                      .geometry = row_launch("batch")}},
       },
       {
           .name = "vectorized",
@@ -27,14 +26,10 @@ std::vector<Variant> argmax_cuda() {
                           // More loads in flight only where a thread has them.
                           "unroll == 4 || unroll / 2 * 16 * block * blocks_per_row < vocab * dtype_bytes",
                           "batch <= 65535", kPdlConstraint},
-          .stages = {{"argmax/vectorized.cu",
-                      "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(c["blocks_per_row"]), as_unsigned(p["batch"])},
-                                      .block = {as_unsigned(c["block"])},
-                                      .pdl = c["pdl"] != 0};
-                      }}},
-          .workspace_bytes = [](const Problem& p, const Config&) { return 16 * p["batch"]; },
+          .stages = {{.file = "argmax/vectorized.cu",
+                      .kernel = "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
+                      .geometry = {{.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}}},
+          .workspace = "16 * batch",
       },
   };
 }

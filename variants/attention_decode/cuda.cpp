@@ -137,7 +137,7 @@ Variant vectorized() {
 }
 
 /// Constraints of split_kv and fixed_split; `splits`: the number of splits as an expression.
-std::vector<std::string> split_constraints(const std::string& splits) {
+std::vector<Expression> split_constraints(const std::string& splits) {
   const std::string threads = "batch * q_heads / heads_per_block * " + splits + " * block";
   return {
       kNoProjection,

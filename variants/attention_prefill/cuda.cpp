@@ -95,7 +95,7 @@ std::int64_t mem_efficient_shared_bytes(const Problem& p, const Config& c) {
          4 * c["warps_n"] * m;
 }
 
-std::vector<std::string> mem_efficient_constraints() {
+std::vector<Expression> mem_efficient_constraints() {
   // For occupancy: the tiles of mem_efficient_shared_bytes().
   const std::string tiles = "dtype_bytes * (tile_m * " + kTileDim + " + stages * tile_n * (" + kTileDim +
                             " + " + kTileDimV + ") + tile_m * tile_n)";
@@ -174,7 +174,7 @@ std::int64_t flash_mma_shared_bytes(const Problem& p, const Config& c) {
   return 2 * (c["tile_m"] * std::max(d, v) + c["stages"] * c["tile_n"] * (d + v));
 }
 
-std::vector<std::string> flash_mma_constraints() {
+std::vector<Expression> flash_mma_constraints() {
   const std::string packable = "(q_heads > kv_heads && q_len <= 64 && score_bias == 0 && dropout == 0)",
                     rows = "(pack_gqa == 1 ? q_len * q_heads / kv_heads : q_len)",
                     blocks = "batch * (pack_gqa == 1 ? kv_heads : q_heads) * max(1, " + rows + " / tile_m)",

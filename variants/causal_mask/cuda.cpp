@@ -5,7 +5,7 @@
 namespace warptune {
 
 std::vector<Variant> causal_mask_cuda() {
-  std::vector<std::string> constraints = vec_constraints("max_k_len");
+  std::vector<Expression> constraints = vec_constraints("max_k_len");
   constraints.insert(
       constraints.end(),
       {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= batch * max_q_len * max_k_len"});
@@ -14,22 +14,21 @@ std::vector<Variant> causal_mask_cuda() {
           .name = "naive",
           .idea = "One block per query writes elements one by one.",
           .parameters = {block_parameter()},
-          .stages = {{"causal_mask/naive.cu", "causal_mask_naive<{dtype}, {max_q_len}, {max_k_len}, {block}>",
-                      [](const Problem& p, const Config& c) {
-                        return row_launch(p["batch"] * p["max_q_len"], c);
-                      }}},
+          .stages = {{.file = "causal_mask/naive.cu",
+                      .kernel = "causal_mask_naive<{dtype}, {max_q_len}, {max_k_len}, {block}>",
+                      .geometry = row_launch("batch * max_q_len")}},
       },
       {
           .name = "vectorized",
           .idea = "Vectorized stores: the mask as one run of vectors, several per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
-          .stages = {{"causal_mask/vectorized.cu",
-                      "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, {unroll}, {vec}, "
-                      "{cache_hint}>",
-                      [](const Problem& p, const Config& c) {
-                        return flat_launch(p["batch"] * p["max_q_len"], p["max_k_len"], c);
-                      }}},
+          .stages =
+              {{.file = "causal_mask/vectorized.cu",
+                .kernel =
+                    "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, {unroll}, {vec}, "
+                    "{cache_hint}>",
+                .geometry = vector_launch("batch * max_q_len", "max_k_len")}},
       },
   };
 }

@@ -6,27 +6,28 @@
 namespace warptune {
 
 std::vector<Variant> embedding_cuda() {
-  std::vector<std::string> constraints = vec_constraints("hidden");
+  std::vector<Expression> constraints = vec_constraints("hidden");
   constraints.insert(constraints.end(),
                      {"block * unroll <= 2048", "unroll == 1 || block * vec * unroll <= tokens * hidden",
-                      "cache_hint == 0 || tokens >= 256"});
+                      "cache_hint == none || tokens >= 256"});
   return {
       {
           .name = "naive",
           .idea = "One block per token copies elements one by one.",
           .parameters = {block_parameter()},
-          .stages = {{"embedding/naive.cu", "embedding_naive<{dtype}, {vocab}, {hidden}, {block}>",
-                      [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
+          .stages = {{.file = "embedding/naive.cu",
+                      .kernel = "embedding_naive<{dtype}, {vocab}, {hidden}, {block}>",
+                      .geometry = row_launch("tokens")}},
       },
       {
           .name = "vectorized",
           .idea = "Gather of rows as one run of vectors, several loads in flight per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
-          .stages =
-              {{"embedding/vectorized.cu",
-                "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, {cache_hint}>",
-                [](const Problem& p, const Config& c) { return flat_launch(p["tokens"], p["hidden"], c); }}},
+          .stages = {{.file = "embedding/vectorized.cu",
+                      .kernel = "embedding_vectorized<{dtype}, {vocab}, {hidden}, {block}, {unroll}, {vec}, "
+                                "{cache_hint}>",
+                      .geometry = vector_launch("tokens", "hidden")}},
       },
   };
 }

@@ -9,7 +9,7 @@ namespace warptune {
 /// `run(problem, threads)` returns the function that computes the op. `constraints` belong to host_threaded.
 template <class Run>
 std::vector<Variant> host_pair(std::string naive_idea, std::string threaded_idea,
-                               std::vector<std::string> constraints, Run run) {
+                               std::vector<Expression> constraints, Run run) {
   return {
       {
           .name = "host_naive",

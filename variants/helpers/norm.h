@@ -12,9 +12,9 @@ struct NormIdeas {
 
 /// `op` names the kernels. `max_elements`: elements of several rows that a thread of `vectorized` may hold.
 inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas& ideas, int max_elements) {
-  std::vector<std::string> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
-  const std::vector<std::string> both = {"rows == 1 || rows <= tokens", "cache_hint == 0 || tokens >= 256",
-                                         kPdlConstraint};
+  std::vector<Expression> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
+  const std::vector<Expression> both = {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256",
+                                        kPdlConstraint};
   vectorized.insert(vectorized.end(), both.begin(), both.end());
   vectorized.insert(
       vectorized.end(),
@@ -28,8 +28,9 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
           .name = "naive",
           .idea = ideas.naive,
           .parameters = {block_parameter()},
-          .stages = {{op + "/naive.cu", op + "_naive<{dtype}, {hidden}, {block}>",
-                      [](const Problem& p, const Config& c) { return row_launch(p["tokens"], c); }}},
+          .stages = {{.file = op + "/naive.cu",
+                      .kernel = op + "_naive<{dtype}, {hidden}, {block}>",
+                      .geometry = row_launch("tokens")}},
       },
       {
           .name = "vectorized",
@@ -40,11 +41,9 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
                          cache_hint_parameter(true),
                          pdl_parameter()},
           .constraints = vectorized,
-          .stages = {{op + "/vectorized.cu",
-                      op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
-                      [](const Problem& p, const Config& c) {
-                        return row_launch(ceil_div(p["tokens"], c["rows"]), c);
-                      }}},
+          .stages = {{.file = op + "/vectorized.cu",
+                      .kernel = op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
+                      .geometry = row_launch("ceil_div(tokens, rows)", "pdl")}},
       },
       {
           .name = "warp_per_row",
@@ -54,13 +53,10 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
                          cache_hint_parameter(),
                          pdl_parameter()},
           .constraints = warp_per_row,
-          .stages = {{op + "/warp_per_row.cu",
-                      op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {blocks_for(p["tokens"], c["rows"])},
-                                      .block = {as_unsigned(32 * c["rows"])},
-                                      .pdl = c["pdl"] != 0};
-                      }}},
+          .stages =
+              {{.file = op + "/warp_per_row.cu",
+                .kernel = op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
+                .geometry = {{.grid = {"ceil_div(tokens, rows)"}, .block = {"32 * rows"}, .pdl = "pdl"}}}},
       },
   };
 }

@@ -1,7 +1,6 @@
 #pragma once
 // Parameters, constraints and launches that the memory-bound ops share.
 #include "harness/core/variant.h"
-#include "kernels/common/vec_width.h"
 
 namespace warptune {
 
@@ -9,7 +8,7 @@ inline Parameter block_parameter() { return {"block", {64, 128, 256, 512, 1024},
 inline Parameter vec_parameter() { return {"vec", {2, 4, 8}, "elements per vectorized access, at most"}; }
 inline Parameter unroll_parameter() { return {"unroll", {1, 2, 4, 8}, "vectors in flight per thread"}; }
 inline Parameter pdl_parameter() { return {"pdl", {0, 1}, "programmatic dependent launch"}; }
-inline const std::string kPdlConstraint = "pdl == 0 || has_pdl";
+inline const Expression kPdlConstraint = "pdl == 0 || has_pdl";
 
 /// The values are kCacheDefault, kCacheStreaming and kCacheEvictFirst (kernels/common/cache_hint.cuh).
 inline Parameter cache_hint_parameter(bool evict_first = false) {
@@ -23,21 +22,23 @@ inline Parameter cache_hint_parameter(bool evict_first = false) {
 }
 
 /// A vector has at most 16 bytes and divides the row. Rows of odd length keep one value, the narrowest.
-inline std::vector<std::string> vec_constraints(const std::string& length) {
-  return {"vec * dtype_bytes <= 16", length + " % vec == 0 || vec == 2"};
+inline std::vector<Expression> vec_constraints(const Expression& length) {
+  return {"vec * dtype_bytes <= 16", length % "vec" == 0 || "vec == 2"};
 }
 
 /// One block per row.
-inline Launch row_launch(std::int64_t rows, const Config& c) {
-  return {.grid = {as_unsigned(rows)}, .block = {as_unsigned(c["block"])}, .pdl = c.get("pdl", 0) != 0};
+inline LaunchExpressions row_launch(const Expression& rows, const Expression& pdl = 0) {
+  return {.grid = {rows}, .block = {"block"}, .pdl = pdl};
 }
-/// Rows of `length` elements as one run of vectors of `vec` elements, `unroll` per thread (both 1 where the
-/// variant has no such parameter).
-inline Launch flat_launch(std::int64_t rows, std::int64_t length, const Config& c) {
-  const std::int64_t vec = vec_width(static_cast<int>(c.get("vec", 1)), length);
-  return {.grid = {blocks_for(rows * (length / vec), c["block"] * c.get("unroll", 1))},
-          .block = {as_unsigned(c["block"])},
-          .pdl = c.get("pdl", 0) != 0};
+/// One thread per element.
+inline LaunchExpressions element_launch(const Expression& elements) {
+  return {.grid = {ceil_div(elements, "block")}, .block = {"block"}};
+}
+/// Rows of `length` elements as one run of vectors of `vec` elements, `unroll` per thread.
+inline LaunchExpressions vector_launch(const Expression& rows, const Expression& length,
+                                       const Expression& pdl = 0) {
+  const Expression vec = if_else(length % "vec" == 0, "vec", 1);
+  return {.grid = {ceil_div(rows * (length / vec), "block * unroll")}, .block = {"block"}, .pdl = pdl};
 }
 
 }  // namespace warptune

@@ -13,7 +13,12 @@ std::vector<Variant> linear_vendor();
 inline std::vector<Variant> linear_vendor() { return {}; }
 #endif
 /// A constraint: the variant computes no half of an RMSNorm that is split between two GEMMs.
-inline const char* const kNoSplitNorm = "prologue < 2 && epilogue < 4";
+inline const Expression kNoSplitNorm = "prologue != rms_scale && epilogue != add_rms";
+/// The workspace of the epilogue argmax (kernels/linear/argmax.cuh).
+inline const Expression kArgmaxWorkspace = "epilogue == argmax ? 8 * (tokens + 1) : 0";
+/// A derived value of the variants that stream weights.
+inline const DerivedValue kWeightRows{"weight_rows", "epilogue == swiglu ? 2 * out : out",
+                                      "rows of the weight"};
 /// The same variants for plain GEMMs only.
 std::vector<Variant> unfused(std::vector<Variant> variants);
 }  // namespace warptune

@@ -20,9 +20,7 @@ inline Parameter late_prefetch_parameter() {
 }
 
 /// Only in the epilogues of o and down, and where rows of the next weights are copied whole.
-inline std::string prefetch_constraint() {
-  return "prefetch + late_prefetch == 0 || (pdl && (epilogue == 1 || epilogue == 4) && "
-         "out * dtype_bytes % 16 == 0)";
-}
+inline const Expression kPrefetchConstraint =
+    "prefetch + late_prefetch == 0 || (pdl && epilogue in [add, add_rms] && out * dtype_bytes % 16 == 0)";
 
 }  // namespace warptune

@@ -11,7 +11,7 @@ const Parameter kHeads{"heads_per_block", {1, 2, 4, 8}, "query heads that share 
 
 /// Rows of V are whole vectors of 16 bytes. Accumulators fit the registers, and the sums of the warps fit
 /// shared memory.
-std::vector<std::string> row_constraints(std::vector<std::string> more) {
+std::vector<Expression> row_constraints(std::vector<Expression> more) {
   more.insert(more.end(), {"head_dim * dtype_bytes % 16 == 0",
                            "threads_per_value == 4 || threads_per_value * 16 <= head_dim * dtype_bytes",
                            "(q_heads / kv_heads) % heads_per_block == 0",
@@ -21,49 +21,33 @@ std::vector<std::string> row_constraints(std::vector<std::string> more) {
   return more;
 }
 
-std::int64_t splits(const Problem& p, const Config& c) { return ceil_div(p["context"], c["keys_per_split"]); }
-
 Variant split_kv() {
-  return {.name = "split_kv",
-          .idea =
-              "Split-KV: blocks reduce over parts of the keys, query heads of a group share the rows of V; "
-              "last-block reduction.",
-          .parameters = {{"block", {64, 128, 256}, "threads per block"},
-                         {"keys_per_split", {64, 128, 256, 512, 1024, 4096}, "keys per split"},
-                         kLanes,
-                         {"unroll", {1, 2, 4, 8}, "rows in flight per thread"},
-                         kHeads,
-                         pdl_parameter()},
-          .constraints = row_constraints({
-              "keys_per_split < 2 * context || keys_per_split == 64",
-              "unroll * block <= keys_per_split * threads_per_value",
-              // At most 128 bytes in flight per thread.
-              "unroll * head_dim * dtype_bytes <= 128 * threads_per_value",
-          }),
-          .stages = {{"logits_dot_v/split_kv.cu",
-                      "logits_dot_v_split_kv<" + kShape +
-                          ", {splits}, {keys_per_split}, {threads_per_value}, {unroll}, {heads_per_block}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(splits(p, c)),
-                                               as_unsigned(p["q_heads"] / c["heads_per_block"]),
-                                               as_unsigned(p["batch"])},
-                                      .block = {as_unsigned(c["block"])},
-                                      .pdl = c["pdl"] != 0};
-                      }}},
-          .constants =
-              [](const Problem& p, const Config& c) {
-                return Assignment{{"splits", splits(p, c)}};
-              },
-          .workspace_bytes = [](const Problem& p, const Config& c) -> std::int64_t {
-            const std::int64_t rows = p["batch"] * p["q_heads"];
-            if (splits(p, c) == 1) return 0;
-            return rows * splits(p, c) * p["head_dim"] * 4 + rows / c["heads_per_block"] * 4;
-          }};
-}
-
-/// The stages of `multistage`.
-std::int64_t tile_bytes(const Problem& p, const Config& c) {
-  return c["stages"] * c["tile_kv"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype));
+  return {
+      .name = "split_kv",
+      .idea =
+          "Split-KV: blocks reduce over parts of the keys, query heads of a group share the rows of V; "
+          "last-block reduction.",
+      .parameters = {{"block", {64, 128, 256}, "threads per block"},
+                     {"keys_per_split", {64, 128, 256, 512, 1024, 4096}, "keys per split"},
+                     kLanes,
+                     {"unroll", {1, 2, 4, 8}, "rows in flight per thread"},
+                     kHeads,
+                     pdl_parameter()},
+      .derived = {{"splits", "ceil_div(context, keys_per_split)", "blocks per group of heads"},
+                  {"rows", "batch * q_heads", "outputs of the batch"}},
+      .constraints = row_constraints({
+          "keys_per_split < 2 * context || keys_per_split == 64",
+          "unroll * block <= keys_per_split * threads_per_value",
+          // At most 128 bytes in flight per thread.
+          "unroll * head_dim * dtype_bytes <= 128 * threads_per_value",
+      }),
+      .stages = {{.file = "logits_dot_v/split_kv.cu",
+                  .kernel = "logits_dot_v_split_kv<" + kShape +
+                            ", {splits}, {keys_per_split}, {threads_per_value}, {unroll}, {heads_per_block}>",
+                  .geometry = {{.grid = {"splits", "q_heads / heads_per_block", "batch"},
+                                .block = {"block"},
+                                .pdl = "pdl"}}}},
+      .workspace = "splits == 1 ? 0 : rows * splits * head_dim * 4 + rows / heads_per_block * 4"};
 }
 
 Variant multistage() {
@@ -75,25 +59,20 @@ Variant multistage() {
                          kLanes,
                          kHeads,
                          pdl_parameter()},
+          .derived = {{"stage_bytes", "stages * tile_kv * head_dim * dtype_bytes", "bytes of the stages"}},
           .constraints = row_constraints({
               "tile_kv * threads_per_value >= block",
               "tile_kv == 16 || (stages - 1) * tile_kv < 2 * context",
           }),
-          .resources =
-              [](const Problem& p, const Config& c) {
-                const auto sums = 4 * (c["block"] / 32) * c["heads_per_block"] * p["head_dim"];
-                return LaunchResources{.shared_bytes = tile_bytes(p, c) + sums};
-              },
-          .stages = {{"logits_dot_v/multistage.cu",
-                      "logits_dot_v_multistage<" + kShape +
-                          ", {tile_kv}, {stages}, {threads_per_value}, {heads_per_block}>",
-                      [](const Problem& p, const Config& c) {
-                        return Launch{.grid = {as_unsigned(p["q_heads"] / c["heads_per_block"]),
-                                               as_unsigned(p["batch"])},
-                                      .block = {as_unsigned(c["block"])},
-                                      .shared_bytes = tile_bytes(p, c),
-                                      .pdl = c["pdl"] != 0};
-                      }}}};
+          // The stages and the sums of the warps.
+          .limits = {{.shared_bytes = "stage_bytes + 4 * (block / 32) * heads_per_block * head_dim"}},
+          .stages = {{.file = "logits_dot_v/multistage.cu",
+                      .kernel = "logits_dot_v_multistage<" + kShape +
+                                ", {tile_kv}, {stages}, {threads_per_value}, {heads_per_block}>",
+                      .geometry = {{.grid = {"q_heads / heads_per_block", "batch"},
+                                    .block = {"block"},
+                                    .shared_bytes = "stage_bytes",
+                                    .pdl = "pdl"}}}}};
 }
 
 }  // namespace
@@ -104,12 +83,9 @@ std::vector<Variant> logits_dot_v_cuda() {
               .idea = "One block per query head, one thread per element of the head.",
               .parameters = {{"block", {32, 64, 128, 256}, "threads per block"}, pdl_parameter()},
               .constraints = {"block == 32 || block < 2 * head_dim", kPdlConstraint},
-              .stages = {{"logits_dot_v/naive.cu", "logits_dot_v_naive<" + kShape + ">",
-                          [](const Problem& p, const Config& c) {
-                            return Launch{.grid = {as_unsigned(p["batch"] * p["q_heads"])},
-                                          .block = {as_unsigned(c["block"])},
-                                          .pdl = c["pdl"] != 0};
-                          }}},
+              .stages = {{.file = "logits_dot_v/naive.cu",
+                          .kernel = "logits_dot_v_naive<" + kShape + ">",
+                          .geometry = row_launch("batch * q_heads", "pdl")}},
           },
           split_kv(),
           multistage()};

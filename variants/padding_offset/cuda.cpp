@@ -9,16 +9,18 @@ std::vector<Variant> padding_offset_cuda() {
       {
           .name = "naive",
           .idea = "One thread walks over all sequences.",
-          .stages = {{"padding_offset/naive.cu", "padding_offset_naive",
-                      [](const Problem&, const Config&) { return Launch{}; }}},
+          .stages = {{.file = "padding_offset/naive.cu",
+                      .kernel = "padding_offset_naive",
+                      .geometry = LaunchExpressions{}}},
       },
       {
           .name = "scan",
           .idea = "Block-wide prefix sum; the warps of several blocks write the offsets.",
           .parameters = {block_parameter(), {"blocks", {1, 4, 16, 64}, "blocks that write offsets"}},
           .constraints = {"blocks == 1 || blocks * block <= 32 * batch"},
-          .stages = {{"padding_offset/scan.cu", "padding_offset_scan<{block}>",
-                      [](const Problem&, const Config& c) { return row_launch(c["blocks"], c); }}},
+          .stages = {{.file = "padding_offset/scan.cu",
+                      .kernel = "padding_offset_scan<{block}>",
+                      .geometry = row_launch("blocks")}},
       },
   };
 }

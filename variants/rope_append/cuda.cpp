@@ -20,13 +20,9 @@ std::vector<Variant> rope_append_cuda() {
           .name = "naive",
           .idea = "One thread per pair of a head reads elements one by one.",
           .parameters = {block},
-          .stages = {{"rope_append/naive.cu", "rope_append_naive" + fixed + ">",
-                      [](const Problem& p, const Config& c) {
-                        const auto heads = p["q_heads"] + 2 * p["kv_heads"];
-                        return Launch{
-                            .grid = {blocks_for(p["tokens"] * heads * (p["head_dim"] / 2), c["block"])},
-                            .block = {as_unsigned(c["block"])}};
-                      }}},
+          .stages = {{.file = "rope_append/naive.cu",
+                      .kernel = "rope_append_naive" + fixed + ">",
+                      .geometry = element_launch("tokens * (q_heads + 2 * kv_heads) * (head_dim // 2)")}},
           .constants = rotation,
       },
       {
@@ -37,12 +33,12 @@ std::vector<Variant> rope_append_cuda() {
                          {"heads_per_thread", {1, 2, 4, 8}, "heads per thread"},
                          cache_hint_parameter(),
                          pdl_parameter()},
-          .constraints = {"vec * dtype_bytes <= 16",
-                          "heads_per_thread <= q_heads + 2 * kv_heads || heads_per_thread == 1",
-                          kPdlConstraint,
-                          // The threads of a quantized row reduce by shuffles: a power of two in one warp.
-                          "kv_dtype == 0 || (4096 % head_dim == 0 && head_dim <= 32 * vec && rotary_dim % (2 "
-                          "* vec) == 0)"},
+          .constraints =
+              {"vec * dtype_bytes <= 16",
+               "heads_per_thread <= q_heads + 2 * kv_heads || heads_per_thread == 1", kPdlConstraint,
+               // The threads of a quantized row reduce by shuffles: a power of two in one warp.
+               "kv_dtype == same || (4096 % head_dim == 0 && head_dim <= 32 * vec && rotary_dim % (2 "
+               "* vec) == 0)"},
           .stages = {{"rope_append/vectorized.cu",
                       "rope_append_vectorized" + fixed + ", {vec}, {heads_per_thread}, {cache_hint} == 1>",
                       [](const Problem& p, const Config& c) {

@@ -5,10 +5,7 @@
 namespace warptune {
 
 std::vector<Variant> softmax_cuda() {
-  const auto launch = [](const Problem& p, const Config& c) {
-    return row_launch(p["batch"] * p["q_heads"] * p["q_len"], c);
-  };
-  std::vector<std::string> constraints = vec_constraints("kv_len");
+  std::vector<Expression> constraints = vec_constraints("kv_len");
   constraints.insert(constraints.end(), {"kv_len <= 64 * block", "block == 32 || block < 2 * kv_len",
                                          "rows == 1 || (block == 32 && rows <= batch * q_heads * q_len)"});
   return {
@@ -16,8 +13,9 @@ std::vector<Variant> softmax_cuda() {
           .name = "naive",
           .idea = "One block per row reads elements one by one, the row three times.",
           .parameters = {block_parameter()},
-          .stages = {{"softmax/naive.cu",
-                      "softmax_naive<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}>", launch}},
+          .stages = {{.file = "softmax/naive.cu",
+                      .kernel = "softmax_naive<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}>",
+                      .geometry = row_launch("batch * q_heads * q_len")}},
       },
       {
           .name = "vectorized",
@@ -27,14 +25,12 @@ std::vector<Variant> softmax_cuda() {
                          vec_parameter(),
                          cache_hint_parameter()},
           .constraints = constraints,
-          .stages =
-              {{"softmax/vectorized.cu",
-                "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, {rows}, {vec}, "
-                "{cache_hint}>",
-                [](const Problem& p, const Config& c) {
-                  return Launch{.grid = {blocks_for(p["batch"] * p["q_heads"] * p["q_len"], c["rows"])},
-                                .block = {as_unsigned(c["block"] * c["rows"])}};
-                }}},
+          .stages = {{.file = "softmax/vectorized.cu",
+                      .kernel = "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, "
+                                "{rows}, {vec}, "
+                                "{cache_hint}>",
+                      .geometry = {{.grid = {"ceil_div(batch * q_heads * q_len, rows)"},
+                                    .block = {"block * rows"}}}}},
       },
   };
 }

@@ -5,19 +5,18 @@
 namespace warptune {
 
 std::vector<Variant> swiglu_cuda() {
-  std::vector<std::string> constraints = vec_constraints("intermediate");
+  std::vector<Expression> constraints = vec_constraints("intermediate");
   constraints.insert(constraints.end(), {"block * unroll <= 2048",
                                          "unroll == 1 || block * vec * unroll <= tokens * intermediate",
-                                         "cache_hint == 0 || tokens >= 256", kPdlConstraint});
-  const auto launch = [](const Problem& p, const Config& c) {
-    return flat_launch(p["tokens"], p["intermediate"], c);
-  };
+                                         "cache_hint == none || tokens >= 256", kPdlConstraint});
   return {
       {
           .name = "naive",
           .idea = "One thread per element.",
           .parameters = {block_parameter()},
-          .stages = {{"swiglu/naive.cu", "swiglu_naive<{dtype}, {intermediate}, {block}>", launch}},
+          .stages = {{.file = "swiglu/naive.cu",
+                      .kernel = "swiglu_naive<{dtype}, {intermediate}, {block}>",
+                      .geometry = element_launch("tokens * intermediate")}},
       },
       {
           .name = "vectorized",
@@ -25,9 +24,11 @@ std::vector<Variant> swiglu_cuda() {
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter(true),
                          pdl_parameter()},
           .constraints = constraints,
-          .stages = {{"swiglu/vectorized.cu",
-                      "swiglu_vectorized<{dtype}, {intermediate}, {block}, {unroll}, {vec}, {cache_hint}>",
-                      launch}},
+          .stages =
+              {{.file = "swiglu/vectorized.cu",
+                .kernel =
+                    "swiglu_vectorized<{dtype}, {intermediate}, {block}, {unroll}, {vec}, {cache_hint}>",
+                .geometry = vector_launch("tokens", "intermediate", "pdl")}},
       },
   };
 }
