@@ -39,6 +39,31 @@ void print_variants(const OpEntry& entry) {
           v.idea, v.dtypes.empty() ? "" : fmt::format(" (only {})", dtypes_of(v.dtypes)));
 }
 
+std::string text_of(const Extents& e) {
+  std::vector<std::string> texts = {e.x.text(), e.y.text(), e.z.text()};
+  while (texts.size() > 1 && texts.back() == "1") texts.pop_back();
+  return fmt::format("[{}]", fmt::join(texts, ", "));
+}
+
+/// "launches linear/mma.cu grid [ceil_div(tokens, tile_m), 4] block [128], pdl pdl"; what is default is
+/// omitted.
+void print_launch(const Stage& stage) {
+  const LaunchExpressions& g = *stage.geometry;
+  std::string text =
+      fmt::format("  launches {} grid {} block {}", stage.file, text_of(g.grid), text_of(g.block));
+  const std::pair<const char*, const Expression*> parts[] = {{"shared_bytes", &g.shared_bytes},
+                                                             {"cluster", &g.cluster},
+                                                             {"pdl", &g.pdl},
+                                                             {"per_sm", &g.per_sm},
+                                                             {"max_blocks", &g.max_blocks},
+                                                             {"cooperative", &g.cooperative}};
+  for (const auto& [name, value] : parts)
+    if (value->text() != (std::string_view(name) == "cluster" ? "1" : "0"))
+      text += fmt::format(", {} {}", name, value->text());
+  if (stage.condition) text += fmt::format(", where {}", stage.condition->text());
+  print("{}\n", text);
+}
+
 void print_parameters(const OpEntry& entry) {
   for (const Variant& v : entry.variants) {
     print("{}/{} ({})\n", entry.op.name, v.name, v.backend == Backend::cuda ? "cuda" : "host");
@@ -52,8 +77,12 @@ void print_parameters(const OpEntry& entry) {
       print("  {:<18} {}{}{}\n", p.name, fmt::format("{}", fmt::join(values, " ")),
             p.doc.empty() ? "" : "  -- ", p.doc);
     }
-    for (const DerivedValue& d : v.derived) print("  {} = {}  ({})\n", d.name, d.value.text(), d.doc);
+    for (const DerivedValue& d : v.derived)
+      print("  {} = {}{}{}\n", d.name, d.value.text(), d.doc.empty() ? "" : "  -- ", d.doc);
     for (const Expression& constraint : v.constraints) print("  where {}\n", constraint.text());
+    for (const Stage& stage : v.stages)
+      if (stage.geometry) print_launch(stage);
+    if (v.workspace) print("  workspace {} bytes\n", v.workspace->text());
   }
 }
 

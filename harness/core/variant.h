@@ -219,6 +219,7 @@ struct Variant {
   std::optional<Expression> workspace = {};  // the same as data
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
   std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
+  std::optional<Expression> own_workspace = {};  // the same as data
   /// Empty: each block is one work tile, and all have one length.
   std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
   /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.

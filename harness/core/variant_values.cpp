@@ -131,7 +131,7 @@ using Shared = std::shared_ptr<const Variant>;
 
 void declare_stage(Stage& stage, const Shared& variant, std::size_t index, const Op& op) {
   const Stage* declared = &variant->stages[index];
-  if (declared->geometry) {
+  if (declared->geometry && !declared->custom) {  // a kernel from a file checks its values
     stage.launch = [variant, declared](const Problem& p, const Config& c) {
       return VariantValues(*variant, p, c).launch(*declared->geometry);
     };
@@ -139,7 +139,7 @@ void declare_stage(Stage& stage, const Shared& variant, std::size_t index, const
       return VariantValues(*variant, p, c, facts).launch(*declared->geometry);
     };
   }
-  if (declared->condition)
+  if (declared->condition && !declared->custom)
     stage.when = [variant, declared](const Problem& p, const Config& c) {
       return VariantValues(*variant, p, c)(*declared->condition) != 0;
     };
@@ -193,7 +193,7 @@ void declare(Variant& variant, const Op& op) {
                                                                 .stages = variant.stages,
                                                                 .workspace = variant.workspace});
   for (std::size_t i = 0; i < variant.stages.size(); ++i) declare_stage(variant.stages[i], declared, i, op);
-  if (variant.workspace)
+  if (variant.workspace && !variant.workspace_bytes)
     variant.workspace_bytes = [declared](const Problem& p, const Config& c) {
       return VariantValues(*declared, p, c).integer(*declared->workspace);
     };

@@ -26,6 +26,7 @@ class Formula {
   Formula(const std::string& text, std::span<const Variable> names, std::string what, std::string where);
 
   double operator()(const Problem& problem, const Config& config, int sms = 1) const;
+  const Expression& expression() const { return expression_; }
   /// Throws CompileError, with `where`, if the value is not a number from 0 up.
   double at_least_zero(const Problem& problem) const;
   /// Throws CompileError, with `where`, if the value is not a number that the dtype holds.

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "harness/core/variant_values.h"
+
 namespace warptune {
 
 Formula KernelItem::formula(const YAML::Node& node, const std::string& what) const {
@@ -9,11 +13,27 @@ Formula KernelItem::formula(const YAML::Node& node, const std::string& what) con
   return yaml.at(node, [&] { return Formula(text, names, what, yaml.where(node)); });
 }
 
+namespace {
+
+/// The derived values of a built-in variant that are integers.
+FormulaText::Constants derived_values(const Variant& like) {
+  return [&like](const Problem& problem, const Config& config) {
+    Assignment integers = like.constants ? like.constants(problem, config) : Assignment();
+    const VariantValues values(like, problem, config);
+    for (const DerivedValue& d : like.derived)
+      if (const double value = values(d.value); value == std::floor(value))
+        integers.set(d.name, static_cast<std::int64_t>(value));
+    return integers;
+  };
+}
+
+}  // namespace
+
 FormulaText KernelItem::formula_text(const YAML::Node& node, const std::string& what) const {
   const std::string text = yaml.text(node, what);
   return yaml.at(node, [&] {
     return FormulaText(text, names, what, yaml.where(node),
-                       like ? like->constants : FormulaText::Constants());
+                       like ? derived_values(*like) : FormulaText::Constants());
   });
 }
 

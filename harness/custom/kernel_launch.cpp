@@ -31,6 +31,23 @@ struct LaunchFormulas {
   std::vector<Formula> grid, block;
   std::optional<Formula> shared, cluster, pdl, per_sm, max_blocks, cooperative;
 
+  LaunchExpressions expressions() const {
+    const auto extents = [](const std::vector<Formula>& list) {
+      Extents e;
+      Expression* const places[] = {&e.x, &e.y, &e.z};
+      for (std::size_t i = 0; i < list.size(); ++i) *places[i] = list[i].expression();
+      return e;
+    };
+    LaunchExpressions e{.grid = extents(grid), .block = extents(block)};
+    const std::pair<Expression*, const std::optional<Formula>*> parts[] = {
+        {&e.shared_bytes, &shared}, {&e.cluster, &cluster},       {&e.pdl, &pdl},
+        {&e.per_sm, &per_sm},       {&e.max_blocks, &max_blocks}, {&e.cooperative, &cooperative}};
+    for (const auto& [expression, formula] : parts)
+      if (*formula) *expression = (*formula)->expression();
+    return e;
+  }
+
+  /// Throws CompileError, with the place in the file, for a value that no launch has.
   Launch on(const Problem& p, const Config& c, int sms) const {
     Launch launch{.grid = evaluate(grid, p, c, sms), .block = evaluate(block, p, c, sms)};
     if (shared) launch.shared_bytes = shared->whole(p, c, 0, kLargestGrid, sms);
@@ -77,6 +94,7 @@ void read_launch(const KernelItem& plain, const YAML::Node& node, Stage& stage) 
                               .per_sm = flag("per_sm"),
                               .max_blocks = optional("max_blocks"),
                               .cooperative = flag("cooperative")};
+  stage.geometry = launch.expressions();
   stage.launch = [launch](const Problem& p, const Config& c) { return launch.on(p, c, 1); };
   stage.launch_on = [launch](const Problem& p, const Config& c, const DeviceFacts& facts) {
     return launch.on(p, c, facts.sms);

@@ -125,6 +125,8 @@ void read_workspace(const KernelItem& item, const YAML::Node& node, Variant& var
   const auto size = [bytes](const Problem& p, const Config& c) { return bytes.whole(p, c, 0); };
   const bool passed =
       std::ranges::find(item.op.fields, "workspace", &ArgsField::name) != item.op.fields.end();
+  variant.workspace.reset();
+  (passed ? variant.workspace : variant.own_workspace) = bytes.expression();
   (passed ? variant.workspace_bytes : variant.own_workspace_bytes) = size;
 }
 

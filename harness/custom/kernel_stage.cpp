@@ -211,12 +211,16 @@ Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefa
     stage.launch_on = like->launch_on;
     stage.when = like->when;
     stage.tensor_maps = like->tensor_maps;
+    stage.geometry = like->geometry;
+    stage.condition = like->condition;
+    stage.maps = like->maps;
   }
   if (node["launch"]) read_launch(item, node["launch"], stage);
-  if (node["when"])
-    stage.when = [when = item.formula(node["when"], "'when'")](const Problem& p, const Config& c) {
-      return when(p, c) != 0;
-    };
+  if (node["when"]) {
+    const Formula when = item.formula(node["when"], "'when'");
+    stage.condition = when.expression();
+    stage.when = [when](const Problem& p, const Config& c) { return when(p, c) != 0; };
+  }
   stage.custom = std::make_shared<const CustomKernel>(std::move(kernel));
   return stage;
 }

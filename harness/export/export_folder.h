@@ -9,7 +9,7 @@ namespace warptune {
 
 /// The version of warptune.json: that of plans whose kernels all take the op's struct, and that of a folder
 /// with a kernel that takes a list of arguments, which readers of the first one would launch wrongly.
-inline constexpr int kExportSchema = 1, kExportSchemaOfLists = 2;
+inline constexpr int kExportSchema = 3;
 
 /// Throws InputError unless the folder can be made, is empty, or holds nothing but an earlier export, which a
 /// new one replaces.

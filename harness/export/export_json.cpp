@@ -14,19 +14,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A number, or the formula as an object.
-Json json_of(const LaunchFormula& formula) {
-  if (formula.factors.empty()) return formula.plus;
-  Json factors = Json::array();
-  for (const LaunchFormula::Factor& f : formula.factors)
-    factors.push_back({{"of", f.name}, {"multiplier", f.multiplier}, {"divisor", f.divisor}});
-  return {{"plus", formula.plus}, {"times", formula.times}, {"factors", std::move(factors)}};
-}
+Json json_of(const Expression& e) { return e.json(); }
+Json json_of(const Extents& e) { return {json_of(e.x), json_of(e.y), json_of(e.z)}; }
 
-template <class Range>
-Json json_list(const Range& formulas) {
+Json json_list(const std::vector<Expression>& expressions) {
   Json list = Json::array();
-  for (const LaunchFormula& formula : formulas) list.push_back(json_of(formula));
+  for (const Expression& e : expressions) list.push_back(json_of(e));
   return list;
 }
 
@@ -94,16 +87,11 @@ Json json_of(const TensorMapModel& map) {
 Json json_of(const StageModel& stage, const ExportedKernel& kernel) {
   Json maps = Json::array();
   for (const TensorMapModel& map : stage.tensor_maps) maps.push_back(json_of(map));
-  Json json = {{"cubin", kernel.file},
-               {"kernel", kernel.entry},
-               {"expression", stage.kernel},
-               {"grid", json_list(stage.grid)},
-               {"block", json_list(stage.block)},
-               {"shared_bytes", json_of(stage.shared_bytes)},
-               {"cluster", stage.cluster},
-               {"pdl", stage.pdl},
-               {"per_sm", stage.per_sm},
-               {"max_blocks", json_of(stage.max_blocks)},
+  Json json = {{"cubin", kernel.file},          {"kernel", kernel.entry},
+               {"expression", stage.kernel},    {"grid", json_of(stage.grid)},
+               {"block", json_of(stage.block)}, {"shared_bytes", json_of(stage.shared_bytes)},
+               {"cluster", stage.cluster},      {"pdl", stage.pdl},
+               {"per_sm", stage.per_sm},        {"max_blocks", json_of(stage.max_blocks)},
                {"tensor_maps", std::move(maps)}};
   if (!stage.arguments) return json;
   Json arguments = Json::array();
@@ -179,13 +167,6 @@ Json origin_of(const ExportedPlan& plan, const OpEntry& entry, const DeviceFacts
   return origin;
 }
 
-bool has_lists(const PlanTable& table) {
-  return std::ranges::any_of(table.plans, [](const ExportedPlan& plan) {
-    return std::ranges::any_of(plan.launch.stages,
-                               [](const StageModel& stage) { return stage.arguments.has_value(); });
-  });
-}
-
 }  // namespace
 
 std::string export_json(const OpTable& ops, const PlanTable& table, const Compiler& compiler,
@@ -229,7 +210,7 @@ std::string export_json(const OpTable& ops, const PlanTable& table, const Compil
                      {"tensors", tensors_of(entry.op, plan.problem)}});
   }
   const Json head = {
-      {"schema", has_lists(table) ? kExportSchemaOfLists : kExportSchema},
+      {"schema", kExportSchema},
       {"warptune", {{"version", program_version()}, {"git_commit", git_commit()}}},
       {"arch", facts.arch},
       {"device", facts.name},

@@ -1,10 +1,12 @@
 #include "harness/export/launch_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/compile.h"
 #include "harness/export/args_layout.h"
 #include "harness/select/tuned_plans.h"
@@ -12,99 +14,22 @@
 namespace warptune {
 namespace {
 
-// Values of a dim at which things are checked: constraints and names, launches, and combinations of dims.
-constexpr std::size_t kServedSamples = 40, kLaunchSamples = 512, kGridSamples = 5;
+// Values of a dim at which constraints and names are checked: alone, and in combinations of dims.
+constexpr std::size_t kServedSamples = 40, kGridSamples = 5;
 
-/// All numbers of a launch, in one order.
-std::vector<std::int64_t> numbers_of(const Launch& l) {
-  return {l.grid.x, l.grid.y, l.grid.z, l.block.x, l.block.y, l.block.z, l.shared_bytes, l.max_blocks};
-}
-
-/// The formulas of these numbers.
-std::vector<LaunchFormula> formulas_of(const StageModel& s) {
-  return {s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2], s.shared_bytes, s.max_blocks};
+/// Values of [from, to], ascending, with both ends: all of them, or `count` evenly spread.
+std::vector<std::int64_t> sample_values(std::int64_t from, std::int64_t to, std::size_t count) {
+  std::vector<std::int64_t> values;
+  const auto steps = std::min<std::int64_t>(to - from, static_cast<std::int64_t>(count) - 1);
+  for (std::int64_t i = 0; i <= steps; ++i)
+    values.push_back(steps == 0 ? from : from + i * (to - from) / steps);
+  return values;
 }
 
 std::vector<std::string> names_of(const DimBox& box) {
   std::vector<std::string> names;
   for (const DimRange& range : box) names.push_back(range.dim);
   return names;
-}
-
-/// Whether what a formula cannot express is equal.
-bool same_flags(const Launch& a, const Launch& b) {
-  return a.pdl == b.pdl && a.per_sm == b.per_sm && a.cluster == b.cluster;
-}
-
-/// The numbers of a tensor map whose formulas are looked for: dims, then strides.
-std::vector<std::int64_t> numbers_of(const TensorMapSpec& map) {
-  std::vector<std::int64_t> numbers = map.dims;
-  numbers.insert(numbers.end(), map.strides.begin(), map.strides.end());
-  return numbers;
-}
-
-/// The member that holds the address of a tensor map.
-std::optional<std::string> base_field(const MarkedArgs& args, const void* base) {
-  for (const ArgsField& field : args.fields())
-    if (field.is_pointer() &&
-        args.whole(field) == static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base)))
-      return field.name;
-  return std::nullopt;
-}
-
-/// The tensor maps of a stage as functions of the integers in the args.
-std::optional<std::vector<TensorMapModel>> map_models(const Stage& stage, const Problem& problem,
-                                                      const Config& config, const MarkedArgs& args) {
-  std::vector<ArgsField> numbers;
-  std::vector<Axis> axes;
-  std::vector<std::int64_t> base;
-  for (const ArgsField& field : args.fields())
-    if (!field.is_pointer() && !field.is_real()) {
-      const std::int64_t value = args.whole(field);
-      numbers.push_back(field);
-      base.push_back(value);
-      axes.push_back({field.name, {value, value + 1, value + 2, 2 * value + 3, 3 * value + 8}});
-    }
-  const auto maps_at = [&](std::span<const std::int64_t> point) {
-    MarkedArgs changed = args;
-    for (std::size_t i = 0; i < numbers.size(); ++i) changed.set(numbers[i], point[i]);
-    return stage.tensor_maps(problem, config, changed.bytes().data());
-  };
-  std::vector<TensorMapModel> models;
-  const std::vector<TensorMapSpec> maps = maps_at(base);
-  for (std::size_t m = 0; m < maps.size(); ++m) {
-    const auto field = base_field(args, maps[m].base);
-    if (!field) return std::nullopt;
-    TensorMapModel model{.base = *field, .dtype = maps[m].dtype, .box = maps[m].box};
-    for (std::size_t n = 0; n < numbers_of(maps[m]).size(); ++n) {
-      const auto formula = fit_formula(axes, base, [&](std::span<const std::int64_t> point) {
-        return numbers_of(maps_at(point).at(m)).at(n);
-      });
-      if (!formula) return std::nullopt;
-      (n < maps[m].dims.size() ? model.dims : model.strides).push_back(*formula);
-    }
-    models.push_back(std::move(model));
-  }
-  return models;
-}
-
-bool maps_agree(const std::vector<TensorMapModel>& models, const std::vector<TensorMapSpec>& maps,
-                const MarkedArgs& args) {
-  const auto value = [&](const std::string& name) {
-    return args.whole(*std::ranges::find(args.fields(), name, &ArgsField::name));
-  };
-  if (models.size() != maps.size()) return false;
-  for (std::size_t m = 0; m < maps.size(); ++m) {
-    std::vector<LaunchFormula> formulas = models[m].dims;
-    formulas.insert(formulas.end(), models[m].strides.begin(), models[m].strides.end());
-    const auto numbers = numbers_of(maps[m]);
-    if (formulas.size() != numbers.size() || models[m].box != maps[m].box ||
-        base_field(args, maps[m].base) != models[m].base)
-      return false;
-    for (std::size_t n = 0; n < numbers.size(); ++n)
-      if (formulas[n].evaluate(value) != numbers[n]) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -134,11 +59,6 @@ std::vector<std::string> Specialization::kernels_of(const Problem& problem) cons
   for (const Stage* stage : active_kernels(variant_, problem, config_))
     names.push_back(kernel_key(variant_, *stage, problem, config_));
   return names;
-}
-
-std::int64_t Specialization::workspace_of(const Problem& problem) const {
-  if (variant_.workspace_bytes) return variant_.workspace_bytes(problem, config_);
-  return variant_.own_workspace_bytes ? variant_.own_workspace_bytes(problem, config_) : 0;
 }
 
 bool Specialization::serves(const Problem& problem) const {
@@ -212,8 +132,12 @@ bool Specialization::serves(const DimBox& box) const {
     }
     if (!serves(problem)) return false;
   }
-  std::string why;
-  return model_of(box, why).has_value();
+  try {
+    model_of(box);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
 }
 
 DimBox Specialization::largest_box(const DimBox& limit) const {
@@ -221,107 +145,87 @@ DimBox Specialization::largest_box(const DimBox& limit) const {
   for (const DimRange& range : limit) box.push_back({range.dim, problem_[range.dim], problem_[range.dim]});
   for (std::size_t i = 0; i < box.size(); ++i) {
     box[i].from = lowest_served(box, i, std::min(limit[i].from, box[i].to));
-    // What formulas or combinations of dims do not allow is cut off by halves.
+    // What attributes or combinations of dims do not allow is cut off by halves.
     while (box[i].from < box[i].to && !serves(box)) box[i].from = box[i].to - (box[i].to - box[i].from) / 2;
   }
   return box;
 }
 
-std::optional<LaunchModel> Specialization::model_of(const DimBox& box, std::string& why) const try {
-  std::vector<Axis> axes;
-  std::vector<std::int64_t> base;
-  for (const DimRange& range : box) {
-    axes.push_back({range.dim, sample_values(range.from, range.to, kLaunchSamples)});
-    base.push_back(range.to);
-  }
-  const auto fit = [&](auto&& number_of) {
-    const auto formula = fit_formula(axes, base, [&](std::span<const std::int64_t> point) {
-      return number_of(with(box, {point.begin(), point.end()}));
-    });
-    if (!formula) why = "the numbers of a launch have no formula";
-    return formula;
+Expression Specialization::partial(const Expression& expression, const DimBox& box,
+                                   std::span<const std::string> kept) const {
+  const VariantValues values(variant_, problem_, config_, facts_);
+  const Expression::Replacement replace = [&](const std::string& name) -> std::optional<Expression> {
+    const auto range = std::ranges::find(box, name, &DimRange::dim);
+    const bool changes = range != box.end() && range->from < range->to && !config_.has(name);
+    if (changes || std::ranges::find(kept, name) != kept.end()) return std::nullopt;
+    const auto derived = std::ranges::find(variant_.derived, name, &DerivedValue::name);
+    if (derived != variant_.derived.end() && !config_.has(name) && !problem_.dims.has(name))
+      return derived->value.substitute(replace);
+    return values(Expression(name));
   };
-  const auto workspace = fit([&](const Problem& p) { return workspace_of(p); });
-  if (!workspace) return std::nullopt;
-  LaunchModel model{.stages = {}, .workspace_bytes = *workspace};
-  const MarkedArgs args(op_.op, problem_);
-  const auto stages = active_kernels(variant_, problem_, config_);
-  for (const Stage* stage : stages) {
-    const Launch launch = launch_of(*stage, problem_, config_, facts_);
-    if (launch.cooperative || (stage->custom && stage->custom->constants)) {
-      why = launch.cooperative ? "its launch is cooperative" : "it fills constant memory";
-      return std::nullopt;
-    }
-    std::vector<LaunchFormula> numbers;
-    for (std::size_t n = 0; n < numbers_of(launch).size(); ++n) {
-      const auto formula =
-          fit([&](const Problem& p) { return numbers_of(launch_of(*stage, p, config_, facts_))[n]; });
-      if (!formula) return std::nullopt;
-      numbers.push_back(*formula);
-    }
-    StageModel s{.file = stage->file,
-                 .kernel = expand_kernel_name(variant_, *stage, problem_, config_),
-                 .grid = {numbers[0], numbers[1], numbers[2]},
-                 .block = {numbers[3], numbers[4], numbers[5]},
-                 .shared_bytes = numbers[6],
-                 .max_blocks = numbers[7],
-                 .cluster = launch.cluster,
-                 .pdl = launch.pdl,
-                 .per_sm = launch.per_sm,
-                 .tensor_maps = {}};
-    if (stage->tensor_maps) {
-      const auto maps = map_models(*stage, problem_, config_, args);
-      if (!maps) {
-        why = "a tensor map has no formula";
-        return std::nullopt;
-      }
-      s.tensor_maps = *maps;
-    }
-    s.arguments =
-        argument_list(*stage, config_, problems_in(box, kGridSamples), args.bytes().size(), names_of(box));
-    model.stages.push_back(std::move(s));
+  return expression.substitute(replace);
+}
+
+std::int64_t Specialization::constant(const Expression& expression, const DimBox& box,
+                                      std::string_view what) const {
+  if (const auto number = partial(expression, box).number()) return integer_of(*number);
+  throw InputError(fmt::format("{} depends on {}", what, fmt::join(partial(expression, box).names(), ", ")));
+}
+
+std::vector<TensorMapModel> Specialization::maps_of(const Stage& stage) const {
+  std::vector<std::string> members;
+  for (const ArgsField& field : op_.op.fields)
+    if (!field.is_pointer() && !field.is_real()) members.push_back(field.name);
+  std::vector<TensorMapModel> models;
+  for (const TensorMapExpressions& map : stage.maps) {
+    TensorMapModel& model = models.emplace_back(TensorMapModel{.base = map.base, .dtype = problem_.dtype});
+    for (const Expression& e : map.dims) model.dims.push_back(partial(e, {}, members));
+    for (const Expression& e : map.strides) model.strides.push_back(partial(e, {}, members));
+    for (const Expression& e : map.box) model.box.push_back(constant(e, {}, "the box of a tensor map"));
   }
-  if (!agrees(model, box, stages)) {
-    why = "a formula fails for a combination of dims";
-    return std::nullopt;
+  return models;
+}
+
+StageModel Specialization::model_of(const Stage& stage, const DimBox& box) const {
+  if (!stage.geometry) throw InputError("its launch is a function");
+  if (stage.custom && stage.custom->constants) throw InputError("it fills constant memory");
+  const LaunchExpressions& g = *stage.geometry;
+  if (constant(g.cooperative, box, "whether it is cooperative") != 0)
+    throw InputError("its launch is cooperative");
+  const auto extents = [&](const Extents& e) {
+    return Extents{partial(e.x, box), partial(e.y, box), partial(e.z, box)};
+  };
+  const MarkedArgs args(op_.op, problem_);
+  return {.file = stage.file,
+          .kernel = expand_kernel_name(variant_, stage, problem_, config_),
+          .grid = extents(g.grid),
+          .block = extents(g.block),
+          .shared_bytes = partial(g.shared_bytes, box),
+          .max_blocks = partial(g.max_blocks, box),
+          .cluster = static_cast<unsigned>(constant(g.cluster, box, "the cluster")),
+          .pdl = constant(g.pdl, box, "programmatic dependent launch") != 0,
+          .per_sm = constant(g.per_sm, box, "'per_sm'") != 0,
+          .tensor_maps = maps_of(stage),
+          .arguments = argument_list(stage, config_, problems_in(box, kGridSamples), args.bytes().size(),
+                                     names_of(box))};
+}
+
+LaunchModel Specialization::model_of(const DimBox& box) const {
+  LaunchModel model;
+  for (const auto* bytes : {&variant_.workspace, &variant_.own_workspace})
+    if (*bytes) model.workspace_bytes = partial(**bytes, box);
+  for (const Stage* stage : active_kernels(variant_, problem_, config_)) {
+    launch_of(*stage, problem_, config_, facts_);  // throws where a formula of a file gives no launch
+    model.stages.push_back(model_of(*stage, box));
   }
   return model;
-} catch (const CompileError& e) {  // a formula of a kernel from a file gives no launch
-  why = e.what();
-  return std::nullopt;
-} catch (const InputError& e) {
-  why = e.what();
-  return std::nullopt;
 }
 
-/// Whether the formulas give the launches of problems all over the box.
-bool Specialization::agrees(const LaunchModel& model, const DimBox& box,
-                            const std::vector<const Stage*>& stages) const {
-  for (const Problem& p : problems_in(box, kGridSamples)) {
-    const auto dim = [&](const std::string& name) { return p[name]; };
-    for (std::size_t i = 0; i < stages.size(); ++i) {
-      const StageModel& s = model.stages[i];
-      const Launch launch = launch_of(*stages[i], p, config_, facts_);
-      std::vector<std::int64_t> numbers;
-      for (const LaunchFormula& formula : formulas_of(s)) numbers.push_back(formula.evaluate(dim));
-      if (numbers != numbers_of(launch) ||
-          !same_flags(launch, launch_of(*stages[i], problem_, config_, facts_)))
-        return false;
-      if (!stages[i]->tensor_maps) continue;
-      const MarkedArgs args(op_.op, p);
-      if (!maps_agree(s.tensor_maps, stages[i]->tensor_maps(p, config_, args.bytes().data()), args))
-        return false;
-    }
-    if (model.workspace_bytes.evaluate(dim) != workspace_of(p)) return false;
-  }
-  return true;
-}
-
-LaunchModel Specialization::launch(const DimBox& box) const {
-  std::string why;
-  if (auto model = model_of(box, why)) return *std::move(model);
+LaunchModel Specialization::launch(const DimBox& box) const try {
+  return model_of(box);
+} catch (const std::runtime_error& e) {
   throw InputError(
-      fmt::format("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), why));
+      fmt::format("{} is not exported for {}: {}", quoted(variant_.name, config_), problem_.key(), e.what()));
 }
 
 }  // namespace warptune

@@ -1,14 +1,12 @@
 #pragma once
 // The launches of a configuration for a box of problems: numbers, and formulas where they change inside of
 // it.
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/core/op_table.h"
 #include "harness/export/argument_list.h"
-#include "harness/export/formula.h"
 
 namespace warptune {
 
@@ -21,27 +19,27 @@ struct DimRange {
 /// Ranges of the dims of DimRole::work of an op, in its order.
 using DimBox = std::vector<DimRange>;
 
-/// A tensor map whose dims and strides are formulas over members of the args struct.
+/// A tensor map whose dims and strides are expressions over members of the args struct.
 struct TensorMapModel {
   std::string base;  // the member with the address
   DType dtype = DType::bf16;
-  std::vector<LaunchFormula> dims, strides;
+  std::vector<Expression> dims, strides;
   std::vector<std::int64_t> box;
 };
 
 struct StageModel {
   std::string file, kernel;  // the source below kernels/, and the name expression
-  std::array<LaunchFormula, 3> grid, block;
-  LaunchFormula shared_bytes, max_blocks;
+  Extents grid, block;
+  Expression shared_bytes = 0, max_blocks = 0;
   unsigned cluster = 1;
   bool pdl = false, per_sm = false;
-  std::vector<TensorMapModel> tensor_maps;
+  std::vector<TensorMapModel> tensor_maps = {};
   std::optional<ArgumentList> arguments = {};  // empty: the op's struct
 };
 
 struct LaunchModel {
   std::vector<StageModel> stages;
-  LaunchFormula workspace_bytes;
+  Expression workspace_bytes = 0;
 };
 
 /// A configuration that is compiled for a problem. Its kernels may serve other values of the dims of work.
@@ -52,10 +50,10 @@ class Specialization {
                  const DeviceFacts& facts);
 
   /// The largest box inside of `limit` that the same kernels serve, with the problem as its upper corner.
-  /// There they have the same names, the configuration breaks no constraint, and launch() has formulas: all
-  /// checked at both ends of each range and at values between.
+  /// There they have the same names and attributes, and the configuration breaks no constraint: checked at
+  /// both ends of each range and at values between.
   DimBox largest_box(const DimBox& limit) const;
-  /// The launches in a box of largest_box(). Throws InputError where a tensor map has no formula.
+  /// The launches in a box of largest_box(). Throws InputError for a launch that is not exported.
   LaunchModel launch(const DimBox& box) const;
   /// Problems of the box, its corners among them.
   std::vector<Problem> problems_in(const DimBox& box, std::size_t per_dim) const;
@@ -66,9 +64,14 @@ class Specialization {
   std::int64_t lowest_served(const DimBox& box, std::size_t dim, std::int64_t from) const;
   Problem with(const DimBox& box, const std::vector<std::int64_t>& values) const;
   std::vector<std::string> kernels_of(const Problem& problem) const;
-  std::int64_t workspace_of(const Problem& problem) const;
-  std::optional<LaunchModel> model_of(const DimBox& box, std::string& why) const;
-  bool agrees(const LaunchModel& model, const DimBox& box, const std::vector<const Stage*>& stages) const;
+  LaunchModel model_of(const DimBox& box) const;
+  StageModel model_of(const Stage& stage, const DimBox& box) const;
+  std::vector<TensorMapModel> maps_of(const Stage& stage) const;
+  /// An expression with numbers for all names but the dims that change in a box, and `kept`.
+  Expression partial(const Expression& expression, const DimBox& box,
+                     std::span<const std::string> kept = {}) const;
+  /// The number of an expression that must not change in a box. Throws InputError that names it.
+  std::int64_t constant(const Expression& expression, const DimBox& box, std::string_view what) const;
 
   const OpEntry& op_;
   const Variant& variant_;

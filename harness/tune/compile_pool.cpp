@@ -14,7 +14,7 @@ namespace {
 /// Turns exceptions into results.
 CompileResult guarded(const CompilePool::Compile& compile, const CompileTask& task) {
   const NvtxRange problem = problem_range(*task.problem);
-  const ConfigRange config(*task.problem, *task.variant, *task.config);
+  const ConfigRange config(*task.problem, *task.variant, task.config);
   const NvtxRange stage(tuning_stages().compile);
   try {
     return {.resources = compile(task)};
@@ -27,8 +27,8 @@ CompileResult guarded(const CompilePool::Compile& compile, const CompileTask& ta
 
 std::vector<std::string> kernels_of(const CompileTask& task) {
   std::vector<std::string> names;
-  for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
-    names.push_back(kernel_key(*task.variant, *stage, *task.problem, *task.config));
+  for (const Stage* stage : active_kernels(*task.variant, *task.problem, task.config))
+    names.push_back(kernel_key(*task.variant, *stage, *task.problem, task.config));
   return names;
 }
 }  // namespace
@@ -37,7 +37,7 @@ CompilePool::Compile compile_with(const Compiler& compiler, DeviceFacts facts) {
   if (facts.backend == Backend::host)
     return [](const CompileTask&) { return Resources{}; };  // compiled when run
   return [&compiler, facts = std::move(facts)](const CompileTask& task) {
-    return inspect(compiler, *task.variant, *task.problem, *task.config, facts);
+    return inspect(compiler, *task.variant, *task.problem, task.config, facts);
   };
 }
 
@@ -132,7 +132,7 @@ CompileResult CompilePool::take(std::size_t task, double seconds) {
 void Builds::begin(std::size_t candidate) {
   const Candidate& c = problem_->candidates[candidate];
   if (is_compiled(*c.variant) && !tasks_.contains(candidate))
-    tasks_[candidate] = pool_->add({c.variant, &problem_->item->problem, &c.config});
+    tasks_[candidate] = pool_->add({c.variant, &problem_->item->problem, c.config()});
 }
 
 const CompileResult& Builds::take(std::size_t candidate) {

@@ -27,7 +27,7 @@ inline bool is_compiled(const Variant& variant) {
 struct CompileTask {
   const Variant* variant = nullptr;
   const Problem* problem = nullptr;
-  const Config* config = nullptr;
+  Config config = {};
 };
 
 struct CompileResult {

@@ -40,7 +40,7 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
 
   CompilePool pool(compile_with(compiler, facts), jobs > 0 ? jobs : default_compile_jobs(), examples.size());
   for (const Example& e : examples)
-    if (!e.tiles.empty()) pool.add({e.tiles[0].variant, &e.problem, &e.tiles[0].config});
+    if (!e.tiles.empty()) pool.add({e.tiles[0].variant, &e.problem, e.tiles[0].config});
 
   Totals totals;
   std::size_t task = 0;

@@ -66,8 +66,8 @@ std::string DeviceRows::key(const Problem& problem, const std::string& variant, 
 /// The key by the variant's sources, or by machine code if no row has these sources.
 std::string DeviceRows::key(const SweepItem& item, const Candidate& c) const {
   const std::string by_source = stamp(item, *c.variant);
-  const auto code = code_.find({&item, c.variant, c.config.str()});
-  return key(item.problem, c.variant->name, c.config, cache_name(item),
+  const auto code = code_.find({&item, c.variant, c.config().str()});
+  return key(item.problem, c.variant->name, c.config(), cache_name(item),
              code == code_.end() ? by_source : code_stamp(by_source, code->second));
 }
 
@@ -82,7 +82,7 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
   for (const ScheduledProblem& p : schedule)
     for (const Candidate& c : p.candidates)
       if (has_machine_code(*c.variant) &&
-          store_.has_code(p.item->problem.key(), c.variant->name, c.config.str()) &&
+          store_.has_code(p.item->problem.key(), c.variant->name, c.config().str()) &&
           !store_.known(key(*p.item, c)))
         unknown.push_back({p.item, &c});
   std::mutex mutex;
@@ -91,9 +91,9 @@ void DeviceRows::recognize_code(const Schedule& schedule) {
                  const auto& [item, c] = unknown[static_cast<std::size_t>(i)];
                  try {
                    std::string code =
-                       code_hash(compiler_, *c->variant, item->problem, c->config, facts_.arch);
+                       code_hash(compiler_, *c->variant, item->problem, c->config(), facts_.arch);
                    const std::lock_guard lock(mutex);
-                   code_.emplace(CodeKey{item, c->variant, c->config.str()}, std::move(code));
+                   code_.emplace(CodeKey{item, c->variant, c->config().str()}, std::move(code));
                  } catch (const CompileError&) {  // its row gets the error
                  }
                });
@@ -128,7 +128,7 @@ void DeviceRows::append(const Problem& problem, const std::string& variant, cons
 
 void DeviceRows::write(const SweepItem& item, const Candidate& candidate, const Measurement& m,
                        const char* cache) {
-  append(item.problem, candidate.variant->name, candidate.config, cache ? cache : cache_name(item),
+  append(item.problem, candidate.variant->name, candidate.config(), cache ? cache : cache_name(item),
          item.entry->op.cost(item.problem), m);
 }
 

@@ -21,7 +21,8 @@ bool may_be_temporary(Status status) {
 
 /// "vectorized block=256,vec=8"
 std::string plan_name(const Candidate& c) {
-  return c.variant->name + (c.config.empty() ? "" : " ") + c.config.str();
+  const Config config = c.config();
+  return c.variant->name + (config.empty() ? "" : " ") + config.str();
 }
 
 /// The winner's speed, with the best times of naive and library variants.
@@ -114,7 +115,7 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
                                : "; no winner of the wisdom: its inputs are changed";
   progress.finish(
       fmt::format("{}: {:.2f} us{}, {}{}{}{}", name, m.time_us, floor, plan_name(c), tied, slowed, note));
-  summary_.winners.push_back({item.problem, name, c.variant->name, c.config, m, speed_of(item, trials, m)});
+  summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, speed_of(item, trials, m)});
 }
 
 /// The times that predictions for other problems need (select/predict.h): the kMaxTimes fastest and the best
@@ -140,7 +141,8 @@ std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEn
 
   std::vector<VariantTimes> times;
   for (const std::size_t i : kept) {
-    const auto& [variant, config] = trials.candidates[i];
+    const Variant* variant = trials.candidates[i].variant;
+    const Config config = trials.candidates[i].config();
     if (times.empty() || times.back().variant != variant->name) {
       times.push_back({.variant = variant->name, .source_hash = source_hash(compiler_, op, *variant)});
       for (const auto& entry : config) times.back().parameters.push_back(entry.name);
@@ -169,7 +171,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   const Measurement& m = trials.measurements[choice.winner];
   Winner winner{.problem = item.problem,
                 .variant = c.variant->name,
-                .config = c.config,
+                .config = c.config(),
                 .time_us = m.time_us,
                 .source_hash = source_hash(compiler_, *item.entry, *c.variant),
                 .run_id = trials.runs[choice.winner],
@@ -179,13 +181,13 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   if (choice.throttled) winner.throttled = m.clocks.throttled;
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
-        {trials.candidates[i].variant->name, trials.candidates[i].config, trials.measurements[i].time_us});
+        {trials.candidates[i].variant->name, trials.candidates[i].config(), trials.measurements[i].time_us});
   winner.times = times_of(trials, *item.entry, m.time_us);
   rows_.flush();  // the row of a winner is written before the winner
   if (options_.rerun > 0) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {
     for (std::size_t i = 0; i < trials.candidates.size(); ++i)
-      if (trials.candidates[i].variant->name == variant && trials.candidates[i].config == config)
+      if (trials.candidates[i].variant->name == variant && trials.candidates[i].config() == config)
         return !may_be_temporary(trials.measurements[i].status);
     return false;
   };

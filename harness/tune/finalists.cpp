@@ -90,7 +90,7 @@ void time_finalists(const SweepItem& item, const Indices& finalists, Trials& tri
   if (finalists.empty() || (!trials.any_new && recall(item, finalists, trials, rows))) return;
   FinalistsJob job{.problem = item.problem, .options = item.options, .rounds = kRounds, .finalists = {}};
   for (const std::size_t i : finalists)
-    job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config});
+    job.finalists.push_back({trials.candidates[i].variant->name, trials.candidates[i].config()});
   std::vector<FinalistTimes> times;
   try {
     times = worker.time(job);

@@ -163,7 +163,7 @@ std::vector<std::string> fields_of(const std::string& arch, const CompileTask& t
           task.problem->op,
           task.problem->key(),
           task.variant->name,
-          task.config->str(),
+          task.config.str(),
           kStatus[static_cast<int>(r.kind)],
           detail,
           number(r.resources.registers),
@@ -195,7 +195,7 @@ CompileList compile_list(const Sweep& sweep, const DeviceFacts& facts, const Ins
     for (const Candidate& c : list.candidates[i])
       if (!c.variant->stages.empty()) {
         const SweepItem& item = *list.schedule[i].item;
-        list.tasks.push_back({c.variant, &item.problem, &c.config});
+        list.tasks.push_back({c.variant, &item.problem, c.config()});
         list.names.push_back(item.entry->op.name + "/" + c.variant->name);
       }
   return list;
@@ -224,8 +224,8 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
     const CompileTask& task = list.tasks[i];
     if (!rows.contains(list.names[i])) order.push_back(list.names[i]);
     Row& row = rows[list.names[i]];
-    for (const Stage* stage : active_kernels(*task.variant, *task.problem, *task.config))
-      row.kernels.insert(kernel_key(*task.variant, *stage, *task.problem, *task.config));
+    for (const Stage* stage : active_kernels(*task.variant, *task.problem, task.config))
+      row.kernels.insert(kernel_key(*task.variant, *stage, *task.problem, task.config));
     const CompileResult result = pool.take(i, kCompileSeconds);
     count(row, result);
     if (result.kind == CompileResult::Kind::compile_error) errors.add(list.names[i], result.detail);

@@ -20,7 +20,7 @@ namespace warptune {
 namespace {
 
 constexpr std::int64_t kMaxExcluded = 10'000'000;   // of a variant, where each gets a row
-constexpr std::size_t kMaxCandidates = 10'000'000;  // of a sweep: 4 GB
+constexpr std::size_t kMaxCandidates = 10'000'000;  // of a sweep
 
 /// --filter: a regular expression over op/variant. With a '=' or "\[", which no op/variant has, it is one
 /// over the keys of problems, too.
@@ -128,7 +128,8 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
                         bool constraint_rows) {
   const SweepItem& item = *problem.item;
   const Variant& variant = *choice.variant;
-  const Space space = spaces.of(choice, item.problem);
+  const auto shared_space = std::make_shared<const Space>(spaces.of(choice, item.problem));
+  const Space& space = *shared_space;
   const auto too_large = [&](std::string_view why) {
     return InputError(fmt::format("{}: variant '{}/{}' has {} configurations before constraints; {}",
                                   item.where, item.entry->op.name, variant.name, space.size(), why));
@@ -137,11 +138,11 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
     throw too_large(fmt::format("at most {} are possible with 'constraint_rows'", kMaxExcluded));
   if (constraint_rows)
     for (std::int64_t i = 0; i < space.size(); ++i)
-      if (const Config config = space.at(i); const auto broken = space.broken_constraint(config))
-        problem.excluded.push_back({{&variant, config}, *broken});
+      if (const auto broken = space.broken_constraint(space.at(i)))
+        problem.excluded.push_back({{variant, shared_space, i}, *broken});
   auto configs = [&] {
     try {
-      return space.configs();
+      return space.legal();
     } catch (const NotANumber&) {
       throw;
     } catch (const InputError& e) {
@@ -155,20 +156,11 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   configs = spread(std::move(configs), item.max_configs);
   const std::size_t planned = configs.size();
   problem.counts.push_back({&variant, space.size(), legal, static_cast<std::int64_t>(planned)});
-  for (Config& config : configs) problem.candidates.push_back({&variant, std::move(config)});
+  for (const std::int64_t index : configs) problem.candidates.emplace_back(variant, shared_space, index);
   return planned + (constraint_rows ? static_cast<std::size_t>(space.size() - legal) : 0);
 }
 
 }  // namespace
-
-std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
-  const std::size_t count = configs.size(), want = static_cast<std::size_t>(max_configs);
-  if (max_configs <= 0 || count <= want) return configs;
-  std::vector<Config> chosen;
-  for (std::size_t i = 0; i < want; ++i)
-    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
-  return chosen;
-}
 
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter) {
   const Filter pattern(filter);
@@ -241,7 +233,7 @@ Schedule keep_shard(Schedule schedule, Shard shard) {
   for (ScheduledProblem& p : schedule) {
     const std::string problem = fmt::format("{} {} ", p.item->problem.key(), name_of(p.item->options.cache));
     const auto elsewhere = [&](const Candidate& c) {
-      const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config.str());
+      const auto hash = stable_hash(problem + c.variant->name + ' ' + c.config().str());
       return hash % static_cast<std::uint64_t>(shard.count) != static_cast<std::uint64_t>(shard.index - 1);
     };
     std::erase_if(p.candidates, elsewhere);

@@ -1,20 +1,30 @@
 #pragma once
 // The schedule of a sweep on one device: the configurations to try of each problem, and how shards and
 // devices divide them.
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "harness/core/expression.h"
+#include "harness/core/space.h"
 #include "harness/device/device.h"
 #include "harness/tune/sweep.h"
 
 namespace warptune {
 
-struct Candidate {
-  const Variant* variant = nullptr;
-  Config config;
+/// A configuration by its index in a space, since a space may have millions of them.
+class Candidate {
+ public:
+  Candidate(const Variant& of, std::shared_ptr<const Space> space, std::int64_t index)
+      : variant(&of), space_(std::move(space)), index_(index) {}
+  Config config() const { return space_->at(index_); }
+
+  const Variant* variant;
+
+ private:
+  std::shared_ptr<const Space> space_;
+  std::int64_t index_;
 };
 
 /// The size of a variant's space for a problem: all configurations, those that meet the constraints, and
@@ -25,7 +35,15 @@ struct SpaceCount {
 };
 
 /// At most `max_configs` of the configurations, evenly spread, with the first and the last; 0: all.
-std::vector<Config> spread(std::vector<Config> configs, int max_configs);
+template <class T>
+std::vector<T> spread(std::vector<T> configs, int max_configs) {
+  const std::size_t count = configs.size(), want = static_cast<std::size_t>(max_configs);
+  if (max_configs <= 0 || count <= want) return configs;
+  std::vector<T> chosen;
+  for (std::size_t i = 0; i < want; ++i)
+    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
+  return chosen;
+}
 
 /// A configuration that breaks a constraint.
 struct Excluded {

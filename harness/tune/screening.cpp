@@ -41,7 +41,7 @@ Status status_of(CompileResult::Kind kind) {
 
 /// The candidate as a strategy sees it. Zero registers mean that its resources are unknown.
 SearchCandidate search_candidate(const Candidate& c, const Resources& resources) {
-  SearchCandidate candidate{.variant = c.variant->name, .config = c.config};
+  SearchCandidate candidate{.variant = c.variant->name, .config = c.config()};
   if (resources.registers == 0) return candidate;
   candidate.registers = resources.registers;
   candidate.shared_bytes = static_cast<double>(resources.shared_bytes);
@@ -212,7 +212,7 @@ void Screening::begin_search(const ScheduledProblem& problem, std::vector<std::s
   for (const DefaultTile& tile : sweep_.ops->default_tiles(item.problem, worker_.facts()))
     for (std::size_t i = 0; i < candidates.size(); ++i)
       if (const Candidate& c = problem.candidates[candidates[i]];
-          c.variant == tile.variant && c.config == tile.config)
+          c.variant == tile.variant && c.config() == tile.config)
         space.likely.push_back(i);
   searches_[&problem] = std::make_unique<Search>(*this, problem, std::move(space), std::move(candidates));
 }
@@ -263,7 +263,7 @@ Measurement Screening::try_one(const SweepItem& item, const Candidate& candidate
   if (const auto why = pruned(candidate, built.resources))
     return {.status = Status::constraint, .detail = *why, .resources = built.resources};
   Measurement m = worker_.measure(
-      {item.problem, item.options, candidate.variant->name, candidate.config, best_us}, deadline);
+      {item.problem, item.options, candidate.variant->name, candidate.config(), best_us}, deadline);
   if (built.resources.registers > 0 && m.resources.registers == 0) m.resources = built.resources;
   m.resources.code_hash = built.resources.code_hash;
   m.resources.compile_ms = std::max(m.resources.compile_ms, built.resources.compile_ms);

@@ -48,7 +48,7 @@ void compile_all(std::vector<SearchedPart>& parts, const OpTable& ops, const Dev
     if (!is_compiled(variant)) return;
     try {
       Resources& resources = task.part->resources[task.index];
-      resources = compile({&variant, &plan.problem, &plan.config});
+      resources = compile({&variant, &plan.problem, plan.config});
       plan.code_hash = resources.code_hash;
     } catch (const std::exception&) {  // its row in the sweep of its op has the error
       task.failed = true;

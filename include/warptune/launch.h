@@ -139,7 +139,7 @@ class Folder {
   using Dims = std::map<std::string, std::string>;
 
   void read(const detail::Json& json) {
-    constexpr std::int64_t kFirstSchema = 1, kLastSchema = 2;
+    constexpr std::int64_t kFirstSchema = 1, kLastSchema = 3;
     const std::int64_t schema = json["schema"].whole(0, std::numeric_limits<std::int32_t>::max());
     if (schema < kFirstSchema || schema > kLastSchema)
       throw Error("it has schema " + std::to_string(schema) + "; this header reads " +

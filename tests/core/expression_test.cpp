@@ -1,22 +1,32 @@
 #include "harness/core/expression.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 
 #include "harness/core/error.h"
+#include "harness/core/operator_table.h"
 
 namespace warptune {
 namespace {
 
+const std::vector<std::string> kNames = {"block", "vec"};
+const std::vector<Variable> kVariables = {{"block"}, {"vec"}, {"epilogue", {"none", "add", "swiglu"}}};
+
 double value(const std::string& text, double block = 256, double vec = 8) {
-  return Expression(text, {"block", "vec"}).evaluate({block, vec});
+  return Evaluator(Expression(text), kNames)(std::array{block, vec});
 }
 
 std::string error_of(const std::string& text) {
   try {
-    Expression(text, {"block", "vec"});
+    Expression(text).resolve(kVariables);
   } catch (const InputError& e) {
     return e.what();
   }
@@ -98,15 +108,143 @@ TEST(Expression, ConditionsNest) {
 }
 
 TEST(Expression, TakesNewValuesEachTime) {
-  const Expression e("block * 10 + vec", {"block", "vec"});
-  EXPECT_EQ(e.evaluate({1, 2}), 12);
-  EXPECT_EQ(e.evaluate({3, 4}), 34);
-  EXPECT_EQ(e.text(), "block * 10 + vec");
+  const Evaluator e(Expression("block * 10 + vec"), kNames);
+  EXPECT_EQ(e(std::array{1.0, 2.0}), 12);
+  EXPECT_EQ(e(std::array{3.0, 4.0}), 34);
+  EXPECT_EQ(e.used(), (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(e.expression().text(), "block * 10 + vec");
+}
+
+TEST(Expression, WordsOfPython) {
+  EXPECT_EQ(value("block > 100 and vec > 8 or not block == 1"), 1);
+  EXPECT_EQ(value("not block == 256"), 0) << "not binds less than a comparison";
+  EXPECT_EQ(value("!block == 256"), 0) << "! binds more";
+  EXPECT_EQ(value("7 // 2 + -7 // 2"), -1);
+  EXPECT_EQ(value("2 ** 3 ** 2"), 512);
+  EXPECT_EQ(value("vec in [2, 4, 8] and block not in (64, 128)"), 1);
+  EXPECT_EQ(value("vec in [block]"), 0);
+  EXPECT_EQ(value("True + true + False"), 2);
+}
+
+TEST(Expression, ComparisonsChain) {
+  for (const double block : {99, 100, 300, 301})
+    EXPECT_EQ(value("100 <= block <= 300", block), 100 <= block && block <= 300) << block;
+  EXPECT_EQ(value("1 < 3 > 2 == 2"), 1);
+  EXPECT_EQ(value("(100 <= block) <= 0", 99), 1) << "parentheses make a number of it";
+  EXPECT_TRUE(std::isnan(value("1 <= block < 1 / vec", 1, 0)));
+  EXPECT_EQ(value("1 <= block < 1 / vec", 0, 0), 0) << "the rest does not count";
+}
+
+TEST(Expression, LabelsAreNames) {
+  const auto labeled = [](const std::string& text, double epilogue) {
+    const std::vector<std::string> names = {"block", "vec", "epilogue"};
+    return Evaluator(Expression(text).resolve(kVariables), names)(std::array{256.0, 8.0, epilogue});
+  };
+  for (const double epilogue : {0, 1, 2}) {
+    EXPECT_EQ(labeled("epilogue == swiglu", epilogue), epilogue == 2);
+    EXPECT_EQ(labeled("'swiglu' == epilogue", epilogue), epilogue == 2);
+    EXPECT_EQ(labeled("epilogue in [add, swiglu] ? 1 : 0", epilogue), epilogue != 0);
+    EXPECT_EQ(labeled("epilogue != (block > 1 ? add : none)", epilogue), epilogue != 1);
+  }
+  EXPECT_EQ(error_of("epilogue == swigl"),
+            "unknown label 'swigl' at position 13 of constraint 'epilogue == swigl'; did you mean 'swiglu'?");
+  EXPECT_EQ(error_of("epilogue == sum"),
+            "unknown label 'sum' at position 13 of constraint 'epilogue == sum'; "
+            "'epilogue' is one of none, add, swiglu");
+  EXPECT_EQ(error_of("block == swiglu"),
+            "unknown name 'swiglu' at position 10 of constraint 'block == "
+            "swiglu'; it may use block, vec, epilogue");
+  EXPECT_EQ(error_of("block == 'swiglu'"),
+            "label 'swiglu' at position 10 of constraint 'block == 'swiglu'' is "
+            "compared with no parameter or dim that has labels");
+  for (const char* text : {"epilogue == 2", "epilogue < 2", "epilogue in [add, 2]", "2 * epilogue"})
+    EXPECT_EQ(Expression(text).label_used_as_number(kVariables), "epilogue") << text;
+  EXPECT_EQ(Expression("epilogue == add && block == 2").label_used_as_number(kVariables), std::nullopt);
+}
+
+TEST(Expression, IsBuiltByOperators) {
+  const Expression block("block"), vec("vec"), twice = 2 * block;
+  EXPECT_EQ((twice % vec == 0 && !(block < 3)).text(), "2 * block % vec == 0 && !(block < 3)");
+  EXPECT_EQ((block - (vec - 1)).text(), "block - (vec - 1)");
+  EXPECT_EQ(if_else(block > vec, ceil_div(block, vec), 0).text(), "block > vec ? ceil_div(block, vec) : 0");
+  EXPECT_EQ((Expression("epilogue") == "add").resolve(kVariables).json().dump(), R"(["==","epilogue",1])");
+}
+
+/// What is printed parses to the same tree.
+TEST(Expression, PrintsWhatItIs) {
+  for (const char* text : {"1 + 2 - 3",
+                           "1 - (2 - 3)",
+                           "2 ^ 3 ^ 2",
+                           "(2 ^ 3) ^ 2",
+                           "-2 ^ 2",
+                           "(-2) ^ 2",
+                           "!(a && b) || c",
+                           "!a == b",
+                           "not a == b",
+                           "(not a) == b",
+                           "a ? b : c ? d : e",
+                           "(a ? b : c) ? d : e",
+                           "a in [1, b + 2, 3]",
+                           "not (a in [1])",
+                           "a not in [1]",
+                           "1 < a <= 3",
+                           "(1 < a) < 2",
+                           "min(a, b) / (c * d)",
+                           "a // b % c",
+                           "a - -b",
+                           "0.1 + 1e-05 + 1e+20",
+                           "a == 'two words'",
+                           "in % 2 == 0 && in in [2, 4]"}) {
+    const Expression e(text);
+    const Expression printed = e.substitute([](const std::string&) { return std::nullopt; });
+    const auto folded = [](const Expression& x) {
+      return x.substitute([](const std::string&) { return std::nullopt; }).json();
+    };
+    EXPECT_EQ(folded(Expression(printed.text())), folded(e)) << text << " printed " << printed.text();
+  }
+}
+
+TEST(Expression, Substitutes) {
+  const auto with = [](const std::string& text) {
+    return Expression(text)
+        .substitute([](const std::string& name) -> std::optional<Expression> {
+          if (name == "block") return 256;
+          if (name == "derived") return Expression("rows * 2");
+          return std::nullopt;
+        })
+        .text();
+  };
+  EXPECT_EQ(with("ceil_div(rows, block / 2)"), "ceil_div(rows, 128)");
+  EXPECT_EQ(with("derived * 1 + 0"), "rows * 2");
+  EXPECT_EQ(with("block > 1 ? derived : 0"), "rows * 2");
+  EXPECT_EQ(with("block % 3 + 1 / 0"), "1 + 1 / 0") << "what is not a number stays";
+}
+
+TEST(Expression, EveryOperatorIsNotANumberWhereAnArgumentIs) {
+  const double nan = std::nan("");
+  for (const Operator& op : operator_table()) {
+    const std::vector<double> values(std::max<std::size_t>(op.least_arguments, 1), nan);
+    EXPECT_TRUE(std::isnan(op.evaluate(values))) << op.name;
+  }
+}
+
+TEST(Expression, HostileTextsAreRefused) {
+  EXPECT_NE(error_of(std::string(300, '(')).find("nested too deeply"), std::string::npos);
+  EXPECT_NE(error_of(std::string(5000, '-') + "1").find("nested too deeply"), std::string::npos);
+  EXPECT_EQ(error_of(std::string(20000, '1')),
+            "a constraint of 20000 characters is too long; at most 10000 are possible");
+  std::string sum = "1", list = "max(1";
+  for (int i = 0; i < 2000; ++i) sum += " + 1";
+  for (int i = 0; i < 300; ++i) list += ",1";
+  EXPECT_EQ(value(sum), 2001);
+  EXPECT_NE(error_of(list + ")"), "no error");
+  EXPECT_NE(error_of("1e999"), "no error");
+  EXPECT_NE(error_of("epilogue == 'add"), "no error");
 }
 
 TEST(Expression, ErrorsPointIntoTheText) {
   EXPECT_EQ(error_of("block % blok"),
-            "unknown name 'blok' at position 9 of constraint 'block % blok'; it may use block, vec");
+            "unknown name 'blok' at position 9 of constraint 'block % blok'; did you mean 'block'?");
   EXPECT_EQ(error_of("block >"), "constraint 'block >' is wrong at position 8: unexpected end of expression");
   EXPECT_EQ(error_of("(block > 8"), "constraint '(block > 8' is wrong at position 11: missing parenthesis");
   EXPECT_EQ(error_of("block > 8)"),
@@ -122,12 +260,35 @@ TEST(Expression, ErrorsPointIntoTheText) {
             "constraint 'block ==' is wrong at position 9: unexpected end of expression");
   EXPECT_EQ(error_of("vec >= 1, block"),
             "constraint 'vec >= 1, block' is wrong at position 9: ',' separates two constraints");
-  EXPECT_EQ(error_of("block +* 2"), "constraint 'block +* 2' is wrong at position 8: unexpected \"* 2 \"");
-  EXPECT_EQ(error_of("block & 2"), "constraint 'block & 2' is wrong at position 7: unexpected \"& 2 \"");
-  EXPECT_EQ(error_of("block ? 1"),
-            "constraint 'block ? 1' is wrong at position 1: if-then-else operator is missing an else clause");
-  EXPECT_EQ(error_of("block : 1"), "constraint 'block : 1' is wrong at position 8: misplaced colon");
+  EXPECT_EQ(error_of("block +* 2"), "constraint 'block +* 2' is wrong at position 8: unexpected \"*\"");
+  EXPECT_EQ(error_of("block & 2"), "constraint 'block & 2' is wrong at position 7: unexpected \"&\"");
+  EXPECT_EQ(error_of("block ? 1"), "constraint 'block ? 1' is wrong at position 10: ':' is missing");
+  EXPECT_EQ(error_of("block : 1"), "constraint 'block : 1' is wrong at position 7: unexpected \":\"");
   EXPECT_EQ(error_of(""), "a constraint is empty");
+}
+
+/// docs/expressions.md has a row for every operator and function, whose example has the value that it says.
+TEST(Expression, TheTableOfTheDocsIsThatOfTheParser) {
+  std::ifstream page(SOURCE_ROOT "/docs/expressions.md");
+  std::set<std::string> missing;
+  for (const Operator& op : operator_table()) missing.insert(std::string(op.name));
+  int examples = 0;
+  const std::regex row(R"(\| `(.+?)`(?:, `(.+?)`)? \| .* \| `(.+)` is (\S+) \|)");
+  for (std::string line; std::getline(page, line);) {
+    std::smatch m;
+    if (line = std::regex_replace(line, std::regex(R"(\\\|)"), "|"); !std::regex_match(line, m, row))
+      continue;
+    missing.erase(m[1]);
+    const bool same_alias = std::ranges::any_of(operator_table(), [&](const Operator& op) {
+      return op.name == m[1].str() && op.alias == m[2].str();
+    });
+    EXPECT_TRUE(same_alias) << line;
+    const double wanted = std::stod(m[4]);
+    EXPECT_NEAR(value(m[3]), wanted, 1e-6) << line;
+    ++examples;
+  }
+  EXPECT_TRUE(missing.empty()) << fmt::format("{}", fmt::join(missing, " "));
+  EXPECT_GE(examples, static_cast<int>(operator_table().size()) - 2) << "- and ! are prefix operators, too";
 }
 
 }  // namespace

@@ -8,18 +8,7 @@
 namespace warptune {
 namespace {
 
-TEST(Words, AreNamesThatExpressionsMayUse) {
-  const Parameter parameters[] = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async", "two words"}},
-                                  {.name = "store", .values = {1}, .labels = {"plain", "async", "ldg"}},
-                                  {.name = "flag", .values = {0, 1}, .labels = {"false", "true"}},
-                                  {.name = "f", .values = {0}, .labels = {"max", "tokens"}}};
-  const std::vector<std::string> taken = {"tokens"};
-  const auto words = words_of(parameters, taken);
-  EXPECT_EQ(words, (std::vector<std::pair<std::string, double>>{{"async", 1}, {"max", 0}, {"plain", 0}}));
-  EXPECT_EQ(Expression("max(1, max)", {"max"}).evaluate({5}), 5) << "the function stays";
-}
-
-TEST(Words, ArePartsOfConstraints) {
+TEST(Space, LabelsArePartsOfConstraints) {
   const Variant variant{.name = "v",
                         .idea = "",
                         .parameters = {{.name = "load", .values = {0, 1}, .labels = {"ldg", "async"}},
@@ -67,7 +56,7 @@ TEST(Space, TheLastParameterVariesFastest) {
 }
 
 TEST(Space, ConstraintsOfVariantAndSweepHold) {
-  const std::vector<std::string> more = {"block * vec <= 128", "layout == 1"};
+  const std::vector<Expression> more = {"block * vec <= 128", "layout == 1"};
   const Space space(kVariant, kProblem, facts(), {}, more);
   EXPECT_EQ(texts(space),
             (std::vector<std::string>{"block=64,vec=1,layout=columns", "block=64,vec=2,layout=columns",
@@ -90,7 +79,7 @@ TEST(Space, AWalkFindsTheLegalConfigurations) {
       one_by_one.push_back(config.str());
   EXPECT_FALSE(one_by_one.empty());
   EXPECT_EQ(texts(space), one_by_one);
-  const std::vector<std::string> never = {"hidden == 7"};
+  const std::vector<Expression> never = {"hidden == 7"};
   EXPECT_TRUE(Space(variant, kProblem, facts(), {}, never).configs().empty());
 }
 
@@ -107,7 +96,7 @@ TEST(Space, ExcludedBranchesArePruned) {
 }
 
 TEST(Space, OfAnotherProblemHasItsDims) {
-  const std::vector<std::string> more = {"hidden > 4 || vec == 1"};
+  const std::vector<Expression> more = {"hidden > 4 || vec == 1"};
   const Space first(kVariant, kProblem, facts(), {}, more);
   for (const std::int64_t hidden : {4, 8, 6}) {
     Problem problem = kProblem;
@@ -124,7 +113,7 @@ TEST(Space, OfAnotherProblemHasItsDims) {
 TEST(Space, AConstraintWithoutAFiniteValueIsAnError) {
   const std::string why = "it divides by zero, or a result in it is not finite";
   const auto sentence = [](const std::string& constraint) {
-    const std::vector<std::string> constraints = {constraint};
+    const std::vector<Expression> constraints = {constraint};
     return error_of([&] { Space(kVariant, kProblem, facts(), {}, constraints).configs(); });
   };
   EXPECT_EQ(sentence("1 / 0"), "constraint '1 / 0' is not a number: " + why);
@@ -154,14 +143,14 @@ TEST(Space, AConstraintOnFewerParametersComesFirst) {
 }
 
 TEST(Space, ConstraintsUseDeviceFacts) {
-  const std::vector<std::string> device = {
+  const std::vector<Expression> device = {
       "sms == 132 && arch == 90 && shared_per_block == 1000 && dtype_bytes == 2 && hidden == 6"};
   EXPECT_EQ(Space(kVariant, kProblem, facts(), {}, device).configs().size(), 8u);
 }
 
 TEST(Space, ConstraintsUseDeviceFeatures) {
   const auto count = [](const char* arch, std::string constraint) {
-    const std::vector<std::string> constraints = {std::move(constraint)};
+    const std::vector<Expression> constraints = {std::move(constraint)};
     return Space(kVariant, kProblem, {.arch = arch}, {}, constraints).configs().size();
   };
   EXPECT_EQ(count("sm_90a", "has_bulk_copy + has_wgmma + has_clusters + has_pdl + has_fp8_conversion == 5"),
@@ -172,6 +161,20 @@ TEST(Space, ConstraintsUseDeviceFeatures) {
     EXPECT_EQ(count(arch, "has_bulk_copy + has_wgmma + has_clusters == 0 && has_pdl && has_fp8_conversion"),
               8u)
         << arch;
+}
+
+/// A derived value is computed where its parameters have values.
+TEST(Space, ConstraintsUseDerivedValues) {
+  Variant variant = kVariant;
+  variant.derived = {{"elements", "block * vec"}, {"rows", "layout == columns ? elements / 64 : hidden"}};
+  variant.constraints = {"elements <= 128", "rows <= 2"};
+  variant.limits = {{.shared_bytes = "8 * elements"}};
+  const Space space(variant, kProblem, facts());
+  EXPECT_EQ(texts(space), (std::vector<std::string>{"block=64,vec=1,layout=columns"}))
+      << "with vec=2 it needs 1024 bytes";
+  EXPECT_EQ(space.why_excluded({{"block", 64}, {"vec", 2}, {"layout", 1}}),
+            "block=64,vec=2,layout=1 needs 1024 bytes of shared memory, the device has 1000");
+  EXPECT_EQ(space.broken_constraint({{"block", 128}, {"vec", 1}, {"layout", 0}}), "rows <= 2");
 }
 
 TEST(Space, AConfigurationMustFitTheSharedMemory) {
@@ -239,12 +242,11 @@ TEST(Space, WrongOverridesAndConstraints) {
   const std::vector<Override> unknown = {{"blok", {1}}};
   EXPECT_EQ(error_of([&] { Space(kVariant, kProblem, facts(), unknown); }),
             "variant 'op/tiled' has no parameter 'blok'; it has block, vec, layout");
-  const std::vector<std::string> wrong = {"blok > 1"};
-  EXPECT_EQ(
-      error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
-      "unknown name 'blok' at position 1 of constraint 'blok > 1'; it may use block, vec, layout, hidden, "
-      "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
-      "has_fp8_conversion, columns, rows");
+  const std::vector<Expression> wrong = {"width > 1"};
+  EXPECT_EQ(error_of([&] { Space(kVariant, kProblem, facts(), {}, wrong); }),
+            "unknown name 'width' at position 1 of constraint 'width > 1'; it may use block, vec, layout, "
+            "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
+            "has_fp8_conversion, hidden");
 }
 
 TEST(ParseConfig, TakesAnyOrderAndLabels) {

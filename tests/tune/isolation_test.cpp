@@ -89,13 +89,13 @@ TEST(IsolationCompile, ALongCompilationTimesOutAndTheOthersContinue) {
   std::vector<Config> configs;
   for (int i = 0; i < 4; ++i) configs.push_back({{"block", 64 << i}});
   std::vector<CompileTask> tasks;
-  for (const Config& config : configs) tasks.push_back({&variant, &problem, &config});
+  for (const Config& config : configs) tasks.push_back({&variant, &problem, config});
   std::atomic<bool> let_go = false;
   CompilePool pool(
       [&](const CompileTask& task) {
-        while ((*task.config)["block"] == 128 && !let_go)
+        while (task.config["block"] == 128 && !let_go)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        return Resources{.registers = static_cast<int>((*task.config)["block"])};
+        return Resources{.registers = static_cast<int>(task.config["block"])};
       },
       1, 8);
   for (const CompileTask& task : tasks) pool.add(task);

@@ -21,7 +21,7 @@ TEST(Schedule, OverridesConstraintsAndFilter) {
   ASSERT_EQ(cuda[0].counts.size(), 1u);
   EXPECT_EQ(cuda[0].counts[0].all, 3);
   EXPECT_EQ(cuda[0].counts[0].legal, 2);
-  EXPECT_EQ(cuda[0].candidates[1].config.str(), "block=128");
+  EXPECT_EQ(cuda[0].candidates[1].config().str(), "block=128");
   EXPECT_EQ(make_schedule(sweep, DeviceFacts{.name = "host"})[0].candidates.size(), 1u);
   EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "linear/"), InputError);
   EXPECT_THROW(make_schedule(sweep, known_device("sm_90a"), "("), InputError);

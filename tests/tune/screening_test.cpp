@@ -10,6 +10,7 @@
 #include "harness/core/error.h"
 #include "harness/tune/search_order.h"
 #include "tests/program.h"
+#include "tests/tune/candidate.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -45,9 +46,10 @@ struct TenCandidates {
     options.first_job_seconds = 60;
     problems = {{.item = &item}};
     for (const int threads : {1, 2})
-      problems[0].candidates.push_back({&entry.variant("host_threaded"), {{"threads", threads}}});
+      problems[0].candidates.push_back(
+          testing::candidate(entry.variant("host_threaded"), {{"threads", threads}}));
     for (int block = 32; block <= 4096; block *= 2)
-      problems[0].candidates.push_back({&entry.variant("naive"), {{"block", block}}});
+      problems[0].candidates.push_back(testing::candidate(entry.variant("naive"), {{"block", block}}));
   }
 
   struct Result {
@@ -67,7 +69,7 @@ struct TenCandidates {
         [this](const CompileTask& task) {
           ++compiled;
           if (task.problem == &next_item.problem) compiled_next = true;
-          const auto block = (*task.config)["block"];
+          const auto block = task.config["block"];
           if (block == 512) throw CompileError("no such block");
           while (block == hangs_at && !let_go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
           return Resources{.registers = 40, .spill_bytes = spills, .occupancy_pct = 50};
@@ -176,16 +178,14 @@ TEST(Screening, IdleJobsCompileTheFirstProposalsOfTheNextProblem) {
 TEST(Screening, ASearchBeginsWithTheDefaultTile) {
   TenCandidates bench("screening_tiles");
   const OpEntry& entry = find_op("rms_norm");
-  const OpTable with_tile({entry}, {{.op = "rms_norm",
-                                     .variant = "host_threaded",
-                                     .when = "",
-                                     .config = "threads=2",
-                                     .source = "a test"}});
+  const OpTable with_tile(
+      {entry},
+      {{.op = "rms_norm", .variant = "host_threaded", .when = 1, .config = "threads=2", .source = "a test"}});
   bench.sweep.ops = &with_tile;
   bench.problems[0].candidates.clear();
   for (const int threads : {1, 2, 4, 8})
     bench.problems[0].candidates.push_back(
-        {&with_tile.find("rms_norm").variant("host_threaded"), {{"threads", threads}}});
+        testing::candidate(with_tile.find("rms_norm").variant("host_threaded"), {{"threads", threads}}));
   bench.sweep.search = {.strategy = "guided", .budget = parse_budget("1")};
   bench.run();
   const auto rows = read_csv(bench.folder / "sweep.csv");

@@ -10,6 +10,7 @@
 #include "harness/tune/schedule.h"
 #include "harness/tune/tune.h"
 #include "tests/program.h"
+#include "tests/tune/candidate.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -37,13 +38,13 @@ TEST(Shard, ShardsCoverTheSweepInAboutEqualSizes) {
   for (const SweepItem& item : items) {
     auto& p =
         problems.emplace_back(ScheduledProblem{.item = &item, .counts = {{&variant}}, .candidates = {}});
-    for (int i = 0; i < 100; ++i) p.candidates.push_back({&variant, {{"block", i}}});
+    for (int i = 0; i < 100; ++i) p.candidates.push_back(testing::candidate(variant, {{"block", i}}));
   }
   std::map<std::string, int> seen;
   for (int shard = 1; shard <= 4; ++shard) {
     std::size_t size = 0;
     for (const ScheduledProblem& p : keep_shard(problems, {shard, 4})) {
-      for (const Candidate& c : p.candidates) ++seen[p.item->problem.key() + c.config.str()];
+      for (const Candidate& c : p.candidates) ++seen[p.item->problem.key() + c.config().str()];
       size += p.candidates.size();
       EXPECT_EQ(p.counts[0].planned, static_cast<std::int64_t>(p.candidates.size()));
     }
@@ -57,7 +58,9 @@ TEST(Shard, DistributesWholeProblemsEvenly) {
   const SweepItem item{.problem = {}, .options = {}, .choices = {}, .where = {}};
   std::vector<ScheduledProblem> problems;
   for (const std::size_t size : {10u, 90u, 40u, 50u, 0u})
-    problems.push_back({.item = &item, .counts = {}, .candidates = std::vector<Candidate>(size)});
+    problems.push_back({.item = &item,
+                        .counts = {},
+                        .candidates = std::vector<Candidate>(size, testing::candidate({}, {}))});
   const auto shares = distribute(problems, 2);
   ASSERT_EQ(shares.size(), 2u);
   std::size_t total = 0;
