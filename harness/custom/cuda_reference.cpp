@@ -104,8 +104,9 @@ CudaReference read_cuda_reference(const YamlReader& yaml, const YAML::Node& node
               .bind = [reference = reference.get()](const Problem& p, std::span<void* const> t,
                                                     void*) { return reference->bind(p, t); },
               .fields = reference->fields};
-  const KernelItem item{
-      .yaml = yaml, .folder = folder, .op = op, .name = "reference", .names = formula_names(op.dims)};
+  std::vector<Variable> names(definition.dims.begin(), definition.dims.end());
+  names.push_back({"dtype_bytes"});
+  const KernelItem item{.yaml = yaml, .folder = folder, .op = op, .name = "reference", .names = names};
   Variant variant{.name = "reference", .idea = "The reference of the op."};
   variant.stages.push_back(read_stage(item, node, {.kernel = node}, 0));
   expect_kernel(yaml, node["kernel"], *variant.stages.front().custom);

@@ -168,8 +168,16 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
 
 std::int64_t Specialization::constant(const Expression& expression, const DimBox& box,
                                       std::string_view what) const {
-  if (const auto number = partial(expression, box).number()) return integer_of(*number);
-  throw InputError(fmt::format("{} depends on {}", what, fmt::join(partial(expression, box).names(), ", ")));
+  const Expression left = partial(expression, box);
+  if (const auto number = left.number()) return integer_of(*number);
+  const auto at = [&](const Problem& p) {
+    return VariantValues(variant_, p, config_, facts_).integer(expression);
+  };
+  const std::int64_t value = at(problem_);
+  for (const Problem& p : problems_in(box, kServedSamples))
+    if (at(p) != value)
+      throw InputError(fmt::format("{} depends on {}", what, fmt::join(left.names(), ", ")));
+  return value;
 }
 
 std::vector<TensorMapModel> Specialization::maps_of(const Stage& stage) const {

@@ -142,6 +142,8 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
       total.add(count);
     }
   }
+  if (total.planned == 0 && options.shard.count == 1 && sweep.steps.empty())
+    throw no_configuration(sweep, schedule, facts);
   for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
   variants.add(cells_of(
       total, fmt::format("total of {} problems on {} ({})", schedule.size(), facts.name, facts.arch), ""));

@@ -279,6 +279,8 @@ std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options) {
   for (const DeviceFacts& facts : devices) {
     const CompileList list = compile_list(sweep, facts, options);
     any |= !list.tasks.empty();
+    const bool empty = std::ranges::all_of(list.schedule, [](const auto& p) { return p.candidates.empty(); });
+    if (empty && devices.size() == 1) throw no_configuration(sweep, list.schedule, facts);
     if (!list.tasks.empty())
       errors += inspect_arch(list, compiler, facts, options, csv.get());
     else if (devices.size() > 1)

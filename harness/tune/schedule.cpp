@@ -156,6 +156,7 @@ std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, 
   configs = spread(std::move(configs), item.max_configs);
   const std::size_t planned = configs.size();
   problem.counts.push_back({&variant, space.size(), legal, static_cast<std::int64_t>(planned)});
+  problem.candidates.reserve(problem.candidates.size() + planned);
   for (const std::int64_t index : configs) problem.candidates.emplace_back(variant, shared_space, index);
   return planned + (constraint_rows ? static_cast<std::size_t>(space.size() - legal) : 0);
 }
@@ -213,6 +214,13 @@ Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::
                     brief(filter), facts.name));
   for (const std::string& sentence : runs.sentences()) print_note(sentence);
   return schedule;
+}
+
+InputError no_configuration(const Sweep& sweep, const Schedule& schedule, const DeviceFacts& facts) {
+  const auto excluded =
+      std::ranges::find_if(schedule, [](const ScheduledProblem& p) { return !p.why_none.empty(); });
+  return InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, facts.name,
+                                excluded == schedule.end() ? "" : "; " + excluded->why_none));
 }
 
 Shard parse_shard(const std::string& text) {

@@ -66,6 +66,10 @@ using Schedule = std::vector<ScheduledProblem>;
 /// filter, and where a file names variants but none of them runs on this device.
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter = {});
 
+/// The error of a sweep without a configuration for a device: it names the first constraint that excludes
+/// one.
+InputError no_configuration(const Sweep& sweep, const Schedule& schedule, const DeviceFacts& facts);
+
 /// Part `index` (from 1) of `count`.
 struct Shard {
   int index = 1, count = 1;

@@ -52,12 +52,8 @@ void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
     count += p.candidates.size();
     fleet.max_evaluations += sweep.search.budget.evaluations(p.candidates.size());
   }
-  if (count == 0 && options.shard.count == 1 && sweep.steps.empty()) {
-    const auto excluded =
-        std::ranges::find_if(schedule, [](const ScheduledProblem& p) { return !p.why_none.empty(); });
-    throw InputError(fmt::format("sweep '{}' has no configuration for device '{}'{}", sweep.name, kind.name,
-                                 excluded == schedule.end() ? "" : "; " + excluded->why_none));
-  }
+  if (count == 0 && options.shard.count == 1 && sweep.steps.empty())
+    throw no_configuration(sweep, schedule, kind);
   for (const std::string& sentence : leave_out_too_large(schedule, kind))
     print(options.log, "left out: {}\n", sentence);
   if (options.budget_seconds > 0) sort_by_share(schedule);

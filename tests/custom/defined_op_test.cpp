@@ -269,9 +269,8 @@ TEST(DefinedOp, EveryMistakeIsOneSentenceWithItsLine) {
             "op.yaml:3: a dim cannot have the name 'sms', which expressions use already");
   EXPECT_EQ(wrong({.dims = "dims: {rows: {role: wrk}, columns: c}"}),
             "op.yaml:3: 'role' of a dim is 'wrk'; it must be one of shape, work, parallel, data");
-  EXPECT_EQ(
-      wrong({.x = "{name: x, shape: [row, columns]}"}),
-      "op.yaml:5: unknown name 'row' at position 1 of 'shape' 'row'; it may use rows, columns, dtype_bytes");
+  EXPECT_EQ(wrong({.x = "{name: x, shape: [row, columns]}"}),
+            "op.yaml:5: unknown name 'row' at position 1 of 'shape' 'row'; did you mean 'rows'?");
   EXPECT_EQ(wrong({.x = "{name: x, shape: rows, dtype: int32}"}),
             "op.yaml:5: the int32 tensor 'x' needs 'below': its values are from 0 up to it");
   EXPECT_EQ(wrong({.x = "{name: x, shape: rows, dtype: int64, uniform: 3, below: 2}"}),

@@ -299,9 +299,7 @@ TEST(KernelDefinition, EveryMistakeIsOneSentenceWithItsLine) {
          "kernels.yaml:9: unknown name 'perhaps'");
   begins(wrong({.launch = "launch: {grid: tokens * , block: block}"}), "kernels.yaml:9:");
   EXPECT_EQ(wrong({.launch = "launch: {grid: token, block: block}"}),
-            "kernels.yaml:9: unknown name 'token' at position 1 of 'grid' 'token'; it may use block, tokens, "
-            "hidden, "
-            "dtype_bytes, sms");
+            "kernels.yaml:9: unknown name 'token' at position 1 of 'grid' 'token'; did you mean 'tokens'?");
   EXPECT_EQ(wrong({.launch = "launch: {grid: tokens}"}), "kernels.yaml:9: 'launch' needs 'block'");
   begins(wrong({.launch = ""}), "kernels.yaml:2: a kernel needs 'launch' with ");
   begins(wrong({.kernel = "kernel: \"plain<{blok}>\""}), "kernels.yaml:5: unknown name 'blok'");

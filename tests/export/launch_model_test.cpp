@@ -50,10 +50,10 @@ TEST_P(ExportedLaunch, IsThatOfTheVariantInItsBox) {
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const Launch launch = stages[i]->launch(p, config);
       EXPECT_EQ(expand_kernel_name(variant, *stages[i], p, config), model.stages[i].kernel) << p.key();
-      EXPECT_EQ(model.stages[i].grid[0].evaluate(value), launch.grid.x) << p.key();
-      EXPECT_EQ(model.stages[i].grid[1].evaluate(value), launch.grid.y) << p.key();
-      EXPECT_EQ(model.stages[i].grid[2].evaluate(value), launch.grid.z) << p.key();
-      EXPECT_EQ(model.stages[i].block[0].evaluate(value), launch.block.x) << p.key();
+      EXPECT_EQ(model.stages[i].grid.x.evaluate(value), launch.grid.x) << p.key();
+      EXPECT_EQ(model.stages[i].grid.y.evaluate(value), launch.grid.y) << p.key();
+      EXPECT_EQ(model.stages[i].grid.z.evaluate(value), launch.grid.z) << p.key();
+      EXPECT_EQ(model.stages[i].block.x.evaluate(value), launch.block.x) << p.key();
       EXPECT_EQ(model.stages[i].shared_bytes.evaluate(value), launch.shared_bytes) << p.key();
       EXPECT_EQ(model.stages[i].max_blocks.evaluate(value), launch.max_blocks) << p.key();
     }

@@ -14,10 +14,9 @@ namespace warptune {
 namespace {
 
 #if WARPTUNE_HAS_CUDA
-/// An op with two dims of work, and variants of a real kernel whose launches `launch` gives. `limited` serves
+/// An op with two dims of work, and variants of a real kernel whose launches `geometry` gives. `limited` serves
 /// what its constraint allows, `naive` the rest.
-OpEntry two_dim_op(std::function<Launch(const Problem&, const Config&)> launch,
-                   const std::string& constraint) {
+OpEntry two_dim_op(const LaunchExpressions& geometry, const std::string& constraint) {
   OpEntry entry{.op = ops().find("rms_norm").op, .variants = {}};
   entry.op.name = "two_dim";
   entry.op.dims = {work_dim({"a", "rows"}), work_dim({"b", "columns"}), {"width", "row length"}};
@@ -37,7 +36,7 @@ OpEntry two_dim_op(std::function<Launch(const Problem&, const Config&)> launch,
   limited.parameters = {{"block", {64}}};
   limited.stages = {{.file = "rms_norm/naive.cu",
                      .kernel = "rms_norm_naive<{dtype}, {width}, {block}>",
-                     .launch = std::move(launch)}};
+                     .geometry = geometry}};
   Variant naive = limited;
   naive.name = "naive";
   limited.constraints = {constraint};
@@ -46,12 +45,7 @@ OpEntry two_dim_op(std::function<Launch(const Problem&, const Config&)> launch,
   return entry;
 }
 
-Launch grid_of_work(const Problem& p, const Config& c) {
-  return {.grid = {static_cast<unsigned>(2 * p["a"]), static_cast<unsigned>(p["b"])},
-          .block = {static_cast<unsigned>(c["block"])},
-          .pdl = true,
-          .cluster = 2};
-}
+const LaunchExpressions kGridOfWork{.grid = {"2 * a", "b"}, .block = {"block"}, .pdl = 1, .cluster = 2};
 
 Problem problem_of(const OpTable& table, std::int64_t a, std::int64_t b) {
   return table.find("two_dim").op.problem(Assignment{{"a", a}, {"b", b}, {"width", 64}}, DType::bf16);
@@ -76,7 +70,7 @@ class TwoDims : public ::testing::Test {
 
   const OpTable table_{[] {
     std::vector<OpEntry> entries;
-    entries.push_back(two_dim_op(grid_of_work, "a * b >= 12"));
+    entries.push_back(two_dim_op(kGridOfWork, "a * b >= 12"));
     return entries;
   }()};
   const DeviceFacts facts_ = known_device("sm_90a");
@@ -93,8 +87,8 @@ TEST_F(TwoDims, CoveredCellsAreDisjointAndLeaveNothingOut) {
       ASSERT_EQ(plans.size(), 1u) << a << " x " << b;
       EXPECT_TRUE(plans[0]->choice.variant->name == "naive" || a * b >= 12) << a << " x " << b;
       const auto value = [&, a = a, b = b](const std::string& dim) { return dim == "a" ? a : b; };
-      EXPECT_EQ(plans[0]->launch.stages[0].grid[0].evaluate(value), 2 * a);
-      EXPECT_EQ(plans[0]->launch.stages[0].grid[1].evaluate(value), b);
+      EXPECT_EQ(plans[0]->launch.stages[0].grid.x.evaluate(value), 2 * a);
+      EXPECT_EQ(plans[0]->launch.stages[0].grid.y.evaluate(value), b);
     }
   EXPECT_TRUE(plans_of(table, 14, 1).empty());
   EXPECT_TRUE(plans_of(table, 1, 10).empty());
@@ -126,7 +120,8 @@ TEST_F(TwoDims, TheIndexHasTheClusterAndTheFlags) {
         return ExportedKernel{.file = "cubins/x", .entry = "x"};
       }));
   const auto& stage = json.at("plans").at(0).at("stages").at(0);
-  EXPECT_EQ(json.at("schema"), 1);
+  EXPECT_EQ(json.at("schema"), 3);
+  EXPECT_EQ(stage.at("grid"), nlohmann::json::parse(R"([["*", 2, "a"], "b", 1])"));
   EXPECT_EQ(stage.at("cluster"), 2);
   EXPECT_EQ(stage.at("pdl"), true);
   EXPECT_EQ(stage.at("per_sm"), false);
@@ -144,9 +139,9 @@ TEST_F(TwoDims, ACoverMustNameADimOfWork) {
 }
 
 /// The lowest value of `a` that a plan for a = 16 serves.
-std::int64_t lowest_served(std::function<Launch(const Problem&, const Config&)> launch) {
+std::int64_t lowest_served(const LaunchExpressions& geometry) {
   std::vector<OpEntry> entries;
-  entries.push_back(two_dim_op(std::move(launch), "a >= 1"));
+  entries.push_back(two_dim_op(geometry, "a >= 1"));
   const OpTable table(std::move(entries));
   const OpEntry& entry = table.find("two_dim");
   const Problem problem = problem_of(table, 16, 1);
@@ -156,38 +151,15 @@ std::int64_t lowest_served(std::function<Launch(const Problem&, const Config&)> 
   return kernels.largest_box({{"a", 1, 16}, {"b", 1, 1}})[0].from;
 }
 
-/// What a formula does not express is equal all over a box: it is cut at halves, so that it ends at 9.
+/// Attributes of a launch are equal all over a box: it is cut at halves, so that it ends at 9.
 TEST(ExportedBox, ALaunchThatDiffersInAFlagIsInNoBox) {
-  const auto flagged = [](void (*set)(Launch&)) {
-    return lowest_served([set](const Problem& p, const Config&) {
-      Launch launch{.grid = {static_cast<unsigned>(p["a"])}, .block = {64}};
-      if (p["a"] > 8) set(launch);
-      return launch;
-    });
-  };
-  EXPECT_EQ(flagged([](Launch&) {}), 1);
-  EXPECT_EQ(flagged([](Launch& l) { l.cluster = 2; }), 9);
-  EXPECT_EQ(flagged([](Launch& l) { l.pdl = true; }), 9);
-  EXPECT_EQ(flagged([](Launch& l) { l.per_sm = true; }), 9);
-}
-
-/// Each number of a launch limits the box where it has no formula.
-TEST(ExportedBox, ANumberWithoutAFormulaEndsTheBox) {
-  const auto odd = [](void (*set)(Launch&, unsigned)) {
-    return lowest_served([set](const Problem& p, const Config&) {
-      Launch launch{.grid = {static_cast<unsigned>(p["a"])}, .block = {64}};
-      set(launch, p["a"] % 2 == 0 ? 1 : static_cast<unsigned>(p["a"] * p["a"]));
-      return launch;
-    });
-  };
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.grid.x = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.grid.y = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.grid.z = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.block.x = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.block.y = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.block.z = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.shared_bytes = n; }), 1);
-  EXPECT_GT(odd([](Launch& l, unsigned n) { l.max_blocks = n; }), 1);
+  const Extents grid{"a"}, block{64};
+  EXPECT_EQ(lowest_served({.grid = grid, .block = block}), 1);
+  EXPECT_EQ(lowest_served({.grid = grid, .block = block, .pdl = "a > 8"}), 9);
+  EXPECT_EQ(lowest_served({.grid = grid, .block = block, .cluster = "1 + (a > 8)"}), 9);
+  EXPECT_EQ(lowest_served({.grid = grid, .block = block, .per_sm = "a > 8"}), 9);
+  EXPECT_EQ(lowest_served({.grid = {"a % 2 == 0 ? 1 : a ^ 2"}, .block = block, .shared_bytes = "a * a"}), 1)
+      << "any expression is exported";
 }
 #endif
 
