@@ -1,6 +1,6 @@
-# `cmake --install`: the program with its sweeps and pages, and the headers that launch exported winners, with the CMake
-# package `warptune` (target warptune::launch) and warptune.pc. `cpack` makes a .tar.gz and a .deb of the same files.
-include(GNUInstallDirs)
+# `cmake --install`: the program with its sweeps, pages and Python modules, and the headers that launch exported winners,
+# with the CMake package `warptune` (target warptune::launch) and warptune.pc. `cpack` makes a .tar.gz and a .deb of the
+# same files.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS warptune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -8,6 +8,10 @@ install(TARGETS warptune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(warptune PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
+# `decode` runs it for text. It needs no extension, and packages that are no part of this one.
+install(FILES python/src/warptune/__init__.py DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune)
+install(DIRECTORY python/src/warptune/text DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune
+        PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
