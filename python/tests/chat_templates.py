@@ -1,4 +1,4 @@
-"""Public chat templates, with the prompt that the package transformers renders of one message " hi "."""
+"""Chat templates in the form of public models, with the prompt that transformers 5.24 renders of one message " hi "."""
 
 ALTERNATE = "raise_exception('Conversation roles must alternate user/assistant/user/assistant/...')"
 

@@ -230,7 +230,9 @@ def test_only_legacy_models_put_a_blank_after_added_tokens(piece_model, pieces):
         ({"tokenizer_config_json": "[" * 100000}, "{}/tokenizer_config.json: this is not JSON: "),
         ({"tokenizer_config_json": {"added_tokens_decoder": {"x": {}}}},
          "{}/tokenizer_config.json: added_tokens_decoder: 'x' must be an id with an object that has 'content'"),
-        ({"added_tokens_json": {"<x>": "1"}}, "{}/added_tokens.json: the id of '<x>' must be an integer from 0"),
+        ({"tokenizer_config_json": {"added_tokens_decoder": {"3000000000": {"content": "<x>"}}}},
+         "{}/tokenizer_config.json: the id of '<x>' must be an integer from 0 to 2147483647"),
+        ({"added_tokens_json": {"<x>": "1"}}, "{}/added_tokens.json: the id of '<x>' must be an integer from 0 to 2147483647"),
         ({}, "'{}' has no tokenizer: neither tokenizer.json nor tokenizer.model"),
     ],
 )  # fmt: skip
@@ -328,8 +330,8 @@ def test_a_missing_package_is_the_command_that_installs_it(model):
     ((name, sentence),) = serve(model, [], code="raise ImportError('not today')")[0].items()
     pins = (Path(warptune.__file__).parent / "text" / "requirements.txt").read_text().split()
     assert name == "error"
-    assert sentence == (f"text needs the Python package tokenizers (not today): {sys.executable} -m pip install "
-                        + " ".join(pins))  # fmt: skip
+    assert sentence == (f"text needs the Python package tokenizers (not today); install it with: {sys.executable} -m pip "
+                        "install " + " ".join(pins))  # fmt: skip
 
 
 def test_a_panic_of_the_library_is_a_sentence(model):

@@ -226,7 +226,7 @@ TEST_F(DecodeText, AMissingPackageIsTheCommandThatInstallsIt) {
   ::unsetenv("PYTHONPATH");
   EXPECT_TRUE(
       std::regex_match(output_, std::regex("warptune: text needs the Python package tokenizers \\(it is not "
-                                           "here\\): \\S+ -m pip install tokenizers==\\S+ "
+                                           "here\\); install it with: \\S+ -m pip install tokenizers==\\S+ "
                                            "sentencepiece==\\S+ jinja2==\\S+\n")))
       << output_;
 }

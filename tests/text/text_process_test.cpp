@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 
 class TextProcessTest : public ::testing::Test {
  protected:
+  void SetUp() override { ::unsetenv("PYTHONPATH"); }
   void TearDown() override { ::unsetenv("WARPTUNE_PYTHON"); }
 
   /// A script that is started as Python, and TextProcess on it.

@@ -46,14 +46,18 @@ def _added_tokens(path, config):
     """Those of added_tokens.json, {text: id}, and those of tokenizer_config.json, {id: {"content": text, ..}}."""
     older, added = path.with_name("added_tokens.json"), {}
     for text, number in read_json(older).items():
-        if not isinstance(number, int) or number < 0:
-            raise InputError(f"{older}: the id of '{text}' must be an integer from 0")
         is_special = text in config.special_texts
-        added[number] = {"content": text, "special": is_special, "normalized": not is_special}
+        _add(added, older, number, text, {"special": is_special, "normalized": not is_special})
     decoder = config.values.get("added_tokens_decoder") or {}
     for number, token in decoder.items() if isinstance(decoder, dict) else [("?", decoder)]:
         if not (number.isdecimal() and isinstance(token, dict) and _text(token)):
             raise InputError(f"{path}: added_tokens_decoder: '{number}' must be an id with an object that has 'content'")
-        flags = {name: bool(token[name]) for name in _FLAGS if name in token}
-        added[int(number)] = {"content": _text(token), **flags}
+        _add(added, path, int(number), _text(token), {name: bool(token[name]) for name in _FLAGS if name in token})
     return dict(sorted(added.items()))
+
+
+def _add(added, path, number, text, flags):
+    if not isinstance(number, int) or not 0 <= number < 1 << 31:
+        raise InputError(f"{path}: the id of '{text}' must be an integer from 0 to {(1 << 31) - 1}")
+    if text:
+        added[number] = {"content": text, **flags}

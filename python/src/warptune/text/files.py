@@ -25,7 +25,7 @@ def need(name):
     except ImportError as error:
         pins = Path(__file__).with_name("requirements.txt").read_text().split()
         command = shlex.join([sys.executable, "-m", "pip", "install", *pins])
-        raise InputError(f"text needs the Python package {name} ({first_line(error)}): {command}") from error
+        raise InputError(f"text needs the Python package {name} ({first_line(error)}); install it with: {command}") from error
 
 
 def read_bytes(path, limit):
