@@ -2,6 +2,7 @@
 # Installs what is missing (Debian 12, Ubuntu 24.04), configures and builds.
 # usage: scripts/setup.sh [--text] [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
 #   --text: also makes build/text-venv, the Python that `decode` uses for text; its packages come from PyPI
+#   PYTHON: the interpreter of it, 3.10 or newer (default python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 text=

@@ -15,7 +15,8 @@ class InputError(Exception):
 
 
 def first_line(error):
-    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    """The begin of a message: a template of others may make it as long as it likes."""
+    return next(iter(str(error).strip().splitlines()), "")[:400] or type(error).__name__
 
 
 def need(name):

@@ -8,7 +8,7 @@ from .files import InputError
 from .stream import TextStream
 from .tokenizer import load_tokenizer
 
-_ANSWER = "answer"
+_ANSWER = "answer of warptune"  # a text that no template has
 
 
 class Session:
