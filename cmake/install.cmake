@@ -1,6 +1,6 @@
-# `cmake --install`: the program with its sweeps and pages, and the headers that launch exported winners, with the CMake
-# package `warptune` (target warptune::launch) and warptune.pc. `cpack` makes a .tar.gz and a .deb of the same files.
-include(GNUInstallDirs)
+# `cmake --install`: the program with its sweeps, pages and Python modules, and the headers that launch exported winners,
+# with the CMake package `warptune` (target warptune::launch) and warptune.pc. `cpack` makes a .tar.gz and a .deb of the
+# same files.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS warptune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -8,6 +8,10 @@ install(TARGETS warptune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(warptune PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune)
+# `decode` runs it for text. It needs no extension, and packages that are no part of this one.
+install(FILES python/src/warptune/__init__.py DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune)
+install(DIRECTORY python/src/warptune/text DESTINATION ${CMAKE_INSTALL_DATADIR}/warptune/python/warptune
+        PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
@@ -36,6 +40,7 @@ set(CPACK_PACKAGE_VENDOR warptune)
 set(CPACK_PACKAGE_CONTACT "the warptune authors <warptune@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Benchmarks and autotunes the CUDA kernels of LLaMA inference")
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS python3)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_BINARY_DIR}/package/package_depends.cmake)
 configure_file(cmake/package_depends.cmake.in ${CPACK_PROJECT_CONFIG_FILE} @ONLY)

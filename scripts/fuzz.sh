@@ -49,7 +49,6 @@ copy_seeds() { # TARGET FOLDER
     model_config)
       for file in tests/data/golden/*/config.json; do cp "$file" "$2/$(basename "$(dirname "$file")")"; done
       ;;
-    tokenizer_json) cp tests/data/tokenizers/llama2/tokenizer.json "$2/llama2" ;;
     csv_sweep) for file in results/h200/*.csv; do head -3 "$file" >"$2/$(basename "$file")"; done ;;
     wisdom) (head -3 results/h200/wisdom.json | sed '$ s/,$//' && echo ']}') >"$2/wisdom.json" ;;
     safetensors)

@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # Installs what is missing (Debian 12, Ubuntu 24.04), configures and builds.
-# usage: scripts/setup.sh [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
+# usage: scripts/setup.sh [--text] [TARGET...]     (default: everything; WARPTUNE_PRESET=host builds without CUDA)
+#   --text: also makes build/text-venv, the Python that `decode` uses for text; its packages come from PyPI
+#   PYTHON: the interpreter of it, 3.10 or newer (default python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+text=
+if [[ ${1-} == --text ]]; then
+  text=1
+  shift
+fi
 
 packages=(cmake ninja-build g++ ccache libfmt-dev libyaml-cpp-dev libbenchmark-dev libgtest-dev libgmock-dev
-  libcli11-dev nlohmann-json3-dev libre2-dev libsentencepiece-dev
+  libcli11-dev nlohmann-json3-dev libre2-dev
   libxxhash-dev libssl-dev python3-dev python3-venv)
 
 installed() {
@@ -30,6 +37,14 @@ if ((${#missing[@]})); then
   if ((EUID != 0)); then root=(sudo); fi
   "${root[@]}" apt-get update -qq
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+fi
+
+pins=python/src/warptune/text/requirements.txt venv=build/text-venv
+if [[ $text ]] && ! cmp -s "$pins" "$venv/installed.txt"; then
+  rm -rf "$venv"
+  "${PYTHON:-python3}" -m venv "$venv"
+  "$venv/bin/pip" -q install -r "$pins"
+  cp "$pins" "$venv/installed.txt"
 fi
 
 preset=${WARPTUNE_PRESET:-release}

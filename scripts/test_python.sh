@@ -15,12 +15,12 @@ if [[ ! -x $program ]]; then
 fi
 mkdir -p "$folder"
 folder=$(realpath "$folder")
-requirements=python/tests/requirements.txt
-if ! cmp -s "$requirements" "$folder/installed.txt"; then
+pins=(python/tests/requirements.txt python/src/warptune/text/requirements.txt)
+if ! cat "${pins[@]}" | cmp -s - "$folder/installed.txt"; then
   rm -rf "$folder/venv"
   "${PYTHON:-python3}" -m venv "$folder/venv"
-  "$folder/venv/bin/pip" -q install -r "$requirements"
-  cp "$requirements" "$folder/installed.txt"
+  "$folder/venv/bin/pip" -q install -r "${pins[0]}" -r "${pins[1]}"
+  cat "${pins[@]}" >"$folder/installed.txt"
 fi
 rm -rf "$folder/sdist"
 (cd python && "$folder/venv/bin/python" -c "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])" "$folder/sdist" > /dev/null)

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "harness/cli/standard_streams.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
-#include "harness/text/chat_template.h"
 #include "harness/text/text_prompts.h"
 
 namespace warptune {
@@ -42,43 +39,42 @@ std::optional<DecodeText> DecodeText::open(const DecodeOptions& o, const ModelCo
   check_stops(o.stops);
 
   DecodeText text;
-  text.tokenizer_ = load_tokenizer(o.model_folder);
+  text.process_ = std::make_unique<TextProcess>(o.model_folder);
   text.stops_ = o.stops;
   text.end_tokens_ = config.eos;
-  if (o.chat) {
-    const ChatTemplate chat = read_chat_template(o.model_folder, *text.tokenizer_);
-    for (TextPrompt& prompt : texts) prompt.text = chat.render(prompt.text);
-    if (const auto id = text.tokenizer_->id_of(chat.end_of_turn())) text.end_tokens_.push_back(*id);
-  }
-  const SpecialTokens special = o.chat ? SpecialTokens::omit : SpecialTokens::add;
-  for (const TextPrompt& prompt : texts)
-    text.prompts_.push_back(encode_prompt(*text.tokenizer_, prompt, special, config.vocab));
+  text.chat_ = o.chat;
+  std::vector<std::string> lines;
+  for (const TextPrompt& prompt : texts) lines.push_back(prompt.text);
+  text.prompts_ = text.process_->encode(lines, o.chat);
+  for (std::size_t i = 0; i < texts.size(); ++i) check_ids(text.prompts_[i], texts[i], config.vocab);
   return text;
 }
 
 void DecodeText::begin(int batch) {
-  sequences_.clear();
-  for (int b = 0; b < batch; ++b) sequences_.push_back({TextStream(*tokenizer_, stops_)});
+  sequences_.assign(static_cast<std::size_t>(batch), {});
+  process_->begin(batch, stops_, end_tokens_, chat_);
 }
 
-bool DecodeText::next(std::span<const int> ids) {
+bool DecodeText::next(std::vector<std::span<const int>> tokens) {
+  for (std::size_t b = 0; b < sequences_.size(); ++b)
+    if (sequences_[b].ended) tokens[b] = {};
+  const std::vector<TextPiece> pieces = process_->push(tokens);
   bool any_goes_on = false;
   for (std::size_t b = 0; b < sequences_.size(); ++b) {
     Sequence& sequence = sequences_[b];
-    if (sequence.ended) continue;
-    ++sequence.tokens;
-    sequence.ended = std::ranges::find(end_tokens_, ids[b]) != end_tokens_.end();
-    if (!sequence.ended) add(sequence, sequence.stream.push(ids[b]));
-    sequence.ended = sequence.ended || sequence.stream.stopped();
+    sequence.tokens += pieces[b].tokens;
+    sequence.ended = pieces[b].ended;
+    add(sequence, pieces[b].text);
     any_goes_on = any_goes_on || !sequence.ended;
   }
   return any_goes_on;
 }
 
 void DecodeText::end() {
+  const std::vector<std::string> rest = process_->finish(sequences_.size());
   for (std::size_t b = 0; b < sequences_.size(); ++b) {
     Sequence& sequence = sequences_[b];
-    add(sequence, sequence.stream.finish());
+    add(sequence, rest[b]);
     if (sequences_.size() > 1)
       print("sequence {}: {} tokens: {}\n", b, sequence.tokens, Lines{sequence.text});
     else

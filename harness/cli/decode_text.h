@@ -8,8 +8,7 @@
 
 #include "harness/cli/decode_options.h"
 #include "harness/llama/model_config.h"
-#include "harness/text/text_stream.h"
-#include "harness/text/tokenizer.h"
+#include "harness/text/text_process.h"
 
 namespace warptune {
 
@@ -21,15 +20,14 @@ class DecodeText {
   /// The ids of the prompts.
   const std::vector<std::vector<int>>& prompts() const { return prompts_; }
   void begin(int batch);
-  /// Takes the next token of each sequence, and prints the text of one sequence as it arrives. Returns
+  /// Takes the next tokens of each sequence, and prints the text of one sequence as it arrives. Returns
   /// whether any sequence goes on: it has met neither an end token nor a stop string.
-  bool next(std::span<const int> ids);
+  bool next(std::vector<std::span<const int>> tokens);
   /// Prints what is left: the end of one sequence, or the texts of several.
   void end();
 
  private:
   struct Sequence {
-    TextStream stream;
     std::string text = {};
     int tokens = 0;
     bool ended = false;
@@ -37,10 +35,11 @@ class DecodeText {
   DecodeText() = default;
   void add(Sequence& sequence, const std::string& text) const;
 
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<TextProcess> process_;
   std::vector<std::vector<int>> prompts_;
   std::vector<std::string> stops_;
   std::vector<int> end_tokens_;
+  bool chat_ = false;
   std::vector<Sequence> sequences_;
 };
 

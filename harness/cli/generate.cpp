@@ -43,11 +43,12 @@ class TokenReader {
     const auto tokens = model_.sampled();
     const auto bad = model_.bad_logits();
     const std::size_t end = bad ? static_cast<std::size_t>(bad->step) : tokens.front().size();
-    std::vector<int> ids(tokens.size());
-    while (goes_on_ && read_ < end) {
-      for (std::size_t b = 0; b < tokens.size(); ++b) ids[b] = tokens[b][read_];
-      goes_on_ = text_.next(ids);
-      ++read_;
+    if (goes_on_ && read_ < end) {
+      std::vector<std::span<const int>> fresh;
+      for (const auto& sequence : tokens)
+        fresh.push_back(std::span<const int>(sequence).subspan(read_, end - read_));
+      goes_on_ = text_.next(std::move(fresh));
+      read_ = end;
     }
     goes_on_ = goes_on_ && !bad;
     return goes_on_;

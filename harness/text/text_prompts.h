@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/text/tokenizer.h"
-
 namespace warptune {
 
 struct TextPrompt {
@@ -18,8 +16,7 @@ std::vector<TextPrompt> read_text_prompts(const std::filesystem::path& file);
 /// Throws InputError where the text is empty or not UTF-8.
 void check_text(const TextPrompt& prompt);
 
-/// The ids of a prompt. Throws InputError where there are none, or one that is not in the model's vocabulary.
-std::vector<int> encode_prompt(const Tokenizer& tokenizer, const TextPrompt& prompt, SpecialTokens special,
-                               int vocabulary);
+/// Throws InputError where the prompt has no ids, or one that is not in the model's vocabulary.
+void check_ids(const std::vector<int>& ids, const TextPrompt& prompt, int vocabulary);
 
 }  // namespace warptune

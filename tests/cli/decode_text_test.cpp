@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -11,8 +12,7 @@
 
 #include "harness/core/json.h"
 #include "harness/core/print.h"
-#include "harness/text/byte_level.h"
-#include "harness/text/text_stream.h"
+#include "harness/text/text_process.h"
 #include "tests/program.h"
 
 namespace warptune {
@@ -22,21 +22,46 @@ namespace fs = std::filesystem;
 
 class DecodeText : public ::testing::Test {
  protected:
-  /// A golden model of 256 tokens, with a tokenizer whose tokens are the bytes.
+  /// A golden model of 256 tokens, with a tokenizer whose tokens are the bytes. Skips where Python lacks the
+  /// packages of text.
   void SetUp() override {
     folder_ = testing::fresh_folder("decode_text");
     model_ = folder_ / "model";
     fs::copy(fs::path(TEST_DATA) / "golden" / "gqa", model_);
     nlohmann::json vocab;
-    for (int byte = 0; byte < 256; ++byte)
-      vocab[to_byte_characters(std::string(1, static_cast<char>(byte)))] = byte;
-    const nlohmann::json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+    for (int byte = 0; byte < 256; ++byte) vocab[byte_character(byte)] = byte;
+    const nlohmann::json byte_level = {
+        {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
     const nlohmann::json tokenizer = {
         {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}},
-        {"added_tokens", {{{"id", 300}, {"content", "<beyond>"}}}},
+        {"added_tokens",
+         {{{"id", 256},
+           {"content", "<beyond>"},
+           {"single_word", false},
+           {"lstrip", false},
+           {"rstrip", false},
+           {"normalized", false},
+           {"special", true}}}},
         {"pre_tokenizer", byte_level},
         {"decoder", byte_level}};
     write(model_ / "tokenizer.json", tokenizer.dump());
+    try {
+      TextProcess{model_};
+    } catch (const InputError& e) {
+      if (std::string(e.what()).find(" -m pip install ") == std::string::npos) throw;
+      GTEST_SKIP() << "scripts/setup.sh --text installs the packages: " << e.what();
+    }
+  }
+  /// The character of a byte in byte-level BPE: itself where it is printable, else one from U+0100 on.
+  static std::string byte_character(int byte) {
+    const auto is_itself = [](int b) { return (b > 32 && b < 127) || (b > 160 && b != 173); };
+    int code = byte;
+    if (!is_itself(byte)) {
+      code = 256;
+      for (int b = 0; b < byte; ++b) code += is_itself(b) ? 0 : 1;
+    }
+    if (code < 128) return {static_cast<char>(code)};
+    return {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3f))};
   }
   static void write(const fs::path& file, const std::string& text) { std::ofstream(file) << text; }
 
@@ -56,7 +81,28 @@ class DecodeText : public ::testing::Test {
     std::istringstream in(line[1].str());
     std::vector<int> tokens;
     for (int id = 0; in >> id && id != 2;) tokens.push_back(id);
-    return decode(*load_tokenizer(model_), tokens);
+    TextProcess text(model_);
+    text.begin(1, {}, {}, false);
+    const std::string begin = text.push({tokens})[0].text;
+    return begin + text.finish(1)[0];
+  }
+  struct PlainText {
+    std::string prompt, before, character;
+  };
+  /// A prompt, and a letter or a digit in its text, which a shell needs no quotes for, with the text before
+  /// it.
+  PlainText prompt_with_plain_text() {
+    const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    for (const std::string prompt : {"ab", "cd", "xyz", "12", "hello", "Q"}) {
+      std::string ids;
+      for (const char c : prompt) ids += std::to_string(static_cast<int>(c)) + " ";
+      const std::string text = text_of_ids(ids);
+      const auto found =
+          std::find_if(text.begin() + std::min<std::ptrdiff_t>(2, std::ssize(text)), text.end(), is_plain);
+      if (found != text.end()) return {prompt, text.substr(0, text.find(*found)), std::string(1, *found)};
+    }
+    ADD_FAILURE() << "no prompt gets a text with a letter or a digit";
+    return {};
   }
   bool printed(const std::string& text) const { return output_.find(text) != std::string::npos; }
   void expect_refused(const std::string& arguments, const std::string& sentence) {
@@ -89,31 +135,29 @@ TEST_F(DecodeText, PromptsOfAFileAreABatch) {
 }
 
 TEST_F(DecodeText, EndsBeforeAStopString) {
-  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (const std::string prompt : {"ab", "cd", "xyz", "12", "hello", "Q"}) {
-    std::string ids;
-    for (const char c : prompt) ids += std::to_string(static_cast<int>(c)) + " ";
-    const std::string text = text_of_ids(ids);
-    // The stop string is a character of the text that a shell needs no quotes for.
-    const auto found =
-        std::find_if(text.begin() + std::min<std::ptrdiff_t>(2, std::ssize(text)), text.end(), is_plain);
-    if (found == text.end()) continue;
-    const std::string stop(1, *found), before = text.substr(0, text.find(stop));
-    ASSERT_EQ(run("--prompt " + prompt + " --stop none --stop " + stop), 0) << output_;
-    EXPECT_TRUE(printed(before + "\n")) << output_;
-    EXPECT_FALSE(printed(before + stop)) << output_;
-    return;
-  }
-  FAIL() << "no prompt gets a text with a letter or a digit";
+  const auto [prompt, before, stop] = prompt_with_plain_text();
+  ASSERT_EQ(run("--prompt " + prompt + " --stop none --stop " + stop), 0) << output_;
+  EXPECT_TRUE(printed(before + "\n")) << output_;
+  EXPECT_FALSE(printed(before + stop)) << output_;
 }
 
 TEST_F(DecodeText, ChatPutsTheTemplateAroundThePrompt) {
-  write(model_ / "tokenizer_config.json", R"({"chat_template": "[INST]", "bos_token": "B"})");
+  write(model_ / "tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template":
+            "{{ bos_token }}[INST] {{ messages[0].content | trim }} [/INST]"}], "bos_token": "B"})");
   std::string ids;
   for (const char c : std::string("B[INST] hi [/INST]")) ids += std::to_string(static_cast<int>(c)) + " ";
   const std::string text = text_of_ids(ids);
   ASSERT_EQ(run("--chat --prompt ' hi '"), 0) << output_;
   EXPECT_TRUE(printed(text + "\n")) << output_;
+}
+
+TEST_F(DecodeText, TheEndOfATurnEndsTheTextOfAChat) {
+  const auto [prompt, before, end] = prompt_with_plain_text();
+  write(model_ / "tokenizer_config.json",
+        fmt::format(R"({{"chat_template": "{}", "eos_token": "{}"}})", prompt, end));
+  ASSERT_EQ(run("--chat --prompt x"), 0) << output_;
+  EXPECT_TRUE(printed(before + "\n")) << output_;
 }
 
 TEST_F(DecodeText, ALongTextRunsAsItsIdsDo) {
@@ -146,19 +190,48 @@ TEST_F(DecodeText, BadInputIsOneSentence) {
   expect_refused("--prompt a --prompt 'b\xff'", "--prompt 2: byte 2 is 0xff; a text must be UTF-8");
   expect_refused(
       "--prompt 'a<beyond>'",
-      "--prompt 1: the tokenizer makes token 300 of the prompt; the vocabulary of the model has 256");
+      "--prompt 1: the tokenizer makes token 256 of the prompt; the vocabulary of the model has 256");
   expect_refused("--stop a", "--stop needs --prompt or --prompt-file");
   expect_refused("--chat", "--chat needs --prompt or --prompt-file");
   expect_refused("--prompt a --stop ''", "--stop" + empty);
-  expect_refused("--prompt a --chat", "the chat template of '" + model_.string() +
-                                          "' is missing; known are those of LLaMA 2 ([INST]), LLaMA 3 "
-                                          "(<|start_header_id|>) and Zephyr (<|user|>)");
+  expect_refused("--prompt a --chat",
+                 "'" + model_.string() +
+                     "' has no chat template: neither in chat_template.jinja, tokenizer_config.json nor "
+                     "chat_template.json");
+  write(model_ / "tokenizer.json", "{");
+  expect_refused("--prompt a",
+                 (model_ / "tokenizer.json").string() + ": EOF while parsing an object at line 1 column 1");
   fs::remove(model_ / "tokenizer.json");
   expect_refused("--prompt a",
                  "'" + model_.string() + "' has no tokenizer: neither tokenizer.json nor tokenizer.model");
 }
 
-TEST_F(DecodeText, APresetHasNoTokenizer) {
+/// A script in Python's place.
+TEST_F(DecodeText, APythonThatFailsIsOneSentence) {
+  const fs::path python = folder_ / "python";
+  write(python, "#!/bin/sh\necho '{\"ready\": true}'\nread -r line\necho '{\"ids\": [[97]]}'\n");
+  fs::permissions(python, fs::perms::owner_all);
+  ::setenv("WARPTUNE_PYTHON", python.c_str(), 1);
+  EXPECT_EQ(run("--prompt a"), 2) << output_;
+  EXPECT_TRUE(printed("warptune: '" + python.string() + " -m warptune.text' ended with exit code 0\n"))
+      << output_;
+  ::unsetenv("WARPTUNE_PYTHON");
+}
+
+/// Without the packages: PYTHONPATH has modules of their names that cannot be imported.
+TEST_F(DecodeText, AMissingPackageIsTheCommandThatInstallsIt) {
+  write(folder_ / "tokenizers.py", "raise ImportError('it is not here')\n");
+  ::setenv("PYTHONPATH", folder_.c_str(), 1);
+  EXPECT_EQ(run("--prompt a"), 2) << output_;
+  ::unsetenv("PYTHONPATH");
+  EXPECT_TRUE(
+      std::regex_match(output_, std::regex("warptune: text needs the Python package tokenizers \\(it is not "
+                                           "here\\); install it with: \\S+ -m pip install tokenizers==\\S+ "
+                                           "sentencepiece==\\S+ jinja2==\\S+\n")))
+      << output_;
+}
+
+TEST(DecodeTextOfAPreset, HasNoTokenizer) {
   const testing::Ended ended =
       testing::run_shell("{} decode --device host --preset tinyllama-1.1b --prompt a");
   EXPECT_EQ(ended.code, 2);

@@ -30,7 +30,9 @@ TEST(Install, TheProgramHeaderSweepsAndPagesAreThere) {
   for (const char* file :
        {"bin/warptune", "include/warptune/launch.h", "share/warptune/configs/quick.yaml",
         "share/doc/warptune/export.md", "share/warptune/examples/launch_from_cpp/launch.cpp",
-        "share/cmake/warptune/warptuneConfig.cmake", "share/pkgconfig/warptune.pc"})
+        "share/warptune/python/warptune/__init__.py", "share/warptune/python/warptune/text/__main__.py",
+        "share/warptune/python/warptune/text/requirements.txt", "share/cmake/warptune/warptuneConfig.cmake",
+        "share/pkgconfig/warptune.pc"})
     EXPECT_TRUE(fs::exists(prefix() / file)) << file;
   const Ended version = run_shell((prefix() / "bin" / "warptune").string() + " --version");
   EXPECT_EQ(version.text, run_shell("{} --version").text);

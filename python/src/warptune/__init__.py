@@ -2,13 +2,27 @@
 
 import importlib.util
 
-from ._native import Error
-from .ops import Ops
-from .program import compare, report, tune
-from .results import read_csv
-
 __version__ = "0.1.0"
 __all__ = ["Error", "Ops", "compare", "load", "read_csv", "report", "tune"]
+_MODULES = {
+    "Error": "_native",
+    "Ops": "ops",
+    "compare": "program",
+    "read_csv": "results",
+    "report": "program",
+    "tune": "program",
+}
+
+
+def __getattr__(name):
+    """Imports on first use: warptune.text runs without the extension."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'warptune' has no attribute '{name}'")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def __dir__():
+    return sorted([*globals(), *_MODULES])
 
 
 def load(path, *, torch=None, pdl=False):
@@ -21,6 +35,8 @@ def load(path, *, torch=None, pdl=False):
     if torch is None:
         torch = importlib.util.find_spec("torch") is not None
     if not torch:
+        from .ops import Ops
+
         return Ops(path, pdl)
     from .torch_ops import TorchOps
 
