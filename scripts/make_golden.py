@@ -5,7 +5,7 @@
     scripts/make_golden.py [tests/data/golden]
 
 Each folder holds config.json, the weights (model.safetensors or shards) and golden.safetensors:
-    prompts [batch, longest] int32, -1 behind the end; tokens [batch, steps + 1] int32, greedy;
+    prompts [batch, longest] int32, -1 after the end; tokens [batch, steps + 1] int32, greedy;
     logits [batch, steps + 1, vocab] fp32: at the prompt's last token, then at each greedy token.
 Prompts run one by one, so no padding enters the reference.
 """

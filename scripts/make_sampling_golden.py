@@ -5,10 +5,10 @@ the greedy tokens of a golden model with a repetition penalty.
     scripts/make_sampling_golden.py [tests/data/golden/gqa] [tests/data/sampling/golden.safetensors]
     scripts/make_sampling_golden.py --transformers    # compares the formulas with transformers, which needs torch
 
-    logits [cases, vocab] fp32; ids [cases, longest] int32, -1 behind the end: the tokens of the sequence;
+    logits [cases, vocab] fp32; ids [cases, longest] int32, -1 after the end: the tokens of the sequence;
     settings [cases, 5] fp32: top_k, p, min_p, repetition_penalty, temperature;
     probabilities [cases, vocab] fp32: after all processors, in the order in which transformers applies them;
-    prompts [batch, longest] int32, -1 behind the end; tokens [batch, steps + 1] int32, greedy with PENALTY, by the
+    prompts [batch, longest] int32, -1 after the end; tokens [batch, steps + 1] int32, greedy with PENALTY, by the
     model's checkpoint in fp32. The model in numpy is first compared with the logits that transformers computed.
 """
 import json

@@ -30,9 +30,9 @@ MODULES = {
     "statistics": {f"harness/measure/{name}.cpp": {"measure_test": "Statistics.*:Sampler.*:Interleave.*:SteadyBench.*"}
                    for name in ("statistics", "sampler", "interleave")},
     "compare": {f"harness/results/{name}.cpp":
-                {"results_test": "RankTest.*:Holm.*:Samples.*:Student.*:RunTest.*:Compare.*:CompareReport.*",
+                {"results_test": "MannWhitney.*:Holm.*:Samples.*:StudentT.*:Compare.*:CompareReport.*",
                  "tune_test": "Confirm.*"}
-                for name in ("rank_test", "run_test", "compare", "compare_report", "timed_config")},
+                for name in ("mann_whitney", "student_t", "compare", "compare_report", "timed_config")},
     "csv": {"harness/results/csv.cpp": {"results_test": "Csv.*:SweepRow.*:SweepColumns.*:Compare.*"}},
     "safetensors": {"harness/llama/safetensors.cpp": {"llama_test": "Safetensors.*:Weights.*"}},
     "wisdom": {f"harness/results/{name}.cpp":

@@ -4,7 +4,7 @@
 # Records the last PROFILE_STEPS (default 16) steps, kernel by kernel inside the CUDA graphs; the steps before are the
 # warm-up (--steps, default 32, is the sum). Leaves REPORT.nsys-rep for the timeline, REPORT.sqlite, which
 # scripts/nsys_ops.py reads again, and REPORT.csv, the row of a run that nsys slowed down.
-# NSYS names nsys; else it is taken from the PATH, the CUDA Toolkit (CUDA_HOME, default /usr/local/cuda) or the newest
+# NSYS names nsys; else it is looked for in the PATH, the CUDA Toolkit (CUDA_HOME, default /usr/local/cuda) or the newest
 # below NVIDIA_HOME (default /opt/nvidia), at last the one that Nsight Compute brings. Debian 12 has it as nsight-systems
 # (non-free), the CUDA repository as nsight-systems-YEAR.N.
 set -euo pipefail

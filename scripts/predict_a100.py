@@ -113,7 +113,7 @@ class Times:
 
 
 def recorded(folder):
-    """Times by problem key: those of the CSVs, and those that the wisdom keeps."""
+    """Times by problem key: from the CSVs, and from the wisdom."""
     problems = {}
     for path in sorted(folder.glob("*.csv")):
         if path.stem.endswith("_peers"):  # other people's kernels

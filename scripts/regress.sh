@@ -7,7 +7,7 @@
 # Environment: WARPTUNE (the program), DEVICE (auto), RUNS (3), MIN_EFFECT (2%), OUT (out/regress), BASELINES
 # (results/baseline), PROBLEM (a regular expression; only winners of matching problems, also with --record),
 # MODELS (folders of checkpoints whose steps the wisdom has; presets need none),
-# BASE_PROGRAM (the warptune of the baseline: rows that seem slower are timed with both programs in turn).
+# BASE_PROGRAM (the warptune of the baseline: rows that seem slower are timed with both programs interleaved).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 warptune=${WARPTUNE:-$root/build/warptune} device=${DEVICE:-auto} out=${OUT:-$root/out/regress}
@@ -32,7 +32,7 @@ if [ "${1:-}" = --record ]; then
   baseline=$baselines/$(basename "$rows")
   mkdir -p "$baseline"
   cp "$rows"/regress.csv "$baseline/"
-  # Of several runs only the medians are compared.
+  # Only the medians of several runs are compared.
   if ((${RUNS:-3} == 1)); then cp "$rows"/regress.samples.csv "$baseline/"; else rm -f "$baseline"/regress.samples.csv; fi
   cp "$work/watched.json" "$baseline/wisdom.json"
   echo "regress: recorded $baseline"

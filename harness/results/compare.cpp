@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "harness/measure/clock_watch.h"
-#include "harness/results/rank_test.h"
-#include "harness/results/run_test.h"
+#include "harness/results/mann_whitney.h"
+#include "harness/results/student_t.h"
 
 namespace warptune {
 namespace {
@@ -64,7 +64,7 @@ struct Evidence {
 
 Evidence evidence_of(RowChange& row, const CompareOptions& options) {
   const RunNoise noise = run_noise(row.base.time_us(), row.base.on_host);
-  const RunTest runs = compare_runs(row.base.times_us(), row.now.times_us(), noise);
+  const StudentT runs = compare_runs(row.base.times_us(), row.now.times_us(), noise);
   row.effect = runs.effect;
   if (row.base.runs.size() > 1 && row.now.runs.size() > 1) {
     const double drift = options.interleaved ? 0 : noise.drift;

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "harness/results/launch_rows.h"
-#include "harness/results/run_test.h"
 #include "harness/results/samples_file.h"
 #include "harness/results/step_plans.h"
 #include "harness/results/step_rows.h"
+#include "harness/results/student_t.h"
 #include "harness/results/sweep_file.h"
 
 namespace warptune {

@@ -33,7 +33,7 @@ struct TimedConfig {
   bool decides() const;
   /// One time per run.
   std::vector<double> times_us() const;
-  /// The geometric mean of the faster half of the runs (results/run_test.h); NaN without runs.
+  /// The geometric mean of the faster half of the runs (results/student_t.h); NaN without runs.
   double time_us() const;
   /// Device, op, problem, variant, config and cache.
   std::string key() const;

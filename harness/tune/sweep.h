@@ -1,5 +1,5 @@
 #pragma once
-// A sweep as read from its YAML file: problems, and for each the variants with their spaces. docs/cli.md
+// A sweep as read from its YAML file: problems, and for each the variants with their spaces. docs/sweeps.md
 // shows the format.
 #include <filesystem>
 #include <memory>

@@ -1,7 +1,7 @@
 #pragma once
 // Fused RoPE and KV cache append, overlapped with the loads that it waits for: bias and frequencies are
 // loaded first, the angles are computed before or while the fused qkv row arrives. The new key is then placed
-// behind the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021.
+// after the cached keys of the last KV tile. Source: Su et al., "RoFormer", 2021.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/barrier.cuh"
 #include "kernels/common/numeric.cuh"

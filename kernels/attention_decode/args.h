@@ -58,7 +58,7 @@ struct AttentionDecodeArgs {
 };
 
 /// The arguments with Epilogue::project. `out` lies in the workspace: the rows before the projection. The
-/// first member of a derived struct has 8 bytes, so that all compilers place it behind the padding of the
+/// first member of a derived struct has 8 bytes, so that all compilers place it after the padding of the
 /// base.
 struct ProjectDecodeArgs : AttentionDecodeArgs {
   const void* o_weight = nullptr;  // [hidden, q_heads * head_dim], dtype

@@ -297,7 +297,7 @@ struct BlockCombine {
     return kLl && threadIdx.x == 0 ? Ll::arrive(args, first_row) : 0;
   }
 
-  /// The work counter of the tile scheduler, behind the partial results in the workspace.
+  /// The work counter of the tile scheduler, after the partial results in the workspace.
   static __device__ __forceinline__ unsigned* work_counter(const AttentionDecodeArgs& args) {
     if constexpr (kSplits == 1) return static_cast<unsigned*>(args.workspace);
     return Workspace(args).arrivals + args.batch * P::kQHeads;

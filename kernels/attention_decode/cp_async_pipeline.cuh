@@ -48,7 +48,7 @@ struct LanePipeline {
     extern __shared__ __align__(16) unsigned char shared[];
     buffer = shared + threadIdx.x / 32 * (kStages * kStageBytes) + threadIdx.x % 32 * 16;
   }
-  /// The stage that is `ahead` tiles behind the next one.
+  /// The stage that is `ahead` tiles after the next one.
   __device__ __forceinline__ Stage stage(int ahead) const {
     const int at = next + ahead < kStages ? next + ahead : next + ahead - kStages, lane = threadIdx.x % 32;
     unsigned char* vectors = buffer + at * kStageBytes;

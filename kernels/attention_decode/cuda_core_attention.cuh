@@ -283,7 +283,7 @@ struct CudaCoreAttention {
         if (has_value_vector(j)) to.load_value(r * kValueVectors + j, cache.v_at(row, value_vector(j) * kX));
     }
   }
-  /// Issues the load of a tile, if it exists, to the stage `ahead` tiles behind the next one, which is free.
+  /// Issues the load of a tile, if it exists, to the stage `ahead` tiles after the next one, which is free.
   __device__ __forceinline__ void issue_load(const KvCache<P>& cache, const Pipeline& pipeline, int ahead,
                                              int tile, int end) const {
     if (tile < end) {

@@ -34,7 +34,7 @@ struct FragmentLayout {
 };
 
 /// A KV tile in shared memory with contiguous rows: loads of K have 2-way and loads of V 4-way bank
-/// conflicts, which leaves a third of the shared memory bandwidth. Rows behind the last valid key are not
+/// conflicts, which leaves a third of the shared memory bandwidth. Rows after the last valid key are not
 /// read; the last row is read instead.
 template <class P, int kTileKv>
 struct SharedTile : FragmentLayout<P, kTileKv> {

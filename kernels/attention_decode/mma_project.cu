@@ -8,8 +8,9 @@
 // Packets: two buffers in the workspace. A launch uses the buffer of its parity and clears the other one,
 //   which all blocks of the launch before have read.
 // Projection: the warps of a block split its columns; a lane polls for the 8 columns that it multiplies.
-//   Tensor cores as in linear/gemv_mma.cu: a row of A is a segment of 32 columns of a weight row, a column of
-//   B the same segment of x, and only sums of equal segments (the diagonal) are used.
+//   Tensor cores as in linear/gemv_mma.cu; a warp multiplies one slice of kSlice columns at a time. A row of
+//   A is a segment of 32 columns of a weight row, a column of B the same segment of x, and only sums of equal
+//   segments (the diagonal) are used.
 // PDL: keys of earlier steps and the weights of o are loaded before pdl_wait().
 // Shared memory: weights of o; or the new rows of the append, which the partial rows of the warps overwrite,
 //   and what the cluster exchanges.

@@ -1,4 +1,4 @@
-// Epilogue::project as a kernel of its own, behind an attention kernel that leaves its rows in `out`:
+// Epilogue::project as a kernel of its own, after an attention kernel that leaves its rows in `out`:
 //   y = residual + o_weight . rows.
 // Grid: [hidden / (kBlock / 32), batch]; a warp computes one element of y with loads of 16 bytes.
 #include "kernels/attention_decode/args.h"

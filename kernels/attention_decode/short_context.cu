@@ -53,7 +53,7 @@ struct ShortContext : ThreadGroups<typename P::C, P::kHeadDim, kBlock, kThreadsP
   static __device__ __forceinline__ int offset(int item) {
     return item / kVectors * kStride + item % kVectors * 16;
   }
-  /// Places the new key behind the cached ones.
+  /// Places the new key after the cached ones.
   __device__ __forceinline__ void put_new_key(const NewRows<kHeads, kHeadDim>& new_rows) {
     C* to[2] = {reinterpret_cast<C*>(k + (keys - 1) * kStride),
                 reinterpret_cast<C*>(v + (keys - 1) * kStride)};

@@ -7,7 +7,7 @@
 // safe because the first kernel of a step is never launched with the pdl attribute (embedding has no such
 // parameter): when a later kernel of the step starts, all kernels of earlier steps have ended.
 //
-// L2 prefetch: the kL2Prefetch tiles behind those in the pipeline are prefetched, so that memory stays busy
+// L2 prefetch: the kL2Prefetch tiles after the ones in the pipeline are prefetched, so that memory stays busy
 // until the previous kernel has combined its splits. Blocks of the first wave prefetch after their first tile
 // has arrived; earlier prefetches would delay the loads of that combine.
 #include "kernels/attention_decode/problem.cuh"

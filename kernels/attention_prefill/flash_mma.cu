@@ -347,7 +347,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
   const unsigned q_address = shared_address(q_rows), k_address = shared_address(k_tiles),
                  v_address = shared_address(v_tiles);
   typename Flash::Output o = {};
-  // Of rows lane / 4 and lane / 4 + 8: maxima in base-2 units, and this lane's part of the sums.
+  // Softmax state of rows lane / 4 and lane / 4 + 8: maxima in base-2 units, this lane's part of the sums.
   typename Flash::RowState row_max, row_sum;
   Flash::clear(row_max, row_sum);
   const float scale_log2 = args.scale * kLog2e;

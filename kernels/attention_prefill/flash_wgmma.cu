@@ -7,7 +7,7 @@
 //   consumer warpgroups compute 64 queries each. setmaxnreg moves registers from producer to consumers.
 // Pipeline: Q.K^T from shared memory (SS), P.V with P in registers (RS). Q.K^T of the next tile is issued
 //   before P.V of this one, so that the softmax overlaps P.V, also across work tiles. kPingPong: consumers
-//   issue their wgmma in turn, so that the softmax of one overlaps the wgmma of the other.
+//   issue their wgmma alternately (ping-pong), so that the softmax of one overlaps the wgmma of the other.
 // Sync: full/empty mbarrier per stage of Q, K and V (tma_pipeline.cuh); named barriers for ping-pong.
 // Shared memory: 2 Q tiles (which also stage the output), kStages K tiles, kStages V tiles, 128-byte swizzle.
 // Epilogue: stmatrix into the Q tile of the work tile, then 16-byte global stores by each warp.

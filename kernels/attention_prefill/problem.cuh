@@ -37,7 +37,7 @@ struct ProblemShape {
   static constexpr bool kPacked = kLayout == KvLayout::packed || kLayout == KvLayout::qkv;
   static constexpr bool kStridedKv = kLayout == KvLayout::bshd || kLayout == KvLayout::qkv, kDsx = dsx;
   static constexpr bool kStridedBias = bias_shape != static_cast<int>(BiasShape::heads);
-  /// What a kernel takes. Functions take AttentionPrefillArgs; those that need strides cast.
+  /// What a kernel takes. Functions take AttentionPrefillArgs and cast it if they need strides.
   using Args = typename SelectArgs<kStridedKv || kStridedBias>::Type;
 };
 

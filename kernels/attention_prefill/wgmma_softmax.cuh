@@ -12,8 +12,8 @@
 
 namespace warptune {
 
-/// Of a thread's two rows: the maximum of the scores before `scale`, and the sum of this thread's weights
-/// relative to it.
+/// Statistics of a thread's two rows: the maximum of the scores before `scale`, and the sum of this thread's
+/// weights relative to it.
 struct RowState {
   float max[2], sum[2];
 };

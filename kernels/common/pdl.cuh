@@ -16,7 +16,7 @@ __device__ __forceinline__ void pdl_wait() {
 }
 
 /// griddepcontrol.launch_dependents: the next kernel of the stream starts once every block has called this or
-/// ended. Called before pdl_wait(), it lets a chain of small kernels, and the weight loads of the GEMV behind
+/// ended. Called before pdl_wait(), it lets a chain of small kernels, and the weight loads of the GEMV after
 /// them, start while a GEMV before them still runs. Each kernel still waits for its predecessor, so all
 /// earlier kernels have ended too.
 __device__ __forceinline__ void pdl_launch_dependents() {

@@ -64,7 +64,7 @@ __device__ __forceinline__ float2 cos_sin(float angle) {
 }
 
 /// The first element of half-split pair `pair` of a head: of the leading kRotaryDim elements, or of those
-/// behind them.
+/// after them.
 template <int kHeadDim, int kRotaryDim>
 __device__ __forceinline__ int half_split_first(int pair) {
   return kRotaryDim == kHeadDim || pair < kRotaryDim / 2 ? pair : pair + kRotaryDim / 2;

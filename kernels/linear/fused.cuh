@@ -47,8 +47,8 @@ __device__ __forceinline__ void prefetch_next_weight(const Args& args) {
 template <int kEpilogue>
 inline constexpr bool kAddsResidual = kEpilogue == kEpilogueAdd || kEpilogue == kEpilogueAddRms;
 
-/// The row of weight behind row r of kRows rows that compute the outputs from `first` on: with SwiGLU half of
-/// the rows are gates, the other half ups.
+/// The row of the weight matrix for row r of kRows rows that compute the outputs from `first` on: with SwiGLU
+/// half of the rows are gates, the other half ups.
 template <int kOut, int kEpilogue, int kRows>
 __device__ __forceinline__ long long weight_row(long long first, int r) {
   if constexpr (kEpilogue == kEpilogueSwiglu)
@@ -57,7 +57,7 @@ __device__ __forceinline__ long long weight_row(long long first, int r) {
     return first + r;
 }
 
-/// The residual of one output, 0 without that epilogue. Load it before the main loop: behind it, its latency
+/// The residual of one output, 0 without that epilogue. Load it before the main loop: after it, its latency
 /// would end every group of rows.
 template <class T, int kOut, int kEpilogue, class Args>
 __device__ __forceinline__ float load_residual(const Args& args, int token, int o) {
@@ -97,7 +97,7 @@ class BlockNorm {
       if (const int i = vector(j); i < kVectors)
         weights_[j] = load_vec<kVec>(static_cast<const T*>(weight) + i * kVec);
   }
-  /// All threads of the block call, once; it ends behind a barrier.
+  /// All threads of the block call, once; it ends with a barrier.
   __device__ __forceinline__ void load_x(T* shared, const void* x, float eps) {
     constexpr int kWarps = kThreads / 32;
     __shared__ float partial[kTokens][kWarps];

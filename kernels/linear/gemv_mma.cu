@@ -3,21 +3,22 @@
 // Roles: one producer warp fills a kStages-deep pipeline of tiles of kRows weight rows x kTileK columns.
 //   Eight consumer warps split the columns of every tile (split K). Each keeps its columns of x in registers,
 //   so x takes no shared memory and no barrier.
+// Levels, from large to small: a tile is one stage; a slice, the columns of a tile that one warp multiplies
+//   at a time; a part, the columns of one mma pair (a slice has kParts); a segment, 32 columns of a weight
+//   row. Rows: a slab is the 16 weight rows that one reduction covers.
 // Tensor cores: m16n8k16 reads 16-bit weights as they are; fp32 FMA would convert each. A row of A is a
-//   segment of 32 columns of a weight row, a column of B the same segment of a token's x. With fewer than 8
-//   tokens a weight row has several segments, and only the sums of equal segments (the diagonal) are used. So
-//   lanes load 16 bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle.
-//   The other sums are wasted, but memory is the limit, not the tensor cores.
+//   segment of a weight row, a column of B the same segment of a token's x. With fewer than 8 tokens a weight
+//   row has several segments, and only the sums of equal segments (the diagonal) are used. So lanes load 16
+//   bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle. The other sums
+//   are wasted, but memory is the limit, not the tensor cores.
 // Copies: rows lie in shared memory without padding: copies to rows that are not 128-byte aligned are 2 to
 //   7 % slower. A copy is 2 KB or more: each occupies the TMA unit of an SM for about 65 cycles.
-// Reduction: the partial sums of warps and segments are added in shared memory, in a fixed order, once per
-//   slab of 16 rows.
+// Reduction: the sums of warps and segments are added in shared memory, in a fixed order, once per slab.
 // Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.
 // Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first slab (fp16: before).
-// With SwiGLU
-//   half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a split
-//   RMSNorm.
-// PDL: the pipeline is filled before pdl_wait(). The producer prefetches a part of the next GEMM's weights to
+//   With SwiGLU half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a
+//   split RMSNorm.
+// PDL: the pipeline is filled before pdl_wait(). The producer prefetches some of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down); see gemv_bulk_copy.cu.
 // Shared memory: Storage, below; static: keys of argmax.
 // Wins: 1 to 4 tokens, nearly every shape; 8 tokens, lm_head and the GEMMs of small models. In steps of
@@ -43,13 +44,13 @@ struct GemvMma {
                         kSwiglu = kEpilogue == kEpilogueSwiglu, kAddRms = kEpilogue == kEpilogueAddRms;
   static constexpr int kOutputs = kSwiglu ? kRows / 2 : kRows;  // of a tile
   static constexpr int kTiles = ceil_div(kIn, kTileK), kLastTileK = kIn - (kTiles - 1) * kTileK;
-  // With 8 tokens x is large. So that not all blocks read the same part of it at a time, they begin at
+  // With 8 tokens x is large. So that not all blocks read the same columns of it at a time, they begin at
   // different tiles of a row.
   static constexpr bool kRotates = kTokens > 4 && kTiles > 1 && kLastTileK == kTileK;
 
   // The fragments of an mma: B has kPaddedTokens tokens x kSegments segments, each half of A (8 rows)
-  // kPaddedTokens weight rows x kSegments segments. A slice is the columns of kParts mma pairs, 128 bytes or
-  // more: eight lanes read 128 bytes of shared memory at a time, with one segment those of two rows.
+  // kPaddedTokens weight rows x kSegments segments. A slice has 128 bytes or more: eight lanes read 128 bytes
+  // of shared memory at a time, with one segment the bytes of two rows.
   static constexpr int kPaddedTokens = kTokens <= 2 ? kTokens : kTokens <= 4 ? 4 : 8;
   static constexpr int kSegments = 8 / kPaddedTokens, kParts = kSegments == 1 ? 2 : 1, kPart = 32 * kSegments,
                        kSlice = kPart * kParts;
@@ -58,7 +59,7 @@ struct GemvMma {
   static constexpr int kMmaRows = 2 * kPaddedTokens, kMmas = kRows / kMmaRows;
   static constexpr bool kContiguous = kTiles == 1;  // the rows of a tile
 
-  // The reduction of a slab, which is 16 weight rows: a dot product per token and row, kLanes lanes for each.
+  // The reduction of a slab: a dot product per token and row, kLanes lanes for each.
   static constexpr int kSlabTiles = 16 / kRows, kSlabMmas = 16 / kMmaRows, kDots = 16 * kPaddedTokens;
   static constexpr int kPartials = kWarps * kSegments, kLanes = 16 / kPaddedTokens;
   static constexpr int kPartialPitch = kPartials + (kSegments == 1 ? 4 : 0);
@@ -194,7 +195,7 @@ class GemvConsumer {
     for (int first_tile = work.first; first_tile < work.last; first_tile += S::kSlabTiles, buffer ^= 1) {
       const int row_tiles = min(S::kSlabTiles, work.last - first_tile);
       const Dot dot(first_tile, row_tiles);
-      // Loaded before the main loop: behind it, their latency would end every slab.
+      // Loaded before the main loop: after it, their latency would end every slab.
       const float residual =
           dot.stores ? load_residual<T, S::kOut, S::kEpilogue>(args_, dot.token, dot.output) : 0;
       T next_norm = {};
@@ -255,7 +256,7 @@ class GemvConsumer {
     });
   }
   /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first slab,
-  /// since they arrive behind x.
+  /// since they arrive after x.
   __device__ __forceinline__ void load_squares() {
 #pragma unroll
     for (int j = 0; j < kLaneSquares; ++j) {
@@ -338,7 +339,7 @@ class GemvConsumer {
     }
   }
 
-  /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores those of equal segments.
+  /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores the sums of equal segments.
   __device__ __forceinline__ void store_diagonal(const Sums& sums, int buffer, int first_mma) {
     const int segment = lane_ / 4 % S::kSegments, row = lane_ / 4 / S::kSegments;
 #pragma unroll

@@ -8,7 +8,7 @@ namespace warptune {
 
 inline constexpr int kProducerThreads = 128;
 
-/// Loads by kProducerThreads threads, each of which arrives once at the full barrier of a stage.
+/// Loads by kProducerThreads threads. Each of them arrives once at the full barrier of a stage.
 template <class S>
 struct CpAsyncLoader {
   const void *weight, *x;

@@ -44,7 +44,7 @@ class AddRms {
   Vec<T, S::kAddRms ? 8 : 1> weight_;
 };
 
-/// Where the vectors of a lane lie: vector v of a 16-row slab is 8 outputs of one token.
+/// Where the vectors of a lane lie: vector v of a 16-row fragment is 8 outputs of one token.
 template <class S>
 struct StreamingEpilogue {
   using T = typename S::T;
@@ -63,8 +63,8 @@ struct StreamingEpilogue {
     return static_cast<long long>(token(v)) * S::kOut + tile_out + output(first);
   }
 
-  /// Stores a slab of 16 outputs from `first` (within the work tile) of all tokens. Accumulators: gates and
-  /// ups with SwiGLU, else the same sums twice.
+  /// Stores a fragment of 16 outputs from `first` (within the work tile) of all tokens. Accumulators: gates
+  /// and ups with SwiGLU, else the same sums twice.
   template <class Residual, class Keys>
   __device__ __forceinline__ void store(const float (&sum)[S::kN / 2], const float (&up)[S::kN / 2],
                                         const Residual& residual, Keys& keys, int first) const {
@@ -110,7 +110,7 @@ struct StreamingEpilogue {
   }
 
  private:
-  /// Of two adjacent tokens, the first even.
+  /// The scales of two adjacent tokens, the first even.
   __device__ __forceinline__ Vec<float, 2> scales_of(int first) const {
     if constexpr (S::kRmsScale) return load_vec<2>(scales + first);
     return {{1, 1}};
@@ -139,7 +139,7 @@ struct StreamingKeys {
     constexpr int kWarps = S::kConsumers / 32;
 #pragma unroll
     for (int v = 0; v < S::kN / 16; ++v) {
-      const auto key = max_key(largest[v], __shfl_xor_sync(~0u, largest[v], 1));  // the other half of a slab
+      const auto key = max_key(largest[v], __shfl_xor_sync(~0u, largest[v], 1));  // the fragment's other half
       const int token = 16 * v + lane % 4 / 2 * 8 + lane / 4;
       if (lane % 2 == 0) of_warps[threadIdx.x / 32 * S::kN + token] = key;
     }
@@ -153,8 +153,8 @@ struct StreamingKeys {
   }
 };
 
-/// The residual of a slab, in the layout of its stores: a lane loads what it will store, so it may be y. With
-/// it, the weights of the next norm.
+/// The residual of a fragment, in the layout of its stores: a lane loads what it will store, so it may be y.
+/// With it, the weights of the next norm.
 template <class S>
 struct StreamingResidual {
   AddRms<S> rms;
@@ -183,7 +183,7 @@ class StreamingSplitEpilogue {
                        kPerThread = ceil_div(kMine, S::kConsumers);
 
  public:
-  /// Of the vectors of a thread, with the weights of the next norm.
+  /// The residual of a thread's vectors, with the weights of the next norm.
   struct Residual {
     Vec<T, 8> vectors[S::kAdd ? kPerThread : 1];
     AddRms<S> rms[S::kAddRms ? kPerThread : 1];

@@ -16,7 +16,8 @@
 //   their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of a token in every group
 //   (argmax.cuh).
 // Shared memory (skinny_gemm.cuh): stages, resident x, partial sums, squares and scales of tokens, barriers.
-//   Weights lie as [8-row slot][64-column panel][8][64], x as [panel][tokens][64], with the 128-byte swizzle.
+//   Weights lie as [8-row slot][panel][8][64], x as [panel][tokens][64], with the 128-byte swizzle.
+// Levels, from large to small: a tile is one stage; a panel, 64 of its columns; a slice, the K of one mma.
 // Wins: 2 to 64 tokens.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
@@ -86,7 +87,7 @@ __device__ __forceinline__ void fence_reads_before_copies() {
 #endif
 }
 
-/// The weights of the norm behind the B fragments of a warp and stage; `k`: the column of the lane. Zero
+/// The weights of the norm for the B fragments of a warp and stage; `k`: the column of the lane. Zero
 /// beyond the row.
 template <class S>
 __device__ __forceinline__ void load_norm_fragments(unsigned (&norm)[S::kSlices][2], const void* weight,

@@ -1,7 +1,7 @@
 // Warp-specialized persistent GEMM on Hopper (TMA, wgmma, sm_90a), for prompts: 65 tokens and more.
 // Grid: one persistent block per SM. A work tile is kTileM tokens x kTileN rows of weight. The kCluster
 //   blocks of a cluster take adjacent token tiles of the same rows. Clusters are assigned round-robin, in
-//   groups of kGroupM along the tokens, so that those that run together share x and weights in the L2.
+//   groups of kGroupM along the tokens, so that tiles that run together share x and weights in the L2.
 // Roles: one thread of the producer warpgroup issues all TMA loads; two consumer warpgroups compute half of
 //   the tokens each (m64nNk16, both operands in shared memory). setmaxnreg gives them its registers.
 // Pipeline: kStages stages of 64 columns of x and weight, 128-byte swizzle, which run on across work tiles.

@@ -18,7 +18,7 @@ class WgmmaEpilogue {
   static constexpr int kOctets = kTileOut / 8, kVectors = kOctets / 2;
   static_assert(kOctets % 2 == 0 && kOut % 8 == 0);
 
-  /// Of the lane: row `token` (and the one 8 further) of the problem; the tile's outputs begin at `out`.
+  /// The lane's rows: `token` and the one 8 further of the problem; the tile's outputs begin at `out`.
   __device__ __forceinline__ WgmmaEpilogue(const LinearArgsOf<kPrologueNone, kEpilogue>& args, int token,
                                            int out, int lane)
       : args_(args), token_(token), out_(out), lane_(lane), item_(lane % 4) {}

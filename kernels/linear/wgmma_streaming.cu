@@ -14,10 +14,10 @@
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
-//   sums [token][row]; each block adds those of a part of the outputs through distributed shared memory, in a
-//   fixed order. add_rms also leaves y times the weight of the next norm, and sums of 16 squares. With argmax
-//   a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile are gate rows, half the up
-//   rows of the same outputs: both sums lie in one thread.
+//   sums [token][row]; each block adds the sums of some of the outputs through distributed shared memory, in
+//   a fixed order. add_rms also leaves y times the weight of the next norm, and sums of 16 squares. With
+//   argmax a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile are gate rows, half
+//   the up rows of the same outputs: both sums lie in one thread.
 // Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
 // Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
 #include "kernels/common/cluster.cuh"
@@ -69,7 +69,7 @@ struct StreamingWgmma {
   };
 };
 
-/// With the prologue rms_scale, 1 / RMS of the tokens [kN], behind the Storage.
+/// With the prologue rms_scale, 1 / RMS of the tokens [kN], after the Storage.
 template <class S>
 __device__ __forceinline__ float* scales_of(typename S::Storage& shared) {
   return reinterpret_cast<float*>(&shared + 1);

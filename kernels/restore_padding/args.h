@@ -1,5 +1,5 @@
 #pragma once
-// y[b, i] = x[cu_seqlens[b] + i] for i < length of b, zeros behind it: pads packed rows again.
+// y[b, i] = x[cu_seqlens[b] + i] for i < length of b, zeros after it: pads packed rows again.
 
 namespace warptune {
 

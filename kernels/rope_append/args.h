@@ -7,7 +7,7 @@
 // sequence with its new tokens.
 //
 // With a rotary dim R below head_dim (GPT-NeoX's partial RoPE) only the leading R elements of a head rotate:
-// R takes the place of D above, and the elements behind it are pairs of their own with inv_freq 0, which keep
+// R takes the place of D above, and the elements after it are pairs of their own with inv_freq 0, which keep
 // their values.
 //
 // A cache is contiguous, [batch, kv_heads, capacity, head_dim], or paged, [pages, kv_heads, page_size,

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kBlock, 1) rope_append_vectorized(RopeAppendAr
   const int part = static_cast<int>(index % kThreadsPerHead);  // of the head
   const int first_head = static_cast<int>(index / kThreadsPerHead % kGroups) * kHeadsPerThread;
   const long long token = index / (kThreadsPerHead * kGroups);
-  // Of the vectors of this thread in a head: the first element, and the distance to the second vector.
+  // The vectors of this thread in a head: the first element, and the distance to the second vector.
   const int first = kInterleaved ? part * kVec : half_split_first<kHeadDim, kRotaryDim>(part * kVec);
   const int distance = half_split_distance<kHeadDim, kRotaryDim>(part * kVec);
 

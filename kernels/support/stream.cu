@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(512) stream_write(StreamArgs args) {
   }
 }
 
-/// Waits for a time, so that work queued behind it starts without gaps.
+/// Waits for a time, so that work queued after it starts without gaps.
 __global__ void spin(SpinArgs args) {
   const long long start = global_timer_ns();
   while (global_timer_ns() - start < args.nanoseconds) {

@@ -5,9 +5,9 @@
 //   where the problem has min_p: of those to the ones whose probability is at least min_p of the largest.
 // Where the problem has a repetition penalty, x of every token that the sequence holds is first divided by it
 // if positive, else multiplied, in fp32.
-// Where the largest x is infinite or NaN, no probability is defined: the first candidate is taken, and NaN is
+// Where the largest x is infinite or NaN, no probability is defined: the first candidate wins, and NaN is
 // the largest, as in argmax. u = uniform [0, 1) of Philox4x32-10 with key = rng[0], counter = (rng[1], b),
-// first word; the first candidate whose cumulative probability exceeds u * total is taken.
+// first word; the first candidate whose cumulative probability exceeds u * total wins.
 
 namespace warptune {
 

@@ -1,5 +1,5 @@
 // Naive top-k/top-p sampling: the readable baseline.
-// Grid: one block per row; k rounds, each of which reads the row for the largest sort key below the one
+// Grid: one block per row; k rounds. Each reads the row for the largest sort key below the one
 //   before; then one warp samples.
 #include "kernels/common/pdl.cuh"
 #include "kernels/top_k/sample.cuh"

@@ -12,7 +12,7 @@ Then one row in twenty at a time, a fourth of all per pair, is made 3 % slower (
 code 1) in 20 pairs of each kind; of `rerun`, 95 % of the slowdowns by 3 % and all by 10 % are found.
 aa_study.csv has a line per pair: kind, base, rows, slower, faster, ambiguous, alarms (SLOWER after the confirmation, of
 `quick` without one), worst_effect_pct, and injected_3, caught_3, injected_10, caught_10. --keep is the folder of the
-runs; those that are there already are used, without a GPU if all are.
+runs; the ones that are there already are used, without a GPU if all are.
 """
 
 import concurrent.futures
@@ -100,7 +100,7 @@ def judge(compare, slowed, pair, kind, *runs):
 
 
 def measured(given):
-    """The runs of the two kinds; measures those that are not kept yet."""
+    """The runs of the two kinds; measures the ones that are not kept yet."""
     reruns, sweeps = [], []
     for i in range(given.runs):
         folder = given.keep / f"rerun_{i + 1:02}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures all evidence of docs/measuring.md in turn. Continues after a failure and ends with a table.
+# Measures all evidence of docs/measuring.md, one after another. Continues after a failure and ends with a table.
 #   scripts/evidence/all.sh --out results/h200/evidence [--program P] [--tests DIR] [--without-nvtx P] [--wisdom W]
 #                           [--device D] [--only "NAME..."]
 # --tests: the folder of measure_test; --without-nvtx: the program of the preset no-nvtx, for nvtx.csv; --only: of

@@ -1,4 +1,4 @@
-// How long a load of x waits behind bulk copies of weights. A block per SM issues copies of weights that no
+// How long a load of x waits for bulk copies of weights. A block per SM issues copies of weights that no
 // cache holds, all at once or a few at a time; a warp of its own loads 512 bytes from the L2 again and again.
 // The CSV goes to stdout: means over all blocks of 20 launches, in SM cycles after the start of a block.
 //   warps, copies: warps that issue, and copies of each; bytes: of a copy

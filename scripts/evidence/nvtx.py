@@ -4,7 +4,7 @@
     cmake --preset no-nvtx && cmake --build --preset no-nvtx --target warptune
     scripts/evidence/nvtx.py --without build-no-nvtx/warptune --out results/h200/evidence
 
-Runs a few winners with the two in turn, --rounds times each. Bar: the medians of each row differ by less than 1 %.
+Runs a few winners with the two interleaved, --rounds times each. Bar: the medians of each row differ by less than 1 %.
 nvtx.csv has a line per row: problem, variant, with_us, without_us, difference_pct. Takes about a minute on an H200.
 """
 

@@ -1,5 +1,5 @@
-// What docs/notes.md points to exists: every file, every test, and every code word in a file named beside it.
-// Its numbers, and those of docs/features.md, are those of the records.
+// What notes.md beside this file points to exists: every file, every test, and every code word in a file
+// named beside it. Its numbers, and the numbers of docs/features.md, agree with the records.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ void check_cell(const std::string& cell, Checked& checked) {
       path(R"([\w.-]+(/[\w.-]+)*\.(cpp|h|cuh?|csv|json|md|sh|py|yaml))"), test(R"([A-Z]\w*\.[A-Z]\w*)"),
       link(R"(\]\(([^):#]+)[^)]*\))");
   for (const std::string& target : all_of(cell, link))
-    if (!fs::is_regular_file(fs::path(SOURCE_ROOT) / "docs" / target))
-      checked.problems.push_back("no file docs/" + target);
+    if (!fs::is_regular_file(fs::path(SOURCE_ROOT) / "tests/core" / target))
+      checked.problems.push_back("no file tests/core/" + target);
   std::vector<std::string> files, words;
   for (const std::string& word : all_of(cell, code)) {
     if (std::regex_match(word, path)) {
@@ -117,7 +117,7 @@ Checked check_page(const std::string& text) {
 }
 
 TEST(NotesPage, PointsToWhatExists) {
-  const Checked checked = check_page(text_of(fs::path(SOURCE_ROOT) / "docs" / "notes.md"));
+  const Checked checked = check_page(text_of(fs::path(SOURCE_ROOT) / "tests/core/notes.md"));
   for (const std::string& problem : checked.problems) ADD_FAILURE() << problem;
   EXPECT_GT(checked.files, 200);
   EXPECT_GT(checked.tests, 150);
@@ -157,7 +157,7 @@ std::vector<std::string> stale_numbers(const std::string& page) {
 }
 
 TEST(NotesPage, NumbersAreThoseOfTheRecords) {
-  for (const std::string& wrong : stale_numbers(source("docs/notes.md"))) ADD_FAILURE() << wrong;
+  for (const std::string& wrong : stale_numbers(source("tests/core/notes.md"))) ADD_FAILURE() << wrong;
 }
 
 TEST(NotesPage, AStaleNumberIsFound) {

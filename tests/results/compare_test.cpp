@@ -11,9 +11,9 @@
 #include "harness/measure/statistics.h"
 #include "harness/results/compare_report.h"
 #include "harness/results/csv.h"
-#include "harness/results/rank_test.h"
-#include "harness/results/run_test.h"
+#include "harness/results/mann_whitney.h"
 #include "harness/results/samples_file.h"
+#include "harness/results/student_t.h"
 #include "harness/results/sweep_row.h"
 
 namespace warptune {
@@ -21,11 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(RankTest, AgreesWithPublishedExamples) {
+TEST(MannWhitney, AgreesWithPublishedExamples) {
   // Hollander and Wolfe (1973), p. 69: permeability of membranes; W = 35, one-sided exact p = 0.1272.
   const std::vector<double> x = {0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46},
                             y = {1.15, 0.88, 0.90, 0.74, 1.21};
-  const RankTest membranes = mann_whitney(x, y);
+  const MannWhitney membranes = mann_whitney(x, y);
   EXPECT_EQ(membranes.u, 35);
   EXPECT_TRUE(membranes.exact);
   EXPECT_NEAR(membranes.p, 2 * 0.1272, 2e-4);
@@ -37,10 +37,10 @@ TEST(RankTest, AgreesWithPublishedExamples) {
   EXPECT_NEAR(mann_whitney(males, females).p, 1.0 / 9, 1e-12);
 }
 
-TEST(RankTest, CorrectsForTies) {
+TEST(MannWhitney, CorrectsForTies) {
   // Ties of 2 and of 2: variance 9/12 * (7 - 12/30) = 4.95; z = (2.5 - 0.5) / sqrt(4.95).
   const std::vector<double> a = {1, 2, 3}, b = {2, 3, 4};
-  const RankTest test = mann_whitney(a, b);
+  const MannWhitney test = mann_whitney(a, b);
   EXPECT_EQ(test.u, 2);  // (2, 2) and (3, 3) count one half, (3, 2) one
   EXPECT_FALSE(test.exact);
   EXPECT_NEAR(test.p, std::erfc(2 / std::sqrt(4.95) / std::sqrt(2.0)), 1e-12);
@@ -49,16 +49,16 @@ TEST(RankTest, CorrectsForTies) {
   EXPECT_EQ(mann_whitney(a, {}).p, 1);
 }
 
-TEST(RankTest, ExactAndNormalMeet) {
+TEST(MannWhitney, ExactAndNormalMeet) {
   std::vector<double> a, b;
   for (int i = 0; i < 25; ++i) {
     a.push_back(i);
     b.push_back(i + 4.5);
   }
-  const RankTest exact = mann_whitney(a, b);
+  const MannWhitney exact = mann_whitney(a, b);
   ASSERT_TRUE(exact.exact);
   a.push_back(12.2);
-  const RankTest normal = mann_whitney(a, b);
+  const MannWhitney normal = mann_whitney(a, b);
   ASSERT_FALSE(normal.exact);
   EXPECT_NEAR(exact.p, normal.p, 0.02);
 }
@@ -225,7 +225,7 @@ TEST(Compare, SaysThatNoiseKeptItFromJudging) {
   EXPECT_NE(c.why_unjudged().find("(noise: 1)"), std::string::npos) << c.why_unjudged();
 }
 
-TEST(RunTest, TheFasterHalfIsRoundedUp) {
+TEST(StudentT, TheFasterHalfIsRoundedUp) {
   const std::vector<double> us = {5, 1, 4, 2, 3, 6};
   EXPECT_EQ(faster_half(us), (std::vector<double>{1, 2, 3}));
   EXPECT_EQ(faster_half(std::span(us).first(5)), (std::vector<double>{1, 2, 3}));

@@ -1,11 +1,11 @@
-#include "harness/results/run_test.h"
+#include "harness/results/student_t.h"
 
 #include <gtest/gtest.h>
 
 namespace warptune {
 namespace {
 
-TEST(Student, AgreesWithPublishedQuantiles) {
+TEST(StudentT, AgreesWithPublishedQuantiles) {
   // Abramowitz and Stegun, table 26.10: two-sided 0.05 and 0.001.
   EXPECT_NEAR(student_p(12.706, 1), 0.05, 1e-4);
   EXPECT_NEAR(student_p(4.303, 2), 0.05, 1e-4);
@@ -15,21 +15,21 @@ TEST(Student, AgreesWithPublishedQuantiles) {
   EXPECT_EQ(student_p(0, 3), 1);
 }
 
-TEST(RunTest, KeepsTheFasterHalf) {
+TEST(StudentT, KeepsTheFasterHalf) {
   EXPECT_EQ(faster_half(std::vector{5.0, 3.0, 4.0}), (std::vector{3.0, 4.0}));
   EXPECT_EQ(faster_half(std::vector{5.0}), std::vector{5.0});
   EXPECT_EQ(faster_half(std::vector{9.0, 1.0, 7.0, 3.0, 5.0}), (std::vector{1.0, 3.0, 5.0}));
 }
 
-TEST(RunTest, OneSlowRunIsNoChange) {
+TEST(StudentT, OneSlowRunIsNoChange) {
   const std::vector<double> base = {100, 100.1, 99.9}, disturbed = {100, 112, 100.1};
-  const RunTest test = compare_runs(base, disturbed, {.spread = 0.001});
+  const StudentT test = compare_runs(base, disturbed, {.spread = 0.001});
   EXPECT_NEAR(test.effect, 0.001, 1e-6);
   EXPECT_GT(test.p, 0.1);
 }
 
 /// A process of either file is in a fast or a slow mode, and chance made the faster halves differ.
-TEST(RunTest, ModesOfRunsAreNoChange) {
+TEST(StudentT, ModesOfRunsAreNoChange) {
   const std::vector<double> base = {54, 98, 55, 56, 90}, now = {97, 91, 101, 98, 99};
   EXPECT_GT(compare_runs(base, now, {.spread = 0.02}).effect, 0.7);
   EXPECT_LT(compare_runs(base, now, {.spread = 0.02}).p, 0.001) << "one mode, and two disturbed runs";
@@ -39,7 +39,7 @@ TEST(RunTest, ModesOfRunsAreNoChange) {
   EXPECT_FALSE(run_noise(100, false).modes);
 }
 
-TEST(RunTest, ThePriorSpreadTempersRunsThatAgreeByChance) {
+TEST(StudentT, ThePriorSpreadTempersRunsThatAgreeByChance) {
   const std::vector<double> base = {100, 100, 100}, now = {101, 101, 101};
   EXPECT_GT(compare_runs(base, now, {.spread = 0.01}).p, 0.05);
   EXPECT_LT(compare_runs(base, now, {.spread = 0.001}).p, 0.001);

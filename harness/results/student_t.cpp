@@ -1,4 +1,4 @@
-#include "harness/results/run_test.h"
+#include "harness/results/student_t.h"
 
 #include <algorithm>
 #include <array>
@@ -75,10 +75,11 @@ double student_p(double t, int degrees) {
   return std::clamp(1 - inside, 0.0, 1.0);
 }
 
-RunTest compare_runs(std::span<const double> base_us, std::span<const double> now_us, const RunNoise& noise) {
+StudentT compare_runs(std::span<const double> base_us, std::span<const double> now_us,
+                      const RunNoise& noise) {
   const std::vector<double> base = faster_half(base_us), now = faster_half(now_us);
   const double change = mean_log(now) - mean_log(base);
-  RunTest test{.effect = std::expm1(change)};
+  StudentT test{.effect = std::expm1(change)};
   if (base_us.size() < 2 || now_us.size() < 2) return test;
   if (noise.modes && overlap(base_us, now_us)) return test;
   const auto n = static_cast<double>(base.size()), m = static_cast<double>(now.size());

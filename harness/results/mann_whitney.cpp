@@ -1,4 +1,4 @@
-#include "harness/results/rank_test.h"
+#include "harness/results/mann_whitney.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,8 +35,8 @@ double normal_p(double n, double m, double u, double ties) {
 
 }  // namespace
 
-RankTest mann_whitney(std::span<const double> a, std::span<const double> b) {
-  RankTest test;
+MannWhitney mann_whitney(std::span<const double> a, std::span<const double> b) {
+  MannWhitney test;
   if (a.empty() || b.empty()) return test;
   std::vector<double> sorted_b(b.begin(), b.end()), all(a.begin(), a.end());
   std::ranges::sort(sorted_b);

@@ -5,7 +5,7 @@
 
 namespace warptune {
 
-struct RankTest {
+struct MannWhitney {
   double u = 0;        // pairs (a, b) with a > b; equal pairs count one half
   double p = 1;        // two-sided
   bool exact = false;  // p counts arrangements; else it is the normal approximation
@@ -13,7 +13,7 @@ struct RankTest {
 
 /// Exact without ties and for at most 25 samples per set; else the normal approximation with continuity and
 /// tie corrections (Mann and Whitney 1947; Lehmann, "Nonparametrics", 1.2 and 1.4). p is 1 if a set is empty.
-RankTest mann_whitney(std::span<const double> a, std::span<const double> b);
+MannWhitney mann_whitney(std::span<const double> a, std::span<const double> b);
 
 /// Holm's step-down correction: adjusted p values to compare with the family-wise alpha.
 std::vector<double> holm(std::span<const double> p);
