@@ -168,7 +168,7 @@ TEST(DecodeFeatures, EveryCudaVariantTakesItsFeatures) {
 const Sets kLong = {{kPages, kWindow}, {kAppend, kInt8, kToken}, {kAppend, kBias, kAlibi}, {kFp8, kDsx}};
 std::vector<ChosenConfig> pipeline_cases(const Dims& features, const DeviceFacts& facts) {
   std::vector<ChosenConfig> chosen;
-  const std::vector<std::string> pipelined = {"stages > 1", "block <= 128", "splits <= 2"};
+  const std::vector<Expression> pipelined = {"stages > 1", "block <= 128", "splits <= 2"};
   for (const DType dtype : kFloats) {
     Dims d = dims(2, 8, 4, 128, 1601, features);
     d.push_back({"uneven", "yes"});
