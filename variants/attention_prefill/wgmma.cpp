@@ -54,11 +54,10 @@ std::vector<Variant> attention_prefill_wgmma() {
            {"k_row_bytes", "128 * ceil_div(head_dim, 64)", "bytes of a row of Q and K in shared memory"},
            {"v_row_bytes", "128 * ceil_div(value_dim, 64)", "bytes of a row of V in shared memory"},
            {"shared_bytes",
-            "2 * tile_m * max(k_row_bytes, v_row_bytes) + stages * tile_n * (k_row_bytes + v_row_bytes) + "
-            "512",
-            "bytes of SharedStorage (tma_pipeline.cuh): two Q (or output) tiles, stages of K and V; barriers "
-            "and "
-            "work tiles"},
+            "2 * tile_m * max(k_row_bytes, v_row_bytes) + "
+            "stages * tile_n * (k_row_bytes + v_row_bytes) + 512",
+            "bytes of SharedStorage (tma_pipeline.cuh): two Q (or output) tiles, stages of K and V, "
+            "barriers"},
            {"work_tiles", "batch * q_heads * ceil_div(q_len, tile_m)", "work tiles of the scheduler"},
            {"thread_registers", registers("tile_n"),
             "registers of a thread of the output, scores, P and the bias"},
