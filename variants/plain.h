@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "harness/core/op.h"
 
@@ -13,7 +15,9 @@ inline std::string plain_problem(const Op& op, const std::vector<std::string>& a
   std::string constraint;
   for (const Dim& dim : op.dims)
     if (dim.optional && std::ranges::find(any, dim.name) == any.end())
-      constraint += fmt::format("{}{} == {}", constraint.empty() ? "" : " && ", dim.name, *dim.fallback);
+      constraint += fmt::format("{}{} == {}", constraint.empty() ? "" : " && ", dim.name,
+                                dim.labels.empty() ? std::to_string(*dim.fallback)
+                                                   : dim.labels[static_cast<std::size_t>(*dim.fallback)]);
   return constraint;
 }
 

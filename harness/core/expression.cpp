@@ -200,6 +200,11 @@ Pointer substituted(const Pointer& pointer, const std::function<Pointer(const st
 double evaluated(const Node& node, const std::function<double(const std::string&)>& value_of) {
   if (node.kind == Kind::number) return node.number;
   if (node.kind != Kind::call) return value_of(node.name);
+  if (node.op->form == Form::conditional) {
+    const double condition = evaluated(*node.arguments[0], value_of);
+    if (std::isnan(condition)) return condition;
+    return evaluated(*node.arguments[condition != 0 ? 1 : 2], value_of);
+  }
   std::vector<double> values;
   for (const Pointer& argument : node.arguments) values.push_back(evaluated(*argument, value_of));
   return node.op->evaluate(values);

@@ -56,7 +56,7 @@ class Expression {
   using Replacement = std::function<std::optional<Expression>(const std::string& name)>;
   Expression substitute(const Replacement& replacement) const;
   /// NaN where the result, or anything that it is computed from, is not a finite number: `8 % 0 == 0` is NaN;
-  /// `0 && 8 % 0 == 0` is 0, as is `1 ? 0 : 8 % 0`.
+  /// `0 && 8 % 0 == 0` is 0, as is `1 ? 0 : 8 % 0`. Names of a branch that does not count are not looked up.
   double evaluate(const std::function<double(const std::string& name)>& value_of) const;
 
   friend Expression operator+(const Expression& a, const Expression& b) { return call("+", {a, b}); }

@@ -97,8 +97,17 @@ class Parser {
       return static_cast<std::size_t>(std::ranges::find_if_not(text_.substr(begin), part) -
                                       text_.substr(begin).begin());
     };
-    if (is_letter(c))
-      return take(Token::Kind::name, count([](char l) { return is_letter(l) || is_digit(l); }));
+    if (is_letter(c)) {
+      const auto part = [](char l) { return is_letter(l) || is_digit(l); };
+      std::size_t length = count(part);
+      // A member of a struct inside: "strides.row".
+      while (begin + length + 1 < text_.size() && text_[begin + length] == '.' &&
+             is_letter(text_[begin + length + 1])) {
+        ++length;
+        while (begin + length < text_.size() && part(text_[begin + length])) ++length;
+      }
+      return take(Token::Kind::name, length);
+    }
     if (is_digit(c) || (c == '.' && begin + 1 < text_.size() && is_digit(text_[begin + 1]))) {
       const auto [end, error] =
           std::from_chars(text_.data() + begin, text_.data() + text_.size(), token_.number);

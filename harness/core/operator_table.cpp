@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -70,6 +71,17 @@ double sign(Values v) { return std::isnan(v[0]) ? v[0] : (v[0] > 0) - (v[0] < 0)
 double rint(Values v) { return finite(std::floor(v[0] + 0.5)); }
 double inverse_tangent(Values v) { return finite(std::atan2(v[0], v[1])); }
 
+/// NaN unless all are integers that an int64 holds exactly, and none is negative.
+double greatest_common_divisor(Values v) {
+  constexpr double kLargest = 9007199254740992;
+  std::int64_t divisor = 0;
+  for (const double value : v) {
+    if (!(value >= 0 && value <= kLargest && value == std::floor(value))) return kNoNumber;
+    divisor = std::gcd(divisor, static_cast<std::int64_t>(value));
+  }
+  return static_cast<double>(divisor);
+}
+
 double sum(Values v) { return finite(std::accumulate(v.begin(), v.end(), 0.0)); }
 double average(Values v) { return finite(sum(v) / static_cast<double>(v.size())); }
 double smallest(Values v) { return any_nan(v) ? kNoNumber : *std::ranges::min_element(v); }
@@ -101,6 +113,7 @@ constexpr Operator kTable[] = {
     {"!", prefix, 8, 1, 1, logical_not},
     {"^", right_infix, 9, 2, 2, power, "**"},
     {"ceil_div", function, 0, 2, 2, ceil_div},
+    {"gcd", function, 0, 2, kAnyNumber, greatest_common_divisor},
     {"min", function, 0, 1, kAnyNumber, smallest},
     {"max", function, 0, 1, kAnyNumber, largest},
     {"sum", function, 0, 1, kAnyNumber, sum},

@@ -192,7 +192,6 @@ struct WorkDistribution {
   double unpadded_length = 0;  // the sum of the lengths in `runs` without padding
   double imbalance = 1;        // of a round-robin assignment to warps: work of the busiest warp over the mean
   double tiles_of_busiest_warp = 1;  // loaded one after the other
-  int registers = 0;                 // per thread, an estimate; 0: not known
 };
 
 struct Variant {

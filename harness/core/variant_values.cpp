@@ -39,6 +39,23 @@ std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> 
   return variables;
 }
 
+namespace {
+
+bool is_integer(const ArgsField& field) { return !field.is_pointer() && !field.is_real(); }
+
+/// An integer member of an args struct.
+double number_in(const ArgsField& field, const void* args) {
+  const auto read = [&]<class T>(T value) {
+    std::memcpy(&value, static_cast<const std::byte*>(args) + field.offset, sizeof(T));
+    return static_cast<double>(value);
+  };
+  if (field.type == "int") return read(int{});
+  if (field.type == "unsigned") return read(0u);
+  return read(std::int64_t{});
+}
+
+}  // namespace
+
 VariantValues::VariantValues(const Variant& variant, const Problem& problem, const Config& config,
                              const DeviceFacts& facts)
     : variant_(variant) {
@@ -50,6 +67,10 @@ VariantValues::VariantValues(const Variant& variant, const Problem& problem, con
 }
 
 double VariantValues::value_of(const std::string& name) const {
+  if (op_) {
+    const auto field = std::ranges::find(op_->fields, name, &ArgsField::name);
+    if (field != op_->fields.end() && is_integer(*field)) return number_in(*field, args_);
+  }
   const auto it = std::ranges::find(values_, name, &std::pair<std::string, double>::first);
   if (it != values_.end()) return it->second;
   const auto derived = std::ranges::find(variant_.derived, name, &DerivedValue::name);
@@ -99,17 +120,6 @@ std::int64_t integer_of(double value) {
 
 namespace {
 
-/// An integer member of an args struct.
-double number_in(const ArgsField& field, const void* args) {
-  const auto read = [&]<class T>(T value) {
-    std::memcpy(&value, static_cast<const std::byte*>(args) + field.offset, sizeof(T));
-    return static_cast<double>(value);
-  };
-  if (field.type == "int") return read(int{});
-  if (field.type == "unsigned") return read(0u);
-  return read(std::int64_t{});
-}
-
 const void* pointer_in(const ArgsField& field, const void* args) {
   const void* pointer = nullptr;
   std::memcpy(&pointer, static_cast<const std::byte*>(args) + field.offset, sizeof(pointer));
@@ -146,8 +156,7 @@ void declare_stage(Stage& stage, const Shared& variant, std::size_t index, const
   if (declared->maps.empty()) return;
   stage.tensor_maps = [variant, declared, op](const Problem& p, const Config& c, const void* args) {
     VariantValues values(*variant, p, c);
-    for (const ArgsField& field : op.fields)
-      if (!field.is_pointer() && !field.is_real()) values.add(field.name, number_in(field, args));
+    values.add_members(op, args);
     std::vector<TensorMapSpec> specs;
     for (const TensorMapExpressions& map : declared->maps)
       specs.push_back(spec_of(map, values, op, p.dtype, args));
@@ -158,7 +167,8 @@ void declare_stage(Stage& stage, const Shared& variant, std::size_t index, const
 void resolve_labels(Variant& variant, const Op& op) {
   const std::vector<Variable> variables = variables_of(variant, op.dims);
   std::vector<Variable> with_members;
-  for (const ArgsField& field : op.fields) with_members.push_back({field.name});
+  for (const ArgsField& field : op.fields)
+    if (is_integer(field)) with_members.push_back({field.name});
   with_members.insert(with_members.end(), variables.begin(), variables.end());
   const auto resolve = [&](Expression& e) { e = e.resolve(variables); };
   for (DerivedValue& d : variant.derived) resolve(d.value);

@@ -37,13 +37,20 @@ class VariantValues {
   double operator()(const Expression& expression) const;
   std::int64_t integer(const Expression& expression) const;
   Launch launch(const LaunchExpressions& geometry) const;
-  /// Another name, which hides others.
-  void add(std::string name, double value) { values_.emplace(values_.begin(), std::move(name), value); }
+  /// The integer members of an args struct are names too, which hide others. A member is read when it is
+  /// looked up: where the struct depends on the problem, it may lack members. `op` and `args` must outlive
+  /// it.
+  void add_members(const Op& op, const void* args) {
+    op_ = &op;
+    args_ = args;
+  }
 
  private:
   double value_of(const std::string& name) const;
 
   const Variant& variant_;
+  const Op* op_ = nullptr;  // whose members are names
+  const void* args_ = nullptr;
   std::vector<std::pair<std::string, double>> values_;
 };
 

@@ -9,6 +9,12 @@ namespace {
 
 constexpr double kMaxTrips = 4;  // a warp waits for its first tiles; later ones arrive while it computes
 
+/// Registers per thread that ptxas allocates: it stays 10 below an estimate, and within the launch bounds.
+int allocated_registers(const LaunchResources& needs) {
+  if (needs.registers == 0 || needs.threads_per_sm == 0) return needs.registers;
+  return static_cast<int>(std::min<std::int64_t>(needs.registers - 10, 65536 / needs.threads_per_sm));
+}
+
 /// The blocks of a launch that fit on an SM, estimated before compilation: registers count only if the
 /// variant estimates them.
 double blocks_per_sm(const Launch& launch, int registers, const DeviceFacts& facts) {
@@ -64,10 +70,12 @@ LaunchLoad load_of(const Op& op, const Variant& variant, const Problem& problem,
   const Launch launch = launch_of(variant.stages.front(), problem, config, facts);
   const WorkDistribution work =
       variant.work_distribution ? variant.work_distribution(problem, config) : WorkDistribution{};
+  const LaunchResources needs = variant.resources ? variant.resources(problem, config) : LaunchResources{};
   load.imbalance = work.imbalance;
   load.tiles_of_busiest_warp = work.tiles_of_busiest_warp;
   load.sms = facts.sms_for_clusters(launch.cluster);
-  load.slots = load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, work.registers, facts));
+  load.slots =
+      load.sms * (launch.per_sm ? launch.grid.x : blocks_per_sm(launch, allocated_registers(needs), facts));
   load.tiles = work.tiles > 0
                    ? work.tiles
                    : 1.0 * launch.grid.x * launch.grid.y * launch.grid.z * (launch.per_sm ? sms : 1);

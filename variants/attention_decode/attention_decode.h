@@ -5,6 +5,7 @@
 
 #include "harness/core/variant.h"
 #include "kernels/attention_decode/args.h"
+#include "kernels/common/near_positions.h"
 
 namespace warptune {
 Op attention_decode();
@@ -22,15 +23,21 @@ std::vector<Variant> attention_decode_cudnn();
 inline std::vector<Variant> attention_decode_cudnn() { return {}; }
 #endif
 
-/// The kernels' DecodeProblem (problem.cuh), and the bytes of a row of K or V in constraints.
+/// The kernels' DecodeProblem (problem.cuh). It needs kFar.
 inline const std::string kDecodeProblem =
     "warptune::DecodeProblem<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {k_layout}, {append}, {kv_dtype}, "
     "{kv_scale}, "
     "{page_size}, {window}, {score_bias}, {lse}, {epilogue}, {style} == 1, {scaling} == 2, {far} == 1>";
-inline const std::string kCacheRow = "head_dim * max(1, dtype_bytes * (kv_dtype == 0))";
 
-/// Adds the placeholder {far} of kDecodeProblem to variants.
-std::vector<Variant> with_far_positions(std::vector<Variant> variants);
+/// Derived values of the variants.
+inline const DerivedValue kFar{"far", Expression("append") && Expression("context") > kNearPositions,
+                               "whether the append reduces angles in fp64"};
+inline const DerivedValue kRowBytes{"row_bytes", "head_dim * (kv_dtype == same ? dtype_bytes : 1)",
+                                    "bytes of a row of K or V in the cache"};
+inline const DerivedValue kHeadsPerGroup{"heads_per_group", "q_heads / kv_heads",
+                                         "query heads that share a KV head"};
+inline const DerivedValue kVisibleKeys{"visible_keys", "window == 0 ? context : min(context, window)",
+                                       "keys of the longest sequence inside the window"};
 
 /// How splits are combined: the parameter of a variant that offers these ways. The values are those of
 /// Combine in every variant.
@@ -40,20 +47,11 @@ inline Parameter combine_parameter(std::initializer_list<Combine> ways) {
   for (const Combine way : ways) p.values.push_back(static_cast<std::int64_t>(way));
   return p;
 }
-inline bool combines_by(const Config& config, Combine way) {
-  return config["combine"] == static_cast<std::int64_t>(way);
-}
-/// The same as a constraint.
-inline std::string combine_is(Combine way) { return "combine == " + std::to_string(static_cast<int>(way)); }
-
 /// Whether the output projection and the residual add are part of the problem. Most variants lack them.
 inline bool projects(const Problem& p) { return static_cast<Epilogue>(p["epilogue"]) == Epilogue::project; }
+inline const Expression kNoProjection = "epilogue != project";
 /// The workspace of variants that leave the rows there before they are projected.
-inline std::int64_t rows_workspace(const Problem& p, const Config&) {
-  return projects(p) ? p["batch"] * p["q_heads"] * p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype))
-                     : 0;
-}
-inline const std::string kNoProjection = "epilogue != " + std::to_string(static_cast<int>(Epilogue::project));
+inline const Expression kRowsWorkspace = "epilogue == project ? batch * q_heads * head_dim * dtype_bytes : 0";
 
 /// How the caches and `out` are stored.
 inline DType cache_dtype(const Problem& p) {

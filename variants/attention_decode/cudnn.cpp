@@ -8,7 +8,7 @@ namespace warptune {
 std::vector<Variant> attention_decode_cudnn() {
   return {cudnn_variant<AttentionDecodeArgs>(
       attention_decode(), "cuDNN's attention, one query per sequence; the heuristic's plans in its order",
-      "uneven == 0 && append == 0 && k_layout == 0",
+      "!uneven && !append && k_layout == sd",
       [](const Problem& p) {
         return CudnnAttentionShape{.dtype = p.dtype,
                                    .batch = p["batch"],

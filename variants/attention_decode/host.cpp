@@ -294,7 +294,7 @@ std::vector<Variant> attention_decode_host() {
           .name = "host_naive",
           .idea = "head after head: all scores, softmax, weighted sum",
           .backend = Backend::host,
-          .constraints = {"deterministic == 0"},
+          .constraints = {"!deterministic"},
           .host =
               [](const Problem& p, const Config&) {
                 return [s = Shape(p)](const void* raw) {
@@ -307,7 +307,7 @@ std::vector<Variant> attention_decode_host() {
                   });
                 };
               },
-          .workspace_bytes = rows_workspace,
+          .workspace = kRowsWorkspace,
       },
       {
           .name = "host_blocked",
@@ -317,8 +317,8 @@ std::vector<Variant> attention_decode_host() {
                          {"tile_kv", {16, 64, 256}, "keys per tile"}},
           .constraints = {"threads <= sms", "threads <= batch * kv_heads || threads == 1",
                           // A deterministic sum has one order: that of this variant with tiles of 64 keys.
-                          "tile_kv == 64 || deterministic == 0",
-                          "tile_kv < 2 * context || tile_kv == 16 || deterministic == 1"},
+                          "tile_kv == 64 || !deterministic",
+                          "tile_kv < 2 * context || tile_kv == 16 || deterministic"},
           .host =
               [](const Problem& p, const Config& c) {
                 return [s = Shape(p), threads = static_cast<int>(c["threads"]),
@@ -333,7 +333,7 @@ std::vector<Variant> attention_decode_host() {
                   });
                 };
               },
-          .workspace_bytes = rows_workspace,
+          .workspace = kRowsWorkspace,
       },
   };
 }

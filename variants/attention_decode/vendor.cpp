@@ -75,7 +75,7 @@ Launch per_value_vector(const Problem& p, const Config&) {
 std::vector<Variant> attention_decode_vendor() {
   return {unfused_attention(
       {.op = attention_decode(),
-       .constraint = "append == 0 && k_layout == 0",
+       .constraint = "!append && k_layout == sd",
        .keys = "context",
        .blocks = {256, 1024},
        .score_bytes = score_bytes,

@@ -9,7 +9,7 @@ std::vector<Variant> attention_prefill_cudnn() {
   return {cudnn_variant<AttentionPrefillArgs>(
       attention_prefill(), "cuDNN scaled dot-product attention, an execution plan of its heuristic",
       // With more queries than keys and the mask at the bottom right, the first queries see none.
-      "uneven == 0 && causal < 3 && (causal != 1 || q_len <= kv_len)",
+      "!uneven && causal != offset && (causal != yes || q_len <= kv_len)",
       [](const Problem& p) {
         return CudnnAttentionShape{.dtype = p.dtype,
                                    .batch = p["batch"],

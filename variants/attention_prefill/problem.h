@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "harness/core/philox.h"
 #include "harness/core/problem.h"
@@ -40,24 +41,19 @@ inline std::int64_t vector_elements(const Problem& p) {
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
 
-/// In constraints: elements of a row of V.
-inline const std::string kValueDim = "(head_dim_v == 0 ? head_dim : head_dim_v)";
-
-/// The longer one of a K and a V row.
-inline const std::string kLongerDim = "max(head_dim, head_dim_v)";
-
-/// The kernels' ProblemShape (kernels/attention_prefill/problem.cuh).
+/// The kernels' ProblemShape (kernels/attention_prefill/problem.cuh). It needs shape_values().
 inline const std::string kShape =
     "warptune::ProblemShape<{q_heads}, {kv_heads}, {head_dim}, {value_dim}, {causal}, {has_window} == 1, "
     "{score_bias}, {has_dropout} == 1, {kv_layout}, {page_size}, {lse} == 1, {k_layout} == 1, {bias_shape}>";
 
-/// Placeholders of kShape that are no dims.
-inline Assignment shape_constants(const Problem& p, const Config&) {
-  Assignment constants;
-  constants.set("value_dim", value_dim(p));
-  constants.set("has_window", p["window"] > 0 ? 1 : 0);
-  constants.set("has_dropout", p["dropout"] > 0 ? 1 : 0);
-  return constants;
+/// Derived values of kShape and of a variant.
+inline std::vector<DerivedValue> shape_values(std::vector<DerivedValue> more = {}) {
+  std::vector<DerivedValue> values = {
+      {"value_dim", "head_dim_v == 0 ? head_dim : head_dim_v", "elements of a row of V and of the output"},
+      {"has_window", "window > 0", "whether a query sees a window of the keys"},
+      {"has_dropout", "dropout > 0", "whether weights are dropped"}};
+  values.insert(values.end(), more.begin(), more.end());
+  return values;
 }
 
 /// Keys [first, last); empty where last is 0.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "harness/core/error.h"
+#include "harness/core/variant_values.h"
 #include "kernels/rope_append/args.h"
 #include "variants/helpers/rope.h"
 #include "variants/rope_append/rope_append.h"
@@ -19,8 +20,6 @@ namespace {
 struct Batch {
   std::vector<std::int32_t> sequence, position, lengths;
 };
-
-constexpr std::int64_t kSpread = 64;  // of the starts
 
 bool is_quantized(const Problem& p) { return p["kv_dtype"] != 0; }
 
@@ -37,7 +36,7 @@ Batch make_batch(const Problem& p, std::uint64_t seed) {
   std::int64_t token = 0;
   for (std::int64_t s = 0; s < batch; ++s) {
     const std::int64_t count = tokens / batch + (s < tokens % batch ? 1 : 0);
-    const std::int64_t first = start + (s + static_cast<std::int64_t>(seed % 1024)) * 29 % kSpread;
+    const std::int64_t first = start + (s + static_cast<std::int64_t>(seed % 1024)) * 29 % kStartSpread;
     for (std::int64_t i = 0; i < count; ++i, ++token) {
       b.sequence.push_back(static_cast<std::int32_t>(s));
       b.position.push_back(skips(p, token) ? -1 : static_cast<std::int32_t>(first + i));
@@ -269,9 +268,8 @@ Cost cost(const Problem& p) {
 }  // namespace
 
 std::int64_t rope_capacity(const Problem& p) {
-  const std::int64_t keys = p["start"] + kSpread + ceil_div(p["tokens"], p["batch"]),
-                     page = std::max<std::int64_t>(1, p["page_size"]);
-  return ceil_div(keys, page) * page;
+  return integer_of(
+      kRopeCapacity.evaluate([&](const std::string& dim) { return static_cast<double>(p[dim]); }));
 }
 
 Op rope_append() {

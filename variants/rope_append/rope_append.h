@@ -13,7 +13,11 @@ inline DType rope_cache_dtype(const Problem& p) {
   constexpr DType kQuantized[] = {DType::int8, DType::fp8};
   return p["kv_dtype"] == 0 ? p.dtype : kQuantized[p["kv_dtype"] - 1];
 }
+inline constexpr std::int64_t kStartSpread = 64;  // range of the starts of the sequences
 /// The positions for which the cache of a problem has room.
+inline const Expression kRopeCapacity =
+    ceil_div(kStartSpread + Expression("start + ceil_div(tokens, batch)"), "max(1, page_size)") *
+    "max(1, page_size)";
 std::int64_t rope_capacity(const Problem& p);
 /// The leading elements of a head that rotate.
 inline std::int64_t rotary_dim(const Problem& p) {
