@@ -267,6 +267,17 @@ TEST(Expression, ErrorsPointIntoTheText) {
   EXPECT_EQ(error_of(""), "a constraint is empty");
 }
 
+/// include/warptune reads this JSON of these texts to the same values (tests/launch/formula_test.cpp).
+TEST(Expression, FormulasOfLaunchesAreTheirJson) {
+  std::ifstream file(TEST_DATA "/launch/formulas.json");
+  const std::vector<std::string> names = {"tokens", "rows"};
+  for (const auto& formula : nlohmann::json::parse(file)) {
+    const Expression e(formula["text"].get<std::string>());
+    EXPECT_EQ(e.json(), formula["json"]) << e.text();
+    EXPECT_EQ(Evaluator(e, names)(std::array{7.0, 8.0}), formula["is"].get<double>()) << e.text();
+  }
+}
+
 /// docs/expressions.md has a row for every operator and function, whose example has the value that it says.
 TEST(Expression, TheTableOfTheDocsIsThatOfTheParser) {
   std::ifstream page(SOURCE_ROOT "/docs/expressions.md");
