@@ -205,7 +205,7 @@ class Block {
   }
 
   /// Whether this warp is the last that has stored a tile of the unit; then it sees the others' tiles. A warp
-  /// is at most kStages + kConsumers tiles after another, fewer than the slots hold beside a unit of 16.
+  /// is at most kStages + kConsumers tiles behind another, fewer than the slots hold beside a unit of 16.
   __device__ bool is_last_tile(int slot, int tiles) {
     static_assert(kStages + kConsumers + 16 < kTileSlots && kTileSlots / 4 <= kUnitSlots);
     __syncwarp();

@@ -12,7 +12,7 @@
 //
 // A sample: 256 MB of other data are read; then, between events, a CUDA graph of one launch (as isolated rows
 // are timed) or of eight (as cold rows are) runs, each launch on its own K and V. The methods of a row are
-// sampled interleaved.
+// sampled alternately.
 #include <algorithm>
 #include <array>
 #include <bit>
