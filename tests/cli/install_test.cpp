@@ -120,8 +120,8 @@ TEST(Install, AProblemThatNoPlanServesIsAnErrorThatNamesTheNearest) {
   }
   std::ofstream(winners / "warptune.json") << "{\"schema\": 3, \"plans\": [";
   EXPECT_NE(find(winners, "x").text.find("no JSON at byte"), std::string::npos);
-  std::ofstream(winners / "warptune.json") << "{\"schema\": 3}";
-  EXPECT_NE(find(winners, "x").text.find("has schema 3; this header reads 1 to 2"), std::string::npos);
+  std::ofstream(winners / "warptune.json") << "{\"schema\": 4}";
+  EXPECT_NE(find(winners, "x").text.find("has schema 4; this header reads 1 to 3"), std::string::npos);
   EXPECT_NE(find("/no/such", "x").text.find("cannot be read"), std::string::npos);
 }
 

@@ -107,7 +107,7 @@ class Formula {
     const std::vector<Json>& list = json.list();
     const Operator* op = find(list[0].text(), list.size() - 1);
     if (!op)
-      throw Error("'" + name_ + "' has the operator " + list[0].word() + " with " +
+      throw Error("'" + name_ + "' has the operator '" + list[0].text() + "' with " +
                   std::to_string(list.size() - 1) + " arguments, which is not supported");
     Node call{Kind::call, 0, 0, op, {}};
     for (std::size_t i = 1; i < list.size(); ++i) call.arguments.push_back(node(list[i], index_of));
