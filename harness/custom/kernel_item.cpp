@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <memory>
 
 #include "harness/core/variant_values.h"
 
@@ -17,10 +18,11 @@ namespace {
 
 /// The derived values of a built-in variant that are integers.
 FormulaText::Constants derived_values(const Variant& like) {
-  return [&like](const Problem& problem, const Config& config) {
-    Assignment integers = like.constants ? like.constants(problem, config) : Assignment();
-    const VariantValues values(like, problem, config);
-    for (const DerivedValue& d : like.derived)
+  // A copy: the table of the built-in variant may end before the kernel does.
+  return [copy = std::make_shared<const Variant>(like)](const Problem& problem, const Config& config) {
+    Assignment integers = copy->constants ? copy->constants(problem, config) : Assignment();
+    const VariantValues values(*copy, problem, config);
+    for (const DerivedValue& d : copy->derived)
       if (const double value = values(d.value); value == std::floor(value))
         integers.set(d.name, static_cast<std::int64_t>(value));
     return integers;
