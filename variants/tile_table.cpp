@@ -32,8 +32,9 @@ std::vector<Tile> tile_rows() {
     // Prompts
     {"attention_prefill",
      "flash_wgmma",
-     "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + score_bias + "
-     "dropout == 0",
+     "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + dropout == 0 && "
+     "score_bias == "
+     "none",
      wgmma,
      among,
      kH200},
@@ -65,17 +66,17 @@ std::vector<Tile> tile_rows() {
              kBlocks + ") shared_layout=0",
          "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
         // Decoding
-        {"attention_decode", "fixed_split", "deterministic == 1",
+        {"attention_decode", "fixed_split", "deterministic",
          "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
              " pdl=0 combine=kernel combine_block=128",
          "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
         {"attention_decode",
          "mma_project",
-         "epilogue == 3",
+         "epilogue == project",
          "tile_kv<=32 splits<=context/(8*tile_kv) rows<=32 pdl=1",
          among,
          kH200},
-        {"attention_decode", "vectorized", "epilogue == 3", "block=256 " + kLanes + " unroll<=4 pdl=0",
+        {"attention_decode", "vectorized", "epilogue == project", "block=256 " + kLanes + " unroll<=4 pdl=0",
          "FlashInfer's 16 bytes per lane; one head per block"},
         {"attention_decode",
          "pipelined",
@@ -130,7 +131,7 @@ std::vector<Tile> tile_rows() {
          "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
          "multiprocessor"},
         {"attention_decode", "vectorized",
-         "q_heads > kv_heads && ((kv_dtype > 0 && head_dim % 64 != 0) || (kv_dtype == 2 && "
+         "q_heads > kv_heads && ((kv_dtype != same && head_dim % 64 != 0) || (kv_dtype == fp8 && "
          "has_fp8_conversion "
          "== 0))",
          "block=256 " + kLanes + " unroll<=4 pdl=0",
@@ -155,7 +156,7 @@ std::vector<Tile> tile_rows() {
          "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1",
          among,
          kH200},
-        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue > 0 || epilogue > 1)",
+        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue != none || epilogue not in [none, add])",
          "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
          "64 KB in flight per multiprocessor; gemv_vectorized does not normalize, and its argmax combines "
          "many blocks"},
@@ -164,19 +165,20 @@ std::vector<Tile> tile_rows() {
          "most often the fastest of the variants without bulk copies in results/h200"},
         {"linear",
          "mma_bulk_copy",
-         "has_bulk_copy && tokens > 4 && (tokens <= 16 || (tokens <= 32 && prologue > 0))",
+         "has_bulk_copy && tokens > 4 && (tokens <= 16 || (tokens <= 32 && prologue != none))",
          "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=tokens<=16?8:6 resident_x=0 "
          "cluster=1 pdl<=1",
          "the fastest or near it on most shapes of results/h200/linear_stream.csv",
          kH200},
         {"linear",
          "wgmma_streaming",
-         "has_wgmma && tokens > 1 && tokens <= 64 && (tokens > 16 || prologue == 2 || epilogue == 4)",
+         "has_wgmma && tokens > 1 && tokens <= 64 && (tokens > 16 || prologue == rms_scale || epilogue == "
+         "add_rms)",
          "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
          "cluster_m=1 evict_first=1 persistent=1 pdl<=1",
          "near the fastest of results/h200/linear_stream.csv",
          kH200},
-        {"linear", "mma_cp_async", "tokens > 4 && (prologue > 0 || epilogue > 0)",
+        {"linear", "mma_cp_async", "tokens > 4 && (prologue != none || epilogue != none)",
          "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
          "tile_k<=tokens<=32?256:128 "
          "stages<=4 resident_x=0",

@@ -103,10 +103,9 @@ TEST(Sweep, EveryBadFileHasItsMessage) {
       {"empty_parameter", "7: parameter 'block' is an empty list; give at least one"},
       {"backward_range", "4: the range of dim 'tokens' is empty: 64 is above 1"},
       {"constraint_name",
-       "8: unknown name 'width' at position 9 of constraint 'block * width <= hidden'; it may use "
-       "dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, has_wgmma, has_clusters, has_pdl, "
-       "has_fp8_conversion, block, rows, vec, cache_hint, pdl, tokens, hidden, evict_first, none, "
-       "streaming"},
+       "8: unknown name 'width' at position 9 of constraint 'block * width <= hidden'; it may use block, "
+       "rows, vec, cache_hint, pdl, tokens, hidden, dtype_bytes, sms, arch, shared_per_block, has_bulk_copy, "
+       "has_wgmma, has_clusters, has_pdl, has_fp8_conversion"},
       {"constraint_syntax",
        "5: constraint '(block >= 64 && block < 512' is wrong at position 28: missing parenthesis"},
       {"few_samples", "3: 'min_samples' is 1; it must be 6 to 100000 (fewer give no 95 % interval)"},
