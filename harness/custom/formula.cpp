@@ -74,10 +74,10 @@ std::int64_t Formula::whole(const Problem& problem, const Config& config, std::i
 }
 
 FormulaText::FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,
-                         const std::string& where, Constants constants)
+                         const std::string& where, std::span<const Parameter> words, Constants constants)
     : what_(what), where_(where), constants_(std::move(constants)) {
-  std::ranges::copy_if(names, std::back_inserter(choices_),
-                       [](const Variable& v) { return !v.labels.empty(); });
+  std::ranges::copy_if(words, std::back_inserter(choices_),
+                       [](const Parameter& p) { return !p.labels.empty(); });
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t open = std::min(text.find('{', at), text.size());
     Part part{.text = text.substr(at, open - at), .value = {}, .word = {}};
@@ -90,7 +90,7 @@ FormulaText::FormulaText(const std::string& text, std::span<const Variable> name
       // A constant hides a dim of its name, as in the built-in variants.
       const bool is_known = std::ranges::find(names, inner, &Variable::name) != names.end();
       const bool may_be_constant = constants_ && is_identifier(inner);
-      const bool is_choice = std::ranges::find(choices_, inner, &Variable::name) != choices_.end();
+      const bool is_choice = std::ranges::find(choices_, inner, &Parameter::name) != choices_.end();
       if (inner == "dtype" || inner == "warptune_dtype" || may_be_constant || is_choice) part.word = inner;
       if (part.word.empty() || (may_be_constant && is_known && !is_choice))
         part.value.emplace_back(inner, names, fmt::format("placeholder of {}", what), where);
@@ -105,7 +105,7 @@ std::string FormulaText::operator()(const Problem& problem, const Config& config
   std::string text;
   for (const Part& part : parts_) {
     text += part.text;
-    const auto choice = std::ranges::find(choices_, part.word, &Variable::name);
+    const auto choice = std::ranges::find(choices_, part.word, &Parameter::name);
     if (choice != choices_.end())
       text += choice->labels.at(static_cast<std::size_t>(config[choice->name]));
     else if (part.word == "dtype")

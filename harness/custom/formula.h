@@ -43,8 +43,8 @@ class Formula {
   std::string what_, where_;
 };
 
-/// A text with {formulas}, each written as an integer, {parameters} whose value is a word, written as
-/// that, and {dtype} and {warptune_dtype}, the name of the problem's type in CUDA (`__nv_bfloat16`) and in
+/// A text with {formulas}, each written as an integer, {parameters} of `words`, written as their labels, and
+/// {dtype} and {warptune_dtype}, the name of the problem's type in CUDA (`__nv_bfloat16`) and in
 /// kernels/common
 /// (`warptune::bf16`). Other words in braces are constants of a built-in variant, where there are any.
 class FormulaText {
@@ -52,7 +52,7 @@ class FormulaText {
   using Constants = std::function<Assignment(const Problem&, const Config&)>;
   /// Throws InputError as Formula does, and for a brace without its other one.
   FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,
-              const std::string& where, Constants constants = {});
+              const std::string& where, std::span<const Parameter> words, Constants constants = {});
   std::string operator()(const Problem& problem, const Config& config) const;
 
  private:
@@ -63,7 +63,7 @@ class FormulaText {
   };
   std::vector<Part> parts_;
   std::string what_, where_;
-  std::vector<Variable> choices_;
+  std::vector<Parameter> choices_;
   Constants constants_;
 };
 

@@ -34,7 +34,7 @@ FormulaText::Constants derived_values(const Variant& like) {
 FormulaText KernelItem::formula_text(const YAML::Node& node, const std::string& what) const {
   const std::string text = yaml.text(node, what);
   return yaml.at(node, [&] {
-    return FormulaText(text, names, what, yaml.where(node),
+    return FormulaText(text, names, what, yaml.where(node), words,
                        like ? derived_values(*like) : FormulaText::Constants());
   });
 }
@@ -54,7 +54,7 @@ std::function<std::vector<std::string>(const Problem&, const Config&)> read_defi
     const std::string value = item.yaml.text(pair.second, fmt::format("'{}'", name));
     defines.emplace_back(name, item.yaml.at(pair.second, [&] {
       return FormulaText("{" + value + "}", item.names, fmt::format("'{}'", name),
-                         item.yaml.where(pair.second));
+                         item.yaml.where(pair.second), item.words);
     }));
   }
   return [defines = std::move(defines)](const Problem& p, const Config& c) {

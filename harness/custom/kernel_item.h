@@ -16,6 +16,7 @@ struct KernelItem {
   const Variant* like = nullptr;  // a built-in variant whose launches it takes over
   std::string name;               // of the kernel's variant
   std::vector<Variable> names = {};
+  std::vector<Parameter> words = {};  // parameters of the file: texts have their labels
   std::vector<Parameter> parameters = {};
   bool has_workspace = false;
 

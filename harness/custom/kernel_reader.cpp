@@ -172,7 +172,7 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
   }
   variant.name = item.name;
   variant.backend = Backend::cuda;
-  if (node["parameters"]) variant.parameters = read_parameters(item, node["parameters"]);
+  if (node["parameters"]) variant.parameters = item.words = read_parameters(item, node["parameters"]);
   item.names = formula_names(entry.op.dims, variant.parameters);
   item.parameters = variant.parameters;
   if (node["dtypes"]) variant.dtypes = read_dtypes(item, node["dtypes"]);
