@@ -14,8 +14,8 @@ namespace warptune {
 namespace {
 
 #if WARPTUNE_HAS_CUDA
-/// An op with two dims of work, and variants of a real kernel whose launches `geometry` gives. `limited` serves
-/// what its constraint allows, `naive` the rest.
+/// An op with two dims of work, and variants of a real kernel whose launches `geometry` gives. `limited`
+/// serves what its constraint allows, `naive` the rest.
 OpEntry two_dim_op(const LaunchExpressions& geometry, const std::string& constraint) {
   OpEntry entry{.op = ops().find("rms_norm").op, .variants = {}};
   entry.op.name = "two_dim";

@@ -47,7 +47,8 @@ TEST(TileTable, EveryRowIsTheDefaultOfAnExample) {
         if (variants.insert(tile.variant).second) shown.insert(tile.tile);
     }
   for (const Tile& tile : ops().tiles())
-    EXPECT_TRUE(shown.contains(&tile)) << tile.variant << " where " << tile.when.text() << ": " << tile.config;
+    EXPECT_TRUE(shown.contains(&tile))
+        << tile.variant << " where " << tile.when.text() << ": " << tile.config;
 }
 
 TEST(TileTable, NoTileClaimsToBeMeasuredOnTheA100) {
