@@ -44,7 +44,8 @@ class Expression {
   nlohmann::json json() const;
   /// Without duplicates, in the order of the text.
   std::vector<std::string> names() const;
-  std::optional<double> number() const;  // of an expression that is a number only
+  /// The number that the expression is, if it is nothing else.
+  std::optional<double> number() const;
 
   /// The same with numbers in place of labels: a label is a name, or a quoted text, that is compared (`==`,
   /// `!=`, `in`) with a variable that has labels. Throws InputError for an unknown name or label.

@@ -34,7 +34,7 @@ struct Space::Rules {
   std::vector<Level> levels;
   std::vector<Expression> constraints;
   std::vector<Kernel> kernels;  // that have their geometry as data
-  std::vector<Evaluator> limits;
+  std::vector<Evaluator> limits, workspace;
 };
 
 namespace {
@@ -46,6 +46,19 @@ std::string names_of(const Variant& variant) {
   std::vector<std::string> names;
   for (const Parameter& p : variant.parameters) names.push_back(p.name);
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Evaluates expressions that must be integers. A sentence about the first that is not.
+std::optional<std::string> evaluate(std::span<const Evaluator> expressions, const std::vector<double>& values,
+                                    std::vector<double>& numbers) {
+  numbers.clear();
+  for (const Evaluator& e : expressions) {
+    numbers.push_back(e(values));
+    if (!is_exact_integer(numbers.back()))
+      return fmt::format("has a launch where '{}' is {:.6g}, which is not an integer", e.expression().text(),
+                         numbers.back());
+  }
+  return std::nullopt;
 }
 
 void set_value(Config& config, const Parameter& parameter, std::int64_t value) {
@@ -62,6 +75,7 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
       facts_(facts),
       resources_(variant.resources),
       limits_(variant.limits),
+      workspace_(variant.workspace),
       stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
   for (Parameter& p : parameters_)
     if (p.in_step_only) p.values.resize(1);
@@ -104,7 +118,7 @@ void Space::set_problem(const Problem& problem, std::span<const Expression> cons
   const std::size_t first_derived = names.size();
   for (const DerivedValue& d : *derived_) names.push_back(d.name);
   if (rules_ && rules_->names == names) return;
-  std::vector<std::size_t> levels(names.size());  // of each value
+  std::vector<std::size_t> levels(names.size());  // where each value is known
   for (std::size_t i = 0; i < parameters_.size(); ++i) levels[i] = i + 1;
   const auto level_of = [&](const Evaluator& e) {
     std::size_t level = 0;
@@ -127,8 +141,10 @@ void Space::set_problem(const Problem& problem, std::span<const Expression> cons
     if (!stage.geometry || stage.custom) continue;
     Rules::Kernel& kernel = rules->kernels.emplace_back();
     if (stage.condition) kernel.condition.emplace(*stage.condition, names);
-    for (const Expression& e : parts_of(*stage.geometry)) kernel.geometry.emplace_back(e, names);
+    for (const Expression* e : parts_of(*stage.geometry)) kernel.geometry.emplace_back(*e, names);
   }
+  const bool from_file = std::ranges::any_of(*stages_, [](const Stage& s) { return bool(s.custom); });
+  if (workspace_ && !from_file) rules->workspace.emplace_back(*workspace_, names);
   if (limits_)
     for (const Expression& e : {limits_->shared_bytes, limits_->registers, limits_->threads_per_sm})
       rules->limits.emplace_back(e, names);
@@ -193,17 +209,19 @@ std::optional<std::string> Space::broken_resource(const Config& config,
       continue;
     if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
   }
+  std::vector<double> numbers;
   for (const Rules::Kernel& kernel : rules_->kernels) {
     if (kernel.condition && (*kernel.condition)(values) == 0) continue;
-    std::vector<double> parts;
-    for (const Evaluator& e : kernel.geometry) parts.push_back(e(values));
-    if (auto limit = exceeded_launch_limit(launch_of_parts(parts))) return limit;
+    if (auto fraction = evaluate(kernel.geometry, values, numbers)) return fraction;
+    if (auto limit = exceeded_launch_limit(launch_of_parts(numbers))) return limit;
   }
+  if (auto fraction = evaluate(rules_->workspace, values, numbers)) return fraction;
+  if (auto fraction = evaluate(rules_->limits, values, numbers)) return fraction;
   LaunchResources needs;
   if (limits_)
-    needs = {.shared_bytes = integer_of(rules_->limits[0](values)),
-             .registers = static_cast<int>(integer_of(rules_->limits[1](values))),
-             .threads_per_sm = integer_of(rules_->limits[2](values))};
+    needs = {.shared_bytes = static_cast<std::int64_t>(numbers[0]),
+             .registers = static_cast<int>(numbers[1]),
+             .threads_per_sm = static_cast<std::int64_t>(numbers[2])};
   else if (resources_)
     needs = resources_(problem_, config);
   if (needs.shared_bytes > facts_.shared_per_block)

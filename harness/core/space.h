@@ -69,6 +69,7 @@ class Space {
   std::function<LaunchResources(const Problem&, const Config&)>
       resources_;  // empty: the variant declares none
   std::optional<ResourceExpressions> limits_;
+  std::optional<Expression> workspace_;
   std::shared_ptr<const std::vector<Stage>> stages_;
   std::shared_ptr<const std::vector<DerivedValue>> derived_;
   Problem problem_;

@@ -82,40 +82,35 @@ double VariantValues::operator()(const Expression& expression) const {
   return expression.evaluate([this](const std::string& name) { return value_of(name); });
 }
 
-std::int64_t VariantValues::integer(const Expression& expression) const try {
-  return integer_of((*this)(expression));
-} catch (const std::logic_error& e) {
-  throw std::logic_error(fmt::format("variant '{}': '{}': {}", variant_.name, expression.text(), e.what()));
+std::int64_t VariantValues::integer(const Expression& expression) const {
+  const double value = (*this)(expression);
+  if (is_exact_integer(value)) return static_cast<std::int64_t>(value);
+  throw CompileError(fmt::format("variant '{}': '{}' is {:.12g}; it must be an integer", variant_.name,
+                                 expression.text(), value));
 }
 
 Launch VariantValues::launch(const LaunchExpressions& geometry) const {
   std::vector<double> values;
-  for (const Expression& e : parts_of(geometry)) values.push_back((*this)(e));
+  for (const Expression* e : parts_of(geometry)) values.push_back(static_cast<double>(integer(*e)));
   return launch_of_parts(values);
 }
 
-std::vector<Expression> parts_of(const LaunchExpressions& g) {
-  return {g.grid.x,       g.grid.y, g.grid.z,  g.block.x, g.block.y,    g.block.z,
-          g.shared_bytes, g.pdl,    g.cluster, g.per_sm,  g.max_blocks, g.cooperative};
-}
-
 Launch launch_of_parts(std::span<const double> v) {
-  const auto extent = [&](std::size_t i) { return as_unsigned(integer_of(v[i])); };
+  const auto whole = [&](std::size_t i) { return static_cast<std::int64_t>(v[i]); };
+  const auto extent = [&](std::size_t i) { return as_unsigned(whole(i)); };
   return {.grid = {extent(0), extent(1), extent(2)},
           .block = {extent(3), extent(4), extent(5)},
-          .shared_bytes = integer_of(v[6]),
+          .shared_bytes = whole(6),
           .pdl = v[7] != 0,
           .cluster = extent(8),
           .per_sm = v[9] != 0,
-          .max_blocks = integer_of(v[10]),
+          .max_blocks = whole(10),
           .cooperative = v[11] != 0};
 }
 
-std::int64_t integer_of(double value) {
-  constexpr double kLargest = 9e15;  // a double holds all integers up to it
-  if (value != std::floor(value) || std::abs(value) > kLargest)
-    throw std::logic_error(fmt::format("{} is not an integer", value));
-  return static_cast<std::int64_t>(value);
+bool is_exact_integer(double value) {
+  constexpr double kLargest = 9e15;
+  return value == std::floor(value) && std::abs(value) <= kLargest;
 }
 
 namespace {
@@ -180,11 +175,8 @@ void resolve_labels(Variant& variant, const Op& op) {
       resolve(*e);
   for (Stage& stage : variant.stages) {
     if (stage.condition) resolve(*stage.condition);
-    if (LaunchExpressions* g = stage.geometry ? &*stage.geometry : nullptr)
-      for (Expression* e :
-           {&g->grid.x, &g->grid.y, &g->grid.z, &g->block.x, &g->block.y, &g->block.z, &g->shared_bytes,
-            &g->pdl, &g->cluster, &g->per_sm, &g->max_blocks, &g->cooperative})
-        resolve(*e);
+    if (stage.geometry)
+      for (Expression* e : parts_of(*stage.geometry)) resolve(*e);
     for (TensorMapExpressions& map : stage.maps) {
       if (std::ranges::find(op.fields, map.base, &ArgsField::name) == op.fields.end())
         throw InputError(

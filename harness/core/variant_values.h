@@ -1,5 +1,6 @@
 #pragma once
 // The names that expressions of a variant use, and their values for a configuration.
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ class VariantValues {
                 const DeviceFacts& facts = {});
 
   double operator()(const Expression& expression) const;
+  /// Throws CompileError where the value is not an integer.
   std::int64_t integer(const Expression& expression) const;
   Launch launch(const LaunchExpressions& geometry) const;
   /// The integer members of an args struct are names too, which hide others. A member is read when it is
@@ -54,10 +56,15 @@ class VariantValues {
   std::vector<std::pair<std::string, double>> values_;
 };
 
-/// The expressions of a launch in one order, and the launch that has these values.
-std::vector<Expression> parts_of(const LaunchExpressions& geometry);
+/// The expressions of a launch in one order.
+template <class Geometry>
+auto parts_of(Geometry& g) {
+  return std::array{&g.grid.x,       &g.grid.y, &g.grid.z,  &g.block.x, &g.block.y,    &g.block.z,
+                    &g.shared_bytes, &g.pdl,    &g.cluster, &g.per_sm,  &g.max_blocks, &g.cooperative};
+}
+/// The launch that has these values, which are integers.
 Launch launch_of_parts(std::span<const double> values);
-/// A value that must be an integer. Throws std::logic_error.
-std::int64_t integer_of(double value);
+/// Whether a value is an integer that a double holds exactly.
+bool is_exact_integer(double value);
 
 }  // namespace warptune

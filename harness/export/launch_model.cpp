@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/variant_values.h"
 #include "harness/device/compile.h"
@@ -16,6 +18,7 @@ namespace {
 
 // Values of a dim at which constraints and names are checked: alone, and in combinations of dims.
 constexpr std::size_t kServedSamples = 40, kGridSamples = 5;
+constexpr std::size_t kMaxNesting = 40;  // of a formula: readers bound the depth of the file
 
 /// Values of [from, to], ascending, with both ends: all of them, or `count` evenly spread.
 std::vector<std::int64_t> sample_values(std::int64_t from, std::int64_t to, std::size_t count) {
@@ -24,6 +27,13 @@ std::vector<std::int64_t> sample_values(std::int64_t from, std::int64_t to, std:
   for (std::int64_t i = 0; i <= steps; ++i)
     values.push_back(steps == 0 ? from : from + i * (to - from) / steps);
   return values;
+}
+
+std::size_t nesting_of(const nlohmann::json& json) {
+  std::size_t deepest = 0;
+  if (json.is_array())
+    for (const auto& argument : json) deepest = std::max(deepest, 1 + nesting_of(argument));
+  return deepest;
 }
 
 std::vector<std::string> names_of(const DimBox& box) {
@@ -163,13 +173,17 @@ Expression Specialization::partial(const Expression& expression, const DimBox& b
       return derived->value.substitute(replace);
     return values(Expression(name));
   };
-  return expression.substitute(replace);
+  const Expression left = expression.substitute(replace);
+  if (nesting_of(left.json()) > kMaxNesting)
+    throw InputError(
+        fmt::format("'{}' nests deeper than {} operators", brief(expression.text()), kMaxNesting));
+  return left;
 }
 
 std::int64_t Specialization::constant(const Expression& expression, const DimBox& box,
                                       std::string_view what) const {
   const Expression left = partial(expression, box);
-  if (const auto number = left.number()) return integer_of(*number);
+  if (left.number()) return VariantValues(variant_, problem_, config_, facts_).integer(left);
   const auto at = [&](const Problem& p) {
     return VariantValues(variant_, p, config_, facts_).integer(expression);
   };

@@ -20,7 +20,7 @@ namespace warptune {
 namespace {
 
 constexpr std::int64_t kMaxExcluded = 10'000'000;   // of a variant, where each gets a row
-constexpr std::size_t kMaxCandidates = 10'000'000;  // of a sweep
+constexpr std::size_t kMaxCandidates = 10'000'000;  // a sweep has at most so many
 
 /// --filter: a regular expression over op/variant. With a '=' or "\[", which no op/variant has, it is one
 /// over the keys of problems, too.

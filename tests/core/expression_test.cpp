@@ -267,15 +267,20 @@ TEST(Expression, ErrorsPointIntoTheText) {
   EXPECT_EQ(error_of(""), "a constraint is empty");
 }
 
-/// include/warptune reads this JSON of these texts to the same values (tests/launch/formula_test.cpp).
+/// include/warptune reads this JSON of these texts to the same values (tests/launch/formula_test.cpp). Every
+/// operator is in it, as any expression may be exported.
 TEST(Expression, FormulasOfLaunchesAreTheirJson) {
   std::ifstream file(TEST_DATA "/launch/formulas.json");
+  std::string all;
   const std::vector<std::string> names = {"tokens", "rows"};
   for (const auto& formula : nlohmann::json::parse(file)) {
     const Expression e(formula["text"].get<std::string>());
     EXPECT_EQ(e.json(), formula["json"]) << e.text();
+    all += formula["json"].dump();
     EXPECT_EQ(Evaluator(e, names)(std::array{7.0, 8.0}), formula["is"].get<double>()) << e.text();
   }
+  for (const Operator& op : operator_table())
+    EXPECT_NE(all.find(fmt::format("[\"{}\"", op.name)), std::string::npos) << op.name;
 }
 
 /// docs/expressions.md has a row for every operator and function, whose example has the value that it says.

@@ -299,6 +299,23 @@ TEST(Space, LaunchesOfAllStagesFitAGrid) {
             "needs 2048 threads per block; 1 to 1024 are possible");
 }
 
+/// A user's values can divide with a remainder where the declared ones do not.
+TEST(Space, ALaunchThatIsNoIntegerExcludesAConfiguration) {
+  Variant variant{.name = "v", .parameters = {{"tile", {4, 8}}, {"micro", {2, 3}}}};
+  variant.stages.push_back({.file = "f.cu",
+                            .kernel = "k",
+                            .geometry = LaunchExpressions{
+                                .grid = {1}, .block = {"32 * tile / micro"}, .shared_bytes = "tile / 4"}});
+  const Problem problem{.op = "op", .dims = {{"hidden", 6}}, .dtype = DType::bf16};
+  EXPECT_EQ(texts(Space(variant, problem, facts())),
+            (std::vector<std::string>{"tile=4,micro=2", "tile=8,micro=2"}));
+  const Override odd[] = {{.parameter = "tile", .values = {6, 12}}};
+  const Space space(variant, problem, facts(), odd);
+  EXPECT_EQ(texts(space), (std::vector<std::string>{"tile=12,micro=2", "tile=12,micro=3"}));
+  EXPECT_EQ(space.why_excluded({{"tile", 6}, {"micro", 2}}),
+            "tile=6,micro=2 has a launch where 'tile / 4' is 1.5, which is not an integer");
+}
+
 TEST(Launch, CountsThatDoNotFitAreTheLargest) {
   EXPECT_EQ(as_unsigned(7), 7u);
   EXPECT_EQ(blocks_for((1ll << 32) + 5, 1), 4294967295u);

@@ -29,7 +29,7 @@ TEST(Declaration, LabelsAreWrittenByName) {
       if (v.workspace) expect_labels(*v.workspace, variables, name);
       for (const Stage& stage : v.stages) {
         if (stage.geometry)
-          for (const Expression& e : parts_of(*stage.geometry)) expect_labels(e, variables, name);
+          for (const Expression* e : parts_of(*stage.geometry)) expect_labels(*e, variables, name);
         if (stage.condition) expect_labels(*stage.condition, variables, name);
       }
     }

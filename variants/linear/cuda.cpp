@@ -86,7 +86,7 @@ Variant gemv_vectorized() {
                      {"rows", {1, 2, 4}, "output rows per group of warps"},
                      {"unroll", {1, 2, 4, 8, 16}, "loads in flight per row and thread"},
                      kPdl},
-      .derived = {{"block_rows", "rows * warps / warps_per_row", "output rows per block"}},
+      .derived = {{"block_rows", "warps // warps_per_row * rows", "output rows per block"}},
       .constraints = {kNoPrologue, "epilogue != swiglu", kNoSplitNorm, "tokens <= 8",
                       "warps_per_row <= warps", "4 <= rows * unroll <= 16", "rows * tokens <= 16",
                       "block_rows <= max(out, 8)",

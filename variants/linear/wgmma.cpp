@@ -84,7 +84,7 @@ Variant few_tokens() {
            {"evict_first", {1, 0}, "weights leave the L2 first"},
            {"persistent",
             {1, 0},
-            "a block per SM takes work tiles in turn; 0: a block per work tile, two at a time per SM"},
+            "a block per SM computes several work tiles; 0: a block per work tile, two at a time per SM"},
            {.name = "early_stages",
             .values = {0, 2, 4, 6, 10},
             .doc = "stages whose weights are loaded before the dependency, and so before x; 0: all",
@@ -95,9 +95,9 @@ Variant few_tokens() {
       .derived =
           {kWeightRows,
            {"padded_tokens", "16 * ceil_div(tokens, 16)", "tokens of the wgmma, its N"},
-           {"parts", "epilogue == swiglu ? 2 : 1", "weight rows of an output"},
-           {"outputs", "rows / parts", "outputs of a work tile"},
-           {"subtiles", "ceil_div(outputs, 64)", "m64 tiles of a part"},
+           {"rows_per_output", "epilogue == swiglu ? 2 : 1", "weight rows of an output"},
+           {"outputs", "rows / rows_per_output", "outputs of a work tile"},
+           {"subtiles", "ceil_div(outputs, 64)", "m64 tiles of the outputs"},
            {"tiles", "ceil_div(out, outputs)", "work tiles"},
            {"adds_squares", "prologue == rms_scale", "whether a warpgroup adds squares"},
            {"stage_bytes", "2 * tile_k * (rows + padded_tokens)", "bytes of a stage"},
@@ -108,16 +108,16 @@ Variant few_tokens() {
             "bytes of StreamingWgmma's storage"},
            {"blocks", "ceil_div(tiles, cluster_m) * cluster_k * cluster_m", "blocks that have work"},
            // With split K a block has one work tile, also where a second wave is needed.
-           {"takes_turns", "cluster_k == 1 && persistent", "whether a block takes several work tiles"}},
+           {"is_persistent", "cluster_k == 1 && persistent", "whether a block takes several work tiles"}},
       .constraints =
           {"has_wgmma", "tokens > 1 && tokens <= 64", "prologue != rms_norm", "in >= 64 && in % 8 == 0",
            "out % 8 == 0", "cluster_k * cluster_m <= 4", "subtiles % warpgroups == 0",
            // Accumulators of a thread: 128, or 64 where four warpgroups, or three and the one that adds
            // squares, share the registers.
-           "subtiles / warpgroups * parts * padded_tokens <= 256 - 64 * max(0, warpgroups + adds_squares - "
-           "2)",
+           "subtiles / warpgroups * rows_per_output * padded_tokens <= "
+           "256 - 64 * max(0, warpgroups + adds_squares - 2)",
            // Each block of a cluster loads groups of 8 tokens.
-           "padded_tokens % (8 * cluster_m) == 0", "rows % (8 * parts) == 0",
+           "padded_tokens % (8 * cluster_m) == 0", "rows % (8 * rows_per_output) == 0",
            // Groups of squares.
            "epilogue != add_rms || rows % 16 == 0",
            // With split K a block has one work tile, whose partial sums fit the stages.
@@ -146,12 +146,12 @@ Variant few_tokens() {
                             "{epilogue}, {rows}, {tile_k}, {stages}, {warpgroups}, {cluster_k}, {cluster_m}, "
                             "{evict_first}, {early_stages}, {prefetch}, {late_prefetch}>",
                   // Consumers, the warps that add squares, the producer.
-                  .geometry = {{.grid = {"takes_turns ? 1 : blocks"},
+                  .geometry = {{.grid = {"is_persistent ? 1 : blocks"},
                                 .block = {"128 * (warpgroups + adds_squares) + 32"},
                                 .shared_bytes = "shared_bytes",
                                 .pdl = "pdl",
                                 .cluster = "cluster_k * cluster_m",
-                                .per_sm = "takes_turns",
+                                .per_sm = "is_persistent",
                                 .max_blocks = "blocks"}},
                   .maps = {matrix_map("weight", "weight_rows", "outputs"),
                            matrix_map("x", "tokens", "padded_tokens / cluster_m")}}},

@@ -268,7 +268,7 @@ Cost cost(const Problem& p) {
 }  // namespace
 
 std::int64_t rope_capacity(const Problem& p) {
-  return integer_of(
+  return static_cast<std::int64_t>(
       kRopeCapacity.evaluate([&](const std::string& dim) { return static_cast<double>(p[dim]); }));
 }
 

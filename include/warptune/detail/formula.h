@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,42 +56,81 @@ class Formula {
     std::vector<Node> arguments = {};
   };
 
-  static constexpr std::size_t kMany = 64;
-  static double both(Arguments v) { return double(v[0] != 0 && v[1] != 0); }
-  static double either(Arguments v) { return double(v[0] != 0 || v[1] != 0); }
+  static constexpr std::size_t kMany = 256;
+  static double both(Arguments v) { return v[0] != 0 && v[1] != 0; }
+  static double either(Arguments v) { return v[0] != 0 || v[1] != 0; }
   static double chosen_branch(Arguments v) { return v[0] != 0 ? v[1] : v[2]; }
+  static double sum(Arguments v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+  static double is_in(Arguments v) { return std::count(v.begin() + 1, v.end(), v[0]) > 0; }
+  static double greatest_common_divisor(Arguments v) {
+    std::int64_t divisor = 0;
+    for (const double value : v) {
+      if (!(value >= 0 && value <= static_cast<double>(kMaxMagnitude) && value == std::floor(value)))
+        return std::numeric_limits<double>::quiet_NaN();
+      divisor = std::gcd(divisor, static_cast<std::int64_t>(value));
+    }
+    return static_cast<double>(divisor);
+  }
+  template <double (*function)(double)>
+  static double unary(Arguments v) {
+    return function(v[0]);
+  }
 
+  /// The operators of docs/expressions.md.
   static const Operator* find(const std::string& name, std::size_t arguments) {
     static const Operator kOperators[] = {
-        {"+", 2, 2, [](Arguments v) { return v[0] + v[1]; }},
-        {"-", 2, 2, [](Arguments v) { return v[0] - v[1]; }},
-        {"-", 1, 1, [](Arguments v) { return -v[0]; }},
-        {"+", 1, 1, [](Arguments v) { return v[0]; }},
-        {"*", 2, 2, [](Arguments v) { return v[0] * v[1]; }},
-        {"/", 2, 2, [](Arguments v) { return v[0] / v[1]; }},
-        {"//", 2, 2, [](Arguments v) { return std::floor(v[0] / v[1]); }},
-        {"%", 2, 2, [](Arguments v) { return std::fmod(v[0], v[1]); }},
-        {"ceil_div", 2, 2, [](Arguments v) { return std::ceil(v[0] / v[1]); }},
-        {"floor", 1, 1, [](Arguments v) { return std::floor(v[0]); }},
-        {"ceil", 1, 1, [](Arguments v) { return std::ceil(v[0]); }},
-        {"rint", 1, 1, [](Arguments v) { return std::floor(v[0] + 0.5); }},
-        {"abs", 1, 1, [](Arguments v) { return std::abs(v[0]); }},
-        {"min", 1, kMany, [](Arguments v) { return *std::min_element(v.begin(), v.end()); }},
-        {"max", 1, kMany, [](Arguments v) { return *std::max_element(v.begin(), v.end()); }},
+        {"?", 3, 3, chosen_branch},
+        {"||", 2, 2, either},
+        {"&&", 2, 2, both},
+        {"not", 1, 1, [](Arguments v) { return double(v[0] == 0); }},
         {"<", 2, 2, [](Arguments v) { return double(v[0] < v[1]); }},
         {"<=", 2, 2, [](Arguments v) { return double(v[0] <= v[1]); }},
         {">", 2, 2, [](Arguments v) { return double(v[0] > v[1]); }},
         {">=", 2, 2, [](Arguments v) { return double(v[0] >= v[1]); }},
         {"==", 2, 2, [](Arguments v) { return double(v[0] == v[1]); }},
         {"!=", 2, 2, [](Arguments v) { return double(v[0] != v[1]); }},
-        {"&&", 2, 2, both},
-        {"||", 2, 2, either},
+        {"in", 2, kMany, is_in},
+        {"not in", 2, kMany, [](Arguments v) { return double(is_in(v) == 0); }},
+        {"+", 2, 2, [](Arguments v) { return v[0] + v[1]; }},
+        {"-", 2, 2, [](Arguments v) { return v[0] - v[1]; }},
+        {"*", 2, 2, [](Arguments v) { return v[0] * v[1]; }},
+        {"/", 2, 2, [](Arguments v) { return v[0] / v[1]; }},
+        {"//", 2, 2, [](Arguments v) { return std::floor(v[0] / v[1]); }},
+        {"%", 2, 2, [](Arguments v) { return std::fmod(v[0], v[1]); }},
+        {"-", 1, 1, [](Arguments v) { return -v[0]; }},
+        {"+", 1, 1, [](Arguments v) { return v[0]; }},
         {"!", 1, 1, [](Arguments v) { return double(v[0] == 0); }},
-        {"not", 1, 1, [](Arguments v) { return double(v[0] == 0); }},
-        {"?", 3, 3, chosen_branch},
-        {"in", 2, kMany, [](Arguments v) { return double(std::count(v.begin() + 1, v.end(), v[0]) > 0); }},
-        {"not in", 2, kMany,
-         [](Arguments v) { return double(std::count(v.begin() + 1, v.end(), v[0]) == 0); }},
+        {"^", 2, 2, [](Arguments v) { return std::pow(v[0], v[1]); }},
+        {"ceil_div", 2, 2, [](Arguments v) { return std::ceil(v[0] / v[1]); }},
+        {"gcd", 2, kMany, greatest_common_divisor},
+        {"min", 1, kMany, [](Arguments v) { return *std::min_element(v.begin(), v.end()); }},
+        {"max", 1, kMany, [](Arguments v) { return *std::max_element(v.begin(), v.end()); }},
+        {"sum", 1, kMany, sum},
+        {"avg", 1, kMany, [](Arguments v) { return sum(v) / static_cast<double>(v.size()); }},
+        {"floor", 1, 1, unary<std::floor>},
+        {"ceil", 1, 1, unary<std::ceil>},
+        {"rint", 1, 1, [](Arguments v) { return std::floor(v[0] + 0.5); }},
+        {"abs", 1, 1, unary<std::fabs>},
+        {"sign", 1, 1, [](Arguments v) { return double((v[0] > 0) - (v[0] < 0)); }},
+        {"sqrt", 1, 1, unary<std::sqrt>},
+        {"cbrt", 1, 1, unary<std::cbrt>},
+        {"exp", 1, 1, unary<std::exp>},
+        {"log", 1, 1, unary<std::log>},
+        {"log2", 1, 1, unary<std::log2>},
+        {"log10", 1, 1, unary<std::log10>},
+        {"sin", 1, 1, unary<std::sin>},
+        {"cos", 1, 1, unary<std::cos>},
+        {"tan", 1, 1, unary<std::tan>},
+        {"asin", 1, 1, unary<std::asin>},
+        {"acos", 1, 1, unary<std::acos>},
+        {"atan", 1, 1, unary<std::atan>},
+        {"sinh", 1, 1, unary<std::sinh>},
+        {"cosh", 1, 1, unary<std::cosh>},
+        {"tanh", 1, 1, unary<std::tanh>},
+        {"asinh", 1, 1, unary<std::asinh>},
+        {"acosh", 1, 1, unary<std::acosh>},
+        {"atanh", 1, 1, unary<std::atanh>},
+        {"atan2", 2, 2, [](Arguments v) { return std::atan2(v[0], v[1]); }},
     };
     for (const Operator& op : kOperators)
       if (op.name == name && arguments >= op.least_arguments && arguments <= op.most_arguments) return &op;
@@ -99,7 +139,7 @@ class Formula {
 
   template <class IndexOf>
   Node node(const Json& json, const IndexOf& index_of) const {
-    if (json.is(Json::Kind::number)) return constant(json.whole(-kMaxMagnitude, kMaxMagnitude));
+    if (json.is(Json::Kind::number)) return {Kind::number, json.real(), 0, nullptr, {}};
     if (json.is(Json::Kind::text)) return {Kind::value, 0, index_of(json), nullptr, {}};
     if (json.is(Json::Kind::object)) return factors(json, index_of);
     if (!json.is(Json::Kind::list) || json.list().empty() || !json.list()[0].is(Json::Kind::text))
