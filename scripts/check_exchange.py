@@ -14,7 +14,7 @@ import types
 import jsonschema
 
 DATA = pathlib.Path("tests/data/exchange")
-SWEEP = "results/h200/regret.csv"
+SWEEP = "results/h200/llama2-7b.csv"
 
 
 def package_folder(name):

@@ -36,13 +36,6 @@ const std::vector<Preference> kLinearPreferences = {{"gemv_vectorized", "tokens 
 
 const OptionalVariant kCudnn{"cudnn", "this program was built without cuDNN (cmake -DCUDNN_ROOT=FOLDER)"};
 
-/// What predictions of times take these parameters for, in every variant.
-ParameterRole role_of(const std::string& parameter) {
-  if (parameter == "splits") return ParameterRole::splits;
-  if (parameter == "l2_prefetch") return ParameterRole::l2_prefetch;
-  return parameter == "combine" ? ParameterRole::combine : ParameterRole::kernel;
-}
-
 OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
               std::vector<Preference> preferences = {}, std::vector<OptionalVariant> optional = {}) {
   OpEntry e{.op = std::move(op),
@@ -50,10 +43,8 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
             .preferences = std::move(preferences),
             .optional_variants = std::move(optional)};
   for (const auto& list : variants) e.variants.insert(e.variants.end(), list.begin(), list.end());
-  for (Variant& variant : e.variants) {
+  for (Variant& variant : e.variants)
     if (calls_library(variant)) variant.library_version = vendor_library(variant.name);
-    for (Parameter& parameter : variant.parameters) parameter.role = role_of(parameter.name);
-  }
   for (const Preference& p : kPreferences)
     if (std::ranges::find(e.variants, p.variant, &Variant::name) != e.variants.end())
       e.preferences.push_back(p);

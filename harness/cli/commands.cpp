@@ -96,7 +96,6 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_simulate(app, exit_code);
   add_export_t4(app);
   add_trace(app);
-  add_regret(app, exit_code);
   add_new(app, exit_code);
   add_worker(app, exit_code);
   refuse_empty_texts(app);

@@ -28,7 +28,6 @@ void add_profile(CLI::App& app, int& exit_code);
 void add_counters(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_new(CLI::App& app, int& exit_code);
-void add_regret(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
 
 }  // namespace warptune

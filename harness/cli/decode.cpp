@@ -11,6 +11,7 @@
 
 #include "harness/cli/commands.h"
 #include "harness/cli/decode_layers.h"
+#include "harness/cli/decode_missing.h"
 #include "harness/cli/decode_options.h"
 #include "harness/cli/decode_prompts.h"
 #include "harness/cli/decode_text.h"
@@ -95,7 +96,7 @@ PlanBook::Options book_options(const DecodeOptions& o, const DeviceFacts& facts)
     options.has_wisdom = true;
     options.stale = o.stale_wisdom == "use" ? StaleCode::use : StaleCode::refuse;
   } else {
-    note(fmt::format("there is no wisdom at {}; every op uses a default", in_use.missing()));
+    note(fmt::format("there is no wisdom at {}; what is not timed now uses a default", in_use.missing()));
   }
   return options;
 }
@@ -245,11 +246,9 @@ int run(const DecodeOptions& o) {
   const auto golden = o.golden.empty() ? std::nullopt : std::optional(read_golden(o.golden));
   std::optional<DecodeText> text = DecodeText::open(o, config);
   const auto device = open_device(o.device);
-  const DeviceLock lock(device->facts().id);
   const DType dtype = dtype_of(o, device->facts());
   const ModelProblems problems(o.kernels.ops(), config, dtype, kv_format_of(o));
   problems.rope_append(1, 1, 0);  // throws if K has no such layout
-  const std::size_t free_at_start = device->free_bytes();
   const Prompts given = prompts_of(o, golden, text);
   const Lengths lengths = lengths_of(o, config, golden, given);
   int check_steps = o.check_baseline;
@@ -267,6 +266,10 @@ int run(const DecodeOptions& o) {
   const fs::path path =
       o.csv.empty() ? fs::path(o.out) / device->facts().slug() / "decode.csv" : fs::path(o.csv);
   const auto csv = o.watches_layers() ? nullptr : open_decode_csv(path, note);  // before anything runs
+  PlanOptions plans = book_options(o, device->facts());
+  tune_missing(o, config, dtype, kv_format_of(o), given, lengths, device->facts(), plans);
+  const DeviceLock lock(device->facts().id);
+  const std::size_t free_at_start = device->free_bytes();
 
   const auto prompts = tokens_of(given, o, config);
   ModelOptions options =
@@ -275,7 +278,7 @@ int run(const DecodeOptions& o) {
   const fs::path device_file = fs::path(o.out) / device->facts().slug() / "device.json";
   if (const auto stored = load_device_file(device_file, device->facts())) device->set_peaks(*stored);
   if (const std::string text = device->facts().family_note(); !text.empty()) note(text);
-  PlanBook book(o.kernels.ops(), *device, book_options(o, device->facts()));
+  PlanBook book(o.kernels.ops(), *device, std::move(plans));
   note_other_dtypes(book, config, dtype);
   const Weights weights = weights_of(o, *device, config, dtype);
   Model model(*device, config, weights, book, options);

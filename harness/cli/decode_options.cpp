@@ -1,5 +1,7 @@
 #include "harness/cli/decode_options.h"
 
+#include "harness/cli/validators.h"
+
 namespace warptune {
 namespace {
 
@@ -67,6 +69,10 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
       c.add_option("--wisdom", o.wisdom, "winners to use (default OUT/<device>/wisdom.json if it exists)");
   auto* require = c.add_flag("--require-tuned", o.require_tuned,
                              "exit with 1 if a plan is neither from the wisdom nor an override");
+  c.add_option("--tune-missing", o.tune_missing,
+               "seconds of GPU time for each problem that the wisdom does not know: its likely "
+               "configurations are timed before the run (default 0.3, on the host 0: not at all)")
+      ->check(within(0, 3600));
   c.add_option("--stale-wisdom", o.stale_wisdom,
                "winners tuned on other sources of their kernels: refuse (default), or use with a warning")
       ->check(CLI::IsMember({"refuse", "use"}));

@@ -2,6 +2,7 @@
 // The options of `warptune decode`.
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct DecodeOptions {
   bool chat = false;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;
+  std::optional<double> tune_missing = {};  // seconds of GPU time per problem
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool if_fits = false, require_tuned = false, explain = false, verbose = false, check_steps_only = false;
   KvFormat kv = {};

@@ -10,6 +10,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/lock_clocks.h"
 #include "harness/cli/validators.h"
+#include "harness/cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "variants/table.h"
@@ -57,7 +58,7 @@ void add_tune(CLI::App& app, int& exit_code) {
       "  warptune tune configs/quick.yaml --device host --dry-run\n"
       "  warptune tune configs/llama2-7b.yaml --dry-run --arch sm_90a");
   struct Given {
-    std::string config, device, output, shard, budget;
+    std::string config, device, output, shard, budget, wisdom;
     std::vector<std::string> retry;
     bool dry_run = false;
     TuneOptions options;
@@ -109,6 +110,9 @@ void add_tune(CLI::App& app, int& exit_code) {
           "--retry", given->retry,
           "Measure rows with these statuses again; a list with commas: timeout, crash, resource, ...")
       ->delimiter(',');
+  command->add_option("--wisdom", given->wisdom,
+                      "For a sweep with 'missing: true': the winners that are known (default: the files of "
+                      "WARPTUNE_WISDOM, else OUT/<device>/wisdom.json)");
   command->add_option("--shard", given->shard, "I/N: only part I of N of the configurations, for N nodes");
   add_lock_clocks(*command, given->options.lock_clocks);
   command->add_flag("-v,--verbose", given->options.verbose,
@@ -121,6 +125,13 @@ void add_tune(CLI::App& app, int& exit_code) {
     if (!given->budget.empty()) options.budget_seconds = seconds_of(given->budget);
     if (!given->shard.empty()) options.shard = parse_shard(given->shard);
     const Sweep sweep = load_sweep(ops(), given->config);
+    if (!given->wisdom.empty() && !sweep.missing)
+      throw InputError(
+          fmt::format("--wisdom is for a sweep with 'missing: true', and '{}' has none", given->config));
+    options.known = [&](const DeviceFacts& facts) {
+      const auto folder = options.output.value_or(sweep.output) / facts.slug();
+      return wisdom_in_use(given->wisdom, facts, folder / "wisdom.json").wisdom;
+    };
     if (given->dry_run)
       dry_run(sweep, options);
     else

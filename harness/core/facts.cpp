@@ -33,18 +33,6 @@ double DeviceFacts::flops_per_byte() const {
   return 1000 * matrix_tflop_per_s / read_gb_per_s;
 }
 
-/// A cluster lies within one GPC, a group of at most 18 SMs from compute capability 9.0 on. Some SMs are
-/// switched off, so the number left in a GPC is rarely a multiple of four: clusters of four leave 0 to 3 of
-/// them idle, 1.5 on average. (An H200 runs 96 blocks in clusters of four in one wave, 128 in two; this
-/// gives 120.) Clusters of two always fit: two SMs are one TPC. Larger clusters count as clusters of four.
-double DeviceFacts::sms_for_clusters(unsigned cluster) const {
-  constexpr int kSmsPerGpc = 18;
-  constexpr double kIdlePerGpc = 1.5;
-  if (cluster < 4) return sms;
-  const int gpcs = (sms + kSmsPerGpc - 1) / kSmsPerGpc;
-  return std::floor(sms - kIdlePerGpc * gpcs);
-}
-
 std::string DeviceFacts::family_note() const {
   if (arch_number() <= 90) return {};
   return fmt::format("No kernel family was written for {}: it runs those of sm_80.", arch);

@@ -44,8 +44,6 @@ struct DeviceFacts {
   /// The ridge point of the roofline: 16-bit matrix flops in the time of reading one byte. A typical value
   /// where the peaks are not measured.
   double flops_per_byte() const;
-  /// The number of SMs that clusters of this size can occupy at the same time.
-  double sms_for_clusters(unsigned cluster) const;
   /// One sentence if no kernel family is written for this architecture; else empty.
   std::string family_note() const;
   /// The folder name of this device under results/: lower case, dashes.

@@ -19,21 +19,12 @@
 
 namespace warptune {
 
-/// How predictions of times use a parameter.
-enum class ParameterRole {
-  kernel,       // each value is a kernel with times of its own
-  splits,       // blocks per reduction: the load of the device predicts its effect
-  l2_prefetch,  // times of other values count too, at a greater distance
-  combine,      // how splits are combined: without splits all values are one kernel
-};
-
 /// A tunable with the values a sweep tries by default. Labels name the values of a choice (value = index).
 struct Parameter {
   std::string name;
   std::vector<std::int64_t> values;
   std::string doc = {};
   std::vector<std::string> labels = {};
-  ParameterRole role = ParameterRole::kernel;
   /// A step-only parameter: it matters in a decode step, and little in the op alone. A space has its first
   /// value, unless a sweep overrides it; the search of a step tries all values (tune/step_candidates.h).
   bool in_step_only = false;
@@ -179,21 +170,6 @@ struct ResourceExpressions {
   Expression shared_bytes = 0, registers = 0, threads_per_sm = 0;
 };
 
-/// How the first launch of a configuration spreads its work over the device. Predictions of its time use it.
-struct WorkDistribution {
-  /// Consecutive work tiles of one length, in the order of a dynamic scheduler.
-  struct TileRun {
-    double length = 0;
-    std::int64_t tiles = 0;
-  };
-  double tiles = 0;  // work tiles that persistent blocks share; 0: each block is one
-  /// For a dynamic scheduler whose tiles differ in length; empty: all tiles have one length.
-  std::vector<TileRun> runs = {};
-  double unpadded_length = 0;  // the sum of the lengths in `runs` without padding
-  double imbalance = 1;        // of a round-robin assignment to warps: work of the busiest warp over the mean
-  double tiles_of_busiest_warp = 1;  // loaded one after the other
-};
-
 struct Variant {
   std::string name, idea;
   Backend backend = Backend::cuda;
@@ -219,20 +195,12 @@ struct Variant {
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
   std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
   std::optional<Expression> own_workspace = {};  // the same as data
-  /// Empty: each block is one work tile, and all have one length.
-  std::function<WorkDistribution(const Problem&, const Config&)> work_distribution = {};
   /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.
   std::string library_version = {};
   /// A kernel from a file also has `host`. One sentence where that file does not compile for the host; empty
   /// where it does. Without this function the variant runs on its backend only.
   std::function<std::string(const Problem&, const Config&)> why_not_on_host = {};
 
-  /// The value of the parameter with this role, or the fallback where there is none.
-  std::int64_t value_of(ParameterRole role, const Config& config, std::int64_t fallback) const {
-    for (const Parameter& p : parameters)
-      if (p.role == role) return config.get(p.name, fallback);
-    return fallback;
-  }
   bool takes(DType dtype) const { return dtypes.empty() || std::ranges::find(dtypes, dtype) != dtypes.end(); }
   /// Whether it is for this backend and the problem's dtype.
   bool runs(const Problem& problem, Backend on) const { return backend == on && takes(problem.dtype); }

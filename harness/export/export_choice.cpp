@@ -28,14 +28,8 @@ ExportChooser::ExportChooser(const OpTable& ops, const DeviceFacts& facts, const
                              PlanOptions options)
     : facts_(facts),
       compiler_(compiler),
-      chooser_(ops, facts, with_tell(std::move(options))),
+      chooser_(ops, facts, std::move(options)),
       tuned_(ops, facts, chooser_.options()) {}
-
-/// Keeps what the choice tells: it becomes a part of the reason.
-PlanOptions ExportChooser::with_tell(PlanOptions options) {
-  options.tell = [this](const std::string& what) { told_ = what; };
-  return options;
-}
 
 /// A winner was verified when it was tuned; here it only has to compile and to fit.
 bool ExportChooser::compiles(const Variant& variant, const Problem& problem, const Config& config) {
@@ -65,9 +59,8 @@ std::optional<ExportChoice> ExportChooser::runner_up(const Problem& problem, con
 
 std::vector<Problem> ExportChooser::add_step(const Problem& step) {
   std::vector<Problem> problems;
-  told_.clear();
-  chooser_.enter_step(step);
-  if (!told_.empty()) lost_steps_.push_back(told_);
+  if (const std::string why = chooser_.enter_step(step); !why.empty())
+    lost_steps_.push_back(fmt::format("{}: {}", step.key(), why));
   if (chooser_.step())
     for (const StepPlan& plan : chooser_.step()->plans) {
       problems.push_back(plan.problem);
@@ -85,36 +78,27 @@ const Winner* ExportChooser::winner_of(const Problem& problem) const {
 ExportChoice ExportChooser::choose(const Problem& problem) {
   chooser_.leave_step();
   if (const auto step = steps_.find(problem.key()); step != steps_.end()) chooser_.enter_step(step->second);
-  told_.clear();
   std::optional<ExportChoice> chosen;
   chooser_.choose(problem, true, [&](const PlanChoice& choice) {
-    const Winner* const winner = choice.source == PlanSource::exact || choice.source == PlanSource::nearest
-                                     ? tuned_.match(problem).winner
-                                     : nullptr;
     if (choice.source == PlanSource::exact && calls_library(*choice.variant)) {
-      chosen = runner_up(problem, *winner);
+      chosen = runner_up(problem, *choice.winner);
       return chosen.has_value();
     }
     if (!compiles(*choice.variant, problem, choice.config)) return false;
     chosen = ExportChoice{.variant = choice.variant,
                           .config = choice.config,
                           .source = std::string(name_of(choice.source)),
-                          .reason = choice.reason,
-                          .winner = winner,
-                          .instead_of = nullptr};
-    if (choice.source == PlanSource::exact) chosen->time_us = winner->time_us;
-    if (choice.source == PlanSource::predicted)
-      if (const auto prediction = tuned_.predict(problem)) chosen->time_us = prediction->time_us;
+                          .reason = choice.reason.empty() ? choice.why_not : choice.reason,
+                          .winner = choice.winner,
+                          .instead_of = nullptr,
+                          .why_not = choice.why_not};
+    if (choice.source == PlanSource::exact) chosen->time_us = choice.winner->time_us;
     return true;
   });
   if (!chosen)
     throw InputError(fmt::format("{}: no variant can be exported for {}: none compiles and fits",
                                  problem.key(), facts_.arch));
   if (chosen->source != "exact" && chosen->source != "step") chosen->instead_of = winner_of(problem);
-  if (const std::string about = problem.key() + ": "; told_.starts_with(about)) {
-    chosen->why_not = told_.substr(about.size());
-    if (chosen->reason.empty()) chosen->reason = chosen->why_not;
-  }
   return *std::move(chosen);
 }
 

@@ -16,9 +16,9 @@ namespace warptune {
 struct ExportChoice {
   const Variant* variant = nullptr;
   Config config;
-  std::string source;  // "exact", "step", "runner_up", "predicted", "nearest" or "default"
+  std::string source;  // "exact", "step", "runner_up", "nearest" or "default"
   std::string reason = {};
-  double time_us = std::numeric_limits<double>::quiet_NaN();  // recorded or predicted
+  double time_us = std::numeric_limits<double>::quiet_NaN();  // recorded
   const Winner* winner = nullptr;                             // the recorded one that it comes from
   /// The winner of this problem and architecture that the configuration stands in for.
   const Winner* instead_of = nullptr;
@@ -49,13 +49,11 @@ class ExportChooser {
   const Winner* winner_of(const Problem& problem) const;
 
  private:
-  PlanOptions with_tell(PlanOptions options);
   bool compiles(const Variant& variant, const Problem& problem, const Config& config);
   std::optional<ExportChoice> runner_up(const Problem& problem, const Winner& winner);
 
   const DeviceFacts& facts_;
   const Compiler& compiler_;
-  std::string told_;  // the last remark of the choice
   PlanChooser chooser_;
   TunedPlans tuned_;
   std::vector<std::string> lost_steps_;

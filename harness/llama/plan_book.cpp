@@ -86,7 +86,6 @@ std::string PlanBook::plan_set() const {
     if (const std::size_t n = count(source)) parts.push_back(fmt::format("{}{}", n, name));
   };
   add(PlanSource::nearest, "near");
-  add(PlanSource::predicted, "predicted");
   add(PlanSource::fallback, "default");
   return fmt::format("{}", fmt::join(parts, "+"));
 }
@@ -99,7 +98,6 @@ std::string PlanBook::plan_sources() const {
   add(PlanSource::overridden, "overrides");
   add(PlanSource::step, "tuned in the step");
   add(PlanSource::exact, "exact");
-  add(PlanSource::predicted, "predicted");
   add(PlanSource::nearest, "nearest");
   add(PlanSource::fallback, chooser_.options().naive ? "naive" : "default");
   return fmt::format("{}", fmt::join(parts, ", "));

@@ -42,7 +42,7 @@ class PlanBook {
     return chooser_.prefers(some, others);
   }
   /// The sources of the plans made so far, without quiet ones: "tuned" if all are winners of their own
-  /// problems, "tuned+7near+3predicted+2default" if some are, "7near+2default" if none is, "default" if none
+  /// problems, "tuned+7near+2default" if some are, "7near+2default" if none is, "default" if none
   /// comes from the wisdom; "naive"; or "overrides-" and a hash of the overrides. "step" instead of "tuned"
   /// where plans are those of a step that was tuned as a whole.
   std::string plan_set() const;

@@ -53,7 +53,7 @@ struct Winner {
   CacheMode cache = CacheMode::cold;     // the state it was timed in
   std::string throttled = {};            // throttle reasons during its timing; empty: none
   std::vector<TiedConfig> tied = {};     // finalists whose times do not differ significantly
-  std::vector<VariantTimes> times = {};  // of all tried configurations (select/predict.h)
+  std::vector<VariantTimes> times = {};  // of the fastest tried configurations
   std::string code_hash = {};            // Resources::code_hash of the configuration; empty for a library
 };
 

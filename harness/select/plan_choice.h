@@ -27,8 +27,8 @@ PlanOverride parse_plan_override(const OpTable& ops, const std::string& text);
 std::string quoted(std::string_view variant, const Config& config);
 
 /// The policy that a plan comes from (select/policies.h).
-enum class PlanSource { overridden, step, exact, predicted, nearest, fallback };
-/// "override", "step", "exact", "predicted", "nearest" or "default".
+enum class PlanSource { overridden, step, exact, nearest, fallback };
+/// "override", "step", "exact", "nearest" or "default".
 std::string_view name_of(PlanSource source);
 
 struct PlanOptions {
@@ -36,8 +36,7 @@ struct PlanOptions {
   bool has_wisdom = false;
   StaleCode stale = StaleCode::refuse;
   std::vector<PlanOverride> overrides = {};
-  bool naive = false;    // use the naive variant of every op
-  bool untuned = false;  // ignore the wisdom's winner and times of the problem itself
+  bool naive = false;  // use the naive variant of every op
   std::function<void(const std::string&)> tell = {};
 };
 
@@ -46,7 +45,9 @@ struct PlanChoice {
   Config config;
   PlanSource source = PlanSource::fallback;
   std::size_t override_index = 0;
-  std::string reason = {};  // reported if the choice is taken; may be empty
+  const Winner* winner = nullptr;  // the recorded one that it comes from
+  std::string reason = {};         // reported if the choice is taken; may be empty
+  std::string why_not = {};        // the last winner before it is not taken
 };
 
 }  // namespace warptune

@@ -18,8 +18,6 @@ std::string_view name_of(PlanSource source) {
       return "step";
     case PlanSource::exact:
       return "exact";
-    case PlanSource::predicted:
-      return "predicted";
     case PlanSource::nearest:
       return "nearest";
     case PlanSource::fallback:
@@ -56,7 +54,8 @@ class PlanChooser::Taker : public Offers {
         const std::function<bool(const PlanChoice&)>& take)
       : chooser_(chooser), problem_(problem), quiet_(quiet), take_(take) {}
 
-  bool take(const PlanChoice& choice) override {
+  bool take(PlanChoice choice) override {
+    choice.why_not = refusal_;
     if (!take_(choice)) return false;
     if (!choice.reason.empty()) remark(choice.reason);
     return true;
@@ -66,7 +65,8 @@ class PlanChooser::Taker : public Offers {
     chooser_.tell(problem_, "the override is not used: " + why);
   }
   void refuse_winner(const std::string& why) override {
-    chooser_.tell(problem_, "the wisdom is not used: " + why);
+    refusal_ = "the wisdom is not used: " + why;
+    chooser_.tell(problem_, refusal_);
   }
   void warn(const std::string& what) override { chooser_.tell_once("the wisdom was " + what); }
   void remark(const std::string& what) override {
@@ -78,28 +78,28 @@ class PlanChooser::Taker : public Offers {
   const Problem& problem_;
   const bool quiet_;
   const std::function<bool(const PlanChoice&)>& take_;
+  std::string refusal_;
 };
 
 PlanChooser::PlanChooser(const OpTable& ops, const DeviceFacts& facts, PlanOptions options)
-    : ops_(ops),
-      facts_(facts),
-      options_(std::move(options)),
-      tuned_(ops_, facts_, options_),
-      policies_(make_policies(
-          {.ops = ops_, .facts = facts_, .options = options_, .tuned = tuned_, .step = step_})) {}
+    : ops_(ops), facts_(facts), options_(std::move(options)), tuned_(ops_, facts_, options_) {}
 
-void PlanChooser::enter_step(const Problem& step) {
+std::string PlanChooser::enter_step(const Problem& step) {
   step_ = fixed_step_ ? &*fixed_step_ : nullptr;
-  if (step_) return;
+  if (step_) return {};
   std::string why;
   if (const StepWinner* winner = tuned_.step(step, why)) step_ = &winner->plans;
-  if (!why.empty()) tell(step, "the plans that were tuned in the step are not taken: " + why);
+  if (why.empty()) return {};
+  why = "the plans that were tuned in the step are not used: " + why;
+  tell(step, why);
+  return why;
 }
 
 bool PlanChooser::choose(const Problem& problem, bool quiet,
                          const std::function<bool(const PlanChoice&)>& take) {
   Taker taker(*this, problem, quiet, take);
-  return std::ranges::any_of(policies_, [&](const auto& policy) { return policy->choose(problem, taker); });
+  const PolicyInput input{.ops = ops_, .facts = facts_, .options = options_, .tuned = tuned_, .step = step_};
+  return std::ranges::any_of(policies(), [&](Policy policy) { return policy(input, problem, taker); });
 }
 
 bool PlanChooser::prefers(std::span<const Problem> some, std::span<const Problem> others) const {

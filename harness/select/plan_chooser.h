@@ -2,7 +2,6 @@
 // Chooses a plan for each problem: tries the policies in order (select/policies.h).
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -25,19 +24,27 @@ class PlanChooser {
   /// Offers choices to `take`, best first, until it takes one: it refuses a choice that needs more than the
   /// device has. Returns whether one was taken. `quiet`: without remarks and reasons.
   bool choose(const Problem& problem, bool quiet, const std::function<bool(const PlanChoice&)>& take);
-  /// The recorded or predicted time of the choice, if the wisdom has one.
+  /// The recorded time of the choice, if the wisdom has one.
   std::optional<double> expected_us(const Problem& problem) const { return tuned_.expected_us(problem); }
   /// Whether some launches are expected to be faster than others that do the same. Measured times decide. If
-  /// only one side is measured, that side wins: a prediction may be too optimistic.
+  /// only one side is measured, that side wins.
   bool prefers(std::span<const Problem> some, std::span<const Problem> others) const;
   /// From here on choose() prefers the plans of this step: those of fix_step(), else those of the step's
-  /// winner in the wisdom if all of them may be used.
-  void enter_step(const Problem& step);
+  /// winner in the wisdom if all of them may be used. Returns why a winner's may not be used, else nothing.
+  std::string enter_step(const Problem& step);
   void leave_step() { step_ = nullptr; }
   /// Every step takes these plans, whatever the wisdom holds: for a search of the best ones.
   void fix_step(StepPlans plans) { fixed_step_ = std::move(plans); }
   /// The plans of the entered step, or nullptr.
   const StepPlans* step() const { return step_; }
+  /// Whether the problem has a plan that was measured for it: one of the entered step, or its winner.
+  bool is_tuned(const Problem& problem) const {
+    return (step_ && step_->find(problem)) || tuned_.tuned_us(problem);
+  }
+  /// As TunedPlans::likely().
+  std::vector<std::pair<const Variant*, Config>> likely(const Problem& problem) const {
+    return tuned_.likely(problem);
+  }
   /// As TunedPlans::fastest().
   std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const {
     return tuned_.fastest(problem, count);
@@ -59,7 +66,6 @@ class PlanChooser {
   const TunedPlans tuned_;
   const StepPlans* step_ = nullptr;
   std::optional<StepPlans> fixed_step_;
-  const std::vector<std::unique_ptr<Policy>> policies_;
   std::set<std::string> told_;
   std::map<std::size_t, std::string> refused_because_;
 };

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "harness/core/error.h"
 #include "harness/core/space.h"
 #include "harness/results/source_hash.h"
 
@@ -29,7 +31,47 @@ Problem without_features(const Op& op, const Problem& problem) {
   return op.problem(dims, problem.dtype);
 }
 
+/// The problem with the defaults of the dims that its key omits; empty if the op's dims have changed.
+std::optional<Problem> with_defaults(const Op& op, const Problem& problem) {
+  Assignment dims;
+  for (const auto& dim : problem.dims.written()) dims.set(dim.name, dim.value, dim.label);
+  try {
+    return op.problem(dims, problem.dtype);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+/// The sum over dims of |log2(a / b)|; kOther for another label, and where one value is 0 or absent.
+double distance(const Op& op, const Problem& a, const Problem& b) {
+  constexpr double kOther = 2;
+  double sum = 0;
+  for (const Dim& dim : op.dims) {
+    const auto value = [&](const Problem& p) {
+      return p.dims.has(dim.name) ? p[dim.name] : dim.fallback.value_or(0);
+    };
+    const std::int64_t x = value(a), y = value(b);
+    if (x == y) continue;
+    const bool is_size = dim.labels.empty() && x > 0 && y > 0;
+    sum += is_size ? std::abs(std::log2(static_cast<double>(x) / static_cast<double>(y))) : kOther;
+  }
+  return sum;
+}
+
 }  // namespace
+
+std::optional<Config> config_of(const Variant& variant, const VariantTimes& times,
+                                const VariantTimes::Row& row) {
+  if (times.parameters.size() != variant.parameters.size()) return std::nullopt;
+  Config config;
+  for (std::size_t i = 0; i < times.parameters.size(); ++i) {
+    const Parameter& p = variant.parameters[i];
+    if (p.name != times.parameters[i]) return std::nullopt;
+    const auto label = static_cast<std::size_t>(row.values[i]);
+    config.set(p.name, row.values[i], label < p.labels.size() ? p.labels[label] : "");
+  }
+  return config;
+}
 
 std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
                                         const DeviceFacts& facts) {
@@ -52,10 +94,23 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
   return std::nullopt;
 }
 
-WinnerLookup::Match TunedPlans::match(const Problem& problem) const {
+std::optional<Config> default_config(const OpTable& ops, const DeviceFacts& facts, const Variant& variant,
+                                     const Problem& problem, std::string& why) {
+  if (const auto not_here = why_not_here(variant, problem, facts)) {
+    why = *not_here;
+    return std::nullopt;
+  }
+  if (const auto tiles = ops.default_tiles(problem, facts, variant.name); !tiles.empty())
+    return tiles.front().config;
+  const auto configs = Space(variant, problem, facts).configs();
+  if (!configs.empty()) return configs[configs.size() / 2];
+  why = fmt::format("'{}' has no configuration for it", variant.name);
+  return std::nullopt;
+}
+
+WinnerLookup::Match TunedPlans::match(const Problem& problem, const Problem* left_out) const {
   if (!knows()) return {};
   const Op& op = ops_.find(problem.op).op;
-  const Problem* left_out = options_.untuned ? &problem : nullptr;
   const WinnerLookup::Match found = lookup_.find(problem, here(), left_out);
   if (found.winner && found.exact) return found;
   const Problem same_plan = with_default_data(op, problem);
@@ -93,25 +148,12 @@ bool TunedPlans::is_same_machine_code(const OpEntry& op, const Variant& variant)
 }
 
 /// Applies the rules of judge() to the times of any variant.
-bool TunedPlans::hold(const Winner& winner, const VariantTimes& times) const {
+bool TunedPlans::hold(const Winner& winner, const std::string& variant_name, const std::string& hash) const {
   if (winner.made_on.arch != facts_.arch || winner.cache != CacheMode::cold) return false;
   const OpEntry& op = ops_.find(winner.problem.op);
-  const Variant& variant = op.variant(times.variant);
-  return options_.stale == StaleCode::use || times.source_hash == source_hash_of(op, variant) ||
-         is_same_machine_code(op, variant);
-}
-
-std::optional<Prediction> TunedPlans::predict(const Problem& problem) const {
-  if (!knows()) return std::nullopt;
-  auto& predictor = predictors_[{problem.op, problem.dtype}];
-  if (!predictor)
-    predictor = make_predictor(
-        {.wisdom = options_.wisdom,
-         .op = ops_.find(problem.op),
-         .dtype = problem.dtype,
-         .facts = facts_,
-         .hold = [this](const Winner& winner, const VariantTimes& times) { return hold(winner, times); }});
-  return predictor->predict(problem);
+  const Variant* variant = op.find_variant(variant_name);
+  return variant && (options_.stale == StaleCode::use || hash == source_hash_of(op, *variant) ||
+                     is_same_machine_code(op, *variant));
 }
 
 Judgement TunedPlans::judged(const Winner& winner) const {
@@ -147,24 +189,29 @@ const StepWinner* TunedPlans::step(const Problem& step, std::string& why) const 
   return found;
 }
 
+std::vector<TiedConfig> TunedPlans::recorded(const Winner& winner) const {
+  const OpEntry& op = ops_.find(winner.problem.op);
+  std::vector<TiedConfig> all = winner.tied;
+  for (const VariantTimes& times : winner.times) {
+    const Variant* variant = op.find_variant(times.variant);
+    if (!variant || !hold(winner, times.variant, times.source_hash)) continue;
+    for (const VariantTimes::Row& row : times.rows)
+      if (auto config = config_of(*variant, times, row))
+        all.push_back({times.variant, *std::move(config), row.time_us});
+  }
+  std::ranges::stable_sort(all, {}, &TiedConfig::time_us);
+  if (hold(winner, winner.variant, winner.source_hash))
+    all.insert(all.begin(), {winner.variant, winner.config, winner.time_us});
+  return all;
+}
+
 std::vector<std::pair<const Variant*, Config>> TunedPlans::fastest(const Problem& problem,
                                                                    std::size_t count) const {
   const Winner* winner = match(problem).winner;
   if (!winner || judged(*winner).use == Use::refused) return {};
   const OpEntry& op = ops_.find(problem.op);
-  std::vector<TiedConfig> recorded = winner->tied;
-  for (const VariantTimes& times : winner->times) {
-    const Variant* variant = op.find_variant(times.variant);
-    if (!variant || !hold(*winner, times)) continue;
-    for (const VariantTimes::Row& row : times.rows)
-      if (auto config = config_of(*variant, times, row))
-        recorded.push_back({times.variant, *std::move(config), row.time_us});
-  }
-  std::ranges::stable_sort(recorded, {}, &TiedConfig::time_us);
-  recorded.insert(recorded.begin(), {winner->variant, winner->config, winner->time_us});
-
   std::vector<std::pair<const Variant*, Config>> fastest;
-  for (const TiedConfig& one : recorded) {
+  for (const TiedConfig& one : recorded(*winner)) {
     const Variant* variant = op.find_variant(one.variant);
     if (fastest.size() == count) break;
     if (!variant || why_unfit(*variant, problem, one.config, facts_)) continue;
@@ -172,6 +219,53 @@ std::vector<std::pair<const Variant*, Config>> TunedPlans::fastest(const Problem
       fastest.push_back(std::move(candidate));
   }
   return fastest;
+}
+
+std::vector<std::pair<const Variant*, Config>> TunedPlans::likely(const Problem& problem) const {
+  constexpr std::size_t kNeighbors = 8, kCompiled = 8, kAll = 12;
+  const OpEntry& op = ops_.find(problem.op);
+  std::vector<std::pair<const Variant*, Config>> chosen;
+  std::size_t compiled = 0;
+  const auto add = [&](const Variant& variant, const Config& config) {
+    const std::pair candidate(&variant, config);
+    const bool compiles = has_machine_code(variant);
+    if (chosen.size() == kAll || (compiles && compiled == kCompiled) ||
+        std::ranges::find(chosen, candidate) != chosen.end() || why_unfit(variant, problem, config, facts_))
+      return;
+    chosen.push_back(candidate);
+    compiled += compiles;
+  };
+  const auto tiles = ops_.default_tiles(problem, facts_);
+  if (!tiles.empty()) add(*tiles.front().variant, tiles.front().config);
+  std::string why;
+  for (const Variant& variant : op.variants)
+    if (tiles.empty() && !is_naive(variant.name))
+      if (const auto config = default_config(ops_, facts_, variant, problem, why)) add(variant, *config);
+
+  std::vector<std::pair<double, const Winner*>> near;
+  if (knows())
+    for (const Winner& winner : options_.wisdom.winners())
+      if (winner.problem.op == problem.op && winner.problem.dtype == problem.dtype &&
+          winner.made_on.arch == facts_.arch && winner.cache == CacheMode::cold)
+        near.emplace_back(distance(op.op, winner.problem, problem), &winner);
+  std::ranges::stable_sort(near, {}, &std::pair<double, const Winner*>::first);
+  std::vector<std::vector<TiedConfig>> lists;
+  for (const auto& [doublings, winner] : near)
+    if (auto list = recorded(*winner); !list.empty() && lists.size() < kNeighbors)
+      lists.push_back(std::move(list));
+    else if (lists.size() == kNeighbors)
+      break;
+  bool any = true;
+  for (std::size_t rank = 0; any && chosen.size() < kAll; ++rank) {
+    any = false;
+    for (const auto& list : lists) {
+      if (rank >= list.size()) continue;
+      any = true;
+      if (const Variant* variant = op.find_variant(list[rank].variant)) add(*variant, list[rank].config);
+    }
+  }
+  for (const DefaultTile& tile : tiles) add(*tile.variant, tile.config);
+  return chosen;
 }
 
 std::optional<double> TunedPlans::time_of(const Winner* winner, const Problem& problem) const {
@@ -188,7 +282,6 @@ std::optional<double> TunedPlans::tuned_us(const Problem& problem) const {
 
 std::optional<double> TunedPlans::expected_us(const Problem& problem) const {
   if (const auto us = tuned_us(problem)) return us;
-  if (const auto prediction = predict(problem)) return prediction->time_us;
   const auto [winner, exact] = match(problem);
   return exact ? std::nullopt : time_of(winner, problem);
 }

@@ -1,7 +1,6 @@
 #pragma once
-// Queries a wisdom for a problem on one device: its winner, the nearest winner, a prediction, times.
+// Queries a wisdom for a problem on one device: its winner, the nearest winner, likely configurations, times.
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +8,6 @@
 
 #include "harness/device/compile.h"
 #include "harness/select/plan_choice.h"
-#include "harness/select/predict.h"
 #include "harness/select/winner_lookup.h"
 
 namespace warptune {
@@ -21,6 +19,14 @@ std::optional<std::string> why_unfit(const Variant& variant, const Problem& prob
 std::optional<std::string> why_not_here(const Variant& variant, const Problem& problem,
                                         const DeviceFacts& facts);
 
+/// The configuration of a variant's first default tile that fits, else the middle one of its space. Sets
+/// `why` if there is none.
+std::optional<Config> default_config(const OpTable& ops, const DeviceFacts& facts, const Variant& variant,
+                                     const Problem& problem, std::string& why);
+/// The configuration of a recorded time, with labels; empty if the variant's parameters have changed.
+std::optional<Config> config_of(const Variant& variant, const VariantTimes& times,
+                                const VariantTimes::Row& row);
+
 class TunedPlans {
  public:
   /// All arguments must outlive it. Without wisdom, or with PlanOptions::naive, all queries return nothing.
@@ -31,10 +37,10 @@ class TunedPlans {
 
   /// The winner of the problem, or of the nearest one. Problems that differ only in their data
   /// (DimRole::data) share a winner. Without a match, returns the winner of the problem without its features.
-  WinnerLookup::Match match(const Problem& problem) const;
+  /// `left_out`: ignores the winner of this problem.
+  WinnerLookup::Match match(const Problem& problem, const Problem* left_out = nullptr) const;
   /// Whether a winner may be used here.
   Judgement judged(const Winner& winner) const;
-  std::optional<Prediction> predict(const Problem& problem) const;
 
   /// The winner of a model step on this device, else on this architecture, if all of its plans may be used;
   /// else nullptr, and `why` says why one may not be.
@@ -43,15 +49,25 @@ class TunedPlans {
   /// here: the winner, then those that tied with it and the others of its search, fastest first.
   std::vector<std::pair<const Variant*, Config>> fastest(const Problem& problem, std::size_t count) const;
 
+  /// Configurations that are likely to be fast for a problem without times of its own, the likeliest first:
+  /// the default tile, or each variant's default where no tile fits, then the fastest recorded configurations
+  /// of the 8 nearest problems of this architecture: each one's fastest, each one's second, and so on. At
+  /// most 8 that are compiled and 12 in all. The distance of two problems is the sum over dims of |log2(a /
+  /// b)|; another label adds 2.
+  std::vector<std::pair<const Variant*, Config>> likely(const Problem& problem) const;
+
   /// The recorded time of the problem's own winner, if it may be used.
   std::optional<double> tuned_us(const Problem& problem) const;
-  /// tuned_us(), else the predicted time, else the time of the nearest winner.
+  /// tuned_us(), else the time of the nearest winner.
   std::optional<double> expected_us(const Problem& problem) const;
 
  private:
   bool knows() const { return options_.has_wisdom && !options_.naive; }
   std::optional<double> time_of(const Winner* winner, const Problem& problem) const;
-  bool hold(const Winner& winner, const VariantTimes& times) const;
+  /// Whether times of a variant that were recorded with a winner are still valid here.
+  bool hold(const Winner& winner, const std::string& variant, const std::string& source_hash) const;
+  /// The winner and the other recorded configurations of its search that may be used here, fastest first.
+  std::vector<TiedConfig> recorded(const Winner& winner) const;
   bool is_same_machine_code(const OpEntry& op, const Variant& variant) const;
   const std::string& source_hash_of(const OpEntry& op, const Variant& variant) const;
   Provenance here() const { return {facts_.name, facts_.arch, facts_.driver, facts_.toolkit, {}}; }
@@ -63,8 +79,6 @@ class TunedPlans {
   Compiler compiler_{KernelSources(), default_cache_folder()};
   mutable std::map<const Variant*, std::string> source_hashes_;
   mutable std::map<const Variant*, bool> same_machine_code_;  // of variants whose sources differ
-  mutable std::map<std::pair<std::string, DType>, std::unique_ptr<Predictor>>
-      predictors_;  // constructed at first use
 };
 
 }  // namespace warptune

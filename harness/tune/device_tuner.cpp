@@ -118,15 +118,13 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, speed_of(item, trials, m)});
 }
 
-/// The times that predictions for other problems need (select/predict.h): the kMaxTimes fastest and the best
+/// The times that choices for other problems need (TunedPlans::likely()): the kMaxTimes fastest and the best
 /// of every variant, without those more than kSlowest times slower than the winner. They are the times of the
 /// screening: finalists are timed again on a hotter GPU and would look slower than the rest.
 std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
                                                 double best_us) const {
   constexpr double kSlowest = 4;
-  // Choices from the recorded grids are as good with 32 times as with all, and worse with 16; wisdom of 1,700
-  // winners then takes 2.7 MB (docs/choosing.md).
-  constexpr std::size_t kMaxTimes = 32;
+  constexpr std::size_t kMaxTimes = 8;  // as good as 32 (docs/choosing.md)
   std::vector<std::size_t> by_time;
   for (std::size_t i = 0; i < trials.candidates.size(); ++i)
     if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us)

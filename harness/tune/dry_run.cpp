@@ -13,6 +13,7 @@
 #include "harness/results/sweep_file.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
+#include "harness/tune/missing.h"
 #include "harness/tune/tune.h"
 
 namespace warptune {
@@ -124,8 +125,13 @@ TextTable table_of(const std::string& problem_heading) {
 
 }  // namespace
 
-void dry_run(const Sweep& sweep, const TuneOptions& options) {
-  const DeviceFacts facts = facts_for(sweep, options);
+void dry_run(const Sweep& whole, const TuneOptions& options) {
+  const DeviceFacts facts = facts_for(whole, options);
+  const Sweep sweep =
+      whole.missing
+          ? missing_part(whole, facts,
+                         {.wisdom = options.known ? options.known(facts) : Wisdom(), .has_wisdom = true})
+          : whole;
   const Schedule schedule = keep_shard(make_schedule(sweep, facts, options.filter), options.shard);
   TextTable spaces = table_of("problem"), variants = table_of("");
   std::vector<std::string> order;
@@ -142,7 +148,7 @@ void dry_run(const Sweep& sweep, const TuneOptions& options) {
       total.add(count);
     }
   }
-  if (total.planned == 0 && options.shard.count == 1 && sweep.steps.empty())
+  if (total.planned == 0 && options.shard.count == 1 && sweep.steps.empty() && !sweep.missing)
     throw no_configuration(sweep, schedule, facts);
   for (const std::string& name : order) variants.add(cells_of(by_variant[name], name, ""));
   variants.add(cells_of(

@@ -52,10 +52,11 @@ class Loader {
   Sweep load() {
     const YAML::Node& root = yaml_.root();
     if (!root.IsMap()) yaml_.fail(root, "a sweep must be a map with 'ops', 'models' or 'steps'");
-    yaml_.expect_keys(root, "a sweep",
-                      {"name", "device", "dtypes", "cache", "seed", "inputs", "output", "sampling",
-                       "finalists", "max_configs", "constraint_rows", "prune", "strategy", "ops", "models",
-                       "steps", "kernels", "kernel_files", "ops_defined"});
+    yaml_.expect_keys(
+        root, "a sweep",
+        {"name",     "device",    "dtypes",      "cache",           "seed",         "inputs",     "output",
+         "sampling", "finalists", "max_configs", "constraint_rows", "missing",      "prune",      "strategy",
+         "ops",      "models",    "steps",       "kernels",         "kernel_files", "ops_defined"});
     read_name(root);
     if (defines_kernels(root)) {
       sweep_.kernels.paths = {std::filesystem::absolute(path_)};
@@ -73,6 +74,7 @@ class Loader {
     if (root["strategy"]) sweep_.search = search_of(yaml_, root["strategy"]);
     if (root["max_configs"]) max_configs_ = max_configs_of(yaml_, root["max_configs"]);
     if (root["finalists"]) finalists_ = count_of(yaml_, root["finalists"], "finalists");
+    if (root["missing"]) sweep_.missing = yaml_.yes(root["missing"], "'missing'");
     if (root["constraint_rows"])
       sweep_.constraint_rows = yaml_.yes(root["constraint_rows"], "'constraint_rows'");
     if (root["prune"]) sweep_.prune = prune_of(yaml_, root["prune"]);

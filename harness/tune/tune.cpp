@@ -14,6 +14,7 @@
 #include "harness/device/compile.h"
 #include "harness/tune/device_tuner.h"
 #include "harness/tune/locked_clocks.h"
+#include "harness/tune/missing.h"
 #include "harness/tune/step_tuner.h"
 
 namespace warptune {
@@ -38,21 +39,26 @@ struct Fleet {
   std::unique_ptr<LockedClocks> clocks;  // null: not locked
   std::vector<std::unique_ptr<RowStore>> stores;
   std::vector<std::unique_ptr<DeviceTuner>> tuners;
-  std::vector<DeviceWorker*> first_of_kind;  // the worker of each store that times model steps
+  std::vector<std::unique_ptr<const Sweep>> missing;  // parts of a sweep with `missing: true`, one per kind
+  std::vector<DeviceWorker*> first_of_kind;           // the worker of each store that times model steps
   std::size_t max_evaluations = 0;
 };
 
 /// Distributes the sweep over the devices of one kind.
-void add_kind(Fleet& fleet, const Sweep& sweep, const TuneOptions& options,
+void add_kind(Fleet& fleet, const Sweep& whole, const TuneOptions& options,
               const std::vector<DeviceWorker*>& workers, int compile_jobs) {
   const DeviceFacts& kind = workers.front()->facts();
+  if (whole.missing)
+    fleet.missing.push_back(std::make_unique<const Sweep>(missing_part(
+        whole, kind, {.wisdom = options.known ? options.known(kind) : Wisdom(), .has_wisdom = true})));
+  const Sweep& sweep = whole.missing ? *fleet.missing.back() : whole;
   Schedule schedule = keep_shard(make_schedule(sweep, kind, options.filter), options.shard);
   std::size_t count = 0;
   for (const ScheduledProblem& p : schedule) {
     count += p.candidates.size();
     fleet.max_evaluations += sweep.search.budget.evaluations(p.candidates.size());
   }
-  if (count == 0 && options.shard.count == 1 && sweep.steps.empty())
+  if (count == 0 && options.shard.count == 1 && sweep.steps.empty() && !sweep.missing)
     throw no_configuration(sweep, schedule, kind);
   for (const std::string& sentence : leave_out_too_large(schedule, kind))
     print(options.log, "left out: {}\n", sentence);

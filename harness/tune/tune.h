@@ -3,12 +3,14 @@
 // the winners.
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "harness/device/clock_control.h"
 #include "harness/measure/measurement.h"
+#include "harness/results/wisdom.h"
 #include "harness/tune/schedule.h"
 #include "harness/tune/summary.h"
 #include "harness/tune/sweep.h"
@@ -29,11 +31,13 @@ struct TuneOptions {
   std::string arch;        // dry run: schedule for this architecture instead of opening a device
   bool may_share = false;  // several workers may time on one device at once: for tests
   std::optional<std::filesystem::path> output;  // instead of the sweep's
-  std::string filter;                           // regular expression over op/variant
-  double budget_seconds = 0;                    // for the whole sweep; 0: until everything is tuned
-  int compile_jobs = 0;                         // compile threads; 0: all hardware threads but one
-  Shard shard;                                  // the part of the sweep to do here
-  bool fresh = false;                           // start a new CSV instead of resuming the newest
+  /// For a sweep with `missing: true`: what is known of a device.
+  std::function<Wisdom(const DeviceFacts&)> known = {};
+  std::string filter;         // regular expression over op/variant
+  double budget_seconds = 0;  // for the whole sweep; 0: until everything is tuned
+  int compile_jobs = 0;       // compile threads; 0: all hardware threads but one
+  Shard shard;                // the part of the sweep to do here
+  bool fresh = false;         // start a new CSV instead of resuming the newest
   int rerun = 0;           // above 0: measure what has fewer rows than this; replace no winner of the wisdom
   std::set<Status> retry;  // measure rows with these statuses again
   std::optional<ClockRequest> lock_clocks;  // hold the clocks of the GPUs while they are timed

@@ -193,13 +193,6 @@ TEST(Space, AConfigurationMustFitTheSharedMemory) {
             "block=128,vec=2,layout=0 needs 1536 bytes of shared memory, the device has 1000");
 }
 
-TEST(DeviceFacts, ClustersOfFourLeaveSmsIdle) {
-  const DeviceFacts h200 = known_device("sm_90a");
-  EXPECT_EQ(h200.sms_for_clusters(1), 132);
-  EXPECT_EQ(h200.sms_for_clusters(2), 132);
-  EXPECT_EQ(h200.sms_for_clusters(4), 120);
-}
-
 TEST(DeviceFacts, FlopsPerByteAreMeasuredOrTypical) {
   DeviceFacts facts = known_device("sm_90a");
   EXPECT_EQ(facts.flops_per_byte(), 200);

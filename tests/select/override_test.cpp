@@ -168,15 +168,6 @@ TEST_F(Recorded, TheFastestConfigurationsAreNotThoseOfARefusedWinner) {
   EXPECT_EQ(count(wisdom("edited since")), 0u);
 }
 
-TEST_F(Recorded, TheWinnerOfAnUntunedProblemIsLeftOut) {
-  const auto expected = [&](bool untuned) {
-    return PlanChooser(ops(), h200(), {.wisdom = wisdom(), .has_wisdom = true, .untuned = untuned})
-        .expected_us(problem_);
-  };
-  EXPECT_TRUE(expected(false));
-  EXPECT_FALSE(expected(true));
-}
-
 /// Lengths of sequences change only data: their winner is used where the problem itself has none.
 TEST_F(Recorded, TheWinnerOfTheSameDataComesFirst) {
   Problem uneven = problem_;

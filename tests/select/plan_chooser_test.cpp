@@ -53,7 +53,7 @@ TEST_F(Chosen, AnOverrideBeforeAll) {
   EXPECT_EQ(notes_, "");
 }
 
-TEST_F(Chosen, TheWinnerOfTheProblemBeforeAPrediction) {
+TEST_F(Chosen, TheWinnerOfTheProblemBeforeTheNearest) {
   Wisdom wisdom = neighbors();
   wisdom.put(timed(problem_, {pipelined(4)}, [](const Problem&, const Config&) { return 77; }));
   const PlanChoice choice = first(wisdom);
@@ -101,7 +101,7 @@ TEST_F(Chosen, ThePlanOfTheStepBeforeTheWinner) {
   edited.plans.plans[0].source_hash = "edited since";
   options.wisdom.put(edited);
   EXPECT_FALSE(config_in(options, step) == pipelined(8));
-  EXPECT_EQ(notes_, step.key() + ": the plans that were tuned in the step are not taken: " + problem_.key() +
+  EXPECT_EQ(notes_, step.key() + ": the plans that were tuned in the step are not used: " + problem_.key() +
                         ": tuned on other code of its kernels\n");
   options.stale = StaleCode::use;
   EXPECT_EQ(config_in(options, step), pipelined(8));
@@ -129,13 +129,14 @@ TEST_F(Chosen, TheFastestRecordedConfigurationsBeginWithTheWinner) {
   EXPECT_TRUE(splits(decode_problem(16, 2048, 8, 8), 8).empty());
 }
 
-TEST_F(Chosen, APredictionBeforeTheNearestWinner) {
+TEST_F(Chosen, TheNearestWinnerIsNamed) {
   const PlanChoice choice = first(neighbors());
-  EXPECT_EQ(choice.source, PlanSource::predicted);
+  EXPECT_EQ(choice.source, PlanSource::nearest);
   EXPECT_EQ(choice.config, pipelined(1));
-  EXPECT_NEAR(expected_us_.value_or(0), in_waves(problem_, pipelined(1)), 2);
-  EXPECT_EQ(notes_, problem_.key() + ": takes 'mma_pipelined' with " + pipelined(1).str() +
-                        ", the fastest by the times of tuned problems\n");
+  const Problem near = decode_problem(16, 1024);
+  EXPECT_EQ(expected_us_, in_waves(near, pipelined(1)));
+  EXPECT_EQ(choice.reason, "takes the winner of the nearest tuned problem, " + near.key());
+  EXPECT_EQ(notes_, problem_.key() + ": " + choice.reason + "\n");
 }
 
 TEST_F(Chosen, AnEmptyConfigurationIsNotNamed) {
@@ -144,38 +145,64 @@ TEST_F(Chosen, AnEmptyConfigurationIsNotNamed) {
 }
 
 TEST_F(Chosen, TheNearestWinnerBeforeADefault) {
-  Wisdom wisdom;
-  const Wisdom timed_ones = neighbors();
-  for (Winner winner : timed_ones.winners()) {
-    winner.times.clear();
-    wisdom.put(winner);
-  }
-  EXPECT_EQ(first(wisdom).source, PlanSource::nearest);
-  EXPECT_EQ(first(wisdom, decode_problem(16, 65536)).source, PlanSource::fallback);
+  EXPECT_EQ(first(neighbors()).source, PlanSource::nearest);
+  EXPECT_EQ(first(neighbors(), decode_problem(16, 65536)).source, PlanSource::fallback);
 }
 
-TEST_F(Chosen, APredictionWhereNoWinnerIsNear) {
-  const Problem problem =
-      decode_problem(16, 2048, 28, 7);  // another number of heads, with the same group size
-  const PlanChoice choice = first(neighbors(), problem);
-  EXPECT_EQ(choice.source, PlanSource::predicted);
-  EXPECT_TRUE(expected_us_);
-}
-
-TEST_F(Chosen, APredictionWhereTheWinnerIsRefused) {
+TEST_F(Chosen, TheNearestWhereTheWinnerIsRefused) {
   Wisdom wisdom = neighbors();
   Winner stale = timed(problem_, {pipelined(4)}, in_waves);
   stale.source_hash = "edited since";
   wisdom.put(stale);
-  EXPECT_EQ(first(wisdom).source, PlanSource::predicted);
-  EXPECT_NE(expected_us_, stale.time_us);
-  EXPECT_NE(notes_.find("the wisdom is not used: tuned on other code of its kernels"), std::string::npos)
-      << notes_;
+  const PlanChoice choice = first(wisdom);
+  EXPECT_EQ(choice.source, PlanSource::nearest);
+  EXPECT_EQ(choice.why_not, "the wisdom is not used: tuned on other code of its kernels");
+  EXPECT_NE(notes_.find(choice.why_not), std::string::npos) << notes_;
 }
 
-TEST_F(Chosen, AMeasuredTimeBeforeAPrediction) {
+using Likely = std::vector<std::pair<const Variant*, Config>>;
+
+Likely likely(const Wisdom& wisdom, const Problem& problem) {
+  return PlanChooser(ops(), h200(), {.wisdom = wisdom, .has_wisdom = true}).likely(problem);
+}
+
+TEST(LikelyConfigs, AreTheDefaultThenTheFastestOfTheNearestProblems) {
+  const Problem problem = decode_problem(16, 2048);
+  const Likely defaults = likely({}, problem);
+  ASSERT_FALSE(defaults.empty());
+  Wisdom wisdom;
+  // The nearer problem has other configurations, and one of them in common.
+  wisdom.put(timed(decode_problem(16, 4096), {pipelined(2), pipelined(4)}, in_waves));
+  wisdom.put(timed(decode_problem(16, 512), {pipelined(1), pipelined(4), pipelined(8)}, in_waves));
+  const Winner &near = wisdom.winners()[0], &far = wisdom.winners()[1];
+  const Likely chosen = likely(wisdom, problem);
+  ASSERT_GE(chosen.size(), 5u);
+  EXPECT_EQ(chosen[0], defaults[0]);
+  EXPECT_EQ(chosen[1].second, near.config);
+  EXPECT_EQ(chosen[2].second, far.config);
+  const auto configs = [&](const Config& config) {
+    return std::ranges::count(chosen, config, &Likely::value_type::second);
+  };
+  for (const int splits : {1, 2, 4, 8}) EXPECT_EQ(configs(pipelined(splits)), 1) << splits;
+}
+
+TEST(LikelyConfigs, AreFewAndLegal) {
+  Wisdom wisdom;
+  for (const std::int64_t context : {256, 512, 1024, 4096, 8192})
+    wisdom.put(timed(decode_problem(16, context),
+                     {pipelined(1), pipelined(2), pipelined(4), pipelined(8), pipelined(1, 4),
+                      pipelined(2, 4), pipelined(4, 4), pipelined(8, 4), pipelined(16), pipelined(16, 4)},
+                     in_waves));
+  const Problem problem = decode_problem(16, 2048);
+  const Likely chosen = likely(wisdom, problem);
+  EXPECT_EQ(chosen.size(), 8u) << "all are compiled";
+  for (const auto& [variant, config] : chosen)
+    EXPECT_EQ(why_unfit(*variant, problem, config, h200()), std::nullopt) << config.str();
+}
+
+TEST_F(Chosen, AMeasuredTimeBeforeThatOfTheNearest) {
   const auto prefers = [&](std::optional<double> fused, std::vector<std::optional<double>> parts) {
-    Wisdom wisdom = neighbors();  // they predict about 70 us for batches near 16
+    Wisdom wisdom = neighbors();  // about 70 us for batches near 16
     const auto problem = [&](std::int64_t batch, std::optional<double> us) {
       const Problem p = decode_problem(batch, 2048);
       if (us) wisdom.put(timed(p, {pipelined(1)}, [&](const Problem&, const Config&) { return *us; }));
@@ -191,7 +218,7 @@ TEST_F(Chosen, AMeasuredTimeBeforeAPrediction) {
   EXPECT_FALSE(prefers(130, {60, 60}));
   EXPECT_TRUE(prefers(1e6, {60, {}}));
   EXPECT_FALSE(prefers({}, {1e6, 1e6}));
-  EXPECT_TRUE(prefers({}, {{}, {}}));  // one prediction against two
+  EXPECT_TRUE(prefers({}, {{}, {}}));  // one against two
 }
 
 /// Ignores changed sources of kernels: only a new sweep can update those winners.
@@ -205,7 +232,7 @@ TEST(RecordedWisdom, HasTheFastFamiliesForTheModels) {
     const Problem problem = find_op(op).op.problem(dims, DType::bf16);
     PlanChoice choice;
     EXPECT_TRUE(chooser.choose(problem, true, [&](const PlanChoice& first) { return choice = first, true; }));
-    EXPECT_LT(choice.source, PlanSource::nearest) << problem.key();
+    EXPECT_LE(choice.source, PlanSource::nearest) << problem.key();
     return choice.variant->name;
   };
   for (const std::int64_t kv_heads : {32, 8}) {  // LLaMA 2 7B, LLaMA 3 8B
@@ -237,9 +264,14 @@ TEST_F(Chosen, TimesOfOtherSourcesOrDevicesAreIgnored) {
     }
     return wisdom;
   };
-  EXPECT_EQ(first(changed([](Winner& w) { w.times[0].source_hash = "edited since"; })).source,
-            PlanSource::nearest);
-  EXPECT_EQ(first(changed([](Winner& w) { w.cache = CacheMode::hot; })).source, PlanSource::nearest);
+  const std::size_t defaults = likely({}, problem_).size();
+  const auto added = [&](const std::function<void(Winner&)>& change) {
+    return likely(changed(change), problem_).size() - defaults;
+  };
+  EXPECT_GT(added([](Winner&) {}), 0u);
+  EXPECT_EQ(added([](Winner& w) { w.source_hash = w.times[0].source_hash = "edited since"; }), 0u);
+  EXPECT_EQ(added([](Winner& w) { w.cache = CacheMode::hot; }), 0u);
+  EXPECT_EQ(added([](Winner& w) { w.made_on.arch = "sm_80"; }), 0u);
   EXPECT_EQ(first(changed([](Winner& w) { w.made_on.arch = "sm_80"; })).source, PlanSource::fallback);
 }
 

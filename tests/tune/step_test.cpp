@@ -195,7 +195,7 @@ TEST_F(StepSweep, OtherCodeOfAPlanRefusesTheWholeStep) {
   const Ended decoded = decode("--explain");
   EXPECT_EQ(decoded.code, 0);
   EXPECT_EQ(decoded.text.find(" plans tuned in the step"), std::string::npos) << decoded.text;
-  EXPECT_NE(decoded.text.find("the plans that were tuned in the step are not taken: "), std::string::npos)
+  EXPECT_NE(decoded.text.find("the plans that were tuned in the step are not used: "), std::string::npos)
       << decoded.text;
   EXPECT_EQ(run_shell("{} wisdom check " + wisdom().string()).code, 1);
   EXPECT_NE(decode("--stale-wisdom use").text.find(" plans tuned in the step"), std::string::npos);

@@ -61,13 +61,6 @@ inline DType cache_dtype(const Problem& p) {
 inline DType decode_out_dtype(const Problem& p) {
   return static_cast<Epilogue>(p["epilogue"]) == Epilogue::quantize ? DType::int8 : p.dtype;
 }
-/// Tiles of `tile` keys of each sequence, assigned round-robin to so many warps.
-inline WorkDistribution round_robin_keys(const Problem& p, std::int64_t warps, std::int64_t tile) {
-  const std::int64_t keys = p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]),
-                     tiles = ceil_div(keys, warps * tile);
-  return {.imbalance = static_cast<double>(tiles * warps * tile) / static_cast<double>(keys),
-          .tiles_of_busiest_warp = static_cast<double>(tiles)};
-}
 /// Keys that a sequence has room for.
 inline std::int64_t cache_capacity(const Problem& p) {
   const std::int64_t step = p["page_size"] == 0 ? 16 : p["page_size"];

@@ -47,9 +47,6 @@ const Expression kValueRule =
     "(threads_per_value > threads_per_key && threads_per_value * 16 <= row_bytes <= threads_per_value * 32)";
 const DerivedValue kTileBytes{"tile_bytes", "unroll * row_bytes", "bytes of K per group of lanes and tile"};
 
-/// Keys of a warp's tile (cuda_core_attention.cuh).
-std::int64_t warp_tile_keys(const Config& c) { return 32 / c["threads_per_key"] * c["unroll"]; }
-
 Variant naive() {
   return {.name = "naive",
           .idea = "block per query head, thread per key, online softmax between tiles",
@@ -62,26 +59,25 @@ Variant naive() {
 }
 
 Variant vectorized() {
-  return {.name = "vectorized",
-          .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
-          .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
-                         kThreadsPerKey,
-                         kThreadsPerValue,
-                         {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
-                         kPdl},
-          .derived = {kFar, kRowBytes, kTileBytes},
-          .constraints = {"!deterministic", kWholeVectors, "head_dim <= 64 * threads_per_key",
-                          "threads_per_key == 4 || threads_per_key * 16 <= row_bytes", kValueRule,
-                          "32 * threads_per_key <= tile_bytes <= 128 * threads_per_key", kPdlConstraint},
-          .stages = {{.file = "attention_decode/vectorized.cu",
-                      .kernel = "attention_decode_vectorized<" + kDecodeProblem +
-                                ", {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
-                      .geometry = {{.grid = {"q_heads", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
-                     project_stage()},
-          .workspace = kRowsWorkspace,
-          .work_distribution = [](const Problem& p, const Config& c) {
-            return round_robin_keys(p, c["block"] / 32, warp_tile_keys(c));
-          }};
+  return {
+      .name = "vectorized",
+      .idea = "block per query head, lanes per key with 16-byte loads, no barrier over the keys",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                     kThreadsPerKey,
+                     kThreadsPerValue,
+                     {"unroll", {1, 2, 4, 8, 16}, "keys in flight per group of lanes"},
+                     kPdl},
+      .derived = {kFar, kRowBytes, kTileBytes},
+      .constraints = {"!deterministic", kWholeVectors, "head_dim <= 64 * threads_per_key",
+                      "threads_per_key == 4 || threads_per_key * 16 <= row_bytes", kValueRule,
+                      "32 * threads_per_key <= tile_bytes <= 128 * threads_per_key", kPdlConstraint},
+      .stages = {{.file = "attention_decode/vectorized.cu",
+                  .kernel = "attention_decode_vectorized<" + kDecodeProblem +
+                            ", {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
+                  .geometry = {{.grid = {"q_heads", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
+                 project_stage()},
+      .workspace = kRowsWorkspace,
+  };
 }
 
 /// Derived values of split_kv and fixed_split after those of their splits. pipeline_bytes: see
@@ -205,9 +201,7 @@ Variant split_kv() {
       .limits = kSplitLimits,
       .stages = split_stages(),
       .workspace = kSplitWorkspace,
-      .work_distribution = [](const Problem& p, const Config& c) {
-        return round_robin_keys(p, c["splits"] * c["block"] / 32, warp_tile_keys(c));
-      }};
+  };
 }
 
 /// Bitwise reproducible: the parameters that change the order of sums are fixed, independent of the batch:
@@ -249,10 +243,7 @@ Variant fixed_split() {
       .limits = kSplitLimits,
       .stages = split_stages(),
       .workspace = kSplitWorkspace,
-      .work_distribution = [](const Problem& p, const Config& c) {
-        const std::int64_t keys = p["window"] == 0 ? p["context"] : std::min(p["context"], p["window"]);
-        return round_robin_keys(p, ceil_div(keys, c["keys_per_split"]) * c["block"] / 32, warp_tile_keys(c));
-      }};
+  };
 }
 
 Variant short_context() {
@@ -291,54 +282,53 @@ Variant short_context() {
 }
 
 Variant mma() {
-  return {.name = "mma",
-          .idea = "split-KV on tensor cores, packed GQA, a cp.async multistage pipeline per warp",
-          .parameters = {{"warps", {2, 4, 8}, "warps per block"},
-                         kSplits,
-                         {"tile_kv", {16, 32, 64}, "keys per tile"},
-                         {"stages", {2, 3, 4, 6}, "pipeline stages per warp"},
-                         kPdl,
-                         kCombine,
-                         kCombineBlock},
-          .derived = {kFar,
-                      kHeadsPerGroup,
-                      kSplitCount,
-                      kNoSplitKeys,
-                      {"pipeline_bytes", "warps * stages * 4 * tile_kv * (head_dim + 8)",
-                       "bytes of the pipelines of a block: K and V tiles with padded rows"},
-                      {"grid_bytes", "batch * kv_heads * splits * pipeline_bytes",
-                       "bytes of the pipelines of the grid"}},
-          .constraints =
-              {
-                  plain_problem(attention_decode()),
-                  "!append && k_layout == sd",
-                  "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
-                  "pipeline_bytes >= 49152",
-                  "splits <= 4 || splits * 32 <= context",
-                  // Pipelines of the grid: from 60 % of the device's shared memory to three times as much.
-                  "splits == 1 || splits * 256 > context || grid_bytes >= 0.6 * sms * shared_per_block",
-                  "splits <= 2 || grid_bytes <= 3 * sms * shared_per_block",
-                  "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
-                  "combine == kernel || splits > 1",
-                  kCombineBlockRule,
-                  kPdlConstraint,
-              },
-          // The pipelines, softmax states and weights of the combine.
-          .limits = {{.shared_bytes = "pipeline_bytes + 1088 + "
-                                      "(combine == last_block ? heads_per_group * splits * 4 : 0)"}},
-          .dtypes = {DType::fp16, DType::bf16},
-          .stages = {{.file = "attention_decode/mma.cu",
-                      .kernel = "attention_decode_mma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {tile_kv}, "
-                                "{warps}, {stages}, {splits}, {combine}>",
-                      .geometry = {{.grid = {"splits", "kv_heads", "batch"},
-                                    .block = {"32 * warps"},
-                                    .shared_bytes = "pipeline_bytes",
-                                    .pdl = "pdl"}}},
-                     combine_stage()},
-          .workspace = kSplitWorkspace,
-          .work_distribution = [](const Problem& p, const Config& c) {
-            return round_robin_keys(p, c["splits"] * c["warps"], c["tile_kv"]);
-          }};
+  return {
+      .name = "mma",
+      .idea = "split-KV on tensor cores, packed GQA, a cp.async multistage pipeline per warp",
+      .parameters = {{"warps", {2, 4, 8}, "warps per block"},
+                     kSplits,
+                     {"tile_kv", {16, 32, 64}, "keys per tile"},
+                     {"stages", {2, 3, 4, 6}, "pipeline stages per warp"},
+                     kPdl,
+                     kCombine,
+                     kCombineBlock},
+      .derived = {kFar,
+                  kHeadsPerGroup,
+                  kSplitCount,
+                  kNoSplitKeys,
+                  {"pipeline_bytes", "warps * stages * 4 * tile_kv * (head_dim + 8)",
+                   "bytes of the pipelines of a block: K and V tiles with padded rows"},
+                  {"grid_bytes", "batch * kv_heads * splits * pipeline_bytes",
+                   "bytes of the pipelines of the grid"}},
+      .constraints =
+          {
+              plain_problem(attention_decode()),
+              "!append && k_layout == sd",
+              "head_dim % 16 == 0 && head_dim <= 256 && q_heads <= 16 * kv_heads",
+              "pipeline_bytes >= 49152",
+              "splits <= 4 || splits * 32 <= context",
+              // Pipelines of the grid: from 60 % of the device's shared memory to three times as much.
+              "splits == 1 || splits * 256 > context || grid_bytes >= 0.6 * sms * shared_per_block",
+              "splits <= 2 || grid_bytes <= 3 * sms * shared_per_block",
+              "splits % 3 != 0 || (batch * kv_heads * splits) % sms == 0",
+              "combine == kernel || splits > 1",
+              kCombineBlockRule,
+              kPdlConstraint,
+          },
+      // The pipelines, softmax states and weights of the combine.
+      .limits = {{.shared_bytes = "pipeline_bytes + 1088 + "
+                                  "(combine == last_block ? heads_per_group * splits * 4 : 0)"}},
+      .dtypes = {DType::fp16, DType::bf16},
+      .stages = {{.file = "attention_decode/mma.cu",
+                  .kernel = "attention_decode_mma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {tile_kv}, "
+                            "{warps}, {stages}, {splits}, {combine}>",
+                  .geometry = {{.grid = {"splits", "kv_heads", "batch"},
+                                .block = {"32 * warps"},
+                                .shared_bytes = "pipeline_bytes",
+                                .pdl = "pdl"}}},
+                 combine_stage()},
+      .workspace = kSplitWorkspace,
+  };
 }
 
 }  // namespace

@@ -90,9 +90,7 @@ Variant pipelined() {
                             "{combine}>",
                   .geometry = split_geometry()}},
       .workspace = kCombineWorkspace,
-      .work_distribution = [](const Problem& p, const Config& c) {
-        return round_robin_keys(p, c["splits"] * c["warps"], c["tile_kv"]);
-      }};
+  };
 }
 
 /// Problems of the variants that compute a group of query heads on tensor cores.
@@ -154,11 +152,7 @@ Variant mma_pipelined() {
                                 .per_sm = 1,
                                 .max_blocks = "work_tiles"}}}},
       .workspace = kCombineWorkspace + 16,  // the work counter
-      .work_distribution = [](const Problem& p, const Config& c) {
-        WorkDistribution work = round_robin_keys(p, c["splits"] * c["warps"], c["tile_kv"]);
-        work.tiles = static_cast<double>(c["splits"] * p["kv_heads"] * p["batch"]);
-        return work;
-      }};
+  };
 }
 
 Variant mma_direct() {
@@ -199,9 +193,7 @@ Variant mma_direct() {
                             ", {warps}, {warps_per_sm}, {tile_kv}, {splits}, {combine}>",
                   .geometry = split_geometry()}},
       .workspace = kCombineWorkspace,
-      .work_distribution = [](const Problem& p, const Config& c) {
-        return round_robin_keys(p, c["splits"] * c["warps"], c["tile_kv"]);
-      }};
+  };
 }
 
 Variant mma_project() {

@@ -3,7 +3,6 @@
 
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/problem.h"
-#include "variants/attention_prefill/work_tiles.h"
 #include "variants/helpers/streaming.h"
 
 namespace warptune {
@@ -242,15 +241,6 @@ Variant flash_mma() {
             .geometry = {{.grid = {"q_len", "q_heads", "batch"}, .block = {128}}},
             .condition = "splits > 1"}},
       .workspace = "splits > 1 ? splits * batch * q_len * q_heads * (v_tile_dim + 2) * 4 : 0",
-      .work_distribution =
-          [](const Problem& p, const Config& c) {
-            const std::int64_t heads = c["pack_gqa"] == 1 ? p["q_heads"] / p["kv_heads"] : 1;
-            return work_tiles(p, {.tile_m = c["tile_m"],
-                                  .tile_n = c["tile_n"],
-                                  .swizzle = c["raster_order"] == 1 ? p["q_heads"] / heads : 1,
-                                  .packed_heads = heads,
-                                  .splits = c["splits"]});
-          },
   };
 }
 

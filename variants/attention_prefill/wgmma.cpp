@@ -3,7 +3,6 @@
 
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/problem.h"
-#include "variants/attention_prefill/work_tiles.h"
 
 namespace warptune {
 namespace {
@@ -86,14 +85,6 @@ std::vector<Variant> attention_prefill_wgmma() {
                                 .max_blocks = "work_tiles"}},
                   .maps = {query_map(), cache_map("k", "head_dim"), cache_map("v", "value_dim")}}},
       .workspace = 4,  // the work counter
-      .work_distribution =
-          [](const Problem& p, const Config& c) {
-            const std::int64_t tile_m = 64 * c["consumers"];
-            WorkDistribution work =
-                work_tiles(p, {.tile_m = tile_m, .tile_n = c["tile_n"], .swizzle = c["l2_swizzle"]});
-            work.tiles = static_cast<double>(p["batch"] * p["q_heads"] * ceil_div(p["q_len"], tile_m));
-            return work;
-          },
   }};
 }
 

@@ -55,13 +55,6 @@ Variant prompts() {
                                 .max_blocks = "blocks"}},
                   .maps = {matrix_map("weight", "weight_rows", "tile_n / 2"),
                            matrix_map("x", "tokens", "tile_m")}}},
-      .work_distribution =
-          [](const Problem& p, const Config& c) {
-            const std::int64_t outputs = p["epilogue"] == kEpilogueSwiglu ? c["tile_n"] / 2 : c["tile_n"];
-            return WorkDistribution{
-                .tiles = static_cast<double>(ceil_div(p["tokens"], c["tile_m"] * c["cluster"]) *
-                                             ceil_div(p["out"], outputs) * c["cluster"])};
-          },
   };
 }
 
@@ -156,12 +149,6 @@ Variant few_tokens() {
                   .maps = {matrix_map("weight", "weight_rows", "outputs"),
                            matrix_map("x", "tokens", "padded_tokens / cluster_m")}}},
       .workspace = kArgmaxWorkspace,
-      .work_distribution =
-          [](const Problem& p, const Config& c) {
-            const std::int64_t outputs = p["epilogue"] == kEpilogueSwiglu ? c["rows"] / 2 : c["rows"];
-            return WorkDistribution{.tiles =
-                                        static_cast<double>(ceil_div(p["out"], outputs) * c["cluster_k"])};
-          },
   };
 }
 

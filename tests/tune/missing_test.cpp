@@ -1,0 +1,106 @@
+// Problems that a wisdom does not know, timed at their likely configurations.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "harness/results/sweep_file.h"
+#include "harness/results/wisdom.h"
+#include "tests/program.h"
+
+namespace warptune {
+namespace {
+namespace fs = std::filesystem;
+using testing::run_shell;
+
+class Missing : public ::testing::Test {
+ protected:
+  std::string decode(const std::string& arguments) {
+    const auto ended =
+        run_shell("{} decode --model " TEST_DATA "/golden/gqa --device host --prompt-len 4 --steps 2 --out " +
+                  folder_.string() + " " + arguments);
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    return ended.text;
+  }
+  fs::path host(const char* file) const { return folder_ / "host" / file; }
+  fs::path sweep(const std::string& text) const {
+    std::ofstream(folder_ / "sweep.yaml") << text;
+    return folder_ / "sweep.yaml";
+  }
+  const fs::path folder_ = testing::fresh_folder("missing");
+};
+
+TEST_F(Missing, DecodeTimesThemOnceAndUsesTheirWinners) {
+  const std::string first = decode("--tune-missing 0.02");
+  EXPECT_NE(first.find("problems had no winner"), std::string::npos) << first;
+  EXPECT_NE(first.find("plans: tuned"), std::string::npos) << first;
+  ASSERT_TRUE(fs::exists(host("wisdom.json")));
+  const std::size_t winners = Wisdom::load(host("wisdom.json")).winners().size(),
+                    rows = read_sweep(host("missing.csv")).size();
+  EXPECT_GT(winners, 10u);
+  EXPECT_GE(rows, winners);
+  const std::string second = decode("--tune-missing 0.02");
+  EXPECT_EQ(second.find("problems had no winner"), std::string::npos) << second;
+  EXPECT_NE(second.find("plans: tuned"), std::string::npos) << second;
+  EXPECT_EQ(read_sweep(host("missing.csv")).size(), rows);
+}
+
+TEST_F(Missing, AnotherWisdomUsesTheWinnersOfAnEarlierRunToo) {
+  decode("--tune-missing 0.02");
+  Wisdom(Wisdom::load(host("wisdom.json")).provenance()).save(folder_ / "given.json");
+  const std::string text = decode("--tune-missing 0.02 --wisdom " + (folder_ / "given.json").string());
+  EXPECT_EQ(text.find("problems had no winner"), std::string::npos) << text;
+  EXPECT_NE(text.find("plans: tuned"), std::string::npos) << text;
+}
+
+TEST_F(Missing, NothingIsTimedOnTheHostUnlessAsked) {
+  for (const char* arguments : {"", "--tune-missing 0", "--tune-missing 0.02 --baseline naive"}) {
+    decode(arguments);
+    EXPECT_FALSE(fs::exists(host("missing.csv"))) << arguments;
+  }
+}
+
+TEST_F(Missing, AnOverriddenOpIsNotTimed) {
+  decode("--tune-missing 0.02 --variant swiglu=host_naive");
+  const Wisdom wisdom = Wisdom::load(host("wisdom.json"));
+  for (const Winner& winner : wisdom.winners()) EXPECT_NE(winner.problem.op, "swiglu");
+}
+
+TEST_F(Missing, AFailureCostsTheWinnersOnly) {
+  decode("");
+  std::ofstream(host("wisdom.json")) << "{\"schema\": 99}";
+  std::ofstream(folder_ / "given.json")
+      << "{\"schema\": 2, \"device\": \"host\", \"arch\": \"x\", \"driver\": \"\", "
+         "\"toolkit\": \"\", \"git_commit\": \"\", \"winners\": []}";
+  const std::string text = decode("--tune-missing 0.02 --wisdom " + (folder_ / "given.json").string());
+  EXPECT_NE(text.find("the problems without a winner are not timed: "), std::string::npos) << text;
+  EXPECT_FALSE(fs::exists(host("missing.csv")));
+}
+
+TEST_F(Missing, ASweepTunesOnlyWhatTheWisdomDoesNotKnow) {
+  const std::string problems =
+      "device: host\ndtypes: fp32\nsampling: {max_time: 0.01}\noutput: " + folder_.string() +
+      "\nops:\n  - op: swiglu\n    problems: [{tokens: 4, intermediate: ";
+  const auto tune = [&](const std::string& text, const std::string& arguments = "") {
+    const auto ended = run_shell("{} tune " + sweep(text).string() + " " + arguments);
+    EXPECT_EQ(ended.code, 0) << ended.text;
+    return ended.text;
+  };
+  tune("name: all\n" + problems + "256}]\n");
+  const auto rows = [&](const char* file) { return read_sweep(host(file)).size(); };
+  tune("name: rest\nmissing: true\n" + problems + "[256, 512]}]\n");
+  for (const CsvRow& row : read_sweep(host("rest.csv")))
+    EXPECT_NE(row.at("problem").find("intermediate=512"), std::string::npos) << row.at("problem");
+  EXPECT_GT(rows("rest.csv"), 0u);
+  EXPECT_LE(rows("rest.csv"), 12u);
+  EXPECT_NE(tune("name: rest\nmissing: true\n" + problems + "[256, 512]}]\n")
+                .find("0 configurations of 0 problems"),
+            std::string::npos);
+  const auto wrong =
+      run_shell("{} tune " + sweep("name: all\n" + problems + "256}]\n").string() + " --wisdom w.json");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.text.find("--wisdom is for a sweep with 'missing: true'"), std::string::npos) << wrong.text;
+}
+
+}  // namespace
+}  // namespace warptune
