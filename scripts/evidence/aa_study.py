@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A/A study: runs of one program are compared with each other by the rules of the regression gate.
 
-    scripts/evidence/aa_study.py --out results/h200/evidence --keep out/aa
+    scripts/evidence/run.sh aa_study -- --keep out/aa
 
 `rerun`: the winners are run --runs times, each time in a process of its own. In pair i the base is three consecutive
 runs, the new file the next three, and the five after them are what --confirm would time (counted cyclically). With

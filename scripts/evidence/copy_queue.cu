@@ -5,7 +5,7 @@
 //   in_flight: copies of a warp in flight at most; lanes: all copies are issued by lanes of one warp
 //   issued: the last copy is issued; arrived: all have arrived
 //   at_1, load_1, ... at_6, load_6: when a load of x begins, and how long it takes
-// Build and run: scripts/evidence/probe.sh copy_queue --out FOLDER
+// Build and run: scripts/evidence/run.sh copy_queue
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,4 +1,4 @@
-"""Shared code of the evidence scripts: arguments, running the program, small CSVs, a verdict."""
+"""Shared code of aa_study.py and ncu_agreement.py: arguments, running the program, small CSVs, a verdict."""
 
 import argparse
 import csv
@@ -11,17 +11,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("WARPTUNE", str(ROOT / "build" / "warptune"))
-WISDOM = str(ROOT / "results" / "h200" / "wisdom.json")
+WISDOM = ROOT / "results" / "h200" / "wisdom.json"
 
 
-def parser(doc, wisdom=True):
-    """A parser with --program, --out, --device and, if requested, --wisdom."""
+def parser(doc):
+    """A parser with --program, --out, --device and --wisdom."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--program", default=PROGRAM, help="warptune (%(default)s; $WARPTUNE)")
     made.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "evidence", help="folder of the CSV")
     made.add_argument("--device", default="auto")
-    if wisdom:
-        made.add_argument("--wisdom", type=pathlib.Path, default=pathlib.Path(WISDOM), help="the winners")
+    made.add_argument("--wisdom", type=pathlib.Path, default=WISDOM, help="the winners")
     return made
 
 
@@ -31,12 +30,11 @@ def stop(sentence):
     sys.exit(2)
 
 
-def run(command, accept=(0,), **environment):
+def run(command, accept=(0,)):
     """The stdout of a command; ends the script with its last lines if its exit code is not accepted."""
     command = [str(word) for word in command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True,
-                              env={**os.environ, **{k: str(v) for k, v in environment.items()}})
+        done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
         stop(f"{command[0]} cannot be started: {error.strerror}")
     if done.returncode not in accept:
@@ -75,7 +73,7 @@ def write_csv(path, rows):
             writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
-def winners(wisdom, problems, limit=None):
+def winners(wisdom, problems):
     """Winners of a wisdom file by the regular expressions over "op dims" that they match, in that order."""
     entries = json.loads(pathlib.Path(wisdom).read_text())["winners"]
     chosen = []
@@ -85,7 +83,7 @@ def winners(wisdom, problems, limit=None):
             chosen.append(found[0])
         else:
             print(f"evidence: no winner matches '{pattern}'", file=sys.stderr)
-    return chosen[:limit]
+    return chosen
 
 
 def pairs(values):

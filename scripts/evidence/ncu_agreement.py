@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares our times with ncu's gpu__time_duration on five decode shapes.
 
-    scripts/evidence/ncu_agreement.py --out results/h200/evidence
+    scripts/evidence/run.sh ncu_agreement
 
 For each winner: ncu's duration of one launch (caches flushed, clocks not locked, median of --repeats sessions), and the
 medians of `warptune bench --cache cold` (a chain of launches on rotating weights) and `--cache isolated` (a flush, then

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
 """Measures the Python package on a GPU: a transformers LLaMA with and without the winners, and the cost of a call.
 
-    warptune export --wisdom results/h200/wisdom.json --model tinyllama-1.1b --batch 1 --context 512 --prompt-len 128 \
-        --arch sm_90a -o winners
-    scripts/evidence/python_torch.py winners --out results/h200/evidence
+    scripts/evidence/run.sh python_torch
 
 Writes python_torch.csv, a row per quantity: its value, its unit, the bar (the value must not exceed it) and what it was
 measured on. Host time of a call is the least of 5 means over 200 eager calls. Exits with 1 if a bar is not met.

@@ -1,6 +1,6 @@
 // What racecheck says of the K/V pipeline of the decode kernels, reduced to one producer lane, one consumer
-// warp and two stages: scripts/evidence/racecheck_pipeline.sh runs it. Each case is a kernel of its own; the
-// program prints the number of wrong sums and ends with 1 if a case with correct barriers has any.
+// warp and two stages: scripts/evidence/run.sh racecheck_pipeline runs it. Each case is a kernel of its own;
+// the program prints the number of wrong sums and ends with 1 if a case with correct barriers has any.
 #include <cstdio>
 #include <cstdlib>
 

@@ -6,7 +6,7 @@
 //   rows: of a stage; bytes: of a row in a stage, of a copy where they are bulk; tiles are 128 bytes wide
 //   padding: bytes between rows in shared memory; promotion: CUtensorMapL2promotion, in bytes
 //   in_flight: KB of all stages
-// Build and run: scripts/evidence/probe.sh weight_stream --out FOLDER
+// Build and run: scripts/evidence/run.sh weight_stream
 #include <cuda.h>
 
 #include <algorithm>

@@ -30,14 +30,8 @@ WORKSPACE_BYTES = 256 << 20
 
 def planned(make: Callable[[], Callable]) -> Callable:
     """A function that is constructed at its first call, when a device is known to exist."""
-    made: list[Callable] = []
-
-    def run(q, k, v):
-        if not made:
-            made.append(make())
-        return made[0](q, k, v)
-
-    return run
+    made = functools.cache(make)
+    return lambda q, k, v: made()(q, k, v)
 
 
 def starts(batch: int, each: int) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Times a PyTorch function as the harness times a kernel: CUDA-graph replays over rotating sets of inputs."""
 import functools
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Callable
 
@@ -32,14 +33,6 @@ class Times:
     ci_high: float
     samples: int
     launches: int
-
-
-def quantile(values: list[float], q: float) -> float:
-    """Linear between order statistics; `values` is sorted."""
-    at = q * (len(values) - 1)
-    low = int(at)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (at - low) * (values[high] - values[low])
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
@@ -138,6 +131,5 @@ def measure(run: Callable, sets: Sets) -> Times:
     graph, _ = capture(run, sets, launches)
     replay_us(graph)
     samples = sorted(replay_us(graph) / launches for _ in range(REPLAYS))
-    low, high = median_interval(samples)
-    return Times(quantile(samples, 0.5), samples[0], quantile(samples, 0.1), quantile(samples, 0.9), low, high,
-                 len(samples), launches)
+    tenths = statistics.quantiles(samples, n=10, method="inclusive")  # linear between order statistics
+    return Times(tenths[4], samples[0], tenths[0], tenths[8], *median_interval(samples), len(samples), launches)
