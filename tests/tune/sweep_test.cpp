@@ -375,12 +375,12 @@ TEST(Sweep, LongListsAndManyKeysTakeLinearTime) {
   for (int i = 0; i < 100'000; ++i) list += "8, ";
   for (int i = 0; i < 80'000; ++i) map += "k" + std::to_string(i) + ": 1\n";
   EXPECT_EQ(load(with_op("    problems: [{tokens: [" + list + "8], hidden: 8}]\n")).items.size(), 1u);
-  EXPECT_EQ(
-      error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
-      "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, inputs, output, "
-      "sampling, "
-      "finalists, max_configs, constraint_rows, prune, strategy, ops, models, steps, kernels, kernel_files, "
-      "ops_defined");
+  EXPECT_EQ(error_of(with_op("    problems: [{tokens: 1, hidden: 8}]\n") + map),
+            "4: unknown key 'k0' in a sweep; known are name, device, dtypes, cache, seed, inputs, output, "
+            "sampling, "
+            "finalists, max_configs, constraint_rows, missing, prune, strategy, ops, models, steps, kernels, "
+            "kernel_files, "
+            "ops_defined");
 }
 
 TEST(Sweep, ASkipPatternTakesLinearTime) {
