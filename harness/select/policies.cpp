@@ -81,7 +81,8 @@ bool offer_exact(const PolicyInput& in, const Problem& problem, Offers& offers) 
 bool offer_nearest(const PolicyInput& in, const Problem& problem, Offers& offers) {
   if (!in.options.has_wisdom || in.options.naive) return false;
   const Winner* winner = in.tuned.match(problem, &problem).winner;
-  if (!winner) offers.remark("the wisdom has nothing near; takes a default");
+  if (!winner && !in.tuned.match(problem).exact)
+    offers.remark("the wisdom has nothing near; takes a default");
   return winner &&
          offer_winner(in, *winner, problem,
                       {.source = PlanSource::nearest,
