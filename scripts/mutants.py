@@ -51,17 +51,18 @@ MODULES = {
                   for name in ("journal", "row_store")},
                "harness/results/merge.cpp": {"results_test": "Merge.*", "tune_test": "Shard.*"}},
     "space": {"harness/core/space.cpp": {"core_test": "Space.*:ParseConfig.*:OpEntry.*:Assignment.*"}},
-    "expression": {"harness/core/expression.cpp": {"core_test": "Expression.*:Space.*"}},
+    "expression": {f"harness/core/{name}.cpp": {"core_test": "Expression*:Space.*"}
+                   for name in ("expression", "expression_parser")},
     "custom": {f"harness/custom/{name}.cpp":
                {"custom_test": "OwnOp.*:OwnKernel.*:DefinedOp.*:KernelDefinition.*:CudaReference.*"}
                for name in ("defined_op", "op_definition", "tensor_reader", "formula", "kernel_arguments",
                             "kernel_launch", "kernel_reader")},
     "select": {f"harness/select/{name}.cpp":
-               {"select_test": "Override.*:Recorded.*:Chosen.*:Default.*:WinnerLookup.*"}
+               {"select_test": "Override.*:Recorded.*:Chosen.*:LikelyConfigs.*:Default.*:WinnerLookup.*"}
                for name in ("policies", "plan_chooser", "tuned_plans", "winner_lookup")},
     "export": {f"harness/export/{name}.cpp": {"export_test": "*"}
-               for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "formula",
-                            "launch_model", "plan_table")},
+               for name in ("args_layout", "argument_list", "export_choice", "export_files", "export_json", "launch_model",
+                            "plan_table")},
     "sampling": {"harness/llama/sampling.cpp": {"llama_test": "Sampling.Has*:Sampling.Reads*:Sampling.Takes*:Sampling.Text*:"
                                                               "Sampling.TheSuffix*:Sampling.No*"}},
     "rope": {"harness/core/rope.cpp": {"llama_test": "Rope.*"}},
@@ -200,7 +201,16 @@ def run_file(build, folder, source, tests, given, uses_program):
     return found, tried, survivors
 
 
+def check_sources():
+    """Every source of MODULES exists."""
+    missing = [source for sources in MODULES.values() for source in sources if not Path(source).exists()]
+    if missing:
+        sys.exit(f"mutants: MODULES names sources that do not exist: {', '.join(missing)}")
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        return check_sources()
     parser = argparse.ArgumentParser(description=__doc__, prog="mutants.sh")
     parser.add_argument("folder", type=lambda p: Path(p).resolve())
     parser.add_argument("modules", nargs="*", metavar="MODULE", help=", ".join(MODULES))
