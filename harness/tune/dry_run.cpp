@@ -127,11 +127,7 @@ TextTable table_of(const std::string& problem_heading) {
 
 void dry_run(const Sweep& whole, const TuneOptions& options) {
   const DeviceFacts facts = facts_for(whole, options);
-  const Sweep sweep =
-      whole.missing
-          ? missing_part(whole, facts,
-                         {.wisdom = options.known ? options.known(facts) : Wisdom(), .has_wisdom = true})
-          : whole;
+  const Sweep sweep = part_to_tune(whole, facts, options);
   const Schedule schedule = keep_shard(make_schedule(sweep, facts, options.filter), options.shard);
   TextTable spaces = table_of("problem"), variants = table_of("");
   std::vector<std::string> order;

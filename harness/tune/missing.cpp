@@ -29,4 +29,10 @@ Sweep missing_part(const Sweep& sweep, const DeviceFacts& facts, const PlanOptio
   return part;
 }
 
+Sweep part_to_tune(const Sweep& sweep, const DeviceFacts& facts, const TuneOptions& options) {
+  if (!sweep.missing) return sweep;
+  return missing_part(sweep, facts,
+                      {.wisdom = options.known ? options.known(facts) : Wisdom(), .has_wisdom = true});
+}
+
 }  // namespace warptune

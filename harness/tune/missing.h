@@ -1,7 +1,7 @@
 #pragma once
 // The part of a sweep that a wisdom does not know, with the configurations that are likely to be fast.
 #include "harness/select/plan_choice.h"
-#include "harness/tune/sweep.h"
+#include "harness/tune/tune.h"
 
 namespace warptune {
 
@@ -10,5 +10,8 @@ namespace warptune {
 /// simulated loss against the best configuration is 0.3 to 2 % on average (docs/choosing.md). Items without a
 /// likely configuration are left out.
 Sweep missing_part(const Sweep& sweep, const DeviceFacts& facts, const PlanOptions& known);
+
+/// What is to be tuned on a device: the missing part where the sweep says `missing: true`, else the sweep.
+Sweep part_to_tune(const Sweep& sweep, const DeviceFacts& facts, const TuneOptions& options);
 
 }  // namespace warptune

@@ -36,11 +36,11 @@ auto writable(F&& body) {
 /// The tuners of all devices. Devices of one kind share a row store.
 struct Fleet {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
-  std::unique_ptr<LockedClocks> clocks;  // null: not locked
+  std::unique_ptr<LockedClocks> clocks;              // null: not locked
+  std::vector<std::unique_ptr<const Sweep>> sweeps;  // what is to be tuned on each kind
   std::vector<std::unique_ptr<RowStore>> stores;
   std::vector<std::unique_ptr<DeviceTuner>> tuners;
-  std::vector<std::unique_ptr<const Sweep>> missing;  // parts of a sweep with `missing: true`, one per kind
-  std::vector<DeviceWorker*> first_of_kind;           // the worker of each store that times model steps
+  std::vector<DeviceWorker*> first_of_kind;  // the worker of each store that times model steps
   std::size_t max_evaluations = 0;
 };
 
@@ -48,10 +48,8 @@ struct Fleet {
 void add_kind(Fleet& fleet, const Sweep& whole, const TuneOptions& options,
               const std::vector<DeviceWorker*>& workers, int compile_jobs) {
   const DeviceFacts& kind = workers.front()->facts();
-  if (whole.missing)
-    fleet.missing.push_back(std::make_unique<const Sweep>(missing_part(
-        whole, kind, {.wisdom = options.known ? options.known(kind) : Wisdom(), .has_wisdom = true})));
-  const Sweep& sweep = whole.missing ? *fleet.missing.back() : whole;
+  const Sweep& sweep =
+      *fleet.sweeps.emplace_back(std::make_unique<const Sweep>(part_to_tune(whole, kind, options)));
   Schedule schedule = keep_shard(make_schedule(sweep, kind, options.filter), options.shard);
   std::size_t count = 0;
   for (const ScheduledProblem& p : schedule) {
