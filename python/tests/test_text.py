@@ -148,6 +148,7 @@ def test_what_templates_have(model, template, text):
         ("{{ nothing.at.all }}", "the chat template refuses the prompt: 'nothing' is undefined"),
         ("{{ ''.__class__.__mro__ }}", "the chat template refuses the prompt: access to attribute '__class__' of 'str' "
                                        "object is unsafe."),
+        ("{{ ('x' * 99999999999)|length }}", "the chat template refuses the prompt: MemoryError"),
         ("{{ messages.append(1) }}", "the chat template refuses the prompt: access to attribute 'append' of 'list' "
                                      "object is unsafe."),
     ],
@@ -155,6 +156,13 @@ def test_what_templates_have(model, template, text):
 def test_templates_that_do_not_render(model, template, sentence):
     write(model, chat_template_jinja=template)
     assert refusal(lambda: encode(model, "x", True)) == f"{model / 'chat_template.jinja'}: {sentence}"
+
+
+@pytest.mark.parametrize(("template", "is_"), [(5, "5"), (True, "true"), ({"default": 5}, "5")])
+def test_a_template_is_a_text(model, template, is_):
+    write(model, tokenizer_config_json={"chat_template": template})
+    sentence = f"{model / 'tokenizer_config.json'}: the chat template must be a text, and is {is_}"
+    assert refusal(lambda: encode(model, "x", True)) == sentence
 
 
 # Tokenizers

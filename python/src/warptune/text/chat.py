@@ -17,6 +17,8 @@ class ChatTemplate:
             raise InputError(
                 f"{self._path}: line {error.lineno} of the chat template: {first_line(error.message)}"
             ) from error
+        except Exception as error:  # of the Python code that it becomes
+            raise InputError(f"{self._path}: the chat template cannot be compiled: {first_line(error)}") from error
 
     def render(self, messages, add_generation_prompt):
         try:
@@ -81,7 +83,9 @@ def _find(config):
 
 
 def _choose(path, named):
-    if not isinstance(named.get("default"), str):
+    if "default" in named and not isinstance(named["default"], str):
+        raise InputError(f"{path}: the chat template must be a text, and is {json.dumps(named['default'])[:60]}")
+    if "default" not in named:
         raise InputError(f"{path}: no chat template is named 'default'; there is {', '.join(map(str, named))}")
     return named["default"]
 
