@@ -1,5 +1,5 @@
 // A temporary folder per test process, removed at its end, so that parallel tests, also of several checkouts,
-// do not write to the same files.
+// do not write to the same files. The cache of the host is small, so that flushing it takes a millisecond.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +14,7 @@ class OwnFolder {
     std::string name = (std::filesystem::temp_directory_path() / "warptune-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) return;
     path_ = name;
+    ::setenv("WARPTUNE_HOST_CACHE_MIB", "8", 0);
     ::setenv("TEST_TMPDIR", (name + '/').c_str(), 1);  // what testing::TempDir() returns
   }
   ~OwnFolder() {

@@ -44,7 +44,8 @@ OpEntry entry(Op op, std::initializer_list<std::vector<Variant>> variants,
             .optional_variants = std::move(optional)};
   for (const auto& list : variants) e.variants.insert(e.variants.end(), list.begin(), list.end());
   for (Variant& variant : e.variants)
-    if (calls_library(variant)) variant.library_version = vendor_library(variant.name);
+    if (calls_library(variant))
+      variant.library_version = [name = variant.name] { return vendor_library(name); };
   for (const Preference& p : kPreferences)
     if (std::ranges::find(e.variants, p.variant, &Variant::name) != e.variants.end())
       e.preferences.push_back(p);

@@ -31,6 +31,8 @@ class Assignment {
   const Entry* find(std::string_view name) const;
   void set(std::string_view name, std::int64_t value, std::string label = {}, bool omitted = false);
 
+  void reserve(std::size_t entries) { entries_.reserve(entries); }
+
   bool empty() const { return entries_.empty(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

@@ -3,7 +3,10 @@
 // overflows the stack nor takes quadratic time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -17,24 +20,102 @@ inline constexpr int kMaxJsonDepth = 64;
 /// Of an object that keeps the order of its keys: adding one compares it with all before it.
 inline constexpr std::size_t kMaxOrderedKeys = 1000;
 
+/// Uses an item of a list that is a member of the outermost object, by the member's name. Returns whether the
+/// item is left out of the list: so a large file is never in memory as JSON.
+template <class Json>
+using UseJsonItem = std::function<bool(const std::string& member, const Json& item)>;
+
+/// Builds the value that the parser of the library reads. Parsing with a callback of the library takes time
+/// that is quadratic in the items of a list.
+template <class Json>
+class JsonBuilder {
+ public:
+  JsonBuilder(std::string_view origin, const UseJsonItem<Json>& use) : origin_(origin), use_(use) {}
+  Json value() && { return std::move(root_); }
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(std::int64_t value) { return add(value); }
+  bool number_unsigned(std::uint64_t value) { return add(value); }
+  bool number_float(double value, const std::string&) { return add(value); }
+  bool string(const std::string& value) { return add(value); }  // the parser uses its memory again
+  bool binary(typename Json::binary_t&) { return false; }       // no text has one
+  bool start_object(std::size_t) { return open(Json::object()); }
+  bool start_array(std::size_t) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(const std::string& name) {
+    Open& object = open_.back();
+    if (++object.keys > kMaxOrderedKeys && kOrdered)
+      throw InputError(fmt::format("{}: an object has more than {} keys", origin_, kMaxOrderedKeys));
+    if (open_.size() == 1) member_ = name;
+    if constexpr (kOrdered) grow(object.value->template get_ref<typename Json::object_t&>());
+    next_ = &(*object.value)[name];
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) { return false; }
+
+ private:
+  static constexpr bool kOrdered = std::is_same_v<Json, nlohmann::ordered_json>;
+  struct Open {
+    Json* value;
+    std::size_t keys = 0;  // so far
+  };
+
+  /// Makes room for a key. An object that keeps the order would copy its values with all that they contain.
+  static void grow(typename Json::object_t& object) {
+    if (object.size() < object.capacity()) return;
+    typename Json::object_t larger;
+    larger.reserve(std::max<std::size_t>(4, 2 * object.size()));
+    for (auto& [name, value] : object) larger.emplace_back(name, std::move(value));
+    object.swap(larger);
+  }
+
+  template <class Value>
+  Json& place(Value&& value) {
+    if (open_.empty()) return root_ = std::forward<Value>(value);
+    if (open_.back().value->is_array()) return open_.back().value->emplace_back(std::forward<Value>(value));
+    return *next_ = std::forward<Value>(value);
+  }
+  template <class Value>
+  bool add(Value&& value) {
+    use(place(std::forward<Value>(value)));
+    return true;
+  }
+  bool open(Json&& value) {
+    if (open_.size() >= std::size_t{kMaxJsonDepth})
+      throw InputError(
+          fmt::format("{}: lists and objects nest deeper than {} levels", origin_, kMaxJsonDepth));
+    open_.push_back({&place(std::move(value))});
+    return true;
+  }
+  bool close() {
+    const Json& value = *open_.back().value;
+    open_.pop_back();
+    use(value);
+    return true;
+  }
+  void use(const Json& value) {
+    if (!use_ || open_.size() != 2) return;
+    Json& list = *open_[1].value;
+    if (open_[0].value->is_object() && list.is_array() && use_(member_, value)) list.erase(list.size() - 1);
+  }
+
+  std::string_view origin_;
+  const UseJsonItem<Json>& use_;
+  Json root_;
+  std::vector<Open> open_;  // objects and lists, from the outermost
+  Json* next_ = nullptr;    // the value of the last key
+  std::string member_;      // of the outermost object
+};
+
 /// The value of a JSON text; a discarded value where the text is not JSON. Throws InputError that begins with
 /// `origin` where lists and objects nest deeper than kMaxJsonDepth, or an ordered object has too many keys.
 template <class Json = nlohmann::json>
-Json parse_json(std::string_view text, std::string_view origin) {
-  std::vector<std::size_t> keys;  // of each open object
-  constexpr bool kOrdered = std::is_same_v<Json, nlohmann::ordered_json>;
-  const auto check = [&](int depth, typename Json::parse_event_t event, const Json&) {
-    using Event = typename Json::parse_event_t;
-    if ((event == Event::object_start || event == Event::array_start) && depth >= kMaxJsonDepth)
-      throw InputError(
-          fmt::format("{}: lists and objects nest deeper than {} levels", origin, kMaxJsonDepth));
-    if (event == Event::object_start) keys.push_back(0);
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && ++keys.back() > kMaxOrderedKeys && kOrdered)
-      throw InputError(fmt::format("{}: an object has more than {} keys", origin, kMaxOrderedKeys));
-    return true;
-  };
-  return Json::parse(text.begin(), text.end(), check, false);
+Json parse_json(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
+  JsonBuilder<Json> builder(origin, use);
+  const bool is_json = Json::sax_parse(text.begin(), text.end(), &builder);
+  return is_json ? std::move(builder).value() : Json(Json::value_t::discarded);
 }
 
 /// "line 3, column 7: a comma before '}'; JSON has none there": the first error of a text that is not JSON.
@@ -42,16 +123,16 @@ std::string json_fault(std::string_view text);
 
 /// As parse_json(), for a text that must be JSON. Throws InputError: "ORIGIN: " and the fault.
 template <class Json = nlohmann::json>
-Json need_json(std::string_view text, std::string_view origin) {
-  Json json = parse_json<Json>(text, origin);
+Json need_json(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
+  Json json = parse_json<Json>(text, origin, use);
   if (json.is_discarded()) throw InputError(fmt::format("{}: {}", origin, json_fault(text)));
   return json;
 }
 
 /// As need_json(), for a text that must be an object.
 template <class Json = nlohmann::json>
-Json need_json_object(std::string_view text, std::string_view origin) {
-  Json json = need_json<Json>(text, origin);
+Json need_json_object(std::string_view text, std::string_view origin, const UseJsonItem<Json>& use = {}) {
+  Json json = need_json<Json>(text, origin, use);
   if (!json.is_object())
     throw InputError(fmt::format("{}: this is not a JSON object but a JSON {}", origin, json.type_name()));
   return json;

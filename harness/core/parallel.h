@@ -1,13 +1,24 @@
 #pragma once
-// Loops over host threads, by OpenMP; without it, on one. An exception must not leave the body.
+// Loops over host threads, by OpenMP; without it, on one.
 #include <cstdint>
+#include <exception>
 
 namespace warptune {
 
+/// Throws the first exception of a body after the loop: OpenMP ends the program where one leaves a thread.
 template <class Body>
 void parallel_for(std::int64_t n, [[maybe_unused]] int threads, Body&& body) {
+  std::exception_ptr error;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-  for (std::int64_t i = 0; i < n; ++i) body(i);
+  for (std::int64_t i = 0; i < n; ++i) {
+    try {
+      body(i);
+    } catch (...) {
+#pragma omp critical
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace warptune

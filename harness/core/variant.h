@@ -195,8 +195,9 @@ struct Variant {
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
   std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
   std::optional<Expression> own_workspace = {};  // the same as data
-  /// "cudnn 91002": name and version of the vendor library that it calls, filled in by variants/table.cpp.
-  std::string library_version = {};
+  /// "cudnn 91002": name and version of the vendor library that it calls, which this loads. Filled in by
+  /// variants/table.cpp.
+  std::function<std::string()> library_version = {};
   /// A kernel from a file also has `host`. One sentence where that file does not compile for the host; empty
   /// where it does. Without this function the variant runs on its backend only.
   std::function<std::string(const Problem&, const Config&)> why_not_on_host = {};

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <thread>
 
+#include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/random.h"
 #include "harness/device/host_memory.h"
@@ -18,6 +21,8 @@
 
 namespace warptune {
 namespace {
+
+constexpr std::int64_t kMaxCacheMib = 4096;
 
 /// Hashes a word and its index (the finalizer of SplitMix64, Steele, Lea and Flood, 2014).
 std::uint64_t scramble(std::uint64_t word, std::uint64_t index) {
@@ -27,9 +32,19 @@ std::uint64_t scramble(std::uint64_t word, std::uint64_t index) {
   return z ^ (z >> 31);
 }
 
-/// The size of the last-level cache that one core can use. Linux gives it in sysfs ("32768K"). The C library
-/// returns the sum over a package on some machines and is only the second choice; 32 MiB if neither knows it.
+/// The size of the last-level cache that one core can use, or WARPTUNE_HOST_CACHE_MIB. Linux gives it in
+/// sysfs ("32768K"). The C library returns the sum over a package on some machines and is only the second
+/// choice; 32 MiB if neither knows it.
 std::int64_t last_level_cache_bytes() {
+  if (const char* given = std::getenv("WARPTUNE_HOST_CACHE_MIB")) {
+    const std::string_view text = given;
+    std::int64_t mib = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+    if (error != std::errc() || end != text.data() + text.size() || mib < 1 || mib > kMaxCacheMib)
+      throw InputError(fmt::format("WARPTUNE_HOST_CACHE_MIB is '{}'; it must be an integer from 1 to {}",
+                                   brief(text), kMaxCacheMib));
+    return mib << 20;
+  }
   std::ifstream in("/sys/devices/system/cpu/cpu0/cache/index3/size");
   std::int64_t size = 0;
   char unit = 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/core/hash.h"
+#include "harness/core/lazy_library.h"
 #include "harness/measure/impossible.h"
 
 namespace warptune {
@@ -10,7 +11,7 @@ namespace warptune {
 std::string source_hash(const Compiler& compiler, const OpEntry& op, const Variant& variant) {
   if (!variant.stages.empty() && !calls_library(variant)) return compiler.source_hash(variant);
   std::string text =
-      calls_library(variant) ? op.library_source_hash + ' ' + variant.library_version : op.host_source_hash;
+      calls_library(variant) ? op.library_source_hash + ' ' + variant.library_version() : op.host_source_hash;
   if (!variant.stages.empty()) text += ' ' + compiler.source_hash(variant);
   return fmt::format("{:016x}", stable_hash(text));
 }
@@ -30,6 +31,8 @@ std::string code_hash(const Compiler& compiler, const OpEntry& op, const Winner&
   if (!variant) return {};
   const Problem problem = op.op.problem(winner.problem.dims, winner.problem.dtype);
   return code_hash(compiler, *variant, problem, winner.config, winner.made_on.arch);
+} catch (const LibraryError&) {
+  throw;
 } catch (const std::exception&) {  // the dims or parameters have changed, or the code does not compile
   return {};
 }

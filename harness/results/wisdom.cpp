@@ -33,26 +33,24 @@ std::size_t ProblemHash::operator()(const Problem& problem) const {
 
 void Wisdom::put(Winner winner) {
   if (winner.made_on == Provenance{}) winner.made_on = provenance_;
-  auto& same = by_problem_[winner.problem];
-  for (const std::size_t i : same)
+  for (const std::size_t i : indices(winner.problem))
     if (winners_[i].made_on.device == winner.made_on.device) {
       winners_[i] = std::move(winner);
       return;
     }
-  same.push_back(winners_.size());
+  by_hash_.emplace(ProblemHash{}(winner.problem), winners_.size());
   winners_.push_back(std::move(winner));
 }
 
 const Winner* Wisdom::winner_on(const Problem& problem, const std::string& device) const {
-  if (const auto it = by_problem_.find(problem); it != by_problem_.end())
-    for (const std::size_t i : it->second)
-      if (winners_[i].made_on.device == device) return &winners_[i];
+  for (const std::size_t i : indices(problem))
+    if (winners_[i].made_on.device == device) return &winners_[i];
   return nullptr;
 }
 
 const Winner* Wisdom::exact(const Problem& problem) const {
-  const auto it = by_problem_.find(problem);
-  return it == by_problem_.end() ? nullptr : &winners_[it->second.front()];
+  const std::vector<std::size_t> found = indices(problem);
+  return found.empty() ? nullptr : &winners_[found.front()];
 }
 
 Winner as_winner(const StepWinner& step, const StepPlan& plan) {
@@ -87,9 +85,13 @@ const StepWinner* Wisdom::step_on(const Problem& step, const std::string& device
   return it == steps_.end() ? nullptr : &*it;
 }
 
-std::span<const std::size_t> Wisdom::indices(const Problem& problem) const {
-  const auto it = by_problem_.find(problem);
-  return it == by_problem_.end() ? std::span<const std::size_t>() : it->second;
+std::vector<std::size_t> Wisdom::indices(const Problem& problem) const {
+  std::vector<std::size_t> found;
+  const auto [first, last] = by_hash_.equal_range(ProblemHash{}(problem));
+  for (auto it = first; it != last; ++it)
+    if (winners_[it->second].problem == problem) found.push_back(it->second);
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace warptune

@@ -1,7 +1,6 @@
 #pragma once
 // The winners of one or more devices, with their provenance, in wisdom.json.
 #include <filesystem>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -89,7 +88,13 @@ class Wisdom {
   std::string to_json() const;
 
   const Provenance& provenance() const { return provenance_; }
-  const std::vector<Winner>& winners() const { return winners_; }
+  const std::vector<Winner>& winners() const& { return winners_; }
+  /// Moves them out of a wisdom that is not used again.
+  std::vector<Winner> winners() && {
+    by_hash_.clear();
+    return std::move(winners_);
+  }
+  void reserve(std::size_t winners) { winners_.reserve(winners); }
   /// Adds a winner, or replaces the one of the same problem and device.
   void put(Winner winner);
   /// The winner of exactly this problem made on this device, or nullptr.
@@ -97,9 +102,10 @@ class Wisdom {
   /// The winner of exactly this problem, of the first device that has one.
   const Winner* exact(const Problem& problem) const;
   /// Indices in winners() of the winners of exactly this problem, one per device.
-  std::span<const std::size_t> indices(const Problem& problem) const;
+  std::vector<std::size_t> indices(const Problem& problem) const;
 
-  const std::vector<StepWinner>& steps() const { return steps_; }
+  const std::vector<StepWinner>& steps() const& { return steps_; }
+  std::vector<StepWinner> steps() && { return std::move(steps_); }
   /// Adds a step's winner, or replaces the one of the same step and device.
   void put(StepWinner winner);
   /// The winner of exactly this step made on this device, or nullptr.
@@ -109,7 +115,7 @@ class Wisdom {
   Provenance provenance_;
   std::vector<Winner> winners_;
   std::vector<StepWinner> steps_;
-  ProblemIndex by_problem_;  // one winner per device
+  std::unordered_multimap<std::size_t, std::size_t> by_hash_;  // indices of winners by ProblemHash
 };
 
 }  // namespace warptune

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <deque>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
@@ -60,6 +61,7 @@ Assignment assignment(const Json& json, const char* name) {
   const Json& object = field(json, name);
   if (!object.is_object()) refuse(name, object, "an object of names and integers");
   Assignment values;
+  values.reserve(object.size());
   for (const auto& [key, value] : object.items()) {
     const bool labeled = value.is_array() && value.size() == 2 && value[1].is_string();
     const Json& number = labeled ? value[0] : value;
@@ -101,20 +103,27 @@ Json to_json(const std::vector<VariantTimes>& times) {
   return json;
 }
 
-/// Whether the complete word is a number.
+/// Removes the first word of a line and returns it; empty where there is none.
+std::string_view take_word(std::string_view& line) {
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::string_view word = line.substr(0, line.find(' '));
+  line.remove_prefix(word.size());
+  return word;
+}
+
+/// Removes the first word of a line, and returns whether it is a number.
 template <class T>
-bool read(std::string_view word, T& value) {
+bool take_number(std::string_view& line, T& value) {
+  const std::string_view word = take_word(line);
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   return error == std::errc() && end == word.data() + word.size();
 }
 
-VariantTimes::Row row_of(const std::string& line, std::size_t parameters) {
+VariantTimes::Row row_of(std::string_view line, std::size_t parameters) {
   VariantTimes::Row row{.values = std::vector<std::int64_t>(parameters)};
-  std::istringstream in(line);
-  std::string word;
-  bool right = true;
-  for (std::int64_t& value : row.values) right = right && in >> word && read(word, value);
-  if (!right || !(in >> word) || !read(word, row.time_us) || !(row.time_us > 0) || in >> word)
+  std::string_view rest = line;
+  if (!std::ranges::all_of(row.values, [&](std::int64_t& value) { return take_number(rest, value); }) ||
+      !take_number(rest, row.time_us) || !(row.time_us > 0) || !take_word(rest).empty())
     throw InputError(
         fmt::format("'{}' in 'rows' must be a value of each parameter and a time, more than 0", brief(line)));
   return row;
@@ -125,14 +134,19 @@ std::vector<VariantTimes> times_of(const Json& winner) {
   std::vector<VariantTimes> times;
   if (!winner.contains("times")) return times;
   if (!winner["times"].is_object()) refuse("times", winner["times"], "an object of variants");
+  times.reserve(winner["times"].size());
   for (const auto& [variant, json] : winner["times"].items()) {
     VariantTimes& t =
         times.emplace_back(VariantTimes{.variant = variant, .source_hash = text(json, "source_hash")});
-    std::istringstream names(text(json, "parameters"));
-    for (std::string name; names >> name;) t.parameters.push_back(name);
-    for (const Json& line : list(json, "rows")) {
+    const std::string parameters = text(json, "parameters");
+    std::string_view names = parameters;
+    while (!names.empty())
+      if (const auto name = take_word(names); !name.empty()) t.parameters.emplace_back(name);
+    const Json& rows = list(json, "rows");
+    t.rows.reserve(rows.size());
+    for (const Json& line : rows) {
       if (!line.is_string()) refuse("rows", line, "a list of texts");
-      t.rows.push_back(row_of(line, t.parameters.size()));
+      t.rows.push_back(row_of(line.get_ref<const std::string&>(), t.parameters.size()));
     }
   }
   return times;
@@ -203,25 +217,37 @@ StepWinner step_of(const Json& json) {
 }  // namespace
 
 Wisdom parse_wisdom(std::string_view text, const std::string& origin) {
-  const Json json = need_json_object<Json>(text, origin);
+  std::deque<Winner> winners;
+  std::deque<StepWinner> steps;
+  std::string fault;  // the first one
+  const Json json = need_json_object<Json>(text, origin, [&](const std::string& member, const Json& item) {
+    const bool is_winner = member == "winners";
+    if (!is_winner && member != "steps") return false;
+    if (fault.empty()) try {
+        if (is_winner)
+          winners.push_back(winner_of(item));
+        else
+          steps.push_back(step_of(item));
+      } catch (const InputError& e) {
+        fault = is_winner ? fmt::format("winner {}: {}", winners.size() + 1, e.what())
+                          : fmt::format("step {}: {}", steps.size() + 1, e.what());
+      }
+    return true;
+  });
   if (!json.contains("schema") || json["schema"] != kSchema)
     throw InputError(fmt::format("{} has schema {}; this program reads schema {}", origin,
                                  json.contains("schema") ? brief(json["schema"].dump()) : "none", kSchema));
-  std::string where;
   try {
     Wisdom wisdom(provenance_of(json));
-    for (const Json& winner : list(json, "winners")) {
-      where = fmt::format("winner {}: ", wisdom.winners().size() + 1);
-      wisdom.put(winner_of(winner));
-    }
-    if (!json.contains("steps")) return wisdom;
-    for (const Json& step : list(json, "steps")) {
-      where = fmt::format("step {}: ", wisdom.steps().size() + 1);
-      wisdom.put(step_of(step));
-    }
+    list(json, "winners");
+    if (json.contains("steps")) list(json, "steps");
+    if (!fault.empty()) throw InputError(fault);
+    wisdom.reserve(winners.size());
+    for (; !winners.empty(); winners.pop_front()) wisdom.put(std::move(winners.front()));
+    for (; !steps.empty(); steps.pop_front()) wisdom.put(std::move(steps.front()));
     return wisdom;
   } catch (const InputError& e) {
-    throw InputError(fmt::format("{} is wrong: {}{}", origin, where, e.what()));
+    throw InputError(fmt::format("{} is wrong: {}", origin, e.what()));
   }
 }
 

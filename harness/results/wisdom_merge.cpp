@@ -99,11 +99,11 @@ bool WisdomMerge::refuses(const AnyWinner& winner) {
   return true;
 }
 
-bool WisdomMerge::add(Wisdom& into, const Winner& winner) {
+bool WisdomMerge::add(Wisdom& into, Winner winner) {
   if (refuses(winner)) return false;
   const Winner* known = into.winner_on(winner.problem, winner.made_on.device);
   if (!known || refuses(*known)) {
-    into.put(winner);
+    into.put(std::move(winner));
     return true;
   }
   if (record_of(winner) == record_of(*known)) return false;
@@ -115,11 +115,11 @@ bool WisdomMerge::add(Wisdom& into, const Winner& winner) {
   return better;
 }
 
-bool WisdomMerge::add(Wisdom& into, const StepWinner& step) {
+bool WisdomMerge::add(Wisdom& into, StepWinner step) {
   if (refuses(step)) return false;
   const StepWinner* known = into.step_on(step.step, step.made_on.device);
   if (known && !refuses(*known) && !wins(step, *known)) return false;
-  into.put(step);
+  into.put(std::move(step));
   return true;
 }
 

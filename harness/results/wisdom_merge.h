@@ -59,9 +59,9 @@ class WisdomMerge {
 
   /// Adds a winner, or keeps the better one of the same problem and device (is_better()) with its provenance
   /// and ties, and the times of both. Returns whether it is new or replaces the other.
-  bool add(Wisdom& into, const Winner& winner);
+  bool add(Wisdom& into, Winner winner);
   /// Adds a step's winner, or keeps the better one.
-  bool add(Wisdom& into, const StepWinner& step);
+  bool add(Wisdom& into, StepWinner step);
   void add(Wisdom& into, const Wisdom& other);
 
   /// The winners that were left out.

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <sstream>
 
@@ -22,28 +21,49 @@ class Joining {
  public:
   Joining(const WinnerJudge& judge, const Provenance& here) : merge_(judge, here, Prefer::first) {}
 
-  void add(const Wisdom& other, std::size_t file) {
-    if (!wisdom_) wisdom_.emplace(other.provenance());
-    for (const Winner& winner : other.winners()) add(winner, winner.problem, file);
-    for (const StepWinner& step : other.steps()) add(step, step.step, file);
+  void add(Wisdom other, std::size_t file) {
+    if (!wisdom_) wisdom_.emplace(other.provenance()).reserve(other.winners().size());
+    for (Winner& winner : std::move(other).winners()) {
+      const Winner* known = wisdom_->winner_on(winner.problem, winner.made_on.device);
+      add(std::move(winner), known, wisdom_->winners(), winner_files_, file);
+    }
+    for (StepWinner& step : std::move(other).steps()) {
+      const StepWinner* known = wisdom_->step_on(step.step, step.made_on.device);
+      add(std::move(step), known, wisdom_->steps(), step_files_, file);
+    }
   }
   Wisdom wisdom() && { return wisdom_ ? *std::move(wisdom_) : Wisdom(); }
   const std::set<RefusedWinner>& refused() const { return merge_.refused(); }
   std::size_t used(std::size_t file) const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(owners_, [&](const auto& owner) { return owner.second == file; }));
+    return static_cast<std::size_t>(std::ranges::count(winner_files_, file) +
+                                    std::ranges::count(step_files_, file));
   }
 
  private:
   template <class AnyWinner>
-  void add(const AnyWinner& winner, const Problem& problem, std::size_t file) {
-    if (merge_.add(*wisdom_, winner)) owners_[problem.key() + " " + winner.made_on.device] = file;
+  void add(AnyWinner winner, const AnyWinner* known, const std::vector<AnyWinner>& all,
+           std::vector<std::size_t>& files, std::size_t file) {
+    const auto at = known ? static_cast<std::size_t>(known - all.data()) : all.size();
+    if (!merge_.add(*wisdom_, std::move(winner))) return;
+    files.resize(all.size());
+    files[at] = file;
   }
 
   WisdomMerge merge_;
-  std::optional<Wisdom> wisdom_;               // with the provenance of the first file
-  std::map<std::string, std::size_t> owners_;  // the file of each winner
+  std::optional<Wisdom> wisdom_;                        // with the provenance of the first file
+  std::vector<std::size_t> winner_files_, step_files_;  // of each winner and step of the wisdom
 };
+
+/// Reads a file that exists and describes it. Its text is in memory only here.
+Wisdom read_file(WisdomFile& file) {
+  const std::string origin = fmt::format("the wisdom file '{}'", file.path.string());
+  const std::string text = read_input(file.path, origin, kMaxWisdomBytes);
+  Wisdom wisdom = parse_wisdom(text, origin);
+  file.hash = sha256(text);
+  file.winners = wisdom.winners().size();
+  file.steps = wisdom.steps().size();
+  return wisdom;
+}
 
 /// "a.json, b.json": the files that exist, or those that do not.
 std::string names_of(const std::vector<WisdomFile>& files, bool exist) {
@@ -89,15 +109,9 @@ WisdomInUse read_wisdom(const WinnerJudge& judge, const std::vector<fs::path>& f
   for (const fs::path& path : files) {
     WisdomFile& file = in_use.files.emplace_back(WisdomFile{.path = path});
     if (std::error_code error; !fs::exists(path, error)) continue;
-    const std::string origin = fmt::format("the wisdom file '{}'", path.string());
-    const std::string text = read_input(path, origin, kMaxWisdomBytes);
-    const Wisdom wisdom = parse_wisdom(text, origin);
-    file.hash = sha256(text);
-    file.winners = wisdom.winners().size();
-    file.steps = wisdom.steps().size();
+    joining.add(read_file(file), in_use.files.size() - 1);
     in_use.hash = hashes.empty() ? file.hash : sha256(hashes + file.hash);
     hashes += file.hash;
-    joining.add(wisdom, in_use.files.size() - 1);
   }
   for (std::size_t i = 0; i < in_use.files.size(); ++i) in_use.files[i].used = joining.used(i);
   in_use.refused = joining.refused();

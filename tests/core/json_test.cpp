@@ -43,6 +43,32 @@ TEST(Json, DepthIsLimitedWhileParsing) {
   EXPECT_EQ(error_of<nlohmann::ordered_json>(std::string(10'000'000, '[')), message) << "unclosed";
 }
 
+TEST(Json, ItemsOfAListAreUsedAsTheyAreRead) {
+  std::string used;
+  const UseJsonItem<nlohmann::json> use = [&](const std::string& member, const nlohmann::json& item) {
+    used += member + item.dump() + ' ';
+    return member == "a";
+  };
+  const auto json = parse_json(R"({"a": [1, {"a": [2]}, [3]], "b": [4], "c": {"a": [5]}, "d": 6})", "x", use);
+  EXPECT_EQ(used, R"(a1 a{"a":[2]} a[3] b4 )");
+  EXPECT_EQ(json.dump(), R"({"a":[],"b":[4],"c":{"a":[5]},"d":6})");
+  used.clear();
+  EXPECT_EQ(parse_json(R"([[1], {"a": [2]}])", "x", use).dump(), R"([[1],{"a":[2]}])");
+  EXPECT_EQ(used, "") << "of an object only";
+}
+
+TEST(Json, AnObjectKeepsTheOrderAsItGrows) {
+  std::string text;
+  for (int i = 100; i > 0; --i) text += fmt::format("{}\"{}\":[{}]", text.empty() ? "{" : ",", i, i);
+  EXPECT_EQ(parse_json<nlohmann::ordered_json>(text + "}", "x").dump(), text + "}");
+}
+
+TEST(Json, ALongListTakesLinearTime) {
+  std::string text = "[{}";
+  for (int i = 1; i < 1'000'000; ++i) text += ",{}";
+  EXPECT_EQ(parse_json(text + "]", "x").size(), 1'000'000u);
+}
+
 /// What need_json() says of a text.
 std::string refusal(const std::string& text) {
   try {

@@ -110,6 +110,18 @@ TEST(Wisdom, AWinnerKeepsItsProvenance) {
   EXPECT_EQ(read.exact(attention(1, 512).problem)->made_on, now);
 }
 
+TEST(Wisdom, TheProvenanceMayFollowTheWinners) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "turned_wisdom.json";
+  Wisdom wisdom(kHere);
+  wisdom.put(attention(1, 256));
+  const std::string text = wisdom.to_json(), head = text.substr(1, text.find('\n') - 2);
+  std::ofstream(path) << "{" + text.substr(text.find('\n'), text.rfind('}') - text.find('\n')) + "," + head +
+                             "}";
+  const Wisdom read = Wisdom::load(path);
+  EXPECT_EQ(read.winners().at(0).made_on, kHere);
+  EXPECT_EQ(read.to_json(), text);
+}
+
 TEST(Wisdom, TimesOfTheSameSourcesAreMerged) {
   const VariantTimes ring{"ring", "a", {"splits"}, {{{1}, 10}, {{2}, 8}}}, plain{"plain", "b", {}, {{{}, 3}}};
   std::vector<VariantTimes> times = {ring};
@@ -162,6 +174,9 @@ TEST(Wisdom, ReportsTheErrorInAFile) {
   EXPECT_EQ(said("{\"block\": 64}", "7"),
             "winner 1: 'config' is 7; it must be an object of names and integers");
   EXPECT_EQ(said("\"op\"", "\"on\""), "winner 1: 'op' is missing");
+  EXPECT_EQ(said("[{", "[7, {"), "winner 1: 'op' is missing") << "the first error counts";
+  EXPECT_EQ(said("\"winners\": [{", "\"losers\": [{"), "'winners' is missing");
+  EXPECT_EQ(said("\"winners\": [{", "\"winners\": 7, \"losers\": [{"), "'winners' is 7; it must be a list");
   EXPECT_EQ(said("\"NVIDIA H200\"", "7"), "'device' is 7; it must be a text");
   for (const char* row : {"64 2.75", "64 -1 2.75 3", "64 -1 0", "64 -1 fast", "64 1.5 2.75", ""})
     EXPECT_EQ(said("64 -1 2.75", row),

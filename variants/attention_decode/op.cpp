@@ -227,6 +227,7 @@ Cost cost(const Problem& p) {
   const double out =
       projects(p) ? 0 : d * static_cast<double>(size_of(decode_out_dtype(p))) + (p["lse"] != 0 ? 4 : 0);
   const std::int64_t page = p["page_size"];
+  const bool append = p["append"] != 0, additive = score_bias_of(p) == ScoreBias::additive;
   Cost c;
   for (const std::int32_t length : lengths_of(p, 0)) {
     c.bytes += heads * out + 4;  // lengths
@@ -234,12 +235,12 @@ Cost cost(const Problem& p) {
     const std::int64_t first = first_key(p, length);
     const auto keys = static_cast<double>(length - first);
     c.bytes += heads * d * b + 2 * keys * kv_heads * row;
-    if (p["append"] != 0) c.bytes += 2 * kv_heads * d * b;  // the new row is read here and written there
+    if (append) c.bytes += 2 * kv_heads * d * b;  // the new row is read here and written there
     if (page != 0) c.bytes += 4 * static_cast<double>((length - 1) / page - first / page + 1);
-    if (score_bias_of(p) == ScoreBias::additive) c.bytes += heads * keys * b;
+    if (additive) c.bytes += heads * keys * b;
     c.flops += 4.0 * keys * d * heads;
   }
-  if (p["append"] != 0) c.bytes += 2 * d;
+  if (append) c.bytes += 2 * d;
   if (p["bias"] != 0) c.bytes += (heads + 2 * kv_heads) * d * b;
   if (quantized(p) && p["kv_scale"] == 0) c.bytes += 2 * kv_heads * 4;
   if (score_bias_of(p) == ScoreBias::alibi) c.bytes += heads * 4;

@@ -71,13 +71,14 @@ Cost cost(const Problem& p) {
              d_qk = static_cast<double>(p["head_dim"]), d_v = static_cast<double>(value_dim(p));
   double rows = 0, keys = 0, pages = 0, pairs = 0, most_pairs = 0;  // a pair: a query and a key that it sees
   double one_pairs = 0, one_keys = 0, bias_pairs = 0;
+  const Mask mask = mask_of(p);
   for (std::size_t b = 0; b < l.kv_lens.size(); ++b) {
     const std::int64_t q_len = l.q_lens[b], kv_len = l.kv_lens[b];
     if (b == 0 || p["uneven"] == 1) {
       one_pairs = 0;
       std::int64_t first = kv_len, last = 0;
       for (std::int64_t i = 0; i < q_len; ++i) {
-        const KeyRange seen = mask_of(p).visible_keys(q_len, kv_len, i);
+        const KeyRange seen = mask.visible_keys(q_len, kv_len, i);
         if (seen.last == 0) continue;
         one_pairs += static_cast<double>(seen.last - seen.first);
         first = std::min(first, seen.first), last = std::max(last, seen.last);
