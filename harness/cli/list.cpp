@@ -48,7 +48,7 @@ std::string text_of(const Extents& e) {
 /// "launches linear/mma.cu grid [ceil_div(tokens, tile_m), 4] block [128], pdl pdl"; what is default is
 /// omitted.
 void print_launch(const Stage& stage) {
-  const LaunchExpressions& g = *stage.geometry;
+  const LaunchExpressions& g = stage.geometry;
   std::string text =
       fmt::format("  launches {} grid {} block {}", stage.file, text_of(g.grid), text_of(g.block));
   const std::pair<const char*, const Expression*> parts[] = {{"shared_bytes", &g.shared_bytes},
@@ -60,7 +60,7 @@ void print_launch(const Stage& stage) {
   for (const auto& [name, value] : parts)
     if (value->text() != (std::string_view(name) == "cluster" ? "1" : "0"))
       text += fmt::format(", {} {}", name, value->text());
-  if (stage.condition) text += fmt::format(", where {}", stage.condition->text());
+  if (!stage.condition.number()) text += fmt::format(", where {}", stage.condition.text());
   print("{}\n", text);
 }
 
@@ -81,8 +81,8 @@ void print_parameters(const OpEntry& entry) {
       print("  {} = {}{}{}\n", d.name, d.value.text(), d.doc.empty() ? "" : "  -- ", d.doc);
     for (const Expression& constraint : v.constraints) print("  where {}\n", constraint.text());
     for (const Stage& stage : v.stages)
-      if (stage.geometry) print_launch(stage);
-    if (v.workspace) print("  workspace {} bytes\n", v.workspace->text());
+      if (!stage.library) print_launch(stage);
+    if (v.workspace.number() != 0) print("  workspace {} bytes\n", v.workspace.text());
   }
 }
 

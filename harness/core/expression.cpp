@@ -212,8 +212,8 @@ double evaluated(const Node& node, const std::function<double(const std::string&
 
 }  // namespace
 
-Expression::Expression(std::shared_ptr<const Node> node, std::string text)
-    : node_(std::move(node)), text_(std::move(text)) {}
+Expression::Expression(std::shared_ptr<const Node> node, std::string text, std::string origin)
+    : node_(std::move(node)), text_(std::move(text)), origin_(std::move(origin)) {}
 Expression::Expression(std::string text, std::string_view kind)
     : node_(parse_expression(text, kind)), text_(std::move(text)) {}
 Expression Expression::constant(double number) { return Expression(number_node(number)); }
@@ -238,12 +238,16 @@ std::vector<std::string> Expression::names() const {
   return names;
 }
 
+Expression Expression::with_origin(std::string origin) const {
+  return Expression(node_, text_, std::move(origin));
+}
+
 std::optional<double> Expression::number() const {
   return node_->kind == Kind::number ? std::optional(node_->number) : std::nullopt;
 }
 
 Expression Expression::resolve(std::span<const Variable> variables, std::string_view kind) const {
-  return Expression(LabelResolver(variables, text(), kind).resolve(node_), text());
+  return Expression(LabelResolver(variables, text(), kind).resolve(node_), text(), origin_);
 }
 
 std::optional<std::string> Expression::label_used_as_number(std::span<const Variable> variables) const {

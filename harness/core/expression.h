@@ -44,6 +44,9 @@ class Expression {
   nlohmann::json json() const;
   /// Without duplicates, in the order of the text.
   std::vector<std::string> names() const;
+  /// Where it was written, for messages about its value: "kernels.yaml:9: 'grid'". Empty for those in C++.
+  const std::string& origin() const { return origin_; }
+  Expression with_origin(std::string origin) const;
   /// The number that the expression is, if it is nothing else.
   std::optional<double> number() const;
 
@@ -81,11 +84,12 @@ class Expression {
 
  private:
   friend class Evaluator;
-  explicit Expression(std::shared_ptr<const Node> node, std::string text = {});
+  explicit Expression(std::shared_ptr<const Node> node, std::string text = {}, std::string origin = {});
   static Expression constant(double number);
 
   std::shared_ptr<const Node> node_;
   std::string text_;  // empty: not parsed
+  std::string origin_;
 };
 
 /// An expression whose names are places in a list of values: it is evaluated often, by any number of threads.

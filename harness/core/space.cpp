@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -33,7 +34,7 @@ struct Space::Rules {
   std::vector<std::string> names;  // the parameters, the known values, then the derived values
   std::vector<Level> levels;
   std::vector<Expression> constraints;
-  std::vector<Kernel> kernels;  // that have their geometry as data
+  std::vector<Kernel> kernels;
   std::vector<Evaluator> limits, workspace;
 };
 
@@ -73,7 +74,6 @@ Space::Space(const Variant& variant, const Problem& problem, const DeviceFacts& 
              std::span<const Override> overrides, std::span<const Expression> constraints)
     : parameters_(variant.parameters),
       facts_(facts),
-      resources_(variant.resources),
       limits_(variant.limits),
       workspace_(variant.workspace),
       stages_(std::make_shared<const std::vector<Stage>>(variant.stages)) {
@@ -138,16 +138,15 @@ void Space::set_problem(const Problem& problem, std::span<const Expression> cons
   }
   rules->constraints.assign(constraints.begin(), constraints.end());
   for (const Stage& stage : *stages_) {
-    if (!stage.geometry || stage.custom) continue;
+    if (stage.library || stage.custom) continue;
     Rules::Kernel& kernel = rules->kernels.emplace_back();
-    if (stage.condition) kernel.condition.emplace(*stage.condition, names);
-    for (const Expression* e : parts_of(*stage.geometry)) kernel.geometry.emplace_back(*e, names);
+    if (!stage.condition.number()) kernel.condition.emplace(stage.condition, names);
+    for (const Expression* e : parts_of(stage.geometry)) kernel.geometry.emplace_back(*e, names);
   }
   const bool from_file = std::ranges::any_of(*stages_, [](const Stage& s) { return bool(s.custom); });
-  if (workspace_ && !from_file) rules->workspace.emplace_back(*workspace_, names);
-  if (limits_)
-    for (const Expression& e : {limits_->shared_bytes, limits_->registers, limits_->threads_per_sm})
-      rules->limits.emplace_back(e, names);
+  if (!workspace_.number() && !from_file) rules->workspace.emplace_back(workspace_, names);
+  for (const Expression* e : {&limits_.shared_bytes, &limits_.registers, &limits_.threads_per_sm})
+    rules->limits.emplace_back(*e, names);
   rules_ = std::move(rules);
 }
 
@@ -202,13 +201,7 @@ const Evaluator* Space::broken(const std::vector<double>& values) const {
   return nullptr;
 }
 
-std::optional<std::string> Space::broken_resource(const Config& config,
-                                                  const std::vector<double>& values) const {
-  for (const Stage& stage : *stages_) {
-    if (!stage.launch || stage.geometry || stage.custom || (stage.when && !stage.when(problem_, config)))
-      continue;
-    if (auto limit = exceeded_launch_limit(stage.launch(problem_, config))) return limit;
-  }
+std::optional<std::string> Space::broken_resource(const std::vector<double>& values) const {
   std::vector<double> numbers;
   for (const Rules::Kernel& kernel : rules_->kernels) {
     if (kernel.condition && (*kernel.condition)(values) == 0) continue;
@@ -217,33 +210,27 @@ std::optional<std::string> Space::broken_resource(const Config& config,
   }
   if (auto fraction = evaluate(rules_->workspace, values, numbers)) return fraction;
   if (auto fraction = evaluate(rules_->limits, values, numbers)) return fraction;
-  LaunchResources needs;
-  if (limits_)
-    needs = {.shared_bytes = static_cast<std::int64_t>(numbers[0]),
-             .registers = static_cast<int>(numbers[1]),
-             .threads_per_sm = static_cast<std::int64_t>(numbers[2])};
-  else if (resources_)
-    needs = resources_(problem_, config);
-  if (needs.shared_bytes > facts_.shared_per_block)
-    return fmt::format("needs {} bytes of shared memory, the device has {}", needs.shared_bytes,
+  const auto [shared_bytes, registers, threads] = std::array{numbers[0], numbers[1], numbers[2]};
+  if (shared_bytes > static_cast<double>(facts_.shared_per_block))
+    return fmt::format("needs {} bytes of shared memory, the device has {}", shared_bytes,
                        facts_.shared_per_block);
-  if (facts_.registers_per_sm > 0 && needs.registers * needs.threads_per_sm > facts_.registers_per_sm)
-    return fmt::format("needs {} registers for each of {} threads, an SM has {}", needs.registers,
-                       needs.threads_per_sm, facts_.registers_per_sm);
+  if (facts_.registers_per_sm > 0 && registers * threads > static_cast<double>(facts_.registers_per_sm))
+    return fmt::format("needs {} registers for each of {} threads, an SM has {}", registers, threads,
+                       facts_.registers_per_sm);
   return std::nullopt;
 }
 
 std::optional<std::string> Space::broken_constraint(const Config& config) const {
   const std::vector<double> values = values_of(config);
   if (const Evaluator* rule = broken(values)) return rule->expression().text();
-  return broken_resource(config, values);
+  return broken_resource(values);
 }
 
 std::string Space::why_excluded(const Config& config) const {
   const std::vector<double> values = values_of(config);
   const Evaluator* rule = broken(values);
   if (!rule) {
-    const auto resource = broken_resource(config, values);
+    const auto resource = broken_resource(values);
     return resource ? fmt::format("{} {}", config.empty() ? "it" : config.str(), *resource) : "";
   }
   return fmt::format("constraint '{}' excludes {}", rule->expression().text(),
@@ -254,13 +241,7 @@ std::string Space::why_excluded(const Config& config) const {
 class Space::Walk {
  public:
   explicit Walk(const Space& space)
-      : space_(space),
-        parameters_(space.parameters_),
-        needs_config_(space.resources_ || std::ranges::any_of(*space.stages_,
-                                                              [](const Stage& s) {
-                                                                return s.launch && !s.geometry && !s.custom;
-                                                              })),
-        values_(parameters_.size()) {
+      : space_(space), parameters_(space.parameters_), values_(parameters_.size()) {
     values_.insert(values_.end(), space.fixed_.begin(), space.fixed_.end());
     values_.resize(space.rules_->names.size());
   }
@@ -278,7 +259,7 @@ class Space::Walk {
     if (!std::ranges::all_of(level.constraints, [&](const Evaluator& e) { return space_.holds(e, values_); }))
       return;
     if (given == parameters_.size()) {
-      if (space_.broken_resource(needs_config_ ? space_.at(index) : Config(), values_)) return;
+      if (space_.broken_resource(values_)) return;
       if (kept_.size() == kMaxConfigs) too_many();
       kept_.push_back(index);
       return;
@@ -298,7 +279,6 @@ class Space::Walk {
 
   const Space& space_;
   const std::vector<Parameter>& parameters_;
-  const bool needs_config_;  // for functions in place of expressions
   std::vector<double> values_;
   std::vector<std::int64_t> kept_;
   std::int64_t steps_ = 0;

@@ -1,7 +1,6 @@
 #pragma once
 // The configurations of a variant for a problem on a device.
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,14 +61,12 @@ class Space {
   const Evaluator* broken(const std::vector<double>& values) const;
   bool holds(const Evaluator& rule, const std::vector<double>& values) const;
   std::vector<double> values_of(const Config& config) const;
-  std::optional<std::string> broken_resource(const Config& config, const std::vector<double>& values) const;
+  std::optional<std::string> broken_resource(const std::vector<double>& values) const;
 
   std::vector<Parameter> parameters_;
   DeviceFacts facts_;
-  std::function<LaunchResources(const Problem&, const Config&)>
-      resources_;  // empty: the variant declares none
-  std::optional<ResourceExpressions> limits_;
-  std::optional<Expression> workspace_;
+  ResourceExpressions limits_;
+  Expression workspace_;
   std::shared_ptr<const std::vector<Stage>> stages_;
   std::shared_ptr<const std::vector<DerivedValue>> derived_;
   Problem problem_;

@@ -126,46 +126,22 @@ struct CustomKernel {
 };
 
 /// One kernel of a variant. It takes the op's args.h struct by value and then its tensor maps, if it has any.
-/// `kernel` is a name expression whose {placeholders} are dims, parameters, derived values, constants and
-/// {dtype}. Geometry is data, `geometry`, `condition` and `maps`; functions are for what data cannot say.
+/// `kernel` is a name expression whose {placeholders} are dims, parameters, derived values and {dtype}.
 struct Stage {
   std::string file;    // below kernels/
   std::string kernel;  // "rms_norm_vectorized<{dtype}, {hidden}, {block}, {vec}>"
-  std::function<Launch(const Problem&, const Config&)> launch = {};
-  std::function<bool(const Problem&, const Config&)> when = {};  // empty: always
-  /// Called at each launch with the op's args; each result is one `const __grid_constant__ TensorMap`.
-  std::function<std::vector<TensorMapSpec>(const Problem&, const Config&, const void* args)> tensor_maps = {};
+  LaunchExpressions geometry = {};
+  Expression condition = 1;                     // 0: the stage is not launched
+  std::vector<TensorMapExpressions> maps = {};  // each is one `const __grid_constant__ TensorMap`
   /// A library call between kernels; the stage then has no kernel.
   std::function<VendorFunction(const Problem&, const Config&)> library = {};
   /// A kernel from a file: `file` and `kernel` are then for messages only.
   std::shared_ptr<const CustomKernel> custom = {};
-  /// Where the geometry depends on the device: `launch` is then that of a device with one SM.
-  std::function<Launch(const Problem&, const Config&, const DeviceFacts&)> launch_on = {};
-
-  std::optional<LaunchExpressions> geometry = {};
-  std::optional<Expression> condition = {};  // empty: always
-  std::vector<TensorMapExpressions> maps = {};
 };
 
-/// The geometry of a stage on a device.
-inline Launch launch_of(const Stage& stage, const Problem& problem, const Config& config,
-                        const DeviceFacts& facts) {
-  return stage.launch_on ? stage.launch_on(problem, config, facts) : stage.launch(problem, config);
-}
-
-/// A stage that calls a library.
-inline Stage library_stage(std::function<VendorFunction(const Problem&, const Config&)> library) {
-  return {.file = {}, .kernel = {}, .launch = {}, .library = std::move(library)};
-}
-
-/// The resources that a configuration needs, known before compilation: the largest over its stages.
-struct LaunchResources {
-  std::int64_t shared_bytes = 0;    // per block, static and dynamic
-  int registers = 0;                // per thread, an estimate; 0: not known
-  std::int64_t threads_per_sm = 0;  // resident at once; 0: not known
-};
-
-/// The same as expressions.
+/// The resources that a configuration needs, known before compilation: the largest over its stages. Shared
+/// memory per block, static and dynamic, in bytes; registers per thread, an estimate, and threads that are
+/// resident on an SM at once, or 0.
 struct ResourceExpressions {
   Expression shared_bytes = 0, registers = 0, threads_per_sm = 0;
 };
@@ -179,25 +155,22 @@ struct Variant {
   /// core/space.h).
   std::vector<Expression> constraints = {};
   /// A configuration that exceeds the device's shared memory per block is excluded, as by a constraint.
-  std::function<LaunchResources(const Problem&, const Config&)> resources = {};
-  std::optional<ResourceExpressions> limits = {};  // the same as data
-  std::vector<DType> dtypes = {};                  // empty: all of the op's
+  ResourceExpressions limits = {};
+  std::vector<DType> dtypes = {};  // empty: all of the op's
 
   std::vector<Stage> stages = {};                                            // cuda: launched in order
   std::function<HostFunction(const Problem&, const Config&)> host = {};      // host: called on each run
   std::function<VendorFunction(const Problem&, const Config&)> vendor = {};  // a library: called on each run
 
-  /// Extra placeholders for the kernels' names, computed from problem and configuration.
-  std::function<Assignment(const Problem&, const Config&)> constants = {};
   /// Scratch memory in bytes. It is zeroed once, at allocation; each launch must leave its counters at zero.
-  std::function<std::int64_t(const Problem&, const Config&)> workspace_bytes = {};
-  std::optional<Expression> workspace = {};  // the same as data
+  Expression workspace = 0;
   /// The same for memory that the plan owns, for a kernel from a file whose op passes no workspace.
-  std::function<std::int64_t(const Problem&, const Config&)> own_workspace_bytes = {};
-  std::optional<Expression> own_workspace = {};  // the same as data
+  Expression own_workspace = 0;
   /// "cudnn 91002": name and version of the vendor library that it calls, which this loads. Filled in by
   /// variants/table.cpp.
   std::function<std::string()> library_version = {};
+  /// The members of the op's args struct, which tensor maps name, filled in by declare().
+  std::vector<ArgsField> fields = {};
   /// A kernel from a file also has `host`. One sentence where that file does not compile for the host; empty
   /// where it does. Without this function the variant runs on its backend only.
   std::function<std::string(const Problem&, const Config&)> why_not_on_host = {};

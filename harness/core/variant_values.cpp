@@ -39,26 +39,9 @@ std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> 
   return variables;
 }
 
-namespace {
-
-bool is_integer(const ArgsField& field) { return !field.is_pointer() && !field.is_real(); }
-
-/// An integer member of an args struct.
-double number_in(const ArgsField& field, const void* args) {
-  const auto read = [&]<class T>(T value) {
-    std::memcpy(&value, static_cast<const std::byte*>(args) + field.offset, sizeof(T));
-    return static_cast<double>(value);
-  };
-  if (field.type == "int") return read(int{});
-  if (field.type == "unsigned") return read(0u);
-  return read(std::int64_t{});
-}
-
-}  // namespace
-
 VariantValues::VariantValues(const Variant& variant, const Problem& problem, const Config& config,
                              const DeviceFacts& facts)
-    : variant_(variant) {
+    : variant_(variant), problem_(problem), config_(config) {
   for (const auto& parameter : config)
     values_.emplace_back(parameter.name, static_cast<double>(parameter.value));
   NamedValues known = known_values(problem, facts);
@@ -66,33 +49,55 @@ VariantValues::VariantValues(const Variant& variant, const Problem& problem, con
     values_.emplace_back(std::move(known.names[i]), known.values[i]);
 }
 
-double VariantValues::value_of(const std::string& name) const {
-  if (op_) {
-    const auto field = std::ranges::find(op_->fields, name, &ArgsField::name);
-    if (field != op_->fields.end() && is_integer(*field)) return number_in(*field, args_);
-  }
+std::optional<double> VariantValues::known(const std::string& name) const {
   const auto it = std::ranges::find(values_, name, &std::pair<std::string, double>::first);
-  if (it != values_.end()) return it->second;
-  const auto derived = std::ranges::find(variant_.derived, name, &DerivedValue::name);
-  if (derived != variant_.derived.end()) return (*this)(derived->value);
+  return it == values_.end() ? std::nullopt : std::optional(it->second);
+}
+
+const Expression& VariantValues::derived(const std::string& name) const {
+  const auto it = std::ranges::find(variant_.derived, name, &DerivedValue::name);
+  if (it != variant_.derived.end()) return it->value;
   throw std::logic_error(fmt::format("variant '{}' has no value '{}'", variant_.name, name));
 }
 
 double VariantValues::operator()(const Expression& expression) const {
-  return expression.evaluate([this](const std::string& name) { return value_of(name); });
+  return expression.evaluate([this](const std::string& name) {
+    const auto value = known(name);
+    return value ? *value : (*this)(derived(name));
+  });
 }
 
-std::int64_t VariantValues::integer(const Expression& expression) const {
-  const double value = (*this)(expression);
-  if (is_exact_integer(value)) return static_cast<std::int64_t>(value);
-  throw CompileError(fmt::format("variant '{}': '{}' is {:.12g}; it must be an integer", variant_.name,
-                                 expression.text(), value));
+std::int64_t VariantValues::integer(const Expression& expression, std::int64_t least,
+                                    std::int64_t most) const {
+  return checked_integer(expression, (*this)(expression), problem_, config_, least, most);
 }
 
-Launch VariantValues::launch(const LaunchExpressions& geometry) const {
-  std::vector<double> values;
-  for (const Expression* e : parts_of(geometry)) values.push_back(static_cast<double>(integer(*e)));
-  return launch_of_parts(values);
+Expression VariantValues::partial(const Expression& expression,
+                                  const std::function<bool(const std::string&)>& is_kept) const {
+  return expression.substitute([&](const std::string& name) -> std::optional<Expression> {
+    if (is_kept(name)) return std::nullopt;
+    const auto value = known(name);
+    return value ? Expression(*value) : partial(derived(name), is_kept);
+  });
+}
+
+void fail_value(const Expression& expression, double value, const Problem& problem, const Config& config,
+                const std::string& right) {
+  throw CompileError(fmt::format("{}{}'{}' is {:.12g} for {}{}; it must be {}", expression.origin(),
+                                 expression.origin().empty() ? "" : " ", expression.text(), value,
+                                 problem.key(), config.empty() ? "" : " with " + config.str(), right));
+}
+
+std::int64_t checked_integer(const Expression& expression, double value, const Problem& problem,
+                             const Config& config, std::int64_t least, std::int64_t most) {
+  const bool is_whole = value == std::floor(value);
+  if (is_whole && value >= static_cast<double>(least) && value <= static_cast<double>(most))
+    return static_cast<std::int64_t>(value);
+  fail_value(expression, value, problem, config,
+             !is_whole                            ? "an integer; ceil_div(a, b) rounds a / b up"
+             : least == -kLargestInteger          ? fmt::format("at most {}", most)
+             : value < static_cast<double>(least) ? fmt::format("at least {}", least)
+                                                  : fmt::format("at most {}", most));
 }
 
 Launch launch_of_parts(std::span<const double> v) {
@@ -108,56 +113,104 @@ Launch launch_of_parts(std::span<const double> v) {
           .cooperative = v[11] != 0};
 }
 
+Launch launch_of(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config,
+                 const DeviceFacts& facts) {
+  constexpr std::int64_t kInt = 2147483647;
+  constexpr std::int64_t kLeast[] = {1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0},
+                         kMost[] = {kInt, kInt, kInt, kInt, kInt, kInt, kInt, 1, 16, 1, kLargestInteger, 1};
+  const VariantValues values(variant, problem, config, facts);
+  const auto parts = parts_of(stage.geometry);
+  std::array<double, parts.size()> numbers;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    numbers[i] = static_cast<double>(values.integer(*parts[i], kLeast[i], kMost[i]));
+  return launch_of_parts(numbers);
+}
+
+std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem,
+                                        const Config& config) {
+  const VariantValues values(variant, problem, config);
+  std::vector<const Stage*> active;
+  for (const Stage& stage : variant.stages)
+    if (values(stage.condition) != 0) active.push_back(&stage);
+  return active;
+}
+
+std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
+                                         const Config& config) {
+  auto active = active_stages(variant, problem, config);
+  std::erase_if(active, [](const Stage* stage) { return bool(stage->library); });
+  return active;
+}
+
+std::int64_t bytes_of(const Expression& workspace, const Variant& variant, const Problem& problem,
+                      const Config& config) {
+  return VariantValues(variant, problem, config).integer(workspace, 0);
+}
+
 bool is_exact_integer(double value) {
-  constexpr double kLargest = 9e15;
-  return value == std::floor(value) && std::abs(value) <= kLargest;
+  return value == std::floor(value) && std::abs(value) <= static_cast<double>(kLargestInteger);
 }
 
 namespace {
 
-const void* pointer_in(const ArgsField& field, const void* args) {
-  const void* pointer = nullptr;
-  std::memcpy(&pointer, static_cast<const std::byte*>(args) + field.offset, sizeof(pointer));
-  return pointer;
+/// The value of a member of an args struct.
+template <class T>
+T read(const ArgsField& field, const void* args) {
+  T value{};
+  std::memcpy(&value, static_cast<const std::byte*>(args) + field.offset, sizeof(T));
+  return value;
 }
 
-TensorMapSpec spec_of(const TensorMapExpressions& map, const VariantValues& values, const Op& op, DType dtype,
-                      const void* args) {
-  const auto field = std::ranges::find(op.fields, map.base, &ArgsField::name);
-  TensorMapSpec spec{.base = pointer_in(*field, args), .dtype = dtype, .dims = {}, .strides = {}, .box = {}};
-  for (const Expression& e : map.dims) spec.dims.push_back(values.integer(e));
-  for (const Expression& e : map.strides) spec.strides.push_back(values.integer(e));
-  for (const Expression& e : map.box) spec.box.push_back(values.integer(e));
-  return spec;
+double number_in(const ArgsField& field, const void* args) {
+  if (field.type == "int") return read<int>(field, args);
+  if (field.type == "unsigned") return read<unsigned>(field, args);
+  return static_cast<double>(read<std::int64_t>(field, args));
 }
 
-/// The parts of a variant whose functions evaluate its expressions.
-using Shared = std::shared_ptr<const Variant>;
+}  // namespace
 
-void declare_stage(Stage& stage, const Shared& variant, std::size_t index, const Op& op) {
-  const Stage* declared = &variant->stages[index];
-  if (declared->geometry && !declared->custom) {  // a kernel from a file checks its values
-    stage.launch = [variant, declared](const Problem& p, const Config& c) {
-      return VariantValues(*variant, p, c).launch(*declared->geometry);
-    };
-    stage.launch_on = [variant, declared](const Problem& p, const Config& c, const DeviceFacts& facts) {
-      return VariantValues(*variant, p, c, facts).launch(*declared->geometry);
-    };
-  }
-  if (declared->condition && !declared->custom)
-    stage.when = [variant, declared](const Problem& p, const Config& c) {
-      return VariantValues(*variant, p, c)(*declared->condition) != 0;
-    };
-  if (declared->maps.empty()) return;
-  stage.tensor_maps = [variant, declared, op](const Problem& p, const Config& c, const void* args) {
-    VariantValues values(*variant, p, c);
-    values.add_members(op, args);
-    std::vector<TensorMapSpec> specs;
-    for (const TensorMapExpressions& map : declared->maps)
-      specs.push_back(spec_of(map, values, op, p.dtype, args));
-    return specs;
+bool is_integer(const ArgsField& field) { return !field.is_pointer() && !field.is_real(); }
+
+TensorMaps::TensorMaps(const Variant& variant, const Stage& stage, const Problem& problem,
+                       const Config& config)
+    : dtype_(problem.dtype), maps_(stage.maps) {
+  if (maps_.empty()) return;
+  fields_ = variant.fields;
+  const VariantValues values(variant, problem, config);
+  const auto is_member = [&](const std::string& name) {
+    const auto field = std::ranges::find(fields_, name, &ArgsField::name);
+    return field != fields_.end() && is_integer(*field);
   };
+  for (TensorMapExpressions& map : maps_)
+    for (auto* list : {&map.dims, &map.strides, &map.box})
+      for (Expression& e : *list) e = values.partial(e, is_member);
 }
+
+std::vector<TensorMapSpec> TensorMaps::operator()(const void* args) const {
+  const auto field = [&](const std::string& name) -> const ArgsField& {
+    return *std::ranges::find(fields_, name, &ArgsField::name);
+  };
+  const auto integers = [&](const std::vector<Expression>& expressions) {
+    std::vector<std::int64_t> numbers;
+    for (const Expression& e : expressions) {
+      const double value = e.evaluate([&](const std::string& name) { return number_in(field(name), args); });
+      if (!is_exact_integer(value))
+        throw CompileError(fmt::format("a tensor map has '{}', which is {:.12g}", e.text(), value));
+      numbers.push_back(static_cast<std::int64_t>(value));
+    }
+    return numbers;
+  };
+  std::vector<TensorMapSpec> specs;
+  for (const TensorMapExpressions& map : maps_)
+    specs.push_back({.base = read<const void*>(field(map.base), args),
+                     .dtype = dtype_,
+                     .dims = integers(map.dims),
+                     .strides = integers(map.strides),
+                     .box = integers(map.box)});
+  return specs;
+}
+
+namespace {
 
 void resolve_labels(Variant& variant, const Op& op) {
   const std::vector<Variable> variables = variables_of(variant, op.dims);
@@ -168,15 +221,13 @@ void resolve_labels(Variant& variant, const Op& op) {
   const auto resolve = [&](Expression& e) { e = e.resolve(variables); };
   for (DerivedValue& d : variant.derived) resolve(d.value);
   for (Expression& e : variant.constraints) resolve(e);
-  if (variant.workspace) resolve(*variant.workspace);
-  if (variant.limits)
-    for (Expression* e :
-         {&variant.limits->shared_bytes, &variant.limits->registers, &variant.limits->threads_per_sm})
-      resolve(*e);
+  ResourceExpressions& limits = variant.limits;
+  for (Expression* e : {&variant.workspace, &variant.own_workspace, &limits.shared_bytes, &limits.registers,
+                        &limits.threads_per_sm})
+    resolve(*e);
   for (Stage& stage : variant.stages) {
-    if (stage.condition) resolve(*stage.condition);
-    if (stage.geometry)
-      for (Expression* e : parts_of(*stage.geometry)) resolve(*e);
+    resolve(stage.condition);
+    for (Expression* e : parts_of(stage.geometry)) resolve(*e);
     for (TensorMapExpressions& map : stage.maps) {
       if (std::ranges::find(op.fields, map.base, &ArgsField::name) == op.fields.end())
         throw InputError(
@@ -187,31 +238,13 @@ void resolve_labels(Variant& variant, const Op& op) {
   }
 }
 
-void declare(Variant& variant, const Op& op) {
-  resolve_labels(variant, op);
-  const auto declared = std::make_shared<const Variant>(Variant{.name = variant.name,
-                                                                .derived = variant.derived,
-                                                                .limits = variant.limits,
-                                                                .stages = variant.stages,
-                                                                .workspace = variant.workspace});
-  for (std::size_t i = 0; i < variant.stages.size(); ++i) declare_stage(variant.stages[i], declared, i, op);
-  if (variant.workspace && !variant.workspace_bytes)
-    variant.workspace_bytes = [declared](const Problem& p, const Config& c) {
-      return VariantValues(*declared, p, c).integer(*declared->workspace);
-    };
-  if (variant.limits)
-    variant.resources = [declared](const Problem& p, const Config& c) {
-      const VariantValues values(*declared, p, c);
-      return LaunchResources{.shared_bytes = values.integer(declared->limits->shared_bytes),
-                             .registers = static_cast<int>(values.integer(declared->limits->registers)),
-                             .threads_per_sm = values.integer(declared->limits->threads_per_sm)};
-    };
-}
-
 }  // namespace
 
 void declare(OpEntry& entry) {
-  for (Variant& variant : entry.variants) declare(variant, entry.op);
+  for (Variant& variant : entry.variants) {
+    variant.fields = entry.op.fields;
+    resolve_labels(variant, entry.op);
+  }
   const std::vector<Variable> variables = variables_of({}, entry.op.dims);
   for (Preference& p : entry.preferences) p.when = p.when.resolve(variables, "preference");
 }

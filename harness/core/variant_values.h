@@ -1,7 +1,9 @@
 #pragma once
-// The names that expressions of a variant use, and their values for a configuration.
+// What the expressions of a variant give for a configuration: launches, stages, workspace, tensor maps.
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,37 +26,72 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 /// device, then its derived values.
 std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> dims);
 
-/// Puts numbers in place of labels in all expressions of an op, and functions in the place of expressions
-/// that give launches. Throws InputError for an unknown name or label.
+/// Puts numbers in place of labels in all expressions of an op, and sets Variant::fields. Throws InputError
+/// for an unknown name or label.
 void declare(OpEntry& entry);
+
+/// The launch of a stage's kernel. Without facts it is that of a device with one SM. Throws CompileError
+/// where a part of it is not an integer or is out of bounds.
+Launch launch_of(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config,
+                 const DeviceFacts& facts = {});
+/// The stages that a configuration launches: all of them, or the kernels only.
+std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
+std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
+                                         const Config& config);
+/// Variant::workspace or Variant::own_workspace in bytes. Throws CompileError.
+std::int64_t bytes_of(const Expression& workspace, const Variant& variant, const Problem& problem,
+                      const Config& config);
+
+/// The tensor maps of a stage for a configuration. The integer members of the op's args struct are the only
+/// names left in their expressions.
+class TensorMaps {
+ public:
+  TensorMaps(const Variant& variant, const Stage& stage, const Problem& problem, const Config& config);
+  bool empty() const { return maps_.empty(); }
+  /// Those of a launch with these args.
+  std::vector<TensorMapSpec> operator()(const void* args) const;
+
+ private:
+  std::vector<ArgsField> fields_;
+  DType dtype_;
+  std::vector<TensorMapExpressions> maps_;
+};
+
+/// A double holds all integers up to it.
+inline constexpr std::int64_t kLargestInteger = 9'000'000'000'000'000;
 
 /// Looks up the names of a variant's expressions. Derived values are evaluated when they are used.
 class VariantValues {
  public:
-  /// The variant must outlive it.
+  /// The first three must outlive it.
   VariantValues(const Variant& variant, const Problem& problem, const Config& config,
                 const DeviceFacts& facts = {});
 
   double operator()(const Expression& expression) const;
-  /// Throws CompileError where the value is not an integer.
-  std::int64_t integer(const Expression& expression) const;
-  Launch launch(const LaunchExpressions& geometry) const;
-  /// The integer members of an args struct are names too, which hide others. A member is read when it is
-  /// looked up: where the struct depends on the problem, it may lack members. `op` and `args` must outlive
-  /// it.
-  void add_members(const Op& op, const void* args) {
-    op_ = &op;
-    args_ = args;
-  }
+  /// Throws CompileError where the value is not an integer from `least` to `most`.
+  std::int64_t integer(const Expression& expression, std::int64_t least = -kLargestInteger,
+                       std::int64_t most = kLargestInteger) const;
+  /// The same expression with numbers in place of all names but the kept ones.
+  Expression partial(const Expression& expression,
+                     const std::function<bool(const std::string& name)>& is_kept) const;
 
  private:
-  double value_of(const std::string& name) const;
+  std::optional<double> known(const std::string& name) const;
+  const Expression& derived(const std::string& name) const;
 
   const Variant& variant_;
-  const Op* op_ = nullptr;  // whose members are names
-  const void* args_ = nullptr;
+  const Problem& problem_;
+  const Config& config_;
   std::vector<std::pair<std::string, double>> values_;
 };
+
+/// `value`, that of an expression, if it is an integer in these bounds. Throws CompileError that begins with
+/// the expression's origin.
+std::int64_t checked_integer(const Expression& expression, double value, const Problem& problem,
+                             const Config& config, std::int64_t least, std::int64_t most);
+/// CompileError about the value of an expression; `right` is what it must be.
+[[noreturn]] void fail_value(const Expression& expression, double value, const Problem& problem,
+                             const Config& config, const std::string& right);
 
 /// The expressions of a launch in one order.
 template <class Geometry>
@@ -66,5 +103,7 @@ auto parts_of(Geometry& g) {
 Launch launch_of_parts(std::span<const double> values);
 /// Whether a value is an integer that a double holds exactly.
 bool is_exact_integer(double value);
+/// A member that expressions of tensor maps may name.
+bool is_integer(const ArgsField& field);
 
 }  // namespace warptune

@@ -23,6 +23,7 @@ struct ReferenceKernel {
   std::shared_ptr<const Variant> variant;
 
   const Stage& stage() const { return variant->stages.front(); }
+  Launch launch(const Problem& problem) const { return launch_of(*variant, stage(), problem, {}); }
   Args bind(const Problem& problem, std::span<void* const> tensors) const {
     return bind_fields(definition, fields, problem, tensors, nullptr);
   }
@@ -45,9 +46,9 @@ void run_on_host(const ReferenceKernel& reference, HostKernels& kernels, Referen
     arrays.push_back(to_reference_array(spec.dtype, reference.in_fp64, given->values));
     addresses.push_back(arrays.back().data());
   }
-  const Stage& stage = reference.stage();
   const Args args = reference.bind(job.problem, addresses);
-  kernels.get(*stage.custom, job.problem, {}).run(args.data(), nullptr, stage.launch(job.problem, {}));
+  kernels.get(*reference.stage().custom, job.problem, {})
+      .run(args.data(), nullptr, reference.launch(job.problem));
   for (std::size_t t = 0; t < specs.size(); ++t)
     if (ReferenceTensor* output = find_tensor(job.outputs, specs[t].name))
       output->values = from_reference_array(specs[t].dtype, reference.in_fp64, arrays[t]);
@@ -58,10 +59,9 @@ Reference host_reference(std::shared_ptr<const ReferenceKernel> reference, doubl
   const Stage& stage = reference->stage();
   return {.load =
               [reference, kernels](const ReferenceJob& job) {
-                const Stage& kernel = reference->stage();
                 try {
-                  kernels->get(*kernel.custom, job.problem, {});
-                  kernel.launch(job.problem, {});
+                  kernels->get(*reference->stage().custom, job.problem, {});
+                  reference->launch(job.problem);
                 } catch (const CompileError& e) {
                   throw InputError(e.what());
                 }

@@ -41,7 +41,7 @@ std::string read_identifier(const YamlReader& yaml, const YAML::Node& node, cons
 /// `name: text`, or `name: {doc: ..., role: ..., default: ..., min: ...}`.
 Dim read_dim(const YamlReader& yaml, const YAML::Node& key, const YAML::Node& node) {
   static const std::vector<std::string> roles = {"shape", "work", "parallel", "data"};
-  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}, .max = Formula::kLargest};
+  Dim dim{.name = read_identifier(yaml, key, "a dim"), .doc = {}, .max = kLargestInteger};
   const std::vector<std::string> taken = known_values(Problem{}, DeviceFacts{}).names;
   if (std::ranges::find(taken, dim.name) != taken.end() || dim.name == "dtype")
     yaml.fail(key, fmt::format("a dim cannot have the name '{}', which expressions use already", dim.name));

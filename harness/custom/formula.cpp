@@ -25,52 +25,34 @@ std::vector<Variable> formula_names(std::span<const Dim> dims, std::span<const P
   return names;
 }
 
-Formula::Formula(const std::string& text, std::span<const Variable> names, std::string what,
-                 std::string where)
-    : expression_(Expression(text, what).resolve(names, what)),
-      what_(std::move(what)),
-      where_(std::move(where)) {}
+Formula::Formula(const std::string& text, std::span<const Variable> names, const std::string& what,
+                 const std::string& where)
+    : expression_(Expression(text, what).resolve(names, what).with_origin(where + ": " + what)) {}
 
-double Formula::operator()(const Problem& problem, const Config& config, int sms) const {
+double Formula::operator()(const Problem& problem, const Config& config) const {
   return expression_.evaluate([&](const std::string& name) -> double {
     if (const auto* parameter = config.find(name)) return static_cast<double>(parameter->value);
     if (name == "dtype_bytes") return static_cast<double>(size_of(problem.dtype));
-    if (name == "sms") return sms;
     return static_cast<double>(problem.dims.get(name, 0));
   });
-}
-
-void Formula::fail(const Problem& problem, const Config& config, double value,
-                   const std::string& right) const {
-  throw CompileError(fmt::format("{}: {} '{}' is {:.12g} for {}{}; it must be {}", where_, what_,
-                                 expression_.text(), value, problem.key(),
-                                 config.empty() ? "" : " with " + config.str(), right));
 }
 
 double Formula::real(const Problem& problem, const Config& config, DType dtype) const {
   const double value = (*this)(problem, config);
   if (!std::isfinite(value) || !std::isfinite(round_to(dtype, value)))
-    fail(problem, config, value, fmt::format("a number that {} holds", name_of(dtype)));
+    fail_value(expression_, value, problem, config, fmt::format("a number that {} holds", name_of(dtype)));
   return value;
 }
 
 double Formula::at_least_zero(const Problem& problem) const {
   const double value = (*this)(problem, {});
-  if (!std::isfinite(value) || value < 0) fail(problem, {}, value, "a number from 0 up");
+  if (!std::isfinite(value) || value < 0) fail_value(expression_, value, problem, {}, "a number from 0 up");
   return value;
 }
 
 std::int64_t Formula::whole(const Problem& problem, const Config& config, std::int64_t least,
-                            std::int64_t most, int sms) const {
-  const double value = (*this)(problem, config, sms);
-  const bool is_whole = value == std::floor(value);
-  if (is_whole && value >= static_cast<double>(least) && value <= static_cast<double>(most))
-    return static_cast<std::int64_t>(value);
-  fail(problem, config, value,
-       !is_whole                            ? "an integer; ceil_div(a, b) rounds a / b up"
-       : least == -kLargest                 ? fmt::format("at most {}", most)
-       : value < static_cast<double>(least) ? fmt::format("at least {}", least)
-                                            : fmt::format("at most {}", most));
+                            std::int64_t most) const {
+  return checked_integer(expression_, (*this)(problem, config), problem, config, least, most);
 }
 
 FormulaText::FormulaText(const std::string& text, std::span<const Variable> names, const std::string& what,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness/core/problem.h"
-#include "harness/core/variant.h"
+#include "harness/core/variant_values.h"
 
 namespace warptune {
 
@@ -23,24 +23,21 @@ class Formula {
  public:
   /// `what` names the text in messages, `where` is "FILE:LINE". Throws InputError, without `where`, for a
   /// wrong expression.
-  Formula(const std::string& text, std::span<const Variable> names, std::string what, std::string where);
+  Formula(const std::string& text, std::span<const Variable> names, const std::string& what,
+          const std::string& where);
 
-  double operator()(const Problem& problem, const Config& config, int sms = 1) const;
+  double operator()(const Problem& problem, const Config& config) const;
   const Expression& expression() const { return expression_; }
   /// Throws CompileError, with `where`, if the value is not a number from 0 up.
   double at_least_zero(const Problem& problem) const;
   /// Throws CompileError, with `where`, if the value is not a number that the dtype holds.
   double real(const Problem& problem, const Config& config, DType dtype) const;
   /// Throws CompileError, with `where`, if the value is not an integer from `least` to `most`.
-  std::int64_t whole(const Problem& problem, const Config& config, std::int64_t least = -kLargest,
-                     std::int64_t most = kLargest, int sms = 1) const;
-  static constexpr std::int64_t kLargest = 9'000'000'000'000'000;  // a double holds all integers up to it
+  std::int64_t whole(const Problem& problem, const Config& config, std::int64_t least = -kLargestInteger,
+                     std::int64_t most = kLargestInteger) const;
 
  private:
-  [[noreturn]] void fail(const Problem& problem, const Config& config, double value,
-                         const std::string& right) const;
   Expression expression_;
-  std::string what_, where_;
 };
 
 /// A text with {formulas}, each written as an integer, {parameters} of `words`, written as their labels, and

@@ -139,7 +139,7 @@ void add_host_functions(Variant& variant) {
   const Variant self = variant;  // as it is on a GPU
   variant.why_not_on_host = [self](const Problem& problem, const Config& config) -> std::string {
     for (const Stage* stage : active_kernels(self, problem, config)) {
-      if (stage->tensor_maps) return "its tensor maps need a GPU";
+      if (!stage->maps.empty()) return "its tensor maps need a GPU";
       if (std::string why = HostKernel::why_not(*stage->custom, problem, config); !why.empty()) return why;
     }
     return {};
@@ -152,8 +152,9 @@ void add_host_functions(Variant& variant) {
     };
     std::vector<Step> steps;
     for (const Stage* stage : active_kernels(self, problem, config))
-      steps.push_back({&kernels->get(*stage->custom, problem, config), stage->launch(problem, config)});
-    const auto bytes = self.own_workspace_bytes ? self.own_workspace_bytes(problem, config) : 0;
+      steps.push_back(
+          {&kernels->get(*stage->custom, problem, config), launch_of(self, *stage, problem, config)});
+    const auto bytes = static_cast<std::size_t>(bytes_of(self.own_workspace, self, problem, config));
     return [kernels, steps, own = std::make_shared<std::vector<std::byte>>(bytes)](const void* args) {
       for (const Step& step : steps) step.kernel->run(args, own->data(), step.launch);
     };

@@ -20,7 +20,7 @@ namespace {
 FormulaText::Constants derived_values(const Variant& like) {
   // A copy: the table of the built-in variant may end before the kernel does.
   return [copy = std::make_shared<const Variant>(like)](const Problem& problem, const Config& config) {
-    Assignment integers = copy->constants ? copy->constants(problem, config) : Assignment();
+    Assignment integers;
     const VariantValues values(*copy, problem, config);
     for (const DerivedValue& d : copy->derived)
       if (const double value = values(d.value); value == std::floor(value))

@@ -27,9 +27,9 @@ struct KernelItem {
   std::filesystem::path path(const YAML::Node& node, const std::string& what) const;
 };
 
-/// Sets the launch geometry: {grid: ..., block: ..., shared: ..., cluster: ..., pdl: ..., per_sm: ...,
-/// max_blocks: ..., cooperative: ...}.
-void read_launch(const KernelItem& item, const YAML::Node& node, Stage& stage);
+/// The launch geometry: {grid: ..., block: ..., shared: ..., cluster: ..., pdl: ..., per_sm: ..., max_blocks:
+/// ..., cooperative: ...}.
+LaunchExpressions read_launch(const KernelItem& item, const YAML::Node& node);
 /// The expression of a flag: yes and no are 1 and 0.
 std::string flag_text(const YAML::Node& node);
 

@@ -121,13 +121,10 @@ void read_constraints(const KernelItem& item, const YAML::Node& node, std::vecto
 }
 
 void read_workspace(const KernelItem& item, const YAML::Node& node, Variant& variant) {
-  const Formula bytes = item.formula(node, "'workspace'");
-  const auto size = [bytes](const Problem& p, const Config& c) { return bytes.whole(p, c, 0); };
   const bool passed =
       std::ranges::find(item.op.fields, "workspace", &ArgsField::name) != item.op.fields.end();
-  variant.workspace.reset();
-  (passed ? variant.workspace : variant.own_workspace) = bytes.expression();
-  (passed ? variant.workspace_bytes : variant.own_workspace_bytes) = size;
+  variant.workspace = 0;
+  (passed ? variant.workspace : variant.own_workspace) = item.formula(node, "'workspace'").expression();
 }
 
 std::vector<Stage> read_stages(const KernelItem& item, const YAML::Node& node) {
@@ -168,7 +165,7 @@ Variant read_kernel(const YamlReader& yaml, const YAML::Node& node, const OpEntr
   if (item.like) {
     variant = *item.like;
     variant.stages.clear();
-    item.has_workspace = bool(variant.workspace_bytes);
+    item.has_workspace = variant.workspace.number() != 0;
   }
   variant.name = item.name;
   variant.backend = Backend::cuda;

@@ -205,22 +205,11 @@ Stage read_stage(const KernelItem& item, const YAML::Node& node, const StageDefa
   if (const YAML::Node constant = node["constant"] ? node["constant"] : defaults.kernel["constant"])
     kernel.constants = read_constants(item, constant, kernel.is_binary);
 
-  Stage stage{.file = kernel.file.string(), .kernel = node["kernel"].Scalar(), .launch = {}};
-  if (like) {
-    stage.launch = like->launch;
-    stage.launch_on = like->launch_on;
-    stage.when = like->when;
-    stage.tensor_maps = like->tensor_maps;
-    stage.geometry = like->geometry;
-    stage.condition = like->condition;
-    stage.maps = like->maps;
-  }
-  if (node["launch"]) read_launch(item, node["launch"], stage);
-  if (node["when"]) {
-    const Formula when = item.formula(node["when"], "'when'");
-    stage.condition = when.expression();
-    stage.when = [when](const Problem& p, const Config& c) { return when(p, c) != 0; };
-  }
+  Stage stage = like ? *like : Stage();
+  stage.file = kernel.file.string();
+  stage.kernel = node["kernel"].Scalar();
+  if (node["launch"]) stage.geometry = read_launch(item, node["launch"]);
+  if (node["when"]) stage.condition = item.formula(node["when"], "'when'").expression();
   stage.custom = std::make_shared<const CustomKernel>(std::move(kernel));
   return stage;
 }

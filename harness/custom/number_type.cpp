@@ -17,8 +17,8 @@ constexpr NumberType integer(std::string_view name) {
   const auto most = static_cast<std::uint64_t>(Limits::max());
   return {.name = name,
           .bytes = sizeof(T),
-          .least = std::max<std::int64_t>(Limits::min(), -Formula::kLargest),
-          .most = static_cast<std::int64_t>(std::min<std::uint64_t>(most, Formula::kLargest))};
+          .least = std::max<std::int64_t>(Limits::min(), -kLargestInteger),
+          .most = static_cast<std::int64_t>(std::min<std::uint64_t>(most, kLargestInteger))};
 }
 constexpr NumberType real(std::string_view name, std::size_t bytes, DType dtype) {
   return {.name = name, .bytes = bytes, .is_real = true, .dtype = dtype};

@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "harness/core/error.h"
-#include "harness/core/variant_values.h"
 #include "harness/device/constant_memory.h"
 #include "harness/device/content_hash.h"
 #include "harness/device/cubin_cache.h"
@@ -116,7 +115,6 @@ fs::path default_cache_folder() {
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config) {
   if (stage.custom) return stage.custom->name(problem, config);
-  const Assignment constants = variant.constants ? variant.constants(problem, config) : Assignment{};
   const VariantValues values(variant, problem, config);
   std::string text;
   for (std::size_t at = 0; at < stage.kernel.size();) {
@@ -127,8 +125,6 @@ std::string expand_kernel_name(const Variant& variant, const Stage& stage, const
     const std::string name = stage.kernel.substr(open + 1, close - open - 1);
     if (name == "dtype")
       text += kernel_type(problem.dtype);
-    else if (const auto* constant = constants.find(name); constant && !config.has(name))
-      text += std::to_string(constant->value);
     else
       text += std::to_string(values.integer(Expression(name, "placeholder")));
     at = close + 1;
@@ -147,21 +143,6 @@ std::string kernel_key(const Variant& variant, const Stage& stage, const Problem
 }
 
 bool has_machine_code(const Variant& variant) { return !variant.stages.empty() && !calls_library(variant); }
-
-std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem,
-                                        const Config& config) {
-  std::vector<const Stage*> active;
-  for (const Stage& stage : variant.stages)
-    if (!stage.when || stage.when(problem, config)) active.push_back(&stage);
-  return active;
-}
-
-std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
-                                         const Config& config) {
-  auto active = active_stages(variant, problem, config);
-  std::erase_if(active, [](const Stage* stage) { return bool(stage->library); });
-  return active;
-}
 
 #if WARPTUNE_HAS_CUDA
 Cubin Compiler::compile(const std::string& file, const std::string& expression,

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "harness/core/facts.h"
-#include "harness/core/variant.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/device.h"
 
 namespace warptune {
@@ -70,16 +70,12 @@ class Compiler {
 /// The folder of the cubin cache: $WARPTUNE_CACHE, else $XDG_CACHE_HOME/warptune, else ~/.cache/warptune.
 std::filesystem::path default_cache_folder();
 
-/// The name expression of a stage with dims, parameters, constants and dtype filled in.
+/// The name expression of a stage with dims, parameters, derived values and dtype filled in.
 std::string expand_kernel_name(const Variant& variant, const Stage& stage, const Problem& problem,
                                const Config& config);
 /// The name, with what else tells kernels of one source apart: equal ones are one kernel.
 std::string kernel_key(const Variant& variant, const Stage& stage, const Problem& problem,
                        const Config& config);
-/// The stages that a configuration launches: all of them, or the kernels only.
-std::vector<const Stage*> active_stages(const Variant& variant, const Problem& problem, const Config& config);
-std::vector<const Stage*> active_kernels(const Variant& variant, const Problem& problem,
-                                         const Config& config);
 /// Whether a variant runs nothing but kernels that this program compiles. Its machine code is then its
 /// identity.
 bool has_machine_code(const Variant& variant);

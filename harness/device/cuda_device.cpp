@@ -152,7 +152,7 @@ class CudaDevice : public Device {
 
   std::unique_ptr<Plan> prepare(const Variant& variant, const Problem& problem,
                                 const Config& config) override {
-    const std::int64_t workspace = variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0;
+    const std::int64_t workspace = bytes_of(variant.workspace, variant, problem, config);
     std::vector<CudaPlan::Step> steps;
     if (variant.vendor) {
       steps.emplace_back(variant.vendor(problem, config));
@@ -163,7 +163,7 @@ class CudaDevice : public Device {
           fmt::format("variant '{}/{}' does not run on a CUDA device", problem.op, variant.name));
     const Resources resources = inspect(compiler_, variant, problem, config, facts_);
     Buffer own;
-    if (const auto bytes = variant.own_workspace_bytes ? variant.own_workspace_bytes(problem, config) : 0) {
+    if (const auto bytes = bytes_of(variant.own_workspace, variant, problem, config)) {
       own = allocate(static_cast<std::size_t>(bytes));
       set_bytes(own.data(), 0, own.bytes(), stream());
     }
@@ -172,7 +172,7 @@ class CudaDevice : public Device {
         steps.emplace_back(stage->library(problem, config));
         continue;
       }
-      Launch launch = launch_of(*stage, problem, config, facts_);
+      Launch launch = launch_of(variant, *stage, problem, config, facts_);
       if (launch.per_sm) {
         const unsigned blocks = launch.grid.x * static_cast<unsigned>(facts_.sms);
         launch.grid.x = launch.max_blocks > 0
@@ -181,16 +181,12 @@ class CudaDevice : public Device {
       }
       Kernel kernel(compiler_.compile(variant, *stage, problem, config, facts_.arch), launch);
       if (launch.per_sm && launch.cluster > 1) kernel.limit_to_one_wave();
-      PlannedKernel planned{std::move(kernel), {}};
+      PlannedKernel planned{std::move(kernel), TensorMaps(variant, *stage, problem, config)};
       if (stage->custom) {
         planned.arguments = stage->custom->arguments(problem, config);
         planned.workspace = own.data();
         if (stage->custom->constants) fill_constants(planned, stage->custom->constants(problem, config));
       }
-      if (stage->tensor_maps)
-        planned.tensor_maps = [maps = stage->tensor_maps, problem, config](const void* args) {
-          return maps(problem, config, args);
-        };
       steps.emplace_back(std::move(planned));
     }
     return std::make_unique<CudaPlan>(std::move(steps), resources, workspace, std::move(own));

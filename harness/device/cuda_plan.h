@@ -99,10 +99,10 @@ struct TensorConstant {
   std::size_t tensor_offset = 0, bytes = 0;
 };
 
-/// A kernel of a plan, and the function that makes its tensor maps from the args of a launch (empty: none).
+/// A kernel of a plan, and its tensor maps, which are made from the args of a launch.
 struct PlannedKernel {
   Kernel kernel;
-  std::function<std::vector<TensorMapSpec>(const void* args)> tensor_maps;
+  TensorMaps tensor_maps;
   std::vector<KernelArgument> arguments = {};  // empty: the op's struct
   void* workspace = nullptr;                   // of the plan, for an argument
   std::vector<TensorConstant> constants = {};  // filled before each launch
@@ -114,7 +114,7 @@ struct PlannedKernel {
       WARPTUNE_CUDA_CHECK(
           cudaMemcpyAsync(c.address, tensor, c.bytes, cudaMemcpyDeviceToDevice, native({stream})));
     }
-    const auto maps = tensor_maps ? tensor_maps(args) : std::vector<TensorMapSpec>();
+    const auto maps = tensor_maps(args);
     if (arguments.empty())
       kernel.launch(args, native({stream}), nullptr, maps);
     else

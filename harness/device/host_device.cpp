@@ -16,6 +16,7 @@
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/random.h"
+#include "harness/core/variant_values.h"
 #include "harness/device/host_memory.h"
 #include "harness/device/memory_pool.h"
 
@@ -142,7 +143,7 @@ class HostDevice : public Device {
       throw InputError(
           fmt::format("variant '{}/{}' does not run on the host device", problem.op, variant.name));
     return std::make_unique<HostPlan>(variant.host(problem, config),
-                                      variant.workspace_bytes ? variant.workspace_bytes(problem, config) : 0);
+                                      bytes_of(variant.workspace, variant, problem, config));
   }
   std::unique_ptr<CapturedGraph> record(const std::function<void(Stream)>& body) override {
     return std::make_unique<RecordedFunction>(body);

@@ -96,8 +96,8 @@ std::string code_hash(const Compiler& compiler, const Variant& variant, const Pr
   if (!has_machine_code(variant)) return {};
   std::string code;
   for (const Stage* stage : active_kernels(variant, problem, config)) {
-    code += code_of(compiler.compile(variant, *stage, problem, config, arch), stage->launch(problem, config),
-                    arguments_of(*stage, problem, config));
+    code += code_of(compiler.compile(variant, *stage, problem, config, arch),
+                    launch_of(variant, *stage, problem, config), arguments_of(*stage, problem, config));
   }
   return hash_of_code(code, arch);
 }
@@ -107,7 +107,7 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
   Resources total{.occupancy_pct = 100};
   std::string code;
   for (const Stage* stage : active_kernels(variant, problem, config)) {
-    const Launch launch = launch_of(*stage, problem, config, facts);
+    const Launch launch = launch_of(variant, *stage, problem, config, facts);
     const std::string name = expand_kernel_name(variant, *stage, problem, config);
     check_geometry(name, launch, facts);
     const Cubin cubin = compiler.compile(variant, *stage, problem, config, facts.arch);
@@ -119,7 +119,8 @@ Resources inspect(const Compiler& compiler, const Variant& variant, const Proble
     total.spill_bytes = std::max(total.spill_bytes, cubin.spill_bytes);
     total.occupancy_pct = std::min(total.occupancy_pct, occupancy_pct(facts, resident, launch));
     total.compile_ms += cubin.compile_ms;
-    code += code_of(cubin, stage->launch(problem, config), arguments_of(*stage, problem, config));
+    code +=
+        code_of(cubin, launch_of(variant, *stage, problem, config), arguments_of(*stage, problem, config));
   }
   if (variant.stages.empty()) total.occupancy_pct = 0;
   if (has_machine_code(variant)) total.code_hash = hash_of_code(code, facts.arch);

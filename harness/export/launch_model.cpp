@@ -163,17 +163,12 @@ DimBox Specialization::largest_box(const DimBox& limit) const {
 
 Expression Specialization::partial(const Expression& expression, const DimBox& box,
                                    std::span<const std::string> kept) const {
-  const VariantValues values(variant_, problem_, config_, facts_);
-  const Expression::Replacement replace = [&](const std::string& name) -> std::optional<Expression> {
+  const auto is_kept = [&](const std::string& name) {
     const auto range = std::ranges::find(box, name, &DimRange::dim);
     const bool changes = range != box.end() && range->from < range->to && !config_.has(name);
-    if (changes || std::ranges::find(kept, name) != kept.end()) return std::nullopt;
-    const auto derived = std::ranges::find(variant_.derived, name, &DerivedValue::name);
-    if (derived != variant_.derived.end() && !config_.has(name) && !problem_.dims.has(name))
-      return derived->value.substitute(replace);
-    return values(Expression(name));
+    return changes || std::ranges::find(kept, name) != kept.end();
   };
-  const Expression left = expression.substitute(replace);
+  const Expression left = VariantValues(variant_, problem_, config_, facts_).partial(expression, is_kept);
   if (nesting_of(left.json()) > kMaxNesting)
     throw InputError(
         fmt::format("'{}' nests deeper than {} operators", brief(expression.text()), kMaxNesting));
@@ -197,7 +192,7 @@ std::int64_t Specialization::constant(const Expression& expression, const DimBox
 std::vector<TensorMapModel> Specialization::maps_of(const Stage& stage) const {
   std::vector<std::string> members;
   for (const ArgsField& field : op_.op.fields)
-    if (!field.is_pointer() && !field.is_real()) members.push_back(field.name);
+    if (is_integer(field)) members.push_back(field.name);
   std::vector<TensorMapModel> models;
   for (const TensorMapExpressions& map : stage.maps) {
     TensorMapModel& model = models.emplace_back(TensorMapModel{.base = map.base, .dtype = problem_.dtype});
@@ -209,9 +204,8 @@ std::vector<TensorMapModel> Specialization::maps_of(const Stage& stage) const {
 }
 
 StageModel Specialization::model_of(const Stage& stage, const DimBox& box) const {
-  if (!stage.geometry) throw InputError("its launch is a function");
   if (stage.custom && stage.custom->constants) throw InputError("it fills constant memory");
-  const LaunchExpressions& g = *stage.geometry;
+  const LaunchExpressions& g = stage.geometry;
   if (constant(g.cooperative, box, "whether it is cooperative") != 0)
     throw InputError("its launch is cooperative");
   const auto extents = [&](const Extents& e) {
@@ -233,11 +227,10 @@ StageModel Specialization::model_of(const Stage& stage, const DimBox& box) const
 }
 
 LaunchModel Specialization::model_of(const DimBox& box) const {
-  LaunchModel model;
-  for (const auto* bytes : {&variant_.workspace, &variant_.own_workspace})
-    if (*bytes) model.workspace_bytes = partial(**bytes, box);
+  LaunchModel model{.stages = {},
+                    .workspace_bytes = partial(variant_.workspace + variant_.own_workspace, box)};
   for (const Stage* stage : active_kernels(variant_, problem_, config_)) {
-    launch_of(*stage, problem_, config_, facts_);  // throws where a formula of a file gives no launch
+    launch_of(variant_, *stage, problem_, config_, facts_);  // throws where a part is out of bounds
     model.stages.push_back(model_of(*stage, box));
   }
   return model;

@@ -25,7 +25,7 @@ Variant check_variant() {
   return {.name = "logits_check",
           .idea = "One block looks at the logit of each sampled token.",
           .stages = {{"support/logits_check.cu", "logits_check<{dtype}>",
-                      [](const Problem&, const Config&) { return Launch{.grid = {1}, .block = {128}}; }}},
+                      LaunchExpressions{.grid = {1}, .block = {128}}}},
           .host = [](const Problem& p, const Config&) {
             return [dtype = p.dtype](const void* args) {
               check_on_host(*static_cast<const LogitsCheckArgs*>(args), dtype);

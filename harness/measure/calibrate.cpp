@@ -39,13 +39,9 @@ std::unique_ptr<Plan> plan_of(Device& device, const char* kernel, std::int64_t b
                               bool pdl = false) {
   const Variant variant{.name = kernel,
                         .idea = "calibration",
-                        .stages = {{"support/stream.cu", kernel, [pdl](const Problem& p, const Config& c) {
-                                      return Launch{.grid = {static_cast<unsigned>(c["blocks"])},
-                                                    .block = {static_cast<unsigned>(p["block"])},
-                                                    .pdl = pdl};
-                                    }}}};
-  return device.prepare(variant, {.op = "calibration", .dims = {{"block", block}}, .dtype = DType::fp32},
-                        {{"blocks", blocks}});
+                        .stages = {{"support/stream.cu", kernel,
+                                    LaunchExpressions{.grid = {blocks}, .block = {block}, .pdl = pdl}}}};
+  return device.prepare(variant, {.op = "calibration", .dims = {}, .dtype = DType::fp32}, {});
 }
 
 /// Times rotations over 1, 2, ... chunks. A replay is at least four rounds and 64 reads long.

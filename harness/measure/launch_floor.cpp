@@ -30,9 +30,7 @@ LaunchFloors measure_launch_floors(Device& device) {
   if (device.facts().backend != Backend::cuda) return {};
   const Variant empty{.name = "empty",
                       .idea = "launch floor",
-                      .stages = {{"support/stream.cu", "empty", [](const Problem&, const Config&) {
-                                    return Launch{.grid = {1}, .block = {32}};
-                                  }}}};
+                      .stages = {{"support/stream.cu", "empty", LaunchExpressions{.block = {32}}}}};
   const auto plan = device.prepare(empty, launch_problem(), {});
   return {.graph_node = sampled(device, *plan, kNodes, false),
           .single_launch = sampled(device, *plan, 1, true)};

@@ -27,11 +27,9 @@ double median_us(Device& device, const Plan& plan, std::span<const StreamArgs> a
 }
 
 Variant kernel(const char* name, const char* file, const char* expression) {
-  return {.name = name, .idea = "peak", .stages = {{file, expression, [](const Problem& p, const Config& c) {
-                                                      return Launch{
-                                                          .grid = {static_cast<unsigned>(c["blocks"])},
-                                                          .block = {static_cast<unsigned>(p["block"])}};
-                                                    }}}};
+  return {.name = name,
+          .idea = "peak",
+          .stages = {{file, expression, LaunchExpressions{.grid = {"blocks"}, .block = {"block"}}}}};
 }
 
 void measure_cuda(Device& device, DeviceFacts& facts) {

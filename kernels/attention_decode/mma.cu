@@ -176,6 +176,7 @@ template <class T, int kQHeads, int kKvHeads, int kHeadDim, int kTileKv, int kWa
 __global__ void __launch_bounds__(kWarps * 32) attention_decode_mma(AttentionDecodeArgs args) {
   using Decode = DecodeMma<T, kQHeads, kKvHeads, kHeadDim, kTileKv, kWarps, kStages, kSplits>;
   constexpr int kGroup = Decode::kGroup;
+  [[maybe_unused]] static constexpr int kSharedBytes = kWarps * Decode::kPipeline * sizeof(T);
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ SoftmaxState states[kWarps * kGroup];
   pdl_launch_dependents();

@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(kWarps * 32, kWarpsPerSm / kWarps)
     attention_decode_mma_direct(typename P::Args args) {
   using Append = MmaAppend<P, kWarps * 32>;
   using Block = BlockCombine<P, kWarps, P::kGroup, kSplits, static_cast<Combine>(kCombine)>;
+  [[maybe_unused]] static constexpr int kSharedBytes = max_of(P::kAppend ? sizeof(Append) : 0, sizeof(Block));
   extern __shared__ __align__(16) unsigned char shared[];
   Append& append = *reinterpret_cast<Append*>(shared);
 

@@ -56,6 +56,7 @@ __global__ void __launch_bounds__(kWarps * 32 + 32) attention_decode_mma_pipelin
   using Block = BlockCombine<P, kWarps, P::kGroup, kSplits, static_cast<Combine>(kCombine)>;
   constexpr int kAppendAt = Pipeline::kEnd,
                 kBlockAt = kAppendAt + (P::kAppend ? ceil_div(static_cast<int>(sizeof(Append)), 16) * 16 : 0);
+  [[maybe_unused]] static constexpr int kSharedBytes = kBlockAt + sizeof(Block);
   extern __shared__ __align__(128) unsigned char shared[];
   Append& append = *reinterpret_cast<Append*>(shared + kAppendAt);
   Block& block = *reinterpret_cast<Block*>(shared + kBlockAt);

@@ -195,6 +195,8 @@ __global__ void __launch_bounds__(kWarps * 32) attention_decode_pipelined(typena
   using Attention = WarpAttention<P, kHeads, kTileKv>;
   using Block = BlockCombine<P, kWarps, kHeads, kSplits, static_cast<Combine>(kCombine)>;
   constexpr int kHeadDim = P::kHeadDim;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      max_of(Pipeline::kEnd + (P::kAppend ? sizeof(Append) : 0), sizeof(Block));
   extern __shared__ __align__(128) unsigned char shared[];
   [[maybe_unused]] Append& append = *reinterpret_cast<Append*>(shared + Pipeline::kEnd);
 

@@ -51,6 +51,10 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(typename P::
   constexpr bool kCluster = kCombine == Combine::cluster;
   static_assert(kCombine != Combine::ll, "split_kv has no LL packets");
   static_assert(P::kGroup % kHeads == 0);
+  using Attention =
+      CudaCoreAttention<P, kHeads, kThreadsPerKey, kThreadsPerValue, kUnroll, kStages, kKeyLoadBytes>;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      kStages == 1 ? 0 : kWarps * kStages * Attention::Pipeline::kStageBytes;
   __shared__ __align__(16) float rows[max_of(kWarps * kRow, kCombineFloats<kBlock>)];
   __shared__ SoftmaxState states[kWarps * kHeads];
   pdl_launch_dependents();
@@ -61,7 +65,7 @@ __global__ void __launch_bounds__(kBlock) attention_decode_split_kv(typename P::
   if (length == 0 && split == 0) out.template put_empty<kHeads, kBlock>();
   if (length == 0 || (split >= range.active && !(kCluster && range.active > 1))) return;
 
-  CudaCoreAttention<P, kHeads, kThreadsPerKey, kThreadsPerValue, kUnroll, kStages, kKeyLoadBytes> attention;
+  Attention attention;
   if (!kCluster || split < range.active)
     attention.template attend_sequence<kWarps, static_cast<AppendStore>(kAppendStore)>(
         args, b, first_head, range.first, range.end, length, rows);

@@ -320,6 +320,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1) attention_prefill_flash_mma(ty
   using Flash = FlashMma<T, Shape, kTileM, kTileN, kWarps, kStages, kQInRegs, kRasterAlongHeads, kSplits,
                          kPackedHeads, kLayout>;
   constexpr int kDim = Flash::kDim, kDimV = Flash::kDimV, kWarpRows = Flash::kWarpRows;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      (kTileM * max_of(kDim, kDimV) + kStages * kTileN * (kDim + kDimV)) * sizeof(T);
   extern __shared__ __align__(128) unsigned char shared[];
   T* const q_tile = reinterpret_cast<T*>(shared);  // in the epilogue the output tile
   T* const k_tiles = q_tile + kTileM * max_of(kDim, kDimV);

@@ -382,9 +382,10 @@ __global__ void __launch_bounds__(128 * (kConsumers + 1), 1)
     attention_prefill_flash_wgmma(typename Shape::Args args, const __grid_constant__ TensorMap q_map,
                                   const __grid_constant__ TensorMap k_map,
                                   const __grid_constant__ TensorMap v_map) {
+  using Flash = FlashWgmma<T, Shape, kConsumers, kTileN, kStages, kPingPong, kL2Swizzle>;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename Flash::Storage);
   extern __shared__ __align__(1024) unsigned char memory[];
-  FlashWgmma<T, Shape, kConsumers, kTileN, kStages, kPingPong, kL2Swizzle>::run(args, q_map, k_map, v_map,
-                                                                                memory);
+  Flash::run(args, q_map, k_map, v_map, memory);
 }
 
 }  // namespace warptune

@@ -329,6 +329,9 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32, kMinBlocksPerSm)
   constexpr auto kMath = static_cast<Fp32Math>(kFp32Math);
   using Steps = MemEfficient<T, Shape, kTileM, kTileN, kWarpsM, kWarpsN, kOutInMemory, kStages, kMath>;
   constexpr int kDim = Steps::kDim;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      (kTileM * kDim + kStages * kTileN * (kDim + Steps::kDimV) + kTileM * kTileN) * sizeof(T) +
+      4 * kWarpsN * kTileM;
   extern __shared__ __align__(128) unsigned char shared[];
   const typename Steps::SharedTiles tiles(shared);
 

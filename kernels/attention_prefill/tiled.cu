@@ -150,6 +150,8 @@ __global__ void __launch_bounds__(kBlock, 1) attention_prefill_tiled(typename Sh
   constexpr int kThreadsN = Attention::kThreadsN, kRows = Attention::kRows;
   constexpr int kStride = Attention::kStride, kStrideV = Attention::kStrideV;
   constexpr int kHeadDim = Shape::kHeadDim, kHeadDimV = Shape::kHeadDimV;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      4 * (kTileM * kStride + kTileN * max_of(kStride, kStrideV) + kTileM * (kTileN + 1));
   extern __shared__ __align__(16) float shared[];
   float* const q_tile = shared;                                        // [kTileM][kStride]
   float* const kv_tile = q_tile + kTileM * kStride;                    // [kTileN][kStride or kStrideV]

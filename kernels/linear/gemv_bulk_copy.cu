@@ -137,6 +137,8 @@ __global__ void __launch_bounds__((kWarps + (kLatePrefetch != 0)) * 32)
   constexpr int kVec = kVec16<T>, kOutputs = kEpilogue == kEpilogueSwiglu ? kRows / 2 : kRows;  // of a group
   constexpr int kTiles = ceil_div(kIn, kTileK);                                                 // per row
   constexpr int kLastTileK = kIn - (kTiles - 1) * kTileK;
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      (kWarps * kStages * kRows * kTileK + kTokens * kIn) * sizeof(T) + kWarps * kStages * sizeof(Mbarrier);
   extern __shared__ __align__(128) unsigned char shared[];
   T* stages = reinterpret_cast<T*>(shared) + (threadIdx.x / 32) * (kStages * kRows * kTileK);
   T* x = reinterpret_cast<T*>(shared) + kWarps * kStages * kRows * kTileK;  // [kTokens, kIn]

@@ -23,6 +23,8 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_cp_async(LinearArgsOf
   constexpr int kVec = kVec16<T>, kVectors = kIn / kVec;
   constexpr int kSteps = ceil_div(kVectors, 32 * kUnroll);  // stages per row
   static_assert(kIn % kVec == 0);
+  [[maybe_unused]] static constexpr int kSharedBytes =
+      kWarps * kStages * kUnroll * 512 + (kPrologue == kPrologueNone ? 0 : kTokens * kIn * sizeof(T));
   extern __shared__ uint4 stages[];  // [kWarps][kStages][kUnroll][32]
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint4* own = stages + warp * (kStages * kUnroll * 32) + lane;

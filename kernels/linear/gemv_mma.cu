@@ -407,6 +407,7 @@ __global__ void __launch_bounds__(kGemvMmaThreads, kBlocksPerSm)
     linear_gemv_mma(LinearArgsOf<kPrologue, kEpilogue, kPrefetch + kLatePrefetch> args) {
   using S = GemvMma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages>;
   using Keys = BlockKeys<T, kOut, kEpilogue, kTokens>;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename S::Storage);
   extern __shared__ __align__(128) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);
 

@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(kWarpsM* kWarpsN * 32) linear_mma(LinearArgs a
   constexpr int kPitch = kTileK + 8;                                   // elements of a padded row
   constexpr int kStage = (kTileM + kTileN) * kPitch;
   static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 && kTileK % 16 == 0 && kIn % 8 == 0 && kStages >= 2);
+  [[maybe_unused]] static constexpr int kSharedBytes = kStages * kStage * sizeof(T);
   extern __shared__ uint4 shared[];  // [kStages][x: kTileM, weight: kTileN][kPitch]
   T* const tiles = reinterpret_cast<T*>(shared);
   const int token0 = static_cast<int>(blockIdx.x) * kTileM, out0 = static_cast<int>(blockIdx.y) * kTileN;

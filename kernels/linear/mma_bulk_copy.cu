@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(32 * (kWarpsM * kWarpsK + 1), kBlocksPerSm)
                          const __grid_constant__ TensorMap x) {
   using S = SkinnyGemm<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarpsM, kWarpsK, kRows, kTileK,
                        kStages, kResidentX != 0, kCluster>;
+  [[maybe_unused]] static constexpr int kSharedBytes = S::kSharedBytes;
   extern __shared__ __align__(1024) unsigned char memory[];
   const SkinnyShared<S> shared{memory};
   const auto meet = [] {

@@ -57,6 +57,7 @@ __global__ void __launch_bounds__(32 * kWarpsM * kWarpsK + kProducerThreads, kBl
     linear_mma_cp_async(LinearArgsOf<kPrologue, kEpilogue> args) {
   using S = SkinnyGemm<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kWarpsM, kWarpsK, kRows, kTileK,
                        kStages, kResidentX != 0, 1>;
+  [[maybe_unused]] static constexpr int kSharedBytes = S::kSharedBytes;
   extern __shared__ __align__(1024) unsigned char memory[];
   const SkinnyShared<S> shared{memory};
   if (threadIdx.x == 0) shared.init_barriers(kProducerThreads);

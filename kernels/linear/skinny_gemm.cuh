@@ -43,6 +43,7 @@ struct SkinnyGemm {
   static constexpr int kSquaresOffset = kPartialOffset + (kSplitK ? 4 * kWarpsK * kPartial : 0);
   static constexpr int kScaleOffset = kSquaresOffset + 4 * kWarpsK * kPaddedTokens;
   static constexpr int kBarrierOffset = kScaleOffset + 4 * kPaddedTokens;
+  static constexpr int kSharedBytes = kBarrierOffset + 8 * (2 * kStages + 2);
 
   static_assert(kTileK % 64 == 0 && kTileK % (16 * kWarpsK) == 0 && kRows % (16 * kWarpsM) == 0);
   static_assert((kSlices & (kSlices - 1)) == 0 && kStages >= 2 && kTokens <= 64);

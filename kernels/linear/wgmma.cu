@@ -234,9 +234,10 @@ template <class T, int kIn, int kOut, int kBias, int kEpilogue, int kTileM, int 
 __global__ void __launch_bounds__(384, 1)
     linear_wgmma(LinearArgsOf<kPrologueNone, kEpilogue> args, const __grid_constant__ TensorMap weight,
                  const __grid_constant__ TensorMap x) {
+  using Gemm = WgmmaGemm<T, kIn, kOut, kBias, kEpilogue, kTileM, kTileN, kStages, kCluster, kGroupM>;
+  [[maybe_unused]] static constexpr int kSharedBytes = sizeof(typename Gemm::Storage);
   extern __shared__ __align__(1024) unsigned char memory[];
-  WgmmaGemm<T, kIn, kOut, kBias, kEpilogue, kTileM, kTileN, kStages, kCluster, kGroupM>::run(args, weight, x,
-                                                                                             memory);
+  Gemm::run(args, weight, x, memory);
 }
 
 }  // namespace warptune

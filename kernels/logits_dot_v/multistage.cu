@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(kBlock) logits_dot_v_multistage(LogitsDotVArgs
   using Accumulator = PvAccumulator<T, kHeadDim, kBlock, kLanes, kHeads>;
   constexpr int kGroup = kQHeads / kKvHeads, kX = Accumulator::kX, kVectors = Accumulator::kVectors;
   static_assert(kGroup % kHeads == 0);
+  [[maybe_unused]] static constexpr int kSharedBytes = kStages * kTile * kHeadDim * sizeof(T);
   extern __shared__ __align__(16) unsigned char shared[];  // kStages tiles
   __shared__ float rows[Accumulator::kWarps * Accumulator::kRow];
   T* tiles = reinterpret_cast<T*>(shared);

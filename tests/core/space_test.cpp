@@ -168,7 +168,7 @@ TEST(Space, ConstraintsUseDerivedValues) {
   Variant variant = kVariant;
   variant.derived = {{"elements", "block * vec"}, {"rows", "layout == columns ? elements / 64 : hidden"}};
   variant.constraints = {"elements <= 128", "rows <= 2"};
-  variant.limits = {{.shared_bytes = "8 * elements"}};
+  variant.limits = {.shared_bytes = "8 * elements"};
   const Space space(variant, kProblem, facts());
   EXPECT_EQ(texts(space), (std::vector<std::string>{"block=64,vec=1,layout=columns"}))
       << "with vec=2 it needs 1024 bytes";
@@ -179,9 +179,7 @@ TEST(Space, ConstraintsUseDerivedValues) {
 
 TEST(Space, AConfigurationMustFitTheSharedMemory) {
   Variant variant = kVariant;
-  variant.resources = [](const Problem& problem, const Config& config) {
-    return LaunchResources{.shared_bytes = config["block"] * config["vec"] * problem["hidden"]};
-  };
+  variant.limits = {.shared_bytes = "block * vec * hidden"};
   const Space space(variant, kProblem, facts());
   EXPECT_EQ(texts(space),
             (std::vector<std::string>{"block=64,vec=1,layout=rows", "block=64,vec=1,layout=columns",
@@ -263,10 +261,9 @@ TEST(ParseConfig, TakesOnlyLabelsThatTheVariantOffers) {
 }
 
 TEST(Space, RegistersOfAllResidentThreadsFit) {
-  Variant variant{.name = "v", .parameters = {{"threads", {256, 512, 1024}}}};
-  variant.resources = [](const Problem&, const Config& c) {
-    return LaunchResources{.registers = 128, .threads_per_sm = c["threads"]};
-  };
+  const Variant variant{.name = "v",
+                        .parameters = {{"threads", {256, 512, 1024}}},
+                        .limits = {.registers = 128, .threads_per_sm = "threads"}};
   DeviceFacts device = facts();
   device.registers_per_sm = 65536;
   const Space space(variant, kProblem, device);
@@ -277,12 +274,8 @@ TEST(Space, RegistersOfAllResidentThreadsFit) {
 
 TEST(Space, LaunchesOfAllStagesFitAGrid) {
   Variant variant{.name = "v", .parameters = {{"tile", {1, 4}}, {"second", {0, 1}}}};
-  const auto launch = [](const Problem& p, const Config& c) {
-    return Launch{.grid = {1, blocks_for(p["hidden"], c["tile"])}, .block = {256}};
-  };
-  const auto wide = [](const Problem&, const Config&) { return Launch{.block = {32, 64}}; };
-  variant.stages = {{"f.cu", "k", launch},
-                    {"f.cu", "k2", wide, [](const Problem&, const Config& c) { return c["second"] == 1; }}};
+  variant.stages = {{"f.cu", "k", LaunchExpressions{.grid = {1, "ceil_div(hidden, tile)"}, .block = {256}}},
+                    {"f.cu", "k2", LaunchExpressions{.block = {32, 64}}, "second == 1"}};
   const Problem many{.op = "op", .dims = {{"hidden", 65536}}, .dtype = DType::bf16};
   const Space space(variant, many, facts());
   EXPECT_EQ(texts(space), (std::vector<std::string>{"tile=4,second=0"}));

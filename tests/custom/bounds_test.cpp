@@ -196,7 +196,8 @@ class OwnKernel : public ::testing::Test {
     return tables_.back()->find("rms_norm").variant("scale");
   }
   Launch launch(const std::string& keys) {
-    return variant_of({.launch = "launch: {" + keys + "}"}).stages[0].launch(problem_, config_);
+    const Variant& variant = variant_of({.launch = "launch: {" + keys + "}"});
+    return launch_of(variant, variant.stages[0], problem_, config_);
   }
   /// The right value that the sentence names.
   std::string refused(const std::string& keys) {
@@ -309,8 +310,8 @@ TEST_F(OwnKernel, CountsTheBytesOfItsDtype) {
 TEST_F(OwnKernel, HasAWorkspaceInTheArgsOfItsOpOrOfItsOwn) {
   const std::string bytes = "workspace: 4 * block";
   const Variant& own = variant_of({.arguments = "arguments: [x, workspace]", .more = bytes});
-  EXPECT_FALSE(own.workspace_bytes);
-  EXPECT_EQ(own.own_workspace_bytes(problem_, config_), 256);
+  EXPECT_EQ(own.workspace.number(), 0);
+  EXPECT_EQ(bytes_of(own.own_workspace, own, problem_, config_), 256);
   const auto table = table_of(write(kernel_folder("kernel_workspace") / "kernels.yaml",
                                     Definition{.op = "linear",
                                                .arguments = "arguments: [x, workspace]",
@@ -318,8 +319,8 @@ TEST_F(OwnKernel, HasAWorkspaceInTheArgsOfItsOpOrOfItsOwn) {
                                                .more = bytes}
                                         .text()));
   const Variant& passed = table->find("linear").variant("scale");
-  EXPECT_FALSE(passed.own_workspace_bytes);
-  EXPECT_EQ(passed.workspace_bytes(problem_, config_), 256);
+  EXPECT_EQ(passed.own_workspace.number(), 0);
+  EXPECT_EQ(bytes_of(passed.workspace, passed, problem_, config_), 256);
 }
 
 }  // namespace

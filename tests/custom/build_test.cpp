@@ -104,7 +104,8 @@ TEST_F(KernelBuild, ALaunchThatIsNotWholeIsTold) {
                               Definition{.launch = "launch: {grid: tokens / 2, block: block}"}.text());
   const auto table = table_of(file);
   try {
-    table->find("rms_norm").variant("scale").stages[0].launch(problem(), config_);
+    const Variant& variant = table->find("rms_norm").variant("scale");
+    launch_of(variant, variant.stages[0], problem(), config_);
     FAIL();
   } catch (const CompileError& e) {
     EXPECT_EQ(std::string(e.what()).substr(file.parent_path().string().size() + 1),

@@ -36,7 +36,7 @@ TEST(KernelDefinition, BecomesAVariantBesideTheBuiltInOnes) {
   ASSERT_EQ(variant.constraints.size(), 1u);
   EXPECT_EQ(variant.constraints[0].text(), "(1) == 0 || has_pdl");
   const Config config{{"block", 128}};
-  const Launch launch = variant.stages[0].launch(small(), config);
+  const Launch launch = launch_of(variant, variant.stages[0], small(), config);
   EXPECT_EQ(launch.grid.x, 2u);
   EXPECT_EQ(launch.grid.y, 2u);
   EXPECT_EQ(launch.block.x, 128u);
@@ -111,7 +111,8 @@ TEST(KernelDefinition, TakesOverABuiltInVariant) {
   const Variant& naive = table->find("rms_norm").variant("naive");
   ASSERT_EQ(mine.parameters.size(), naive.parameters.size());
   const Config config{{"block", 256}};
-  EXPECT_EQ(mine.stages[0].launch(small(), config).grid.x, naive.stages[0].launch(small(), config).grid.x);
+  EXPECT_EQ(launch_of(mine, mine.stages[0], small(), config).grid.x,
+            launch_of(naive, naive.stages[0], small(), config).grid.x);
   const auto arguments = mine.stages[0].custom->arguments(small(), config);
   ASSERT_EQ(arguments.size(), 1u);
   EXPECT_EQ(arguments[0].bytes, 32u);
@@ -153,7 +154,7 @@ TEST(KernelDefinition, ParametersMayBeWords) {
   const Stage& stage = variant.stages[0];
   EXPECT_EQ(stage.custom->name(four, config), "typed<float4, 64>");
   EXPECT_EQ(stage.custom->defines(four, config), (std::vector<std::string>{"-DMODE=column", "-DFAST=true"}));
-  EXPECT_EQ(stage.launch(four, config).grid.x, 2u);
+  EXPECT_EQ(launch_of(variant, stage, four, config).grid.x, 2u);
   EXPECT_EQ(static_cast<int>(stage.custom->arguments(four, config)[2].value[0]), 1)
       << "its place in the list";
   EXPECT_THROW(parse_config(variant, "block=64,vector=float8,mode=row,fast=true"), InputError);
@@ -223,17 +224,20 @@ TEST(KernelDefinition, AValueThatItsTypeDoesNotHoldIsTold) {
 TEST(KernelDefinition, ALaunchMayDependOnTheDeviceAndBeCooperative) {
   Definition d{.launch = "launch: {grid: \"min(sms * 2, tokens * 1000)\", block: block, cooperative: yes}"};
   const auto table = table_of(write(kernel_folder("sms") / "kernels.yaml", d.text()));
-  const Stage& stage = table->find("rms_norm").variant("scale").stages[0];
   const Config config{{"block", 64}};
-  EXPECT_EQ(launch_of(stage, small(), config, known_device("sm_80")).grid.x, 216u);
-  EXPECT_EQ(launch_of(stage, small(), config, known_device("sm_90a")).grid.x, 264u);
-  EXPECT_EQ(stage.launch(small(), config).grid.x, 2u) << "of one SM";
-  EXPECT_TRUE(stage.launch(small(), config).cooperative);
+  const auto launch = [&](const Variant& variant, const DeviceFacts& facts = {}) {
+    return launch_of(variant, variant.stages[0], small(), config, facts);
+  };
+  const Variant& by_sms = table->find("rms_norm").variant("scale");
+  EXPECT_EQ(launch(by_sms, known_device("sm_80")).grid.x, 216u);
+  EXPECT_EQ(launch(by_sms, known_device("sm_90a")).grid.x, 264u);
+  EXPECT_EQ(launch(by_sms).grid.x, 2u) << "of one SM";
+  EXPECT_TRUE(launch(by_sms).cooperative);
   d.launch = "launch: {grid: tokens, block: block, cooperative: no, pdl: yes}";
   const auto other = table_of(write(kernel_folder("sms") / "kernels.yaml", d.text()));
   const Variant& variant = other->find("rms_norm").variant("scale");
-  EXPECT_FALSE(variant.stages[0].launch(small(), config).cooperative);
-  EXPECT_TRUE(variant.stages[0].launch(small(), config).pdl);
+  EXPECT_FALSE(launch(variant).cooperative);
+  EXPECT_TRUE(launch(variant).pdl);
   ASSERT_EQ(variant.constraints.size(), 1u);
   EXPECT_EQ(variant.constraints[0].text(), "(1) == 0 || has_pdl");
 }

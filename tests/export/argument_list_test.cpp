@@ -27,10 +27,7 @@ Stage stage_with(Arguments arguments) {
   kernel.arguments = [arguments = std::move(arguments)](const Problem& p, const Config&) {
     return arguments(p);
   };
-  return {.file = "k.cu",
-          .kernel = "k",
-          .launch = {},
-          .custom = std::make_shared<const CustomKernel>(std::move(kernel))};
+  return {.file = "k.cu", .kernel = "k", .custom = std::make_shared<const CustomKernel>(std::move(kernel))};
 }
 
 std::vector<Problem> problems_of(const std::vector<std::int64_t>& tokens) {
@@ -60,8 +57,7 @@ std::vector<std::byte> passed(const ArgumentModel& argument, const ArgsLayout& l
 
 TEST(ArgumentList, AKernelThatTakesTheStructHasNone) {
   EXPECT_FALSE(listed([](const Problem&) { return std::vector<KernelArgument>{{.bytes = kStructBytes}}; }));
-  EXPECT_FALSE(
-      argument_list({.file = "k.cu", .kernel = "k", .launch = {}}, {}, problems_of({1}), kStructBytes, {}));
+  EXPECT_FALSE(argument_list({.file = "k.cu", .kernel = "k"}, {}, problems_of({1}), kStructBytes, {}));
   EXPECT_TRUE(listed([](const Problem&) { return std::vector<KernelArgument>{{.bytes = 8}}; }))
       << "the first member alone is no struct";
   EXPECT_TRUE(listed([](const Problem&) {

@@ -48,7 +48,7 @@ TEST_P(ExportedLaunch, IsThatOfTheVariantInItsBox) {
   for (const Problem& p : kernels.problems_in(box, 9)) {
     const auto value = [&](const std::string& dim) { return p[dim]; };
     for (std::size_t i = 0; i < stages.size(); ++i) {
-      const Launch launch = stages[i]->launch(p, config);
+      const Launch launch = launch_of(variant, *stages[i], p, config);
       EXPECT_EQ(expand_kernel_name(variant, *stages[i], p, config), model.stages[i].kernel) << p.key();
       EXPECT_EQ(model.stages[i].grid.x.evaluate(value), launch.grid.x) << p.key();
       EXPECT_EQ(model.stages[i].grid.y.evaluate(value), launch.grid.y) << p.key();
@@ -57,7 +57,7 @@ TEST_P(ExportedLaunch, IsThatOfTheVariantInItsBox) {
       EXPECT_EQ(model.stages[i].shared_bytes.evaluate(value), launch.shared_bytes) << p.key();
       EXPECT_EQ(model.stages[i].max_blocks.evaluate(value), launch.max_blocks) << p.key();
     }
-    const std::int64_t workspace = variant.workspace_bytes ? variant.workspace_bytes(p, config) : 0;
+    const std::int64_t workspace = bytes_of(variant.workspace, variant, p, config);
     EXPECT_EQ(model.workspace_bytes.evaluate(value), workspace) << p.key();
   }
 }

@@ -32,13 +32,10 @@ fs::path kernel_folder() {
 }
 
 Variant hostile(const std::string& kernel, unsigned blocks_per_token = 1) {
-  return {
-      .name = "hostile",
-      .idea = "cheats",
-      .stages = {
-          {"hostile/hostile.cu", kernel, [=](const Problem& p, const Config&) {
-             return Launch{.grid = {static_cast<unsigned>(p["tokens"]), blocks_per_token}, .block = {128}};
-           }}}};
+  return {.name = "hostile",
+          .idea = "cheats",
+          .stages = {{"hostile/hostile.cu", kernel,
+                      LaunchExpressions{.grid = {"tokens", blocks_per_token}, .block = {128}}}}};
 }
 
 Problem problem() {

@@ -26,11 +26,10 @@ TEST(Declaration, LabelsAreWrittenByName) {
       const std::vector<Variable> variables = variables_of(v, entry.op.dims);
       for (const Expression& e : v.constraints) expect_labels(e, variables, name);
       for (const DerivedValue& d : v.derived) expect_labels(d.value, variables, name);
-      if (v.workspace) expect_labels(*v.workspace, variables, name);
+      expect_labels(v.workspace, variables, name);
       for (const Stage& stage : v.stages) {
-        if (stage.geometry)
-          for (const Expression* e : parts_of(*stage.geometry)) expect_labels(*e, variables, name);
-        if (stage.condition) expect_labels(*stage.condition, variables, name);
+        for (const Expression* e : parts_of(stage.geometry)) expect_labels(*e, variables, name);
+        expect_labels(stage.condition, variables, name);
       }
     }
     for (const Preference& p : entry.preferences)

@@ -92,7 +92,7 @@ TEST_P(ManyBlocks, ConfigurationsCanBeLaunchedOnEveryDevice) {
         for (const Config& config : Space(variant, problem, known_device(arch)).configs()) {
           ++legal;
           for (const Stage* stage : active_stages(variant, problem, config))
-            EXPECT_EQ(exceeded_launch_limit(stage->launch(problem, config)), std::nullopt)
+            EXPECT_EQ(exceeded_launch_limit(launch_of(variant, *stage, problem, config)), std::nullopt)
                 << variant.name << " " << config.str();
         }
       }

@@ -28,7 +28,7 @@ std::vector<Variant> argmax_cuda() {
                           "batch <= 65535", kPdlConstraint},
           .stages = {{.file = "argmax/vectorized.cu",
                       .kernel = "argmax_vectorized<{dtype}, {vocab}, {block}, {blocks_per_row}, {unroll}>",
-                      .geometry = {{.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}}},
+                      .geometry = {.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
           .workspace = "16 * batch",
       },
   };

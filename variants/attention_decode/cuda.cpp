@@ -17,7 +17,7 @@ Stage combine_stage() {
   return {.file = "attention_decode/combine.cu",
           .kernel = "attention_decode_combine<" + kDecodeProblem +
                     ", {split_count}, {split_keys}, {combine_block}>",
-          .geometry = {{.grid = {"q_heads", "batch"}, .block = {"combine_block"}, .pdl = "pdl"}},
+          .geometry = {.grid = {"q_heads", "batch"}, .block = {"combine_block"}, .pdl = "pdl"},
           .condition = "split_count > 1 && combine == kernel"};
 }
 
@@ -25,7 +25,7 @@ Stage combine_stage() {
 Stage project_stage() {
   return {.file = "attention_decode/project.cu",
           .kernel = "attention_decode_project<{dtype}, {q_heads} * {head_dim}, {hidden}, 256>",
-          .geometry = {{.grid = {"ceil_div(hidden, 8)", "batch"}, .block = {256}, .pdl = "pdl"}},
+          .geometry = {.grid = {"ceil_div(hidden, 8)", "batch"}, .block = {256}, .pdl = "pdl"},
           .condition = "epilogue == project"};
 }
 
@@ -74,7 +74,7 @@ Variant vectorized() {
       .stages = {{.file = "attention_decode/vectorized.cu",
                   .kernel = "attention_decode_vectorized<" + kDecodeProblem +
                             ", {block}, {threads_per_key}, {threads_per_value}, {unroll}>",
-                  .geometry = {{.grid = {"q_heads", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
+                  .geometry = {.grid = {"q_heads", "batch"}, .block = {"block"}, .pdl = "pdl"}},
                  project_stage()},
       .workspace = kRowsWorkspace,
   };
@@ -144,11 +144,11 @@ std::vector<Stage> split_stages() {
            .kernel = "attention_decode_split_kv<" + kDecodeProblem +
                      ", {block}, {split_count}, {split_keys}, {threads_per_key}, {threads_per_value}, "
                      "{unroll}, {stages}, {heads_per_block}, {combine}, {key_load_bytes}, {append_store}>",
-           .geometry = {{.grid = {"split_count", "q_heads / heads_per_block", "batch"},
-                         .block = {"block"},
-                         .shared_bytes = "pipeline_bytes",
-                         .pdl = "pdl",
-                         .cluster = "combine == cluster ? split_count : 1"}}},
+           .geometry = {.grid = {"split_count", "q_heads / heads_per_block", "batch"},
+                        .block = {"block"},
+                        .shared_bytes = "pipeline_bytes",
+                        .pdl = "pdl",
+                        .cluster = "combine == cluster ? split_count : 1"}},
           combine_stage()};
 }
 
@@ -247,38 +247,38 @@ Variant fixed_split() {
 }
 
 Variant short_context() {
-  return {.name = "short_context",
-          .idea = "all K and V of a head in shared memory, one load and one softmax, nothing to combine",
-          .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
-                         kThreadsPerKey,
-                         kHeadsPerBlock,
-                         kPdl},
-          .derived = {kFar,
-                      kRowBytes,
-                      kVisibleKeys,
-                      {"cache_bytes",
-                       "visible_keys * (row_bytes + (threads_per_key < 8 ? 16 * threads_per_key : 0))",
-                       "bytes of the padded rows of K, or of V"},
-                      {"dynamic_bytes",
-                       "max(cache_bytes, block // 32 * heads_per_block * head_dim * 4) + cache_bytes + "
-                       "heads_per_block * visible_keys * 4",
-                       "dynamic shared memory: K and later the sums of the warps, V, scores"}},
-          .constraints = {kNoProjection, "!deterministic", kWholeVectors,
-                          "threads_per_key == 4 || threads_per_key * 16 <= row_bytes",
-                          "(q_heads / kv_heads) % heads_per_block == 0",
-                          "head_dim * heads_per_block <= 64 * threads_per_key",
-                          "block * 2 * heads_per_block * head_dim / threads_per_key <= 49152",
-                          "block == 64 || block <= threads_per_key * visible_keys", kPdlConstraint},
-          // And the new rows and softmax states.
-          .limits = {{.shared_bytes =
-                          "dynamic_bytes + (append ? (heads_per_block + 2) * head_dim * 4 : 0) + 256"}},
-          .stages = {{.file = "attention_decode/short_context.cu",
-                      .kernel = "attention_decode_short_context<" + kDecodeProblem +
-                                ", {block}, {threads_per_key}, {heads_per_block}>",
-                      .geometry = {{.grid = {"q_heads / heads_per_block", "batch"},
-                                    .block = {"block"},
-                                    .shared_bytes = "dynamic_bytes",
-                                    .pdl = "pdl"}}}}};
+  return {
+      .name = "short_context",
+      .idea = "all K and V of a head in shared memory, one load and one softmax, nothing to combine",
+      .parameters = {{"block", {64, 128, 256, 512}, "threads per block"},
+                     kThreadsPerKey,
+                     kHeadsPerBlock,
+                     kPdl},
+      .derived = {kFar,
+                  kRowBytes,
+                  kVisibleKeys,
+                  {"cache_bytes",
+                   "visible_keys * (row_bytes + (threads_per_key < 8 ? 16 * threads_per_key : 0))",
+                   "bytes of the padded rows of K, or of V"},
+                  {"dynamic_bytes",
+                   "max(cache_bytes, block // 32 * heads_per_block * head_dim * 4) + cache_bytes + "
+                   "heads_per_block * visible_keys * 4",
+                   "dynamic shared memory: K and later the sums of the warps, V, scores"}},
+      .constraints = {kNoProjection, "!deterministic", kWholeVectors,
+                      "threads_per_key == 4 || threads_per_key * 16 <= row_bytes",
+                      "(q_heads / kv_heads) % heads_per_block == 0",
+                      "head_dim * heads_per_block <= 64 * threads_per_key",
+                      "block * 2 * heads_per_block * head_dim / threads_per_key <= 49152",
+                      "block == 64 || block <= threads_per_key * visible_keys", kPdlConstraint},
+      // And the new rows and softmax states.
+      .limits = {.shared_bytes = "dynamic_bytes + (append ? (heads_per_block + 2) * head_dim * 4 : 0) + 256"},
+      .stages = {{.file = "attention_decode/short_context.cu",
+                  .kernel = "attention_decode_short_context<" + kDecodeProblem +
+                            ", {block}, {threads_per_key}, {heads_per_block}>",
+                  .geometry = {.grid = {"q_heads / heads_per_block", "batch"},
+                               .block = {"block"},
+                               .shared_bytes = "dynamic_bytes",
+                               .pdl = "pdl"}}}};
 }
 
 Variant mma() {
@@ -316,16 +316,16 @@ Variant mma() {
               kPdlConstraint,
           },
       // The pipelines, softmax states and weights of the combine.
-      .limits = {{.shared_bytes = "pipeline_bytes + 1088 + "
-                                  "(combine == last_block ? heads_per_group * splits * 4 : 0)"}},
+      .limits = {.shared_bytes = "pipeline_bytes + 1088 + "
+                                 "(combine == last_block ? heads_per_group * splits * 4 : 0)"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "attention_decode/mma.cu",
                   .kernel = "attention_decode_mma<{dtype}, {q_heads}, {kv_heads}, {head_dim}, {tile_kv}, "
                             "{warps}, {stages}, {splits}, {combine}>",
-                  .geometry = {{.grid = {"splits", "kv_heads", "batch"},
-                                .block = {"32 * warps"},
-                                .shared_bytes = "pipeline_bytes",
-                                .pdl = "pdl"}}},
+                  .geometry = {.grid = {"splits", "kv_heads", "batch"},
+                               .block = {"32 * warps"},
+                               .shared_bytes = "pipeline_bytes",
+                               .pdl = "pdl"}},
                  combine_stage()},
       .workspace = kSplitWorkspace,
   };

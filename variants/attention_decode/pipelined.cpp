@@ -83,7 +83,7 @@ Variant pipelined() {
                       // enough blocks for the device, but few waves
                       "blocks <= 24 * sms || splits == 1",
                       "blocks * 2 >= sms || splits >= 16 || splits * warps * tile_kv >= context"},
-      .limits = {{.shared_bytes = "shared_bytes + 1024"}},
+      .limits = {.shared_bytes = "shared_bytes + 1024"},
       .stages = {{.file = "attention_decode/pipelined.cu",
                   .kernel = "attention_decode_pipelined<" + kDecodeProblem +
                             ", {heads_per_block}, {warps}, {tile_kv}, {stages}, {l2_prefetch}, {splits}, "
@@ -138,19 +138,19 @@ Variant mma_pipelined() {
                       // enough blocks for the device, but few work tiles for each
                       "work_tiles <= 8 * sms || splits == 1",
                       "work_tiles * 2 >= sms || splits >= 16 || splits * warps * tile_kv >= context"},
-      .limits = {{.shared_bytes = "shared_bytes"}},
+      .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       // The consumer warps and the producer.
       .stages = {{.file = "attention_decode/mma_pipelined.cu",
                   .kernel = "attention_decode_mma_pipelined<" + kDecodeProblem +
                             ", {warps}, {tile_kv}, {stages}, {loads_in_flight}, {l2_prefetch}, {splits}, "
                             "{combine}>",
-                  .geometry = {{.grid = {1},
-                                .block = {"32 * warps + 32"},
-                                .shared_bytes = "shared_bytes",
-                                .pdl = "pdl",
-                                .per_sm = 1,
-                                .max_blocks = "work_tiles"}}}},
+                  .geometry = {.grid = {1},
+                               .block = {"32 * warps + 32"},
+                               .shared_bytes = "shared_bytes",
+                               .pdl = "pdl",
+                               .per_sm = 1,
+                               .max_blocks = "work_tiles"}}},
       .workspace = kCombineWorkspace + 16,  // the work counter
   };
 }
@@ -184,9 +184,9 @@ Variant mma_direct() {
                       "grid_warps * 2 >= sms * warps_per_sm || splits * warps * tile_kv >= context",
                       "splits % 33 != 0 || sms % 33 == 0", "splits % 27 != 0 || sms % 27 == 0"},
       // 40 registers for everything else.
-      .limits = {{.shared_bytes = "shared_bytes + 1024",
-                  .registers = "fragment_registers + 40",
-                  .threads_per_sm = "32 * warps_per_sm"}},
+      .limits = {.shared_bytes = "shared_bytes + 1024",
+                 .registers = "fragment_registers + 40",
+                 .threads_per_sm = "32 * warps_per_sm"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "attention_decode/mma_direct.cu",
                   .kernel = "attention_decode_mma_direct<" + kDecodeProblem +
@@ -220,16 +220,16 @@ Variant mma_project() {
                           // all weights are in flight, with room for a block of the next kernel
                           "weight_bytes <= 160000", "tile_kv * head_dim <= 2048",
                           "splits == 1 || splits * 8 * tile_kv <= 2 * context", kPdlConstraint},
-          .limits = {{.shared_bytes = "shared_bytes + 10000", .threads_per_sm = 512}},
+          .limits = {.shared_bytes = "shared_bytes + 10000", .threads_per_sm = 512},
           .dtypes = {DType::fp16, DType::bf16},
           .stages = {{.file = "attention_decode/mma_project.cu",
                       .kernel = "attention_decode_mma_project<" + kDecodeProblem +
                                 ", {hidden}, {tile_kv}, {splits}, {rows}>",
-                      .geometry = {{.grid = {"kv_heads * splits + project_blocks"},
-                                    .block = {256},
-                                    .shared_bytes = "shared_bytes",
-                                    .pdl = "pdl",
-                                    .cluster = "splits"}}}},
+                      .geometry = {.grid = {"kv_heads * splits + project_blocks"},
+                                   .block = {256},
+                                   .shared_bytes = "shared_bytes",
+                                   .pdl = "pdl",
+                                   .cluster = "splits"}}},
           // A counter, two buffers of packets.
           .workspace = "128 + 4 * q_heads * head_dim"};
 }

@@ -232,13 +232,13 @@ Variant flash_mma() {
                 "attention_prefill_flash_mma<{dtype}, " + kShape +
                 ", {tile_m}, {tile_n}, {warps}, {stages}, {q_in_regs} == 1, {raster_order} == 1, {splits}, "
                 "{packed_heads}, {shared_layout}>",
-            .geometry = {{.grid = {"ceil_div(packed_rows, tile_m) * (q_heads / packed_heads)", "batch",
-                                   "splits"},
-                          .block = {"32 * warps"},
-                          .shared_bytes = "shared_bytes"}}},
+            .geometry = {.grid = {"ceil_div(packed_rows, tile_m) * (q_heads / packed_heads)", "batch",
+                                  "splits"},
+                         .block = {"32 * warps"},
+                         .shared_bytes = "shared_bytes"}},
            {.file = "attention_prefill/split_kv_combine.cu",
             .kernel = "attention_prefill_split_kv_combine<{dtype}, " + kShape + ", {splits}, 128>",
-            .geometry = {{.grid = {"q_len", "q_heads", "batch"}, .block = {128}}},
+            .geometry = {.grid = {"q_len", "q_heads", "batch"}, .block = {128}},
             .condition = "splits > 1"}},
       .workspace = "splits > 1 ? splits * batch * q_len * q_heads * (v_tile_dim + 2) * 4 : 0",
   };

@@ -72,17 +72,17 @@ std::vector<Variant> attention_prefill_wgmma() {
                       // Small tiles only where no others fit the registers.
                       "tile_n >= 64 || (consumers < 3 && registers_of_64_keys > register_limit)",
                       "l2_swizzle == 8 || l2_swizzle < 4 * batch * q_heads"},
-      .limits = {{.shared_bytes = "shared_bytes"}},
+      .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "attention_prefill/flash_wgmma.cu",
                   .kernel = "attention_prefill_flash_wgmma<{dtype}, " + kShape +
                             ", {consumers}, {tile_n}, {stages}, {pingpong} == 1, {l2_swizzle}>",
                   // The consumer warpgroups and the producer.
-                  .geometry = {{.grid = {1},
-                                .block = {"128 * (consumers + 1)"},
-                                .shared_bytes = "shared_bytes",
-                                .per_sm = 1,
-                                .max_blocks = "work_tiles"}},
+                  .geometry = {.grid = {1},
+                               .block = {"128 * (consumers + 1)"},
+                               .shared_bytes = "shared_bytes",
+                               .per_sm = 1,
+                               .max_blocks = "work_tiles"},
                   .maps = {query_map(), cache_map("k", "head_dim"), cache_map("v", "value_dim")}}},
       .workspace = 4,  // the work counter
   }};

@@ -56,7 +56,7 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
           .stages =
               {{.file = op + "/warp_per_row.cu",
                 .kernel = op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
-                .geometry = {{.grid = {"ceil_div(tokens, rows)"}, .block = {"32 * rows"}, .pdl = "pdl"}}}},
+                .geometry = {.grid = {"ceil_div(tokens, rows)"}, .block = {"32 * rows"}, .pdl = "pdl"}}},
       },
   };
 }

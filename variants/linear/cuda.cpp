@@ -18,7 +18,7 @@ Variant naive() {
       .parameters = {{"block", {64, 128, 256, 512}, "threads per block"}},
       .stages = {{.file = "linear/naive.cu",
                   .kernel = "linear_naive<{dtype}, {in}, {out}, {bias}, {prologue}, {epilogue}, {block}>",
-                  .geometry = {{.grid = {"ceil_div(tokens * out, block)"}, .block = {"block"}}}}},
+                  .geometry = {.grid = {"ceil_div(tokens * out, block)"}, .block = {"block"}}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -38,8 +38,8 @@ Variant tiled() {
       .stages = {{.file = "linear/tiled.cu",
                   .kernel = "linear_tiled<{dtype}, {in}, {out}, {bias}, {tile_m}, {tile_n}, {tile_k}, "
                             "{micro_m}, {micro_n}>",
-                  .geometry = {{.grid = {"ceil_div(out, tile_n)", "ceil_div(tokens, tile_m)"},
-                                .block = {"threads"}}}}},
+                  .geometry = {.grid = {"ceil_div(out, tile_n)", "ceil_div(tokens, tile_m)"},
+                               .block = {"threads"}}}},
   };
 }
 
@@ -65,15 +65,15 @@ Variant mma() {
                       "tile_m * tile_n <= warps_m * warps_n * 32 * 64",
                       "stages * (tile_m + tile_n) * tile_k >= 8192 || stages == 5", "shared_bytes <= 131072",
                       "pdl == 0 || tokens <= 64", kPdlConstraint},
-      .limits = {{.shared_bytes = "shared_bytes"}},
+      .limits = {.shared_bytes = "shared_bytes"},
       .dtypes = {DType::fp16, DType::bf16},
       .stages = {{.file = "linear/mma.cu",
                   .kernel = "linear_mma<{dtype}, {in}, {out}, {bias}, {tile_m}, {tile_n}, {tile_k}, "
                             "{warps_m}, {warps_n}, {stages}>",
-                  .geometry = {{.grid = {"ceil_div(tokens, tile_m)", "ceil_div(out, tile_n)"},
-                                .block = {"32 * warps_m * warps_n"},
-                                .shared_bytes = "shared_bytes",
-                                .pdl = "pdl"}}}},
+                  .geometry = {.grid = {"ceil_div(tokens, tile_m)", "ceil_div(out, tile_n)"},
+                               .block = {"32 * warps_m * warps_n"},
+                               .shared_bytes = "shared_bytes",
+                               .pdl = "pdl"}}},
   };
 }
 
@@ -96,7 +96,7 @@ Variant gemv_vectorized() {
           {{.file = "linear/gemv_vectorized.cu",
             .kernel = "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {epilogue}, "
                       "{warps}, {warps_per_row}, {rows}, {unroll}>",
-            .geometry = {{.grid = {"ceil_div(out, block_rows)"}, .block = {"32 * warps"}, .pdl = "pdl"}}}},
+            .geometry = {.grid = {"ceil_div(out, block_rows)"}, .block = {"32 * warps"}, .pdl = "pdl"}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -120,7 +120,7 @@ Variant gemv_split_k() {
       .stages = {{.file = "linear/gemv_split_k.cu",
                   .kernel = "linear_gemv_split_k<{dtype}, {tokens}, {in}, {out}, {bias}, {warps}, {rows}, "
                             "{unroll}, {splits}, {partial_offset}>",
-                  .geometry = {{.grid = {"row_groups", "splits"}, .block = {"32 * warps"}, .pdl = "pdl"}}}},
+                  .geometry = {.grid = {"row_groups", "splits"}, .block = {"32 * warps"}, .pdl = "pdl"}}},
       .workspace = "partial_offset + 4 * splits * tokens * out",
   };
 }
@@ -147,10 +147,10 @@ Variant gemv_cp_async() {
       .stages = {{.file = "linear/gemv_cp_async.cu",
                   .kernel = "linear_gemv_cp_async<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
                             "{epilogue}, {warps}, {stages}, {unroll}>",
-                  .geometry = {{.grid = {"grid_blocks"},
-                                .block = {"32 * warps"},
-                                .shared_bytes = "pipeline_bytes + x_bytes",
-                                .pdl = "pdl"}}}},
+                  .geometry = {.grid = {"grid_blocks"},
+                               .block = {"32 * warps"},
+                               .shared_bytes = "pipeline_bytes + x_bytes",
+                               .pdl = "pdl"}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -189,11 +189,11 @@ Variant gemv_bulk_copy() {
                             "{epilogue}, {warps}, {rows}, {tile_k}, {stages}, {register_tiles}, {stagger}, "
                             "{prefetch}, {late_prefetch}>",
                   // A warp of its own prefetches late. A stage has a barrier of 8 bytes.
-                  .geometry = {{.grid = {"blocks_per_sm"},
-                                .block = {"32 * (warps + (late_prefetch > 0))"},
-                                .shared_bytes = "stage_bytes + x_bytes + 8 * warps * stages",
-                                .pdl = "pdl",
-                                .per_sm = 1}}}},
+                  .geometry = {.grid = {"blocks_per_sm"},
+                               .block = {"32 * (warps + (late_prefetch > 0))"},
+                               .shared_bytes = "stage_bytes + x_bytes + 8 * warps * stages",
+                               .pdl = "pdl",
+                               .per_sm = 1}}},
       .workspace = kArgmaxWorkspace,
   };
 }
@@ -226,11 +226,11 @@ Variant gemv_mma() {
       .stages = {{.file = "linear/gemv_mma.cu",
                   .kernel = "linear_gemv_mma<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, {epilogue}, "
                             "{blocks_per_sm}, {rows}, {tile_k}, {stages}, {prefetch}, {late_prefetch}>",
-                  .geometry = {{.grid = {"blocks_per_sm"},
-                                .block = {"32 * 9"},
-                                .shared_bytes = "128 * ceil_div(storage_bytes, 128)",
-                                .pdl = "pdl",
-                                .per_sm = 1}}}},
+                  .geometry = {.grid = {"blocks_per_sm"},
+                               .block = {"32 * 9"},
+                               .shared_bytes = "128 * ceil_div(storage_bytes, 128)",
+                               .pdl = "pdl",
+                               .per_sm = 1}}},
       .workspace = kArgmaxWorkspace,
   };
 }

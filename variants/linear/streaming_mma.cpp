@@ -91,7 +91,7 @@ Variant mma_bulk_copy() {
                   .geometry = geometry("cluster", 32),
                   .maps = {panels("weight", "weight_rows", 8), panels("x", "tokens", "padded_tokens")}}},
       .workspace = kArgmaxWorkspace};
-  v.stages.front().geometry->pdl = "pdl";
+  v.stages.front().geometry.pdl = "pdl";
   // racecheck reports hazards between the blocks of a cluster that are not explained: none is used.
   v.parameters.push_back({"cluster", {1}, "blocks of a cluster, which split K"});
   v.parameters.push_back(pdl_parameter());

@@ -131,7 +131,7 @@ std::vector<Variant> linear_vendor() {
           gemm->run(*static_cast<const LinearArgs*>(args), static_cast<cudaStream_t>(stream));
         };
       },
-      .workspace_bytes = [](const Problem&, const Config&) { return kWorkspaceBytes; },
+      .workspace = kWorkspaceBytes,
   }};
 }
 

@@ -44,9 +44,9 @@ Variant split_kv() {
       .stages = {{.file = "logits_dot_v/split_kv.cu",
                   .kernel = "logits_dot_v_split_kv<" + kShape +
                             ", {splits}, {keys_per_split}, {threads_per_value}, {unroll}, {heads_per_block}>",
-                  .geometry = {{.grid = {"splits", "q_heads / heads_per_block", "batch"},
-                                .block = {"block"},
-                                .pdl = "pdl"}}}},
+                  .geometry = {.grid = {"splits", "q_heads / heads_per_block", "batch"},
+                               .block = {"block"},
+                               .pdl = "pdl"}}},
       .workspace = "splits == 1 ? 0 : rows * splits * head_dim * 4 + rows / heads_per_block * 4"};
 }
 
@@ -65,14 +65,14 @@ Variant multistage() {
               "tile_kv == 16 || (stages - 1) * tile_kv < 2 * context",
           }),
           // The stages and the sums of the warps.
-          .limits = {{.shared_bytes = "stage_bytes + 4 * (block / 32) * heads_per_block * head_dim"}},
+          .limits = {.shared_bytes = "stage_bytes + 4 * (block / 32) * heads_per_block * head_dim"},
           .stages = {{.file = "logits_dot_v/multistage.cu",
                       .kernel = "logits_dot_v_multistage<" + kShape +
                                 ", {tile_kv}, {stages}, {threads_per_value}, {heads_per_block}>",
-                      .geometry = {{.grid = {"q_heads / heads_per_block", "batch"},
-                                    .block = {"block"},
-                                    .shared_bytes = "stage_bytes",
-                                    .pdl = "pdl"}}}}};
+                      .geometry = {.grid = {"q_heads / heads_per_block", "batch"},
+                                   .block = {"block"},
+                                   .shared_bytes = "stage_bytes",
+                                   .pdl = "pdl"}}}};
 }
 
 }  // namespace

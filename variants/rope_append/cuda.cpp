@@ -51,9 +51,9 @@ std::vector<Variant> rope_append_cuda() {
           .stages = {{.file = "rope_append/vectorized.cu",
                       .kernel = "rope_append_vectorized" + fixed +
                                 ", {vec}, {heads_per_thread}, {cache_hint} == 1>",
-                      .geometry = {{.grid = {"ceil_div(tokens * groups * (head_dim / pairs / width), block)"},
-                                    .block = {"block"},
-                                    .pdl = "pdl"}}}},
+                      .geometry = {.grid = {"ceil_div(tokens * groups * (head_dim / pairs / width), block)"},
+                                   .block = {"block"},
+                                   .pdl = "pdl"}}},
       },
   };
 }

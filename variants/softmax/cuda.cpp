@@ -29,8 +29,8 @@ std::vector<Variant> softmax_cuda() {
                       .kernel = "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, "
                                 "{rows}, {vec}, "
                                 "{cache_hint}>",
-                      .geometry = {{.grid = {"ceil_div(batch * q_heads * q_len, rows)"},
-                                    .block = {"block * rows"}}}}},
+                      .geometry = {.grid = {"ceil_div(batch * q_heads * q_len, rows)"},
+                                   .block = {"block * rows"}}}},
       },
   };
 }

@@ -41,7 +41,7 @@ std::vector<Variant> top_k_cuda() {
                       .kernel =
                           "top_k_vectorized<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}, "
                           "{blocks_per_row}, {list_offset}>",
-                      .geometry = {{.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}}},
+                      .geometry = {.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
           .workspace = "list_offset + 8 * batch * blocks_per_row * k",
       },
       {

@@ -28,7 +28,7 @@ Variant cudnn_variant(const Op& op, std::string idea, std::string constraint,
                          a.capacity, a.workspace, stream);
         };
       },
-      .workspace_bytes = [](const Problem&, const Config&) { return CudnnAttention::kWorkspaceBytes; },
+      .workspace = CudnnAttention::kWorkspaceBytes,
   };
 }
 

@@ -2,14 +2,18 @@
 // The variant `cublaslt` of an attention op: two strided-batched GEMMs by cuBLASLt and our softmax between
 // them. The workspace holds the fp32 scores, which the weights replace, the library's workspace, and what the
 // op's own stages need.
-#include "harness/core/variant.h"
+#include "harness/core/variant_values.h"
 #include "variants/plain.h"
 #include "variants/vendor/batched_gemm.h"
 
 namespace warptune {
 
-/// Elements from one row of scores to the next: a multiple of 256 bytes of fp32.
-inline std::int64_t score_row_stride(std::int64_t keys) { return ceil_div(keys, 64) * 64; }
+/// A derived value of the workspace's layout.
+inline std::int64_t layout_value(const std::vector<DerivedValue>& layout, const char* name,
+                                 const Problem& problem) {
+  const Variant variant{.name = {}, .idea = {}, .derived = layout};
+  return VariantValues(variant, problem, {}).integer(name);
+}
 /// Alignment of the rows of a head in bytes.
 inline std::int64_t row_alignment(const Problem& p) {
   return alignment_of(p["head_dim"] * static_cast<std::int64_t>(size_of(p.dtype)));
@@ -19,21 +23,19 @@ inline std::int64_t row_alignment(const Problem& p) {
 struct UnfusedAttention {
   Op op;
   std::string constraint;            // beside that of plain_problem()
-  std::string keys;                  // the dim that counts keys
   std::vector<std::int64_t> blocks;  // threads per row of the softmax
-  std::function<std::int64_t(const Problem&)> score_bytes;
+  std::vector<DerivedValue> layout;  // of the workspace
+  Expression workspace;
   std::function<VendorFunction(const Problem&, const Config&)> scores, values;
   Stage softmax;                        // its kernel takes {score_stride} and {block}
   std::vector<std::string> takes = {};  // optional dims that may have any value
   std::vector<Stage> before = {}, after = {};
-  std::function<Assignment(const Problem&)> constants = {};     // placeholders of these stages
-  std::function<std::int64_t(const Problem&)> more_bytes = {};  // workspace of these stages
 };
 
 inline Variant unfused_attention(const UnfusedAttention& attention) {
   std::vector<Stage> stages = attention.before;
   stages.insert(stages.end(),
-                {library_stage(attention.scores), attention.softmax, library_stage(attention.values)});
+                {Stage{.library = attention.scores}, attention.softmax, Stage{.library = attention.values}});
   stages.insert(stages.end(), attention.after.begin(), attention.after.end());
   return {
       .name = "cublaslt",
@@ -41,18 +43,10 @@ inline Variant unfused_attention(const UnfusedAttention& attention) {
       .parameters = {{"scores_algo", {0, 1, 2}, "index into the results of cuBLASLt's heuristic for Q.K^T"},
                      {"values_algo", {0, 1, 2}, "the same for P.V"},
                      {"block", attention.blocks, "threads per row of the softmax"}},
+      .derived = attention.layout,
       .constraints = {plain_problem(attention.op, attention.takes), attention.constraint},
       .stages = std::move(stages),
-      .constants =
-          [keys = attention.keys, more = attention.constants](const Problem& p, const Config&) {
-            Assignment constants = more ? more(p) : Assignment{};
-            constants.set("score_stride", score_row_stride(p[keys]));
-            return constants;
-          },
-      .workspace_bytes =
-          [bytes = attention.score_bytes, more = attention.more_bytes](const Problem& p, const Config&) {
-            return bytes(p) + BatchedGemm::kWorkspaceBytes + (more ? more(p) : 0);
-          },
+      .workspace = attention.workspace,
   };
 }
 
