@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Predicts what the variants for sm_80 take on an A100, from the rows of the H200, and compares a sweep with it.
+"""Predicts what the variants for sm_80 take on an A100, from the rows of a Hopper GPU, and compares a sweep with it.
 
-A prediction, not a measurement. Per problem and variant, with the time t of the H200 (cold, CUDA graph):
-  body      t less the cost of a graph node
-  memory    bytes / bandwidth of the A100, plus what the body lost beyond its roofline floor (latency, tail), in clocks
-  compute   flops / (312 TFLOP/s * the share of its own peak that the H200 reached), times the change of waves
-  A100      cost of a graph node + what dependent launch hid, in clocks + max(memory, compute)
-usage: predict_a100.py                       writes results/a100/predicted.csv, prints the tables of docs/a100.md
-       predict_a100.py --check               exits with 1 unless both files are what it would write
+A prediction, not a measurement; prediction_model.py has the model. The program (WARPTUNE, else build/warptune) says
+which configurations sm_80 accepts.
+usage: predict_a100.py                       writes results/a100/predicted.csv and the tables of docs/a100.md
+       predict_a100.py --check               exits with 1 unless both files are what it would write, or where sm_80
+                                             refuses a row of predicted.csv
+       predict_a100.py --backtest            predicts the H100 from the rows of the H200; exits with 1 where the error
+                                             exceeds its bounds
        predict_a100.py --compare WISDOM      measured winners over the prediction (device.json beside WISDOM)
 """
 import argparse
@@ -15,35 +15,21 @@ import csv
 import io
 import json
 import math
+import os
 import re
 import statistics
 import sys
 from pathlib import Path
 
+from prediction_model import (A100, H100, Row, Source, Times, config_of, config_text, dims_of, key_of, op_of, predict,
+                              recorded, recorded_rows, refusals, rows_for_a100)
+
 ROOT = Path(__file__).resolve().parent.parent
-COLUMNS = ["problem", "variant", "config", "h200_us", "bytes", "flops", "bound", "floor_40gb_us", "predicted_40gb_us",
-           "floor_80gb_us", "predicted_80gb_us", "untuned_80gb_us"]
-
-# The H200 of results/h200: device.json, and the clock of its rows.
-H200_CLOCK_MHZ, H200_SMS = 1980, 132
-# mma.sync reaches about 63 % of the wgmma rate on Hopper (arXiv:2402.13499); on the A100 it is the only path.
-HOPPER_MMA_SHARE = 0.63
-PDL_HIDES_US = 0.52  # rms_norm of one row, with and without programmatic dependent launch (results/h200/wisdom.json)
-
-# The A100: data sheet, and what A100s read at best.
-A100_CLOCK_MHZ, A100_SMS, A100_SHARED_PER_BLOCK = 1410, 108, 163 << 10
-A100_SHARED_PER_SM, REGISTERS_PER_SM, THREADS_PER_SM = 164 << 10, 65536, 2048
-H200_SHARED_PER_SM = 228 << 10
-A100_BF16_TFLOP = 312.0
-A100_FP32_TFLOP = 19.5
-READ_GB = {"40gb": 1380.0, "80gb": 1800.0}
-CLOCKS = H200_CLOCK_MHZ / A100_CLOCK_MHZ
-
-SM90_ONLY = {("linear", "gemv_bulk_copy"), ("linear", "gemv_mma"), ("linear", "mma_bulk_copy"), ("linear", "wgmma"),
-             ("linear", "wgmma_streaming"), ("attention_decode", "pipelined"), ("attention_decode", "mma_pipelined"),
-             ("attention_decode", "mma_project"), ("attention_prefill", "flash_wgmma")}
-MMA_SYNC = {"mma", "flash_mma", "mem_efficient", "mma_direct"}
-CLUSTER = 2  # the value of the parameter combine that needs thread block clusters
+COLUMNS = ["problem", "variant", "config", "recorded_us", "bytes", "flops", "bound", "floor_40gb_us",
+           "predicted_40gb_us", "floor_80gb_us", "predicted_80gb_us", "untuned_80gb_us", "published_80gb_us"]
+# A prediction is at most this many times as fast as the best published time, or as often as the source GPU shows.
+MOST_AHEAD = 1.5
+MEDIAN_ERROR, MOST_ERROR, SHARE_WITHIN = 4, 8, 0.9  # bounds of the backtest: percent, percent, rows within it
 
 # What others measured on an A100 80 GB, batch 1, bf16, tokens per second.
 PUBLISHED = [("llama2-7b", 104.9, "gpt-fast", "https://github.com/pytorch-labs/gpt-fast"),
@@ -55,170 +41,37 @@ FLASH2_SHARE = (50, 73)  # percent of 312 TFLOP/s, forward: arXiv:2307.08691
 MODELS = {"llama2-7b": (32, 4096, 11008, 32, 32, 32000, 512), "llama3-8b": (32, 4096, 14336, 32, 8, 128256, 512)}
 
 
-def text_of(value):
-    return value[1] if isinstance(value, list) else str(value)
+def published(path):
+    """{problem: {"A100": (us, framework), ...}}: the best published times of several GPUs."""
+    times = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            times.setdefault(row["problem"], {})[row["gpu"]] = (float(row["us"]), row["framework"])
+    return times
 
 
-def key_of(winner):
-    dims = ",".join(f"{name}={text_of(value)}" for name, value in winner["dims"].items())
-    return f"{winner['op']}[{dims},dtype={winner['dtype']}]"
+def ahead_on_source(known, source, recorded_us):
+    """How many times as fast as the best published time the source GPU ran the row; 0 where none is published."""
+    us, _ = known.get(source.name.split()[0], (0, ""))
+    return us / recorded_us
 
 
-def config_of(text):
-    """block=64,combine=ll -> {'block': '64', 'combine': 'll'}"""
-    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
-
-
-def dims_of(key):
-    return config_of(key[key.index("[") + 1:-1])
-
-
-def registers_of_flash_mma(dims, config):
-    """The estimate in the constraints of flash_mma, of plain heads."""
-    rows = int(config["tile_m"]) // int(config["warps"]) // 16
-    tile_n, head_dim = int(config["tile_n"]), -(-int(dims["head_dim"]) // 16) * 16
-    held = head_dim // 2 if config.get("q_in_regs") == "1" else 0
-    return rows * (tile_n + head_dim + held) + tile_n * head_dim / 128 / int(config["warps"])
-
-
-def on_sm80(op, variant, dims, config):
-    """The configuration on the A100, with as many blocks per SM; None where sm_80 refuses it."""
-    if (op, variant) in SM90_ONLY or variant == "naive" or config.get("combine") in (str(CLUSTER), "cluster"):
-        return None
-    if op == "attention_decode" and int(config.get("splits", 1)) % 33 == 0:  # a quarter of the H200's SMs
-        return None
-    if op == "attention_decode" and variant == "mma":
-        ring = int(config["warps"]) * int(config["stages"]) * 4 * int(config["tile_kv"]) * (int(dims["head_dim"]) + 8)
-        if ring > A100_SHARED_PER_BLOCK:
-            return None
-    if variant == "mma_direct" and dims.get("kv_dtype") == "fp8":  # it converts in hardware, from sm_89 on
-        return None
-    if variant == "gemv_cp_async":
-        per_sm, rest = divmod(int(config["grid_blocks"]), H200_SMS)
-        prologue = int(dims["in"]) * int(dims["tokens"]) * 2 if dims.get("prologue", "none") == "rms_norm" else 0
-        ring = int(config["warps"]) * int(config["stages"]) * int(config["unroll"]) * 512
-        if rest or per_sm * (ring + 1024 + prologue) > A100_SHARED_PER_BLOCK:
-            return None
-        return config | {"grid_blocks": str(per_sm * A100_SMS)}
-    if variant == "flash_mma" and int(config["tile_n"]) >= 128 and registers_of_flash_mma(dims, config) >= 336:
-        return None
-    return config
-
-
-class Times:
-    """The recorded times of one problem: [(us, variant, config, resources)]."""
-
-    def __init__(self, byte_count, flops):
-        self.bytes, self.flops, self.rows = byte_count, flops, []
-
-
-def recorded(folder):
-    """Times by problem key: from the CSVs, and from the wisdom."""
-    problems = {}
-    for path in sorted(folder.glob("*.csv")):
-        if path.stem.endswith("_peers"):  # other people's kernels
-            continue
-        with open(path, newline="") as file:
-            reader = csv.DictReader(file)
-            if not {"problem", "variant", "status", "bytes", "shared_bytes"} <= set(reader.fieldnames or []):
-                continue
-            for row in reader:
-                if row["op"] == "launch" or row["status"] != "ok" or row["cache"] != "cold":
-                    continue
-                times = problems.setdefault(row["problem"], Times(float(row["bytes"]), float(row["flops"])))
-                config = on_sm80(row["op"], row["variant"], dims_of(row["problem"]), config_of(row["config"]))
-                shared = int(row["shared_bytes"] or 0)
-                if config is not None and shared <= A100_SHARED_PER_BLOCK:
-                    times.rows.append((float(row["time_us"]), row["variant"], config,
-                                       (int(row["registers"] or 0), shared)))
-    for winner in json.loads((folder / "wisdom.json").read_text())["winners"]:
-        times = problems.get(key_of(winner))
-        if not times or winner.get("cache", "cold") != "cold":
-            continue
-        for variant, kept in winner.get("times", {}).items():
-            names = kept["parameters"].split()
-            for row in kept["rows"]:
-                *values, us = row.split()
-                config = on_sm80(winner["op"], variant, dims_of(key_of(winner)), dict(zip(names, values)))
-                if config is not None:
-                    times.rows.append((float(us), variant, config, (0, 0)))
-    return problems
-
-
-def blocks_of(op, dims, config):
-    """Thread blocks of the tensor-core kernels with one block per output tile; None where tiles are not that."""
-    if "tile_m" not in config or "tile_n" not in config:
-        return None
-    tile_m, splits = int(config["tile_m"]), int(config.get("splits", 1))
-    if op == "linear":
-        return math.ceil(int(dims["tokens"]) / tile_m) * math.ceil(int(dims["out"]) / int(config["tile_n"])) * splits
-    if op == "attention_prefill":
-        return int(dims["batch"]) * int(dims["q_heads"]) * math.ceil(int(dims["q_len"]) / tile_m) * splits
-    return None
-
-
-def waves(blocks, sms, per_sm):
-    """How much longer whole waves take than a device that is full to the end."""
-    slots = sms * per_sm
-    return math.ceil(blocks / slots) * slots / blocks if blocks > slots else 1.0
-
-
-def resident(config, resources, shared_per_sm):
-    """Blocks per SM; 1 where the resources are not recorded."""
-    registers, shared = resources
-    threads = int(config.get("block", 32 * int(config.get("warps", 8))))
-    if not registers:
-        return 1
-    limits = [THREADS_PER_SM // threads, REGISTERS_PER_SM // (registers * threads)]
-    limits.append(shared_per_sm // (shared + 1024))
-    return max(1, min(limits))
-
-
-def predict(op, dims, times, row, card, h200):
-    """(us on the A100, its floor, what bounds it)."""
-    us, variant, config, resources = row
-    pdl = config.get("pdl") == "1"
-    calibration = h200["calibration"]
-    body = max(us - (calibration["graph_node_pdl_us"] if pdl else calibration["graph_node_us"]), 0.01)
-    is_matrix = op in ("linear", "attention_decode", "attention_prefill")
-    rate = h200["matrix_tflop_per_s"] if is_matrix else h200["vector_tflop_per_s"]
-    if variant in MMA_SYNC:
-        rate *= HOPPER_MMA_SHARE
-    a100_rate = A100_BF16_TFLOP if is_matrix else A100_FP32_TFLOP
-    memory_h200 = times.bytes / h200["read_gb_per_s"] * 1e-3
-    compute_h200 = times.flops / rate * 1e-6
-    memory = times.bytes / READ_GB[card] * 1e-3
-    compute = times.flops / a100_rate * 1e-6
-    floor = max(memory, compute)
-    if compute_h200 > memory_h200:
-        compute /= min(compute_h200 / body, 1)
-        if blocks := blocks_of(op, dims, config):
-            compute *= (waves(blocks, A100_SMS, resident(config, resources, A100_SHARED_PER_SM)) /
-                        waves(blocks, H200_SMS, resident(config, resources, H200_SHARED_PER_SM)))
-    else:
-        memory += max(body - memory_h200, 0) * CLOCKS
-    bound = "compute" if compute > memory else "memory" if memory < 2 * floor else "latency"
-    launch = (calibration["graph_node_us"] + (PDL_HIDES_US if pdl else 0)) * CLOCKS
-    return launch + max(memory, compute), floor, bound
-
-
-def predictions(folder):
+def predictions(source, program, known):
     """The rows of predicted.csv: of each problem the variant that is the fastest on the A100 80 GB."""
-    h200 = json.loads((folder / "device.json").read_text())
     rows = []
-    for key, times in recorded(folder).items():
-        op, dims = key[:key.index("[")], dims_of(key)
-        if not times.rows:
-            continue
-        on = {card: [predict(op, dims, times, row, card, h200) for row in times.rows] for card in READ_GB}
+    for key, times in rows_for_a100(source, program).items():
+        on = {card: [predict(key, times, row, source, A100[card]) for row in times.rows] for card in A100}
         best = min(range(len(times.rows)), key=lambda i: on["80gb"][i][0])
-        us, variant, config, _ = times.rows[best]
+        row, (us, floor, bound), (us_40, floor_40, _) = times.rows[best], on["80gb"][best], on["40gb"][best]
+        shown = known.get(key, {}).get("A100", ("", ""))[0]
+        if shown:
+            lowered = shown / max(MOST_AHEAD, ahead_on_source(known[key], source, row.us))
+            if lowered > us:
+                us, us_40, bound = lowered, us_40 * lowered / us, "published"
+        untuned = max(us, statistics.median(t[0] for t in on["80gb"]))
         rows.append(dict(zip(COLUMNS, [
-            key, variant, ",".join(f"{name}={value}" for name, value in config.items() if name != "pdl"), f"{us:.5g}",
-            f"{times.bytes:.0f}", f"{times.flops:.0f}", on["80gb"][best][2],
-            f"{on['40gb'][best][1]:.5g}", f"{on['40gb'][best][0]:.5g}",
-            f"{on['80gb'][best][1]:.5g}", f"{on['80gb'][best][0]:.5g}",
-            f"{statistics.median(t[0] for t in on['80gb']):.5g}"])))
+            key, row.variant, config_text(row.config), f"{row.us:.5g}", f"{times.bytes:.0f}", f"{times.flops:.0f}",
+            bound, f"{floor_40:.5g}", f"{us_40:.5g}", f"{floor:.5g}", f"{us:.5g}", f"{untuned:.5g}", shown])))
     return sorted(rows, key=lambda row: row["problem"])
 
 
@@ -246,10 +99,10 @@ def step_problems(model):
 
 
 def step_over_sum(folder, model):
-    """What a step takes over the sum of its ops, in the newest tuned run of the H200 with the nearest context."""
+    """What a step takes over the sum of its ops, in the newest tuned run of the source with the nearest context."""
     with open(folder / "decode.csv", newline="") as file:
         runs = [row for row in csv.DictReader(file)
-                if row["model"] == model and row["batch"] == "1" and row["plan_set"].startswith("tuned")
+                if row["model"] == model and row["batch"] == "1" and re.match("tuned|step$", row["plan_set"])
                 and "=" not in row["plan_set"]]
     nearest = min((abs(math.log(int(row["context"]) / MODELS[model][-1])) for row in runs), default=0)
     runs = [row for row in runs if abs(math.log(int(row["context"]) / MODELS[model][-1])) == nearest]
@@ -261,26 +114,28 @@ def row_of(rows, prefix):
     return min(found, key=lambda row: len(row["problem"])) if found else None
 
 
-def step_table(rows, folder, model):
+def step_table(rows, source, model):
     lines = [f"**{model}**, batch 1, {MODELS[model][-1]} keys, bf16, A100 80 GB (predicted):", "",
-             "| op | launches | variant | H200 us | floor us | predicted us | of the step |",
-             "|---|---|---|---|---|---|---|"]
+             f"| op | launches | variant | {source.name} us | floor us | predicted us | published us | of the step |",
+             "|---|---|---|---|---|---|---|---|"]
     parts = []
     for name, count, prefix in step_problems(model):
         row = row_of(rows, prefix)
         if row is None:
-            sys.exit(f"predict_a100: no recorded row of the H200 begins with '{prefix}'")
+            sys.exit(f"predict_a100: no recorded row of {source.folder} begins with '{prefix}'")
         parts.append((name, count, row))
-    ratio = step_over_sum(folder, model)
-    step, floor, untuned = (ratio * sum(n * float(r["predicted_80gb_us"]) for _, n, r in parts),
-                            sum(n * float(r["floor_80gb_us"]) for _, n, r in parts),
-                            ratio * sum(n * float(r["untuned_80gb_us"]) for _, n, r in parts))
-    step_40 = ratio * sum(n * float(r["predicted_40gb_us"]) for _, n, r in parts)
-    floor_40 = sum(n * float(r["floor_40gb_us"]) for _, n, r in parts)
+    ratio = step_over_sum(source.folder, model)
+
+    def total(column):
+        return sum(n * float(row[column]) for _, n, row in parts)
+    step, untuned, step_40 = (ratio * total(f"{name}_us") for name in
+                              ("predicted_80gb", "untuned_80gb", "predicted_40gb"))
+    floor, floor_40 = total("floor_80gb_us"), total("floor_40gb_us")
     for name, n, row in parts:
         us = float(row["predicted_80gb_us"])
-        lines.append(f"| {name} | {n} | {row['variant']} | {float(row['h200_us']):.2f} "
-                     f"| {float(row['floor_80gb_us']):.2f} | {us:.2f} | {100 * ratio * n * us / step:.1f} % |")
+        lines.append(f"| {name} | {n} | {row['variant']} | {float(row['recorded_us']):.2f} "
+                     f"| {float(row['floor_80gb_us']):.2f} | {us:.2f} | {row['published_80gb_us']} "
+                     f"| {100 * ratio * n * us / step:.1f} % |")
     lines += ["", f"| {model} | us per token | tokens/s | of the floor |", "|---|---|---|---|",
               f"| floor, 80 GB | {floor:.0f} | {1e6 / floor:.1f} | 100 % |",
               f"| tuned, 80 GB | {step:.0f} | {1e6 / step:.1f} | {100 * floor / step:.0f} % |",
@@ -289,26 +144,116 @@ def step_table(rows, folder, model):
     return lines, step
 
 
-def tables(rows, folder):
+def label_of(key):
+    """The problem without dims that are the same in most rows."""
+    usual = r",(uneven=no|k_layout=sd|append=no|bias=no|causal=yes|head_dim=128|kv_scale=token|dtype=bf16)(?=[,\]])"
+    return re.sub(usual, "", key)
+
+
+def published_tables(rows, source, known):
+    """Predicted times beside the best published ones: per op, and the rows that are far ahead of them."""
+    lines = ["| op | rows | published over predicted: median | least | most |", "|---|---|---|---|---|"]
+    compared = [(float(row["published_80gb_us"]) / float(row["predicted_80gb_us"]), row) for row in rows
+                if row["published_80gb_us"]]
+    for op in sorted({op_of(row["problem"]) for _, row in compared}):
+        ratios = [ratio for ratio, row in compared if op_of(row["problem"]) == op]
+        lines.append(f"| {op} | {len(ratios)} | {statistics.median(ratios):.2f} | {min(ratios):.2f} "
+                     f"| {max(ratios):.2f} |")
+    lines += ["", f"| far ahead of the published | predicted us | published us | times | {source.name} us "
+              f"| published there, us | times |", "|---|---|---|---|---|---|---|"]
+    for ratio, row in compared:
+        is_lowered = row["bound"] == "published"
+        if ratio > MOST_AHEAD or is_lowered:
+            there = known[row["problem"]].get(source.name.split()[0])
+            us, recorded_us = float(row["predicted_80gb_us"]), float(row["recorded_us"])
+            lines.append(f"| {label_of(row['problem'])} | {us:.2f}{' (lowered)' if is_lowered else ''} "
+                         f"| {row['published_80gb_us']} | {ratio:.2f} | {recorded_us:.2f} | "
+                         + (f"{there[0]:.2f} | {there[0] / recorded_us:.2f} |" if there else "| |"))
+    return lines
+
+
+def error_summary(errors):
+    """(median size in percent, how many are within MOST_ERROR, how many there are)."""
+    sizes = [abs(error) for error in errors]
+    return statistics.median(sizes), sum(size <= MOST_ERROR for size in sizes), len(sizes)
+
+
+def backtest(source_folder, target_folder):
+    """[(problem, variant, recorded us, predicted us, measured us, error in percent)]: the H100 from the rows of the
+    H200, of every configuration that both recorded. Where a configuration was timed several times, the median."""
+    source, measured = Source(source_folder), {}
+    for key, byte_count, flops, row in recorded_rows(sorted(target_folder.rglob("*.csv"))):
+        measured.setdefault(key, Times(byte_count, flops)).rows.append(row)
+
+    def by_config(times):
+        found = {}
+        for row in times.rows:
+            found.setdefault((row.variant, config_text(row.config)), []).append(row)
+        return {identity: Row(statistics.median(row.us for row in rows), rows[0].variant, rows[0].config)
+                for identity, rows in found.items()}
+    rows = []
+    for key, times in recorded(source_folder, measured).items():
+        here = by_config(measured[key]) if key in measured else {}
+        for identity, row in by_config(times).items():
+            if identity in here and row.variant != "naive":
+                us, measured_us = predict(key, times, row, source, H100)[0], here[identity].us
+                rows.append((key, row.variant, row.us, us, measured_us, 100 * (us / measured_us - 1)))
+    return sorted(rows)
+
+
+def backtest_table(found):
+    lines = ["| H100 from the H200 | variant | H200 us | predicted us | measured us | error |",
+             "|---|---|---|---|---|---|"]
+    lines += [f"| {label_of(key)} | {variant} | {recorded_us:.2f} | {us:.2f} | {here:.2f} | {error:+.1f} % |"
+              for key, variant, recorded_us, us, here, error in found]
+    lines += ["", f"| op | rows | median size of the error | within {MOST_ERROR} % |", "|---|---|---|---|"]
+    for op in [*sorted({op_of(row[0]) for row in found}), ""]:
+        median, within, count = error_summary([row[-1] for row in found if op in ("", op_of(row[0]))])
+        lines.append(f"| {op or 'all'} | {count} | {median:.1f} % | {within} |")
+    return lines
+
+
+def published_backtest(known, source):
+    """The same method on published times of cuBLAS: an A100 from the H200, both of which others measured."""
+    errors = {"1 to 16": [], "64": [], "512, 2048": []}
+    for key, on in known.items():
+        if op_of(key) == "linear" and {"A100", "H200"} <= on.keys():
+            dims = {name: int(value) for name, value in dims_of(key).items() if value.isdigit()}
+            tokens, k, n = dims["tokens"], dims["in"], dims["out"]
+            times = Times(2 * (k * n + tokens * (k + n)), 2 * tokens * k * n)
+            us = predict(key, times, Row(on["H200"][0], "cublaslt", {}), source, A100["80gb"])[0]
+            group = "1 to 16" if tokens <= 16 else "64" if tokens <= 64 else "512, 2048"
+            errors[group].append(100 * (us / on["A100"][0] - 1))
+    lines = ["| `linear` of cuBLAS, tokens | rows | median error | median size of it | least | most |",
+             "|---|---|---|---|---|---|"]
+    return lines + [
+        f"| {tokens} | {len(es)} | {statistics.median(es):+.1f} % | {statistics.median(map(abs, es)):.1f} % "
+        f"| {min(es):+.1f} % | {max(es):+.1f} % |" for tokens, es in errors.items()]
+
+
+def tables(rows, source, given):
     """The Markdown between the markers of docs/a100.md."""
+    known = published(given.published)
     lines, steps = [], {}
     for model in MODELS:
-        table, steps[model] = step_table(rows, folder, model)
+        table, steps[model] = step_table(rows, source, model)
         lines += table + [""]
     lines += ["| published, A100 80 GB | tokens/s | predicted here | ratio |", "|---|---|---|---|"]
     for model, rate, name, url in PUBLISHED:
         here = 1e6 / steps[model]
         lines.append(f"| {model}, [{name}]({url}) | {rate} | {here:.1f} | {here / rate:.2f} |")
-    shares = {}
+    low, high = FLASH2_SHARE
+    lines += ["", "| forward attention, share of 312 TFLOP/s | predicted | published |", "|---|---|---|",
+              f"| [FlashAttention-2](https://arxiv.org/abs/2307.08691) | | {low} to {high} % |"]
     for q_len in (512, 2048, 8192):
         row = row_of(rows, f"attention_prefill[batch=1,q_len={q_len},kv_len={q_len},q_heads=32,kv_heads=32,"
                            "head_dim=128,causal=yes,uneven=no")
-        shares[q_len] = 100 * float(row["flops"]) / float(row["predicted_80gb_us"]) * 1e-6 / A100_BF16_TFLOP
-    low, high = FLASH2_SHARE
-    lines += ["", "| forward attention, share of 312 TFLOP/s | |", "|---|---|",
-              f"| published: [FlashAttention-2](https://arxiv.org/abs/2307.08691) | {low} to {high} % |"]
-    lines += [f"| predicted: {q_len} tokens, causal, 32 heads of 128 | {share:.0f} % |"
-              for q_len, share in shares.items()]
+        share, shown = (float(row["flops"]) / float(row[f"{name}_80gb_us"]) * 1e-4 / A100["80gb"].matrix_tflop_per_s
+                        for name in ("predicted", "published"))
+        lines.append(f"| {q_len} tokens, causal, 32 heads of 128 | {share:.0f} % | {shown:.0f} % |")
+    lines += [""] + published_tables(rows, source, known)
+    lines += [""] + backtest_table(backtest(given.backtest_source, given.backtest_target))
+    lines += [""] + published_backtest(known, Source(given.backtest_source))
     return "\n".join(lines) + "\n"
 
 
@@ -318,6 +263,13 @@ def csv_text(rows):
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def refused_rows(program, path):
+    """The rows of a predicted.csv that sm_80 refuses, each with the reason."""
+    with open(path, newline="") as file:
+        rows = [(row["problem"], row["variant"], row["config"]) for row in csv.DictReader(file)]
+    return list(refusals(program, [row for row in rows if row[1] != "cublaslt"]).values())
 
 
 MARKERS = ("<!-- predict_a100.py begins -->\n", "<!-- predict_a100.py ends -->\n")
@@ -357,12 +309,28 @@ def compare(wisdom, predicted):
           f"{min(ratios):.2f} to {max(ratios):.2f}")
 
 
+def check(given, wanted):
+    """Exits with 1 where sm_80 refuses a row of predicted.csv, or where a file is not what it is to be."""
+    if given.predicted.is_file() and (refused := refused_rows(given.program, given.predicted)):
+        rows = f"{len(refused)} row{'s' if len(refused) > 1 else ''}"
+        sys.exit("\n".join([f"predict_a100: sm_80 refuses {rows} of {given.predicted}:", *refused]))
+    stale = [str(path) for path, content in wanted.items() if not path.is_file() or path.read_text() != content]
+    if stale:
+        sys.exit(f"predict_a100: {', '.join(stale)}: not what the rows of {given.results} give; run {sys.argv[0]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=ROOT / "results/h200", help="the folder of the H200")
+    parser.add_argument("--results", type=Path, default=ROOT / "results/h200",
+                        help="the folder of a Hopper GPU, or of a rehearsal of sm_80 on one")
     parser.add_argument("--predicted", type=Path, default=ROOT / "results/a100/predicted.csv")
+    parser.add_argument("--published", type=Path, default=ROOT / "results/a100/published.csv")
     parser.add_argument("--page", type=Path, default=ROOT / "docs/a100.md")
+    parser.add_argument("--backtest-source", type=Path, default=ROOT / "results/h200", help="the folder of the H200")
+    parser.add_argument("--backtest-target", type=Path, default=ROOT / "results/h100", help="the folder of the H100")
+    parser.add_argument("--program", default=os.environ.get("WARPTUNE") or str(ROOT / "build/warptune"))
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file would change")
+    parser.add_argument("--backtest", action="store_true", help="predict the H100 and compare with its rows")
     parser.add_argument("--compare", type=Path, metavar="WISDOM", help="a measured wisdom.json")
     given = parser.parse_args()
     if given.compare:
@@ -370,16 +338,21 @@ def main():
             if not path.is_file():
                 parser.error(f"there is no '{path}'")
         return compare(given.compare, given.predicted)
-    rows = predictions(given.results)
-    text = tables(rows, given.results)
+    if given.backtest:
+        found = backtest(given.backtest_source, given.backtest_target)
+        if not found:
+            sys.exit(f"predict_a100: {given.backtest_target} has no configuration of {given.backtest_source}")
+        print("\n".join(backtest_table(found)))
+        median, within, count = error_summary([row[-1] for row in found])
+        return int(median > MEDIAN_ERROR or within < SHARE_WITHIN * count)
+    source = Source(given.results)
+    rows = predictions(source, given.program, published(given.published))
+    text = tables(rows, source, given)
     wanted = {given.predicted: csv_text(rows)}
     if given.page.is_file():
         wanted[given.page] = with_tables(given.page.read_text(), text)
     if given.check:
-        stale = [str(path) for path, content in wanted.items() if not path.is_file() or path.read_text() != content]
-        if stale:
-            sys.exit(f"predict_a100: {', '.join(stale)}: not what the rows of {given.results} give; run {sys.argv[0]}")
-        return None
+        return check(given, wanted)
     for path, content in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
@@ -388,4 +361,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

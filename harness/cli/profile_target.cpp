@@ -15,18 +15,6 @@
 namespace warptune {
 namespace {
 
-/// The problem of "rms_norm[tokens=1,hidden=4096]"; --dtype applies if the text has no dtype.
-Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype) {
-  const auto open = text.find('[');
-  if (!text.ends_with(']'))
-    throw InputError(fmt::format("'{}' is not of the form OP[DIM=N,...]", brief(text)));
-  auto pairs = parse_pairs(text.substr(open + 1, text.size() - open - 2));
-  const auto own = std::ranges::find(pairs, "dtype", &std::pair<std::string, std::string>::first);
-  const DType type = parse_dtype(own == pairs.end() ? dtype : own->second);
-  if (own != pairs.end()) pairs.erase(own);
-  return ops.find(text.substr(0, open)).op.problem(pairs, type);
-}
-
 /// The winner of the problem; OP/VARIANT restricts it to that variant's.
 ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, const std::string& variant) {
   const WisdomInUse in_use = target_wisdom(given);
@@ -44,6 +32,17 @@ ProfileTarget winner_of(const TargetOptions& given, const Problem& problem, cons
 }
 
 }  // namespace
+
+Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype) {
+  const auto open = text.find('[');
+  if (!text.ends_with(']'))
+    throw InputError(fmt::format("'{}' is not of the form OP[DIM=N,...]", brief(text)));
+  auto pairs = parse_pairs(text.substr(open + 1, text.size() - open - 2));
+  const auto own = std::ranges::find(pairs, "dtype", &std::pair<std::string, std::string>::first);
+  const DType type = parse_dtype(own == pairs.end() ? dtype : own->second);
+  if (own != pairs.end()) pairs.erase(own);
+  return ops.find(text.substr(0, open)).op.problem(pairs, type);
+}
 
 void add_target_options(CLI::App& command, TargetOptions& options) {
   command.add_option("TARGET", options.target,

@@ -21,6 +21,10 @@ void add_target_options(CLI::App& command, TargetOptions& options);
 /// The wisdom of --wisdom, else of WARPTUNE_WISDOM for the device, which it opens. Throws InputError.
 WisdomInUse target_wisdom(const TargetOptions& options);
 
+/// The problem of "rms_norm[tokens=1,hidden=4096]"; `dtype` applies if the text has no dtype. Throws
+/// InputError.
+Problem problem_of(const OpTable& ops, const std::string& text, const std::string& dtype);
+
 /// Throws InputError for an unknown name, and where the wisdom holds no such winner.
 ProfileTarget target_of(const TargetOptions& options);
 

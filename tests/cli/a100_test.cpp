@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 using testing::run_shell;
 
 const std::string kScript = std::string(SOURCE_ROOT) + "/scripts/a100.sh";
-const std::string kPredict = "python3 " + std::string(SOURCE_ROOT) + "/scripts/predict_a100.py";
+const std::string kPredict = "WARPTUNE={} python3 " + std::string(SOURCE_ROOT) + "/scripts/predict_a100.py";
+const std::string kResults = std::string(SOURCE_ROOT) + "/results";
 
 void write_program(const fs::path& path, const std::string& body) {
   std::ofstream(path) << "#!/usr/bin/env bash\n" << body;
@@ -185,28 +186,66 @@ TEST(PredictA100, TheRecordedPredictionIsThatOfTheRecordedRows) {
 TEST(PredictA100, EachRowIsAConfigurationThatSm80Takes) {
   const DeviceFacts a100 = known_device("sm_80");
   std::size_t checked = 0;
-  for (const auto& row : read_csv(std::string(SOURCE_ROOT) + "/results/a100/predicted.csv")) {
+  for (const auto& row : read_csv(kResults + "/a100/predicted.csv")) {
     const std::string& key = row.at("problem");
     const std::size_t begin = key.find('[') + 1, dtype = key.rfind(",dtype=");
     const OpEntry& entry = ops().find(key.substr(0, begin - 1));
     const Problem problem = entry.op.problem(parse_pairs(key.substr(begin, dtype - begin)),
                                              parse_dtype(key.substr(dtype + 7, key.size() - dtype - 8)));
     const Variant* variant = entry.find_variant(row.at("variant"));
-    if (!variant) continue;  // cuDNN, where the program was built without it
-    Config config;
-    for (const auto& [name, text] : parse_pairs(row.at("config"))) {
-      const auto p = std::ranges::find(variant->parameters, name, &Parameter::name);
-      ASSERT_NE(p, variant->parameters.end()) << key << ": " << name;
-      const auto label = std::ranges::find(p->labels, text);
-      config.set(name, label != p->labels.end() ? label - p->labels.begin() : std::stoll(text));
-    }
-    for (const Parameter& p : variant->parameters)
-      if (!config.find(p.name)) config.set(p.name, p.name == "pdl" ? 0 : p.values.front());
+    if (!variant) continue;  // cuBLASLt, where the program was built without it
+    const Config config = parse_config(*variant, row.at("config"));
     EXPECT_EQ(Space(*variant, problem, a100).why_excluded(config), "")
         << key << " " << variant->name << " " << row.at("config");
     ++checked;
   }
   EXPECT_GT(checked, 400u);
+}
+
+TEST(PredictA100, ARowThatSm80RefusesFailsTheCheck) {
+  const fs::path folder = testing::fresh_folder("predict_refused");
+  std::string rows = testing::text_of(kResults + "/a100/predicted.csv");
+  const auto at = rows.find("grid_blocks=216,");
+  ASSERT_NE(at, std::string::npos);
+  rows.replace(at, 16, "grid_blocks=264,");
+  std::ofstream(folder / "predicted.csv") << rows;
+  const auto run =
+      run_shell(kPredict + " --check --page '' --predicted " + (folder / "predicted.csv").string());
+  EXPECT_EQ(run.code, 1) << run.text;
+  EXPECT_NE(run.text.find("sm_80 refuses 1 row of "), std::string::npos) << run.text;
+  EXPECT_NE(run.text.find("gemv_cp_async: constraint 'grid_blocks % sms == 0'"), std::string::npos)
+      << run.text;
+}
+
+TEST(PredictA100, ARehearsalIsASource) {
+  const fs::path folder = testing::fresh_folder("predict_rehearsal");
+  for (const char* name : {"wisdom.json", "decode.csv", "llama2-7b.csv", "llama3-8b.csv", "attention.csv"})
+    fs::copy(kResults + "/h200/" + name, folder);
+  std::string facts = testing::text_of(kResults + "/h200/device.json");
+  facts.replace(facts.find("sm_90a"), 6, "sm_80");
+  std::ofstream(folder / "device.json") << facts;
+  const auto run = run_shell(kPredict + " --page '' --results " + folder.string() + " --predicted " +
+                             (folder / "predicted.csv").string());
+  EXPECT_EQ(run.code, 0) << run.text;
+  const auto rows = read_csv(folder / "predicted.csv");
+  EXPECT_GT(rows.size(), 50u);
+  for (const auto& row : rows)
+    EXPECT_NE(row.at("variant"), "cublaslt") << "a peer there, with Hopper's kernels";
+}
+
+TEST(PredictA100, TheH100IsPredictedFromTheH200) {
+  const auto run = run_shell(kPredict + " --backtest");
+  EXPECT_EQ(run.code, 0) << run.text;
+
+  const fs::path folder = testing::fresh_folder("predict_backtest");
+  std::ofstream(folder / "slow.csv")
+      << "op,problem,variant,config,status,cache,time_us,bytes,flops,registers,shared_bytes\n"
+         "top_k,\"top_k[batch=1,vocab=32000,k=50,dtype=bf16]\",vectorized,\"block=256,blocks_per_row=16,pdl="
+         "1\","
+         "ok,cold,19,64020,32000,28,672\n";
+  const auto slow = run_shell(kPredict + " --backtest --backtest-target " + folder.string());
+  EXPECT_EQ(slow.code, 1) << slow.text;
+  EXPECT_NE(slow.text.find("| all | 1 | 51.3 % | 0 |"), std::string::npos) << slow.text;
 }
 
 TEST(PredictA100, ComparesMeasuredWinnersOfTheCard) {

@@ -138,6 +138,32 @@ TEST(Cli, InspectWithoutASweepIsBadInput) {
   EXPECT_NE(result.text.find("--filter 'cublas' "), std::string::npos) << result.text;
 }
 
+TEST(Cli, InspectNamesTheRowsThatAnArchitectureExcludes) {
+  const fs::path csv = fs::path(::testing::TempDir()) / "rows.csv";
+  const std::string problem = "\"rms_norm[tokens=1,hidden=4096,dtype=bf16]\",";
+  std::ofstream(csv) << "problem,variant,config\n"
+                     << problem << "vectorized,\"block=256,rows=1,vec=8,cache_hint=none,pdl=0\"\n"
+                     << problem << "vectorized,\"block=256,rows=1,vec=8,cache_hint=none,pdl=1\"\n"
+                     << problem << "vectorised,\"block=256\"\n"
+                     << problem << "vectorized,\"block=256\"\n";
+  const Ended old = run("inspect --rows " + csv.string() + " --arch sm_80");
+  EXPECT_EQ(old.code, 1) << old.text;
+  EXPECT_EQ(old.text.find(csv.string() + ":2: "), std::string::npos) << old.text;
+  for (const char* line :
+       {":3: rms_norm[tokens=1,hidden=4096,dtype=bf16] vectorized: constraint ",
+        ":4: rms_norm[tokens=1,hidden=4096,dtype=bf16] vectorised: ",
+        ":5: rms_norm[tokens=1,hidden=4096,dtype=bf16] vectorized: variant 'vectorized' needs "})
+    EXPECT_NE(old.text.find(csv.string() + line), std::string::npos) << line << " is not in\n" << old.text;
+  EXPECT_NE(old.text.find("3 of 4 rows are excluded on sm_80"), std::string::npos) << old.text;
+  const Ended hopper = run("inspect --rows " + csv.string() + " --arch sm_90a");
+  EXPECT_NE(hopper.text.find("2 of 4 rows are excluded on sm_90a"), std::string::npos) << hopper.text;
+
+  std::ofstream(csv) << "problem,config\n";
+  const Ended bad = run("inspect --rows " + csv.string() + " --arch sm_80");
+  EXPECT_EQ(bad.code, 2) << bad.text;
+  EXPECT_NE(bad.text.find(csv.string() + ":1: there is no column 'variant'"), std::string::npos) << bad.text;
+}
+
 #if WARPTUNE_HAS_CUDA
 TEST(Cli, InspectTakesSomeConfigurationsOfAVariant) {
   const fs::path sweep = fs::path(::testing::TempDir()) / "per_variant.yaml",
