@@ -33,18 +33,20 @@ std::size_t ProblemHash::operator()(const Problem& problem) const {
 
 void Wisdom::put(Winner winner) {
   if (winner.made_on == Provenance{}) winner.made_on = provenance_;
-  for (const std::size_t i : indices(winner.problem))
-    if (winners_[i].made_on.device == winner.made_on.device) {
-      winners_[i] = std::move(winner);
-      return;
-    }
+  if (const Winner* known = winner_on(winner.problem, winner.made_on.device)) {
+    winners_[static_cast<std::size_t>(known - winners_.data())] = std::move(winner);
+    return;
+  }
   by_hash_.emplace(ProblemHash{}(winner.problem), winners_.size());
   winners_.push_back(std::move(winner));
 }
 
 const Winner* Wisdom::winner_on(const Problem& problem, const std::string& device) const {
-  for (const std::size_t i : indices(problem))
-    if (winners_[i].made_on.device == device) return &winners_[i];
+  const auto [first, last] = by_hash_.equal_range(ProblemHash{}(problem));
+  for (auto it = first; it != last; ++it) {
+    const Winner& winner = winners_[it->second];
+    if (winner.made_on.device == device && winner.problem == problem) return &winner;
+  }
   return nullptr;
 }
 
