@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "cli/output_option.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
@@ -87,7 +88,7 @@ class Workbenches {
 /// the library stops at repetitions whose iterations differ.
 struct WinnerBenchmark {
   const SweepItem& item;
-  int launches = 0;     // of a sample; 0 before the first
+  int launches = 0;     // per sample; 0 before the first
   std::string failure;  // one sentence, or empty
 };
 
@@ -140,7 +141,7 @@ benchmark::Counter per_second(double amount_per_launch) {
   return {amount_per_launch, benchmark::Counter::kIsIterationInvariantRate};
 }
 
-/// The same counters in every benchmark: the library's CSV has columns for those of the first.
+/// The same counters in every benchmark: the library's CSV has columns for the first one's.
 void run_one(benchmark::State& state, Workbenches& benches, WinnerBenchmark& winner,
              const std::string& cache) {
   const Measurement m =
@@ -223,14 +224,13 @@ void add_bench(CLI::App& app, int& exit_code) {
   const auto given = std::make_shared<Given>();
   given->kernels.add_to(*command);
   command->add_option("--wisdom", given->wisdom, "The winners; default: the files of WARPTUNE_WISDOM");
-  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_problem_filter(*command, given->problem);
   command
       ->add_option("--cache", given->cache,
                    "cold, hot or isolated: the cache state of the time (docs/measuring.md)")
       ->check(CLI::IsMember({"cold", "hot", "isolated"}))
       ->capture_default_str();
-  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
-      ->capture_default_str();
+  add_device(*command, given->device);
   add_force(*command, given->force);
   command->allow_extras();
   command->callback([given, command, &exit_code] {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/tune/device_file.h"
@@ -51,8 +52,7 @@ void add_calibrate(CLI::App& app, int&) {
     std::string device = "auto", output = "results";
   };
   const auto given = std::make_shared<Given>();
-  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
-      ->capture_default_str();
+  add_device(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command->callback([given] {
     const auto device = open_device(given->device);

@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/exchange.h"
 #include "harness/core/brief.h"
 
 namespace warptune {
@@ -94,8 +93,8 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_profile(app, exit_code);
   add_counters(app, exit_code);
   add_simulate(app, exit_code);
-  add_export_t4(app);
-  add_trace(app);
+  add_export_t4(app, exit_code);
+  add_trace(app, exit_code);
   add_new(app, exit_code);
   add_worker(app, exit_code);
   refuse_empty_texts(app);

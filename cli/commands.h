@@ -27,7 +27,13 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_profile(CLI::App& app, int& exit_code);
 void add_counters(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
+void add_export_t4(CLI::App& app, int& exit_code);
+void add_trace(CLI::App& app, int& exit_code);  // import-trace, export-trace
 void add_new(CLI::App& app, int& exit_code);
 void add_worker(CLI::App& app, int& exit_code);
+
+// Parts of the command `wisdom`.
+void add_wisdom_watch(CLI::App& wisdom);
+void add_wisdom_share(CLI::App& wisdom);  // push, pull, list
 
 }  // namespace warptune

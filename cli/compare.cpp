@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_option.h"
-#include "cli/validators.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/results/compare_report.h"
@@ -101,13 +101,13 @@ void add_compare(CLI::App& app, int& exit_code) {
   command->add_flag("--all-rows", given->options.all_rows,
                     "Also print rows that do not decide: screened, abandoned, other cache states");
   command->add_flag("--interleaved", given->options.interleaved,
-                    "The runs of BASE and NEW were made in turn: recordings do not drift apart");
+                    "The runs of BASE and NEW were interleaved: recordings do not drift apart");
   auto* wisdom =
       command->add_option("--confirm", given->wisdom,
                           "Time rows that seem slower again before they count: the winners, a wisdom.json");
   command
       ->add_option("--base-program", given->base_program,
-                   "With --confirm: the warptune of the base, timed in turn with this one")
+                   "With --confirm: the warptune of the base, timed interleaved with this one")
       ->check(CLI::ExistingFile)
       ->needs(wisdom);
   command->add_option("--confirm-runs", given->confirm_runs, "With --confirm: runs of each program")

@@ -71,7 +71,7 @@ Reading read_once(const std::vector<std::string>& command, const std::vector<std
 }
 
 /// Reads metrics of launches. If ncu fails because the GPU lacks a metric, it tries the metrics one by one,
-/// once, and drops those that fail.
+/// once, and drops the ones that fail.
 class CounterReader {
  public:
   CounterReader(std::string ncu, std::vector<std::string> metrics)

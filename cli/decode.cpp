@@ -22,6 +22,7 @@
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/print.h"
+#include "harness/core/stopwatch.h"
 #include "harness/llama/decode_file.h"
 #include "harness/llama/decode_report.h"
 #include "harness/llama/golden.h"
@@ -34,7 +35,6 @@
 #include "harness/results/run_info.h"
 #include "harness/tune/device_file.h"
 #include "harness/tune/device_lock.h"
-#include "harness/tune/progress.h"
 
 namespace warptune {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "harness/core/error.h"
 #include "harness/core/message.h"
+#include "harness/core/stopwatch.h"
 #include "harness/llama/model_problems.h"
 #include "harness/llama/step_problem.h"
 #include "harness/select/plan_chooser.h"
 #include "harness/tune/missing.h"
-#include "harness/tune/progress.h"
 #include "harness/tune/tune.h"
 
 namespace warptune {
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kDefaultSeconds = 0.3;  // of GPU time per problem
+constexpr double kDefaultSeconds = 0.3;  // GPU time per problem
 
 /// The problems of the run, without those of a step that was tuned as a whole.
 std::vector<Problem> problems_of(const OpTable& ops, const ModelConfig& config, DType dtype,

@@ -1,6 +1,6 @@
 #include "cli/decode_options.h"
 
-#include "cli/validators.h"
+#include "cli/options.h"
 
 namespace warptune {
 namespace {

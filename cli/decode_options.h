@@ -18,8 +18,8 @@ struct DecodeOptions {
       sampling = "greedy", golden, csv, out = "results", stale_wisdom = "refuse", kv_dtype = "same",
       k_layout = "sd", dump_layers, compare_layers;
   std::vector<int> prompt_lens;
-  std::string text_file;                  // of prompts
-  std::vector<std::string> texts, stops;  // prompts, stop strings
+  std::string text_file;                  // a prompt per line
+  std::vector<std::string> texts, stops;  // prompts; stop strings
   bool chat = false;
   std::vector<std::string> variants;
   std::uint64_t seed = 1;

@@ -13,8 +13,8 @@ namespace warptune {
 
 /// The prompts of a run. Random ones and repetitions are not made before they are known to fit the memory.
 struct Prompts {
-  std::vector<std::vector<int>> given;  // of the golden, the text or the file; empty: random
-  std::vector<std::int64_t> lengths;    // of each sequence
+  std::vector<std::vector<int>> given;  // in the golden, the text or the file; empty: random
+  std::vector<std::int64_t> lengths;    // per sequence
 };
 Prompts prompts_of(const DecodeOptions& options, const std::optional<Golden>& golden,
                    const std::optional<DecodeText>& text);

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
 #include "harness/core/parallel.h"
@@ -166,7 +167,7 @@ void add_export(CLI::App& app, int& exit_code) {
       ->add_option("-o,--output", given->output,
                    "The folder; a new or empty one, or an earlier export, which is replaced")
       ->required();
-  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_problem_filter(*command, given->problem);
   auto* model = command->add_option("--model", given->model,
                                     "The problems of this model: a preset, or the folder of a checkpoint");
   command->add_option("--batch", given->batches, "Sequences of the model's steps; commas between them")

@@ -3,14 +3,14 @@
 
 #include <memory>
 
-#include "cli/exchange.h"
+#include "cli/commands.h"
 #include "cli/output_option.h"
 #include "harness/exchange/t4.h"
 #include "variants/table.h"
 
 namespace warptune {
 
-void add_export_t4(CLI::App& app) {
+void add_export_t4(CLI::App& app, int&) {
   auto* command =
       app.add_subcommand("export-t4", "Writes the rows of a problem as T4 results for other autotuners");
   command->footer(

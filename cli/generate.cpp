@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "harness/core/error.h"
+#include "harness/core/stopwatch.h"
 #include "harness/device/nvtx.h"
 #include "harness/device/profiler_range.h"
-#include "harness/tune/progress.h"
 
 namespace warptune {
 namespace {
@@ -22,7 +22,7 @@ struct SteadyWindow {
 };
 
 /// Hands the sampled tokens to the text, those of about 10 ms at a time: a read waits for every launched
-/// step, and the device then idles until the next launch. Steps behind the end of the text are discarded.
+/// step, and the device then idles until the next launch. Steps after the end of the text are discarded.
 class TokenReader {
  public:
   TokenReader(const Model& model, DecodeText& text) : model_(model), text_(text) {}

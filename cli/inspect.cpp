@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/tune/inspection.h"
 #include "variants/table.h"
@@ -37,10 +38,7 @@ void add_inspect(CLI::App& app, int&) {
                    "Architectures: sm_80, sm_90a, sm_100, sm_120; commas between them")
       ->required()
       ->delimiter(',');
-  auto* filter = command->add_option(
-      "--filter", given->options.filter,
-      "Only variants whose op/variant matches this regular expression, or whose problem does: "
-      "'^linear/', 'tokens=1,'");
+  auto* filter = add_sweep_filter(*command, given->options.filter);
   auto* sample =
       command
           ->add_option("--sample", given->options.sample, "At most N configurations per problem and variant")
@@ -50,10 +48,7 @@ void add_inspect(CLI::App& app, int&) {
           ->add_option("--per-variant", given->options.per_variant,
                        "At most N configurations per variant of the sweep, spread over its problems")
           ->check(CLI::Range(1, 1000000));
-  command
-      ->add_option("--jobs", given->options.compile_jobs,
-                   "Compile jobs (threads); by default all hardware threads but one")
-      ->check(CLI::Range(1, 1024));
+  add_jobs(*command, given->options.compile_jobs);
   auto* csv = command->add_option("--csv", given->csv, "Append a row per configuration to this file");
   for (auto* other : {config, filter, sample, per_variant, csv}) defaults->excludes(other);
   command->callback([given] {

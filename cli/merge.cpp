@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/kernel_option.h"
 #include "cli/wisdom_in_use.h"
-#include "cli/wisdom_share.h"
 #include "harness/core/print.h"
 
 namespace warptune {

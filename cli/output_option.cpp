@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/options.h"
 #include "harness/core/error.h"
 #include "harness/core/print.h"
 #include "harness/results/durable_file.h"
@@ -29,11 +30,6 @@ TextOutput OutputOption::open(OutputKind kind, const std::vector<std::string>& i
   if (!target.empty() && !fs::is_directory(target.parent_path()))
     throw InputError(fmt::format("'{}' cannot be written: its folder does not exist", path_));
   return TextOutput(std::move(file));
-}
-
-void add_force(CLI::App& command, bool& force) {
-  command.add_flag("--force", force,
-                   "Replace an existing file that is no earlier output; never an input, results or sources");
 }
 
 std::vector<fs::path> paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }

@@ -38,8 +38,6 @@ class OutputOption {
   bool force_ = false;
 };
 
-/// Adds --force.
-void add_force(CLI::App& command, bool& force);
 std::vector<std::filesystem::path> paths_of(const std::vector<std::string>& names);
 
 }  // namespace warptune

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_option.h"
 #include "cli/profile_target.h"
 #include "harness/core/error.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/options.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -57,8 +58,7 @@ void add_target_options(CLI::App& command, TargetOptions& options) {
       .add_option("--wisdom", options.wisdom,
                   "The file with the winner; for a problem default: the files of WARPTUNE_WISDOM")
       ->excludes(config);
-  command.add_option("--device", options.device, "auto (first GPU, else host), cuda:N or host")
-      ->capture_default_str();
+  add_device(command, options.device);
   options.kernels.add_to(command);
 }
 

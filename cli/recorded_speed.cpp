@@ -17,11 +17,9 @@ Speed recorded_speed(const OpEntry& entry, const Problem& problem, double time_u
   } catch (const InputError&) {  // dims of another program
   }
   if (!winner) return speed;
-  const auto keep_best = [](double& best, double us) { best = best > 0 ? std::min(best, us) : us; };
   const auto note = [&](const std::string& name, double us) {
     const auto variant = std::ranges::find(entry.variants, name, &Variant::name);
-    if (is_naive(name)) keep_best(speed.naive_us, us);
-    if (variant != entry.variants.end() && calls_library(*variant)) keep_best(speed.vendor_us, us);
+    speed.note(name, variant != entry.variants.end() && calls_library(*variant), us);
   };
   note(winner->variant, winner->time_us);
   for (const TiedConfig& tied : winner->tied) note(tied.variant, tied.time_us);

@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/kernel_option.h"
-#include "cli/lock_clocks.h"
+#include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/message.h"
 #include "harness/core/print.h"
@@ -48,21 +48,20 @@ void add_rerun(CLI::App& app, int& exit_code) {
   const auto given = std::make_shared<Given>();
   command->add_option("WISDOM", given->wisdom,
                       "The winners, a wisdom.json; default: the files of WARPTUNE_WISDOM");
-  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_problem_filter(*command, given->problem);
   command
       ->add_option("--model", given->models,
                    "Folder of a checkpoint whose steps the wisdom has; may be repeated. Presets need none")
       ->allow_extra_args(false);
   command->add_option("--name", given->name, "Name of the CSV")->check(names_a_file)->capture_default_str();
-  command->add_option("--device", given->device, "auto (first GPU, else host), cuda:N or host")
-      ->capture_default_str();
+  add_device(*command, given->device);
   command->add_option("--out", given->output, "Folder of the results")->capture_default_str();
   command
       ->add_option("--min-samples", given->bench.min_samples,
                    "Samples of each winner, at least; fewer than 6 give no 95 % interval")
       ->check(CLI::Range(kMinSamplesForInterval, 10000))
       ->capture_default_str();
-  command->add_option("--runs", given->runs, "Times each winner in so many runs, each in a new process")
+  command->add_option("--runs", given->runs, "Times each winner in this many runs, each in a new process")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->add_flag("--fresh", given->fresh,

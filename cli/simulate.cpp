@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "harness/exchange/recorded_json.h"
 #include "harness/results/durable_file.h"
 #include "harness/search/strategy.h"
@@ -54,7 +54,7 @@ void add_simulate(CLI::App& app, int&) {
       })
       ->check(within(0.1, 100.0))
       ->capture_default_str();
-  command->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_problem_filter(*command, given->problem);
   command->add_option("--ahead", given->options.ahead, "Proposals in flight, as with compile jobs")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -8,7 +8,7 @@ namespace warptune {
 /// then fails with an error that names the file. Call it first.
 void open_standard_streams();
 
-/// Whether nobody reads the pipe behind stdout any more, as after `| head`.
+/// Whether stdout is a pipe that nobody reads any more, as after `| head`.
 bool stdout_is_unread();
 
 /// Flushes stdout. Throws std::system_error if anything printed was lost.

@@ -4,7 +4,8 @@
 #include <memory>
 #include <sstream>
 
-#include "cli/exchange.h"
+#include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/output_option.h"
 #include "harness/core/error.h"
 #include "harness/core/file_name.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 struct Given {
   std::vector<std::string> files;
   std::string name = "trace", csv, folder;
-  OutputOption sweep;  // of import-trace
+  OutputOption sweep;  // that import-trace writes
   bool force = false;
 };
 
@@ -68,34 +69,33 @@ void export_trace(const Given& given) {
 
 }  // namespace
 
-void add_trace(CLI::App& app) {
+void add_trace(CLI::App& app, int&) {
   const auto given = std::make_shared<Given>();
   const char* files = "Definitions (*.json) and workloads (*.jsonl)";
-  auto* import =
+  auto* load =
       app.add_subcommand("import-trace", "Makes a sweep of the workloads of flashinfer-bench definitions");
-  import->footer(
+  load->footer(
       "Takes rmsnorm, gemm, gqa_paged decode and gqa_ragged prefill; other op types are left out with a "
       "sentence.\n"
       "Example:\n"
       "  warptune import-trace rmsnorm_h4096.json rmsnorm_h4096.jsonl -o trace.yaml");
-  import->add_option("FILE", given->files, files)->required();
-  import->add_option("--name", given->name, "Name of the sweep")->capture_default_str();
-  given->sweep.add_to(*import, "The sweep; by default standard output");
-  import->callback([given] { import_trace(*given);
-});
+  load->add_option("FILE", given->files, files)->required();
+  load->add_option("--name", given->name, "Name of the sweep")->capture_default_str();
+  given->sweep.add_to(*load, "The sweep; by default standard output");
+  load->callback([given] { import_trace(*given); });
 
-auto* save =
-    app.add_subcommand("export-trace", "Writes the fastest kernels of such a sweep as solutions and traces");
-save->footer(
-    "Example:\n"
-    "  warptune export-trace rmsnorm_h4096.json rmsnorm_h4096.jsonl --results results/h200/trace.csv -o "
-    "traces");
-save->add_option("FILE", given->files, files)->required();
-save->add_option("--results", given->csv, "The CSV of the sweep")->required();
-save->add_option("-o,--output", given->folder, "Folder of a trace set: solutions/ and traces/ go there")
-    ->required();
-add_force(*save, given->force);
-save->callback([given] { export_trace(*given); });
-}  // namespace warptune
+  auto* save = app.add_subcommand("export-trace",
+                                  "Writes the fastest kernels of such a sweep as solutions and traces");
+  save->footer(
+      "Example:\n"
+      "  warptune export-trace rmsnorm_h4096.json rmsnorm_h4096.jsonl --results results/h200/trace.csv -o "
+      "traces");
+  save->add_option("FILE", given->files, files)->required();
+  save->add_option("--results", given->csv, "The CSV of the sweep")->required();
+  save->add_option("-o,--output", given->folder, "Folder of a trace set: solutions/ and traces/ go there")
+      ->required();
+  add_force(*save, given->force);
+  save->callback([given] { export_trace(*given); });
+}
 
 }  // namespace warptune

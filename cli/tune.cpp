@@ -8,11 +8,11 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/lock_clocks.h"
-#include "cli/validators.h"
+#include "cli/options.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
+#include "harness/tune/schedule.h"
 #include "variants/table.h"
 
 namespace warptune {
@@ -69,20 +69,14 @@ void add_tune(CLI::App& app, int& exit_code) {
                       "auto (first GPU, else host), cuda:N, host, all (every GPU), or a list with commas; "
                       "instead of the sweep's");
   command->add_option("--out", given->output, "Folder of the results, instead of the sweep's");
-  command->add_option(
-      "--filter", given->options.filter,
-      "Only variants whose op/variant matches this regular expression, or whose problem does: "
-      "'^linear/', 'tokens=1,'");
+  add_sweep_filter(*command, given->options.filter);
   auto* dry = command->add_flag("--dry-run", given->dry_run,
                                 "Print configurations, evaluations and an estimate of the time, and stop");
   command
       ->add_option("--arch", given->options.arch,
                    "With --dry-run: a GPU that need not be present: sm_80, sm_90 or sm_90a")
       ->needs(dry);
-  command
-      ->add_option("--jobs", given->options.compile_jobs,
-                   "Compile jobs (threads); by default all hardware threads but one")
-      ->check(CLI::Range(1, 1024));
+  add_jobs(*command, given->options.compile_jobs);
   command
       ->add_option("--budget", given->budget,
                    "Time for the whole sweep, such as 30m: the problems with the largest share of their "

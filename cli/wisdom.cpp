@@ -10,10 +10,9 @@
 
 #include "cli/commands.h"
 #include "cli/kernel_option.h"
+#include "cli/options.h"
 #include "cli/output_option.h"
 #include "cli/recorded_speed.h"
-#include "cli/wisdom_share.h"
-#include "cli/wisdom_watch.h"
 #include "harness/core/brief.h"
 #include "harness/core/error.h"
 #include "harness/core/message.h"
@@ -190,7 +189,7 @@ void add_wisdom(CLI::App& app, int& exit_code) {
   auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
   show->add_option("WISDOM", given->file, "wisdom.json")->required();
   show->add_option("--op", given->op, "Only winners of this op");
-  show->add_option("--problem", given->problem, "Only problems whose key matches this regular expression");
+  add_problem_filter(*show, given->problem);
   show->add_option("--variant", given->variant, "Only winners that use this variant");
   given->kernels.add_to(*show);
   show->callback([given] { show_wisdom(*given); });

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <map>
 
 #include "harness/core/error.h"
 #include "harness/core/input_file.h"
 #include "harness/core/message.h"
+#include "harness/core/print.h"
+#include "harness/core/text_table.h"
 #include "harness/device/device.h"
 #include "harness/tune/device_file.h"
 #include "variants/table.h"
@@ -50,6 +53,15 @@ WisdomInUse wisdom_in_use(const std::string& given, const DeviceFacts& facts, co
                            others > 0 ? fmt::format("; and {} more", others) : ""));
   }
   return in_use;
+}
+
+void print_refused(const std::set<RefusedWinner>& refused) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const RefusedWinner& one : refused) by_reason[one.reason].push_back(one.winner);
+  for (const auto& [reason, winners] : by_reason) {
+    print("refused {}: {}\n", counted(winners.size(), "winner"), reason);
+    for (const std::string& winner : winners) print("  {}\n", winner);
+  }
 }
 
 std::vector<DeviceFacts> devices_beside(const std::vector<fs::path>& files) {

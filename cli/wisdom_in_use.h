@@ -2,10 +2,12 @@
 // The wisdom of a command: --wisdom, else the search path WARPTUNE_WISDOM, else the file that the command
 // usually takes.
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "harness/core/facts.h"
+#include "harness/results/wisdom_merge.h"
 #include "harness/results/wisdom_path.h"
 
 namespace warptune {
@@ -26,6 +28,8 @@ WisdomInUse wisdom_in_use(const std::string& given, const DeviceFacts& facts,
 WisdomInUse required_wisdom(const std::string& given, const DeviceFacts& facts, const std::string& option);
 /// The same, on "auto", "cuda:N" or "host". Opens the device only for a search path.
 WisdomInUse required_wisdom(const std::string& given, const std::string& device, const std::string& option);
+/// Prints winners that a merge left out, grouped by the reason.
+void print_refused(const std::set<RefusedWinner>& refused);
 /// The facts of devices in the device.json beside each file, for WinnerJudge.
 std::vector<DeviceFacts> devices_beside(const std::vector<std::filesystem::path>& files);
 /// The facts of "auto", "cuda:N" or "host".

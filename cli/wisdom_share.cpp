@@ -1,12 +1,11 @@
 // warptune wisdom push|pull|list: the wisdom of a team in a shared folder, and the files that are in use
 // here.
-#include "cli/wisdom_share.h"
-
 #include <fmt/format.h>
 
 #include <memory>
 #include <optional>
 
+#include "cli/commands.h"
 #include "cli/wisdom_in_use.h"
 #include "harness/core/message.h"
 #include "harness/core/print.h"
@@ -24,10 +23,8 @@ struct Given {
   std::string store, wisdom, device, output = "results";
 };
 
-const char* plural(std::size_t count) { return count == 1 ? "" : "s"; }
-
-std::string counted(std::size_t winners, std::size_t steps) {
-  return fmt::format("{} winner{} and {} step{}", winners, plural(winners), steps, plural(steps));
+std::string winners_and_steps(std::size_t winners, std::size_t steps) {
+  return counted(winners, "winner") + " and " + counted(steps, "step");
 }
 
 /// --wisdom, else OUT/<device>/wisdom.json.
@@ -44,7 +41,7 @@ void push(const Given& given) {
   if (pushed.object.empty())
     print("{} has all of it\n", store.folder().string());
   else
-    print("pushed {}: {}\n", counted(pushed.winners, pushed.steps), pushed.object.string());
+    print("pushed {}: {}\n", winners_and_steps(pushed.winners, pushed.steps), pushed.object.string());
 }
 
 /// An object of the shared folder never changes: its name is a SHA-256 of its content.
@@ -69,9 +66,8 @@ void pull(const Given& given) {
   for (const std::string& sentence : pulled.damaged) print_error(sentence);
   print_refused(pulled.refused);
   if (pulled.other_devices > 0)
-    print("left {} winner{} of other devices than {}\n", pulled.other_devices, plural(pulled.other_devices),
-          here.device);
-  print("{}: {}, {}\n", file.string(), counted(pulled.winners, pulled.steps),
+    print("left {} of other devices than {}\n", counted(pulled.other_devices, "winner"), here.device);
+  print("{}: {}, {}\n", file.string(), winners_and_steps(pulled.winners, pulled.steps),
         pulled.changed ? "written" : "nothing new");
 }
 
@@ -91,15 +87,6 @@ void list(const Given& given) {
 }
 
 }  // namespace
-
-void print_refused(const std::set<RefusedWinner>& refused) {
-  std::map<std::string, std::vector<std::string>> by_reason;
-  for (const RefusedWinner& one : refused) by_reason[one.reason].push_back(one.winner);
-  for (const auto& [reason, winners] : by_reason) {
-    print("refused {} winner{}: {}\n", winners.size(), plural(winners.size()), reason);
-    for (const std::string& winner : winners) print("  {}\n", winner);
-  }
-}
 
 void add_wisdom_share(CLI::App& wisdom) {
   const auto given = std::make_shared<Given>();

@@ -1,10 +1,9 @@
 // warptune wisdom watch: the winners and steps that the regression gate times.
-#include "cli/wisdom_watch.h"
-
 #include <fmt/format.h>
 
 #include <memory>
 
+#include "cli/commands.h"
 #include "cli/output_option.h"
 #include "harness/core/print.h"
 #include "harness/results/watch.h"
