@@ -5,19 +5,19 @@
 #include <memory>
 #include <optional>
 
+#include "harness/core/stopwatch.h"
 #include "harness/search/budget.h"
 #include "harness/search/strategy.h"
-#include "harness/tune/progress.h"
 
 namespace warptune {
 
-/// The order in which a strategy visits a problem's candidates. A few of them are compiled ahead.
+/// A few candidates are proposed ahead, so that they can be compiled.
 class SearchOrder {
  public:
-  /// Proposes the first candidates. `begin` is called for each candidate that the strategy proposes. At most
-  /// `ahead` candidates are proposed before the result of the first is known.
+  /// Proposes the first candidates. `begin`, if any, is called for each candidate that the strategy proposes.
+  /// At most `ahead` candidates are proposed before the result of the first is known.
   SearchOrder(SearchSpace space, const SearchChoice& choice, int ahead,
-              std::function<void(std::size_t candidate)> begin);
+              std::function<void(std::size_t candidate)> begin = {});
   /// An index into the space; nothing where the budget is spent. A budget in seconds counts from the first
   /// call.
   std::optional<std::size_t> next();

@@ -1,4 +1,4 @@
-#include "harness/tune/search_order.h"
+#include "harness/search/search_order.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ void SearchOrder::propose() {
     const auto candidate = strategy_->next();
     if (!candidate) break;
     --left_;
-    begin_(*candidate);
+    if (begin_) begin_(*candidate);
     pending_.push_back(*candidate);
   }
 }
