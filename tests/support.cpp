@@ -17,16 +17,11 @@
 namespace warptune::testing {
 namespace {
 
-/// At most `max_configs` of the configurations, evenly spread, with the first and the last.
 /// WARPTUNE_TEST_CONFIGS lowers the limit (for runs under compute-sanitizer).
 std::vector<Config> spread(std::vector<Config> configs, int max_configs) {
   if (const char* fewer = std::getenv("WARPTUNE_TEST_CONFIGS"))
     max_configs = std::min(max_configs, std::max(2, std::atoi(fewer)));
-  if (static_cast<int>(configs.size()) <= max_configs) return configs;
-  std::vector<Config> chosen;
-  for (int i = 0; i < max_configs; ++i)
-    chosen.push_back(configs[static_cast<std::size_t>(i) * (configs.size() - 1) / (max_configs - 1)]);
-  return chosen;
+  return warptune::spread(std::move(configs), max_configs);
 }
 
 /// Fills the cubin cache on all cores, so that the checks only load.

@@ -74,6 +74,17 @@ class Space {
   std::shared_ptr<const Rules> rules_;
 };
 
+/// At most `max_configs` of the configurations, evenly spread, with the first and the last; 0: all.
+template <class T>
+std::vector<T> spread(std::vector<T> configs, int max_configs) {
+  const std::size_t count = configs.size(), want = static_cast<std::size_t>(max_configs);
+  if (max_configs <= 0 || count <= want) return configs;
+  std::vector<T> chosen;
+  for (std::size_t i = 0; i < want; ++i)
+    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
+  return chosen;
+}
+
 /// The value of a label, where the parameter offers that value.
 std::optional<std::int64_t> value_of_label(const Parameter& parameter, std::string_view label);
 /// The labels of the values that a parameter offers.

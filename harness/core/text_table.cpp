@@ -33,6 +33,10 @@ std::string known_number(double value, int digits) {
   return std::isfinite(value) && value != 0 ? fmt::format("{:.{}f}", value, digits) : "";
 }
 
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines;
   std::string rest = text;

@@ -68,6 +68,9 @@ std::string painted(const std::string& text, Color color, bool colored);
 /// "12.35"; empty for a value that is not known (0, infinite, NaN).
 std::string known_number(double value, int digits);
 
+/// "1 winner", "12 winners".
+std::string counted(std::size_t count, std::string_view noun);
+
 /// The text in lines of at most `width` characters, broken after commas and spaces where possible.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 

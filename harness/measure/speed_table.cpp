@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "harness/core/variant.h"
+
 namespace warptune {
 namespace {
 
@@ -26,6 +30,12 @@ std::string rate(double value) {
 }
 
 }  // namespace
+
+void Speed::note(std::string_view variant, bool calls_library, double us) {
+  const auto keep_best = [us](double& best) { best = best > 0 ? std::min(best, us) : us; };
+  if (is_naive(variant)) keep_best(naive_us);
+  if (calls_library) keep_best(vendor_us);
+}
 
 std::vector<TextTable::Column> speed_columns() {
   return {{"us"}, {"GB/s"}, {"TFLOP/s"}, {"% floor"}, {"x naive"}, {"x vendor"}};

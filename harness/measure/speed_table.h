@@ -1,6 +1,7 @@
 #pragma once
 // The speed columns of every table: time, rates, percent of floor, and the speedup over the naive variant and
 // the vendor library.
+#include <string_view>
 #include <vector>
 
 #include "harness/core/op.h"
@@ -15,6 +16,9 @@ struct Speed {
   double floor_us = 0;   // the roofline time on the device
   double naive_us = 0;   // the naive variant's time
   double vendor_us = 0;  // the best time of a variant that calls a library
+
+  /// Keeps the time of a naive variant, or of one that calls a library, if it is the best.
+  void note(std::string_view variant, bool calls_library, double us);
 };
 
 /// "us", "GB/s", "TFLOP/s", "% floor", "x naive", "x vendor".

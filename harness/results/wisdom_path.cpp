@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "harness/core/input_file.h"
+#include "harness/core/text_table.h"
 #include "harness/results/sha256.h"
 #include "harness/results/wisdom_json.h"
 #include "harness/results/wisdom_merge.h"
@@ -76,11 +77,8 @@ std::string names_of(const std::vector<WisdomFile>& files, bool exist) {
 }  // namespace
 
 std::string WisdomInUse::str() const {
-  const auto count = [](std::size_t n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-  };
-  return fmt::format("{}, {} and {} of {}", hash.substr(0, 16), count(wisdom.winners().size(), "winner"),
-                     count(wisdom.steps().size(), "step"), present());
+  return fmt::format("{}, {} and {} of {}", hash.substr(0, 16), counted(wisdom.winners().size(), "winner"),
+                     counted(wisdom.steps().size(), "step"), present());
 }
 
 std::string WisdomInUse::present() const { return names_of(files, true); }

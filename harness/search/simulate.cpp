@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <deque>
 #include <memory>
 #include <thread>
 
@@ -18,7 +17,7 @@
 #include "harness/results/csv.h"
 #include "harness/results/launch_rows.h"
 #include "harness/results/sweep_file.h"
-#include "harness/search/strategy.h"
+#include "harness/search/search_order.h"
 
 namespace warptune {
 namespace {
@@ -110,21 +109,16 @@ std::vector<RecordedSpace> recorded_spaces(const OpTable& ops, const std::filesy
 
 std::vector<double> convergence(const RecordedSpace& recorded, const std::string& name, std::uint64_t seed,
                                 std::size_t evaluations, int ahead) {
-  const auto strategy = make_strategy(name, recorded.space, seed);
+  SearchOrder order(recorded.space,
+                    {.strategy = name,
+                     .budget = {Budget::Unit::evaluations, static_cast<double>(evaluations)},
+                     .seed = seed},
+                    ahead);
   std::vector<double> found;
-  std::deque<std::size_t> asked;
   double best = INFINITY;
-  while (found.size() < evaluations) {
-    while (asked.size() < static_cast<std::size_t>(ahead) && found.size() + asked.size() < evaluations) {
-      const auto next = strategy->next();
-      if (!next) break;
-      asked.push_back(*next);
-    }
-    if (asked.empty()) break;
-    const std::size_t candidate = asked.front();
-    asked.pop_front();
-    const double time = recorded.times_us[candidate];
-    strategy->tell(candidate, std::isfinite(time) ? std::optional(time) : std::nullopt);
+  while (const auto candidate = order.next()) {
+    const double time = recorded.times_us[*candidate];
+    order.tell(*candidate, std::isfinite(time) ? std::optional(time) : std::nullopt);
     best = std::min(best, time);
     found.push_back(best / recorded.best_us);
   }

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr double kBytesPerSecond = 100'000;  // of prompts; tokenizers encode ten times as many
+constexpr double kBytesPerSecond = 100'000;  // size of prompts; tokenizers encode ten times as many
 
 std::string python() {
   if (const char* named = std::getenv("WARPTUNE_PYTHON"); named && *named) return named;
@@ -59,6 +59,12 @@ std::vector<T> counted(std::vector<T> answers, std::size_t count) {
   return answers;
 }
 
+/// The last line with a text: of an exception in Python, its message.
+std::string last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return brief(text.substr(text.rfind('\n') + 1));
+}
+
 }  // namespace
 
 void from_json(const Json& json, TextPiece& piece) {
@@ -71,28 +77,35 @@ TextProcess::TextProcess(const fs::path& model_folder, double seconds) : seconds
   const std::string program = python();
   name_ = program + " -m warptune.text";
   process_ = std::make_unique<LineProcess>(
-      name_, std::vector<std::string>{program, "-m", "warptune.text", fs::absolute(model_folder).string()},
+      std::vector<std::string>{program, "-m", "warptune.text", fs::absolute(model_folder).string()},
       python_environment());
-  answer<bool>(process_->next_line(seconds_), "ready");
+  answer<bool>("ready", seconds_);
 }
 
 template <class T>
-T TextProcess::answer(const std::string& line, const char* key) {
-  const Json json = parse_json(line, name_);
+T TextProcess::answer(const char* key, double seconds) {
+  const LineProcess::Answer line = process_->next_line(seconds);
+  if (line.kind != LineProcess::Answer::Kind::line) {
+    const bool has_ended = line.kind == LineProcess::Answer::Kind::ended;
+    const std::string error = has_ended ? last_line(process_->errors()) : "";
+    throw InputError(fmt::format("'{}' {}{}{}", name_, line.text, error.empty() ? "" : ": ", error));
+  }
+  const Json json = parse_json(line.text, name_);
   if (json.is_object() && json.contains("error") && json["error"].is_string())
     throw InputError(json["error"].get<std::string>());
   try {
     return json.at(key).get<T>();
   } catch (const Json::exception&) {
-    throw InputError(fmt::format("'{}' answered '{}', which has no valid '{}'", name_, brief(line), key));
+    throw InputError(
+        fmt::format("'{}' answered '{}', which has no valid '{}'", name_, brief(line.text), key));
   }
 }
 
 template <class T>
 T TextProcess::ask(const char* request, Json arguments, const char* key) {
   const std::string line = Json{{request, std::move(arguments)}}.dump();
-  const double seconds = seconds_ + static_cast<double>(line.size()) / kBytesPerSecond;
-  return answer<T>(process_->exchange(line, seconds), key);
+  process_->send(line);
+  return answer<T>(key, seconds_ + static_cast<double>(line.size()) / kBytesPerSecond);
 }
 
 std::vector<std::vector<int>> TextProcess::encode(const std::vector<std::string>& texts, bool chat) {

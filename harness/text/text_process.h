@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/text/line_process.h"
+#include "harness/core/line_process.h"
 
 namespace warptune {
 
@@ -38,7 +38,7 @@ class TextProcess {
 
  private:
   template <class T>
-  T answer(const std::string& line, const char* key);
+  T answer(const char* key, double seconds);
   template <class T>
   T ask(const char* request, nlohmann::json arguments, const char* key);
 

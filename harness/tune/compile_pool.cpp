@@ -8,7 +8,9 @@
 #include "harness/measure/tuning_ranges.h"
 
 namespace warptune {
-int default_compile_jobs() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1); }
+int compile_jobs(int wanted) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1);
+}
 
 namespace {
 /// Turns exceptions into results.
@@ -127,19 +129,6 @@ CompileResult CompilePool::take(std::size_t task, double seconds) {
   }
   taken_ = std::max(taken_, task + 1);
   return std::move(slot.result);
-}
-
-void Builds::begin(std::size_t candidate) {
-  const Candidate& c = problem_->candidates[candidate];
-  if (is_compiled(*c.variant) && !tasks_.contains(candidate))
-    tasks_[candidate] = pool_->add({c.variant, &problem_->item->problem, c.config()});
-}
-
-const CompileResult& Builds::take(std::size_t candidate) {
-  const auto [result, is_new] = results_.try_emplace(candidate);
-  if (const auto task = tasks_.find(candidate); is_new && task != tasks_.end())
-    result->second = pool_->take(task->second, seconds_);
-  return result->second;
 }
 
 }  // namespace warptune

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "harness/device/compile.h"
-#include "harness/tune/schedule.h"
 
 namespace warptune {
 
@@ -82,27 +80,7 @@ class CompilePool {
 /// The function that compiles a task for a device. The compiler must outlive it.
 CompilePool::Compile compile_with(const Compiler& compiler, DeviceFacts facts);
 
-/// The default of --jobs: all hardware threads but the one that measures.
-int default_compile_jobs();
-
-/// The machine code of one problem's candidates.
-class Builds {
- public:
-  /// `seconds`: the time limit of a compilation. Problem and pool must outlive it.
-  Builds(const ScheduledProblem& problem, CompilePool& pool, double seconds)
-      : problem_(&problem), pool_(&pool), seconds_(seconds) {}
-
-  /// Queues the compilation of a candidate (an index into the problem's), if it has kernels of its own.
-  void begin(std::size_t candidate);
-  /// Waits for a candidate that was begun. A candidate without kernels is ok and has no resources.
-  const CompileResult& take(std::size_t candidate);
-
- private:
-  const ScheduledProblem* problem_;
-  CompilePool* pool_;
-  double seconds_;
-  std::map<std::size_t, std::size_t> tasks_;
-  std::map<std::size_t, CompileResult> results_;
-};
+/// The threads that compile: `wanted`, or where it is 0 all hardware threads but the one that measures.
+int compile_jobs(int wanted);
 
 }  // namespace warptune

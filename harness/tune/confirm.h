@@ -1,5 +1,5 @@
 #pragma once
-// Times the slower rows of a comparison again, in processes of their own, base and new program in turn.
+// Times the slower rows of a comparison again, in new processes, base and new program interleaved.
 #include <cstdio>
 #include <filesystem>
 #include <string>

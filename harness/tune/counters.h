@@ -13,7 +13,7 @@ namespace warptune {
 /// One kernel of a launch.
 struct KernelCounters {
   std::string kernel;                    // "linear_gemv_split_k", without template arguments
-  std::map<std::string, double> values;  // by metric, without those that ncu could not read
+  std::map<std::string, double> values;  // by metric; ncu may have failed to read some
 };
 
 /// What `counters` reads by default: time, DRAM bytes, L2 hit rate, occupancy, issue slots, instructions,
@@ -27,13 +27,13 @@ std::vector<std::string> counters_command(const std::filesystem::path& program, 
 /// The kernels in a CSV that ncu printed (--page raw --print-units base), in the order of their launches.
 std::vector<KernelCounters> parse_ncu_csv(const std::string& text, const std::vector<std::string>& metrics);
 
-/// What the occupancy calculator says of each kernel: resident warps in percent of the SM's limit. By name;
-/// without kernels of libraries and those that do not compile.
+/// The computed occupancy of each kernel by name: resident warps in percent of the SM's limit. Kernels of
+/// libraries, and kernels that do not compile, are missing.
 std::map<std::string, double> computed_occupancy(const OpTable& ops, const Compiler& compiler,
                                                  const ProfileTarget& target, const DeviceFacts& facts);
 
-/// What people compare, from the default metrics: a line per kernel, measured beside computed values. `bytes`
-/// are those of the op. A value whose metrics are missing is empty.
+/// A table from the default metrics: a line per kernel, measured beside computed values. `bytes`: the memory
+/// traffic of the op. A value whose metrics are missing is empty.
 std::string counters_text(const std::vector<KernelCounters>& kernels,
                           const std::map<std::string, double>& occupancy, double bytes, bool colored);
 

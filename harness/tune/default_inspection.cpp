@@ -11,7 +11,7 @@
 namespace warptune {
 namespace {
 
-constexpr double kCompileSeconds = 3600;  // of one configuration
+constexpr double kCompileSeconds = 3600;  // limit of one configuration
 
 struct Totals {
   std::size_t bad = 0, spilling = 0;
@@ -38,7 +38,7 @@ std::size_t inspect_arch(const OpTable& ops, const std::vector<Problem>& problem
     std::erase_if(examples.back().tiles, [](const DefaultTile& t) { return !has_machine_code(*t.variant); });
   }
 
-  CompilePool pool(compile_with(compiler, facts), jobs > 0 ? jobs : default_compile_jobs(), examples.size());
+  CompilePool pool(compile_with(compiler, facts), compile_jobs(jobs), examples.size());
   for (const Example& e : examples)
     if (!e.tiles.empty()) pool.add({e.tiles[0].variant, &e.problem, e.tiles[0].config});
 

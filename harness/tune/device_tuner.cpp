@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "harness/measure/tuning_ranges.h"
 #include "harness/results/source_hash.h"
@@ -23,20 +22,6 @@ bool may_be_temporary(Status status) {
 std::string plan_name(const Candidate& c) {
   const Config config = c.config();
   return c.variant->name + (config.empty() ? "" : " ") + config.str();
-}
-
-/// The winner's speed, with the best times of naive and library variants.
-Speed speed_of(const SweepItem& item, const Trials& trials, const Measurement& m) {
-  Speed speed{.time_us = m.time_us, .cost = item.entry->op.cost(item.problem)};
-  if (m.floor_us > 0) speed.floor_us = m.floor_us;
-  const auto keep_best = [](double& best, double us) { best = best > 0 ? std::min(best, us) : us; };
-  for (std::size_t i = 0; i < trials.candidates.size(); ++i) {
-    const double us = trials.measurements[i].time_us;
-    if (trials.measurements[i].status != Status::ok || !(us > 0)) continue;
-    if (is_naive(trials.candidates[i].variant->name)) keep_best(speed.naive_us, us);
-    if (calls_library(*trials.candidates[i].variant)) keep_best(speed.vendor_us, us);
-  }
-  return speed;
 }
 
 }  // namespace
@@ -85,7 +70,6 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
     if (!rows_.known(item, e.candidate))
       rows_.write(item, e.candidate, {.status = Status::constraint, .detail = e.constraint});
   Trials trials = screening_.run(problem, progress, summary_);
-  for (const Measurement& m : trials.measurements) trials.first_us.push_back(m.time_us);
   // A single configuration needs no comparison.
   const auto finalists =
       choose_finalists(trials.measurements, problem.candidates.size() > 1 ? item.finalists : 0);
@@ -118,40 +102,6 @@ void DeviceTuner::solve(const ScheduledProblem& problem, Progress& progress) {
   summary_.winners.push_back({item.problem, name, c.variant->name, c.config(), m, speed_of(item, trials, m)});
 }
 
-/// The times that choices for other problems need (TunedPlans::likely()): the kMaxTimes fastest and the best
-/// of every variant, without those more than kSlowest times slower than the winner. They are the times of the
-/// screening: finalists are timed again on a hotter GPU and would look slower than the rest.
-std::vector<VariantTimes> DeviceTuner::times_of(const Trials& trials, const OpEntry& op,
-                                                double best_us) const {
-  constexpr double kSlowest = 4;
-  constexpr std::size_t kMaxTimes = 8;  // as good as 32 (docs/choosing.md)
-  std::vector<std::size_t> by_time;
-  for (std::size_t i = 0; i < trials.candidates.size(); ++i)
-    if (trials.measurements[i].status == Status::ok && trials.first_us[i] <= kSlowest * best_us)
-      by_time.push_back(i);
-  std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return trials.first_us[i]; });
-
-  std::vector<std::size_t> kept;
-  std::set<const Variant*> variants;
-  for (const std::size_t i : by_time)
-    if (variants.insert(trials.candidates[i].variant).second || kept.size() < kMaxTimes) kept.push_back(i);
-  std::ranges::sort(kept);  // candidates of a variant follow each other
-
-  std::vector<VariantTimes> times;
-  for (const std::size_t i : kept) {
-    const Variant* variant = trials.candidates[i].variant;
-    const Config config = trials.candidates[i].config();
-    if (times.empty() || times.back().variant != variant->name) {
-      times.push_back({.variant = variant->name, .source_hash = source_hash(compiler_, op, *variant)});
-      for (const auto& entry : config) times.back().parameters.push_back(entry.name);
-    }
-    VariantTimes::Row& row = times.back().rows.emplace_back();
-    for (const auto& entry : config) row.values.push_back(entry.value);
-    row.time_us = trials.first_us[i];
-  }
-  return times;
-}
-
 /// A sweep that times a problem cold and hot keeps the cold winner: a model runs cold. Times on changed
 /// inputs are no winner's: zeros and NaN may take other time and less power.
 bool DeviceTuner::kept(const SweepItem& item) const {
@@ -180,7 +130,7 @@ std::optional<Winner> DeviceTuner::remember(const SweepItem& item, const Trials&
   for (const std::size_t i : choice.tied)
     winner.tied.push_back(
         {trials.candidates[i].variant->name, trials.candidates[i].config(), trials.measurements[i].time_us});
-  winner.times = times_of(trials, *item.entry, m.time_us);
+  winner.times = times_to_record(trials, *item.entry, compiler_, m.time_us);
   rows_.flush();  // the row of a winner is written before the winner
   if (options_.rerun > 0) return add_winner(summary_.wisdom, rows_.provenance(), winner);
   const auto tried = [&](const std::string& variant, const Config& config) {

@@ -32,7 +32,6 @@ class DeviceTuner {
  private:
   void solve(const ScheduledProblem& problem, Progress& progress);
   bool kept(const SweepItem& item) const;
-  std::vector<VariantTimes> times_of(const Trials& trials, const OpEntry& op, double best_us) const;
   /// Puts the choice into the wisdom. Returns the old winner where it stays instead.
   std::optional<Winner> remember(const SweepItem& item, const Trials& trials, const Choice& choice);
 

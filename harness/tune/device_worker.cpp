@@ -102,6 +102,22 @@ StepTimes DeviceWorker::time(const StepJob& job) {
   return process_.run(job, options_.deadline.max_seconds + (slow ? options_.first_job_seconds : 0));
 }
 
+namespace {
+
+/// Splits "cuda:0,cuda:1" at its commas.
+std::vector<std::string> split_devices(const std::string& devices) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= devices.size();) {
+    const auto comma = std::min(devices.find(',', at), devices.size());
+    if (comma > at) names.push_back(devices.substr(at, comma - at));
+    at = comma + 1;
+  }
+  if (names.empty()) throw InputError("--device is empty; it must be auto, host, cuda:N, all or a list");
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::unique_ptr<DeviceWorker>> start_workers(const Sweep& sweep, const TuneOptions& options) {
   std::vector<std::unique_ptr<DeviceWorker>> workers;
   const auto add = [&](const std::string& device) {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/core/stopwatch.h"
 #include "harness/measure/measurement.h"
 #include "harness/tune/device_lock.h"
-#include "harness/tune/progress.h"
 #include "harness/tune/sweep.h"
-#include "harness/tune/tune.h"
+#include "harness/tune/tune_options.h"
 #include "harness/tune/worker_process.h"
 
 namespace warptune {
@@ -20,7 +20,7 @@ namespace warptune {
 class Deadline {
  public:
   explicit Deadline(DeadlineRule rule) : rule_(rule) {}
-  /// A configuration was verified and timed in so many seconds.
+  /// A configuration was verified and timed in `seconds`.
   void learn(const Measurement& measurement, double seconds);
   double seconds() const;
 
@@ -65,7 +65,7 @@ class DeviceWorker {
   WorkerProcess process_;
   DeviceFacts facts_;
   std::optional<DeviceLock> lock_;
-  std::filesystem::path file_;  // of the measured peaks
+  std::filesystem::path file_;  // keeps the measured peaks
   bool first_ = true;
   double busy_seconds_ = 0;
   std::optional<Stopwatch> first_job_;

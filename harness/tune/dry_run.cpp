@@ -14,6 +14,8 @@
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_worker.h"
 #include "harness/tune/missing.h"
+#include "harness/tune/progress.h"
+#include "harness/tune/schedule.h"
 #include "harness/tune/tune.h"
 
 namespace warptune {
@@ -28,16 +30,13 @@ constexpr double kStepSeconds = 20;          // the search of a model step
 constexpr std::size_t kMinRowsForRate = 20;  // an estimate of the rate needs
 constexpr double kLongestPause = 10 * 60;    // seconds between rows that belong to one session
 
-struct Counts {
-  std::int64_t all = 0, legal = 0, planned = 0;
-  void add(const SpaceCount& c) {
-    all += c.all;
-    legal += c.legal;
-    planned += c.planned;
-  }
-};
+void add(SpaceCount& sum, const SpaceCount& count) {
+  sum.all += count.all;
+  sum.legal += count.legal;
+  sum.planned += count.planned;
+}
 
-std::vector<Cell> cells_of(const auto& counts, const std::string& variant, const std::string& problem) {
+std::vector<Cell> cells_of(const SpaceCount& counts, const std::string& variant, const std::string& problem) {
   return {std::to_string(counts.all), std::to_string(counts.legal), std::to_string(counts.planned), variant,
           problem};
 }
@@ -74,7 +73,7 @@ struct Estimate {
   std::string basis;
 };
 
-/// Of the evaluations, without a time budget.
+/// The time of the evaluations without a time budget.
 Estimate evaluation_time(std::size_t evaluations, const Schedule& schedule, const DeviceFacts& facts,
                          const TuneOptions& options, const fs::path& csv) {
   const double count = static_cast<double>(evaluations);
@@ -90,12 +89,13 @@ Estimate evaluation_time(std::size_t evaluations, const Schedule& schedule, cons
       ++all;
       compiled += is_compiled(*c.variant);
     }
-  const int jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();
+  const int jobs = compile_jobs(options.compile_jobs);
   const double share = all > 0 ? static_cast<double>(compiled) / static_cast<double>(all) : 0;
-  return {std::max(count * share * kCompileSeconds / jobs, count * kMeasureSeconds),
-          fmt::format("assumes {:g} s to compile a configuration, {} compile job{} (--jobs), and at the same "
-                      "time {:g} s to verify and time one",
-                      kCompileSeconds, jobs, jobs > 1 ? "s" : "", kMeasureSeconds)};
+  return {
+      std::max(count * share * kCompileSeconds / jobs, count * kMeasureSeconds),
+      fmt::format("assumes {:g} s to compile a configuration, {} (--jobs), and at the same time {:g} s to "
+                  "verify and time one",
+                  kCompileSeconds, counted(static_cast<std::size_t>(jobs), "compile job"), kMeasureSeconds)};
 }
 
 /// "about 02:30 (...)", with what it assumes.
@@ -131,8 +131,8 @@ void dry_run(const Sweep& whole, const TuneOptions& options) {
   const Schedule schedule = keep_shard(make_schedule(sweep, facts, options.filter), options.shard);
   TextTable spaces = table_of("problem"), variants = table_of("");
   std::vector<std::string> order;
-  std::map<std::string, Counts> by_variant;
-  Counts total;
+  std::map<std::string, SpaceCount> by_variant;
+  SpaceCount total;
   std::size_t evaluations = 0;
   for (const ScheduledProblem& p : schedule) {
     evaluations += sweep.search.budget.evaluations(p.candidates.size());
@@ -140,8 +140,8 @@ void dry_run(const Sweep& whole, const TuneOptions& options) {
       const std::string name = p.item->entry->op.name + "/" + count.variant->name;
       spaces.add(cells_of(count, name, label_of(p.item->entry->op, p.item->problem)));
       if (!by_variant.contains(name)) order.push_back(name);
-      by_variant[name].add(count);
-      total.add(count);
+      add(by_variant[name], count);
+      add(total, count);
     }
   }
   if (total.planned == 0 && options.shard.count == 1 && sweep.steps.empty() && !sweep.missing)
@@ -158,8 +158,8 @@ void dry_run(const Sweep& whole, const TuneOptions& options) {
   print(options.log, "\nstrategy {}: at most {} evaluations{}\n", sweep.search.strategy, evaluations,
         timed ? fmt::format(", {:g} s per problem", sweep.search.budget.amount) : "");
   if (!sweep.steps.empty())
-    print(options.log, "{} model step{}: up to {} plans of each problem, exchanged in the captured step\n",
-          sweep.steps.size(), sweep.steps.size() > 1 ? "s" : "", sweep.steps.front().candidates);
+    print(options.log, "{}: up to {} plans of each problem, exchanged in the captured step\n",
+          counted(sweep.steps.size(), "model step"), sweep.steps.front().candidates);
   const fs::path csv = options.output.value_or(sweep.output) / facts.slug() / (sweep.name + ".csv");
   const std::string time = "estimated time: " + estimate(evaluations, schedule, sweep, facts, options, csv);
   for (const std::string& line : wrapped(time, TextTable::kWidth)) print(options.log, "{}\n", line);

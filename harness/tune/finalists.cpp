@@ -13,8 +13,13 @@
 namespace warptune {
 namespace {
 
-bool is_abandoned(const Measurement& m) { return m.sampling == SamplingClass::abandoned; }
-bool timed(const Measurement& m) { return m.status == Status::ok && std::isfinite(m.time_us); }
+constexpr int kRounds = 21;
+
+using Indices = std::vector<std::size_t>;
+
+bool may_win(const Measurement& m) {
+  return m.status == Status::ok && std::isfinite(m.time_us) && m.sampling != SamplingClass::abandoned;
+}
 
 /// Whether m ties with `fastest`, the fastest of all.
 bool is_tied(const Measurement& m, const Measurement& fastest) {
@@ -22,45 +27,6 @@ bool is_tied(const Measurement& m, const Measurement& fastest) {
   const double low = std::isfinite(m.ci_low_us) ? m.ci_low_us : m.time_us;
   return low <= high || m.time_us <= fastest.time_us * (1 + kSameTime);
 }
-
-}  // namespace
-
-std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count) {
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (timed(measurements[i]) && !is_abandoned(measurements[i])) chosen.push_back(i);
-  std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
-  const auto limit = static_cast<std::size_t>(std::max(count, 0));
-  if (chosen.size() > limit) chosen.resize(limit);
-  return chosen;
-}
-
-std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
-  const Measurement* fastest = nullptr;
-  for (const Measurement& m : measurements)
-    if (timed(m) && !is_abandoned(m) && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
-  if (!fastest) return std::nullopt;
-  std::vector<std::size_t> tied;
-  for (std::size_t i = 0; i < measurements.size(); ++i)
-    if (timed(measurements[i]) && !is_abandoned(measurements[i]) && is_tied(measurements[i], *fastest))
-      tied.push_back(i);
-  const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
-    const Resources& r = measurements[i].resources;
-    const bool library = r.registers == 0;  // its needs are unknown
-    return std::tuple(library, r.shared_bytes, r.registers, i);
-  });
-  Choice choice{.winner = *winner, .tied = {}, .throttled = false};
-  choice.throttled = is_throttling(measurements[choice.winner].clocks.throttled);
-  for (const std::size_t i : tied)
-    if (i != choice.winner) choice.tied.push_back(i);
-  return choice;
-}
-
-namespace {
-
-constexpr int kRounds = 21;
-
-using Indices = std::vector<std::size_t>;
 
 void keep_finalists(const Indices& finalists, std::vector<Measurement>& measurements) {
   for (std::size_t i = 0; i < measurements.size(); ++i)
@@ -84,6 +50,36 @@ bool recall(const SweepItem& item, const Indices& finalists, Trials& trials, con
 }
 
 }  // namespace
+
+std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < measurements.size(); ++i)
+    if (may_win(measurements[i])) chosen.push_back(i);
+  std::ranges::stable_sort(chosen, {}, [&](std::size_t i) { return measurements[i].time_us; });
+  const auto limit = static_cast<std::size_t>(std::max(count, 0));
+  if (chosen.size() > limit) chosen.resize(limit);
+  return chosen;
+}
+
+std::optional<Choice> choose_winner(std::span<const Measurement> measurements) {
+  const Measurement* fastest = nullptr;
+  for (const Measurement& m : measurements)
+    if (may_win(m) && (!fastest || m.time_us < fastest->time_us)) fastest = &m;
+  if (!fastest) return std::nullopt;
+  std::vector<std::size_t> tied;
+  for (std::size_t i = 0; i < measurements.size(); ++i)
+    if (may_win(measurements[i]) && is_tied(measurements[i], *fastest)) tied.push_back(i);
+  const auto winner = std::ranges::min_element(tied, {}, [&](std::size_t i) {
+    const Resources& r = measurements[i].resources;
+    const bool library = r.registers == 0;  // its needs are unknown
+    return std::tuple(library, r.shared_bytes, r.registers, i);
+  });
+  Choice choice{.winner = *winner, .tied = {}, .throttled = false};
+  choice.throttled = is_throttling(measurements[choice.winner].clocks.throttled);
+  for (const std::size_t i : tied)
+    if (i != choice.winner) choice.tied.push_back(i);
+  return choice;
+}
 
 void time_finalists(const SweepItem& item, const Indices& finalists, Trials& trials, DeviceWorker& worker,
                     DeviceRows& rows, std::FILE* log) {

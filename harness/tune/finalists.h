@@ -1,5 +1,5 @@
 #pragma once
-// The finalists of a problem: the fastest configurations of the screening, timed again in turn, and the
+// The finalists of a problem: the fastest configurations of the screening, timed again, interleaved, and the
 // winner among them.
 #include <cstdio>
 #include <optional>
@@ -7,21 +7,23 @@
 #include <vector>
 
 #include "harness/measure/measurement.h"
-#include "harness/tune/screening.h"
+#include "harness/tune/device_rows.h"
+#include "harness/tune/device_worker.h"
+#include "harness/tune/trials.h"
 
 namespace warptune {
 
-/// Two medians closer than this count as equal: two runs of the same code differ by so much, whatever their
-/// intervals say.
+/// Two medians closer than this count as equal: two runs of the same code differ that much, whatever their
+/// intervals are.
 inline constexpr double kSameTime = 0.005;
 
 /// The indices of the fastest verified configurations that were not abandoned, at most `count`, fastest
 /// first.
 std::vector<std::size_t> choose_finalists(std::span<const Measurement> measurements, int count);
 
-/// Times the finalists (indices into the trials) in turn, A B C A B C, so that drift is equal for all. Their
-/// times replace those of the screening; all other configurations leave the choice. Without new trials the
-/// times come from the rows of earlier runs, else rows are written. If the timing fails, the screening
+/// Times the finalists (indices into the trials) interleaved, A B C A B C, so that drift is equal for all.
+/// Their times replace those of the screening; all other configurations leave the choice. Without new trials
+/// the times come from the rows of earlier runs, else rows are written. If the timing fails, the screening
 /// decides and the log has one line with the reason.
 void time_finalists(const SweepItem& item, const std::vector<std::size_t>& finalists, Trials& trials,
                     DeviceWorker& worker, DeviceRows& rows, std::FILE* log);

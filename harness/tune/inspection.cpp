@@ -16,11 +16,12 @@
 #include "harness/results/csv.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/progress.h"
+#include "harness/tune/schedule.h"
 
 namespace warptune {
 namespace {
 
-constexpr double kCompileSeconds = 3600;  // of one configuration
+constexpr double kCompileSeconds = 3600;  // limit of one configuration
 
 struct Row {
   std::size_t configurations = 0, errors = 0, resource = 0, spilling = 0;
@@ -76,22 +77,19 @@ class ReasonList {
   std::map<std::string, std::size_t> at_;
 };
 
-/// At most `limit` candidates of each variant, evenly spread, with the first and the last.
+/// At most `limit` candidates of each variant (core/space.h: spread).
 std::vector<Candidate> sampled(const std::vector<Candidate>& candidates, int limit) {
-  if (limit <= 0) return candidates;
   std::vector<Candidate> chosen;
-  for (std::size_t begin = 0; begin < candidates.size();) {
-    std::size_t end = begin;
-    while (end < candidates.size() && candidates[end].variant == candidates[begin].variant) ++end;
-    const std::size_t count = end - begin, want = std::min(count, static_cast<std::size_t>(limit));
-    for (std::size_t i = 0; i < want; ++i)
-      chosen.push_back(candidates[begin + (want == 1 ? 0 : i * (count - 1) / (want - 1))]);
+  for (auto begin = candidates.begin(); begin != candidates.end();) {
+    const auto end = std::find_if(begin, candidates.end(),
+                                  [&](const Candidate& c) { return c.variant != begin->variant; });
+    std::ranges::move(spread(std::vector(begin, end), limit), std::back_inserter(chosen));
     begin = end;
   }
   return chosen;
 }
 
-/// Keeps at most `limit` candidates of each variant of all lists, evenly spread; of one, that in the middle.
+/// Keeps at most `limit` candidates of each variant of all lists, evenly spread; of one, the middle one.
 void keep_per_variant(std::vector<std::vector<Candidate>>& lists, int limit) {
   if (limit <= 0) return;
   std::map<const Variant*, std::size_t> counts, seen;
@@ -173,10 +171,6 @@ std::vector<std::string> fields_of(const std::string& arch, const CompileTask& t
           number(r.resources.compile_ms)};
 }
 
-}  // namespace
-
-namespace {
-
 /// The compiled configurations of a sweep on one architecture, with the op/variant of each.
 struct CompileList {
   Schedule schedule;                               // what the tasks point to
@@ -215,9 +209,7 @@ std::size_t inspect_arch(const CompileList& list, const Compiler& compiler, cons
   std::vector<std::string> order;
   std::map<std::string, Row> rows;
   ReasonList errors, too_large;
-  CompilePool pool(compile_with(compiler, facts),
-                   options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs(),
-                   list.tasks.size());
+  CompilePool pool(compile_with(compiler, facts), compile_jobs(options.compile_jobs), list.tasks.size());
   for (const CompileTask& task : list.tasks) pool.add(task);
   Progress progress(stderr, list.tasks.size());
   for (std::size_t i = 0; i < list.tasks.size(); ++i) {

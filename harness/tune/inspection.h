@@ -14,15 +14,16 @@ namespace warptune {
 struct InspectOptions {
   std::vector<std::string> archs;  // "sm_80", "sm_90a"
   std::string filter;              // regular expression over op/variant
-  int sample = 0;                  // at most so many configurations per problem and variant; 0: all
-  int per_variant = 0;             // at most so many configurations per variant of the sweep; 0: all
+  int sample = 0;                  // limit of configurations per problem and variant; 0: all
+  int per_variant = 0;             // limit of configurations per variant of the sweep; 0: all
   int compile_jobs = 0;            // compile threads; 0: all hardware threads but one
   std::filesystem::path csv;       // a row per configuration; empty: none
   std::FILE* log = stdout;
 };
 
 /// Prints a table of registers, shared memory, spills and occupancy per variant. Returns the number of
-/// configurations that do not compile. Those that need more than the device has are counted, not failures.
+/// configurations that do not compile. Configurations that need more than the device has are counted, but are
+/// no failures.
 std::size_t inspect_sweep(const Sweep& sweep, const InspectOptions& options);
 
 /// Prints the default of each example problem of the tile table, with registers, shared memory, spills and

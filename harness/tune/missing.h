@@ -1,7 +1,8 @@
 #pragma once
 // The part of a sweep that a wisdom does not know, with the configurations that are likely to be fast.
 #include "harness/select/plan_choice.h"
-#include "harness/tune/tune.h"
+#include "harness/tune/sweep.h"
+#include "harness/tune/tune_options.h"
 
 namespace warptune {
 

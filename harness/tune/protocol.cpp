@@ -317,21 +317,6 @@ StepPlans step_plans_of(const Json& json) {
   return step;
 }
 
-Json to_json(const KvFormat& kv) {
-  return {{"dtype", kv.quantized ? name_of(*kv.quantized) : "same"},
-          {"page_size", kv.page_size},
-          {"window", kv.window},
-          {"k_layout", kv.k_layout == KLayout::dsx ? "dsx" : "sd"}};
-}
-
-KvFormat kv_format_of(const Json& json) {
-  KvFormat kv{.page_size = get<int>(json, "page_size"), .window = get<int>(json, "window")};
-  if (const auto dtype = get<std::string>(json, "dtype"); dtype != "same")
-    kv.quantized = word([&] { return parse_dtype(dtype); });
-  if (get<std::string>(json, "k_layout") == "dsx") kv.k_layout = KLayout::dsx;
-  return kv;
-}
-
 }  // namespace
 
 Json to_json(const StepJob& job) {
@@ -340,7 +325,7 @@ Json to_json(const StepJob& job) {
           {"dtype", name_of(job.spec.dtype)},
           {"batch", job.spec.batch},
           {"context", job.spec.context},
-          {"kv", to_json(job.spec.kv)},
+          {"kv", job.spec.kv.suffix()},
           {"seed", job.spec.seed},
           {"rounds", job.rounds},
           {"incumbent", to_json(job.incumbent)},
@@ -353,7 +338,7 @@ StepJob step_job_of(const Json& json) {
                    .dtype = word([&] { return parse_dtype(get<std::string>(json, "dtype")); }),
                    .batch = get<int>(json, "batch"),
                    .context = get<int>(json, "context"),
-                   .kv = kv_format_of(field(json, "kv")),
+                   .kv = word([&] { return parse_kv_suffix(get<std::string>(json, "kv")); }),
                    .seed = get<std::uint64_t>(json, "seed")},
           .rounds = get<int>(json, "rounds"),
           .incumbent = step_plans_of(field(json, "incumbent")),

@@ -10,8 +10,8 @@
 //   parent  {"type":"measure_peaks"}  {"type":"set_peaks", facts}  {"type":"measure_launch_floors"}
 //           {"type":"job", op, dims, dtype, variant, config, options, best_us}
 //           {"type":"finalists", op, dims, dtype, options, rounds, "finalists":[{variant, config}]}
-//           {"type":"step", model, dtype, batch, context, kv, seed, rounds, "incumbent":plans,
-//           "candidate":plans}
+//           {"type":"step", model, dtype, batch, context, "kv":KvFormat::suffix(), seed, rounds,
+//           "incumbent":plans, "candidate":plans}
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -37,7 +37,7 @@ struct Job {
   double best_us = Measurement::NAN_VALUE;  // upper end of the confidence interval of the best so far
 };
 
-/// Configurations of one problem that are timed in turn.
+/// Configurations of one problem that are timed interleaved.
 struct FinalistsJob {
   struct Entry {
     std::string variant;
@@ -49,7 +49,7 @@ struct FinalistsJob {
   std::vector<Entry> finalists;
 };
 
-/// The plans of a model step, timed in turn with those that are the best so far.
+/// The plans of a model step, timed interleaved with the best ones so far.
 struct StepJob {
   std::string model;  // a preset, or the folder of a checkpoint; the worker reads its configuration
   StepSpec spec;      // without the configuration of the model

@@ -1,11 +1,9 @@
 #include "harness/tune/schedule.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -19,8 +17,8 @@
 namespace warptune {
 namespace {
 
-constexpr std::int64_t kMaxExcluded = 10'000'000;   // of a variant, where each gets a row
-constexpr std::size_t kMaxCandidates = 10'000'000;  // a sweep has at most so many
+constexpr std::int64_t kMaxExcluded = 10'000'000;   // limit of a variant where each gets a row
+constexpr std::size_t kMaxCandidates = 10'000'000;  // limit of a sweep
 
 /// --filter: a regular expression over op/variant. With a '=' or "\[", which no op/variant has, it is one
 /// over the keys of problems, too.
@@ -87,7 +85,7 @@ class Spaces {
 };
 
 /// Which variants run on the device of a schedule. A kernel from a file is for GPUs, and runs on the host
-/// where its file compiles there; what does not is told at the end.
+/// where its file compiles there. sentences() names the ones that do not run.
 class Runnable {
  public:
   Runnable(const DeviceFacts& facts, Spaces& spaces) : facts_(facts), spaces_(spaces) {}
@@ -123,7 +121,7 @@ class Runnable {
   std::map<std::pair<const Variant*, DType>, Reason> why_not_;
 };
 
-/// Adds the configurations of a variant to a problem; returns how many rows they are at most.
+/// Adds the configurations of a variant to a problem. Returns the largest number of their rows.
 std::size_t add_variant(ScheduledProblem& problem, const VariantChoice& choice, Spaces& spaces,
                         bool constraint_rows) {
   const SweepItem& item = *problem.item;
@@ -285,48 +283,6 @@ std::vector<Schedule> distribute(Schedule schedule, int devices) {
   std::vector<Schedule> parts(count);
   for (std::size_t i = 0; i < schedule.size(); ++i) parts[owner[i]].push_back(std::move(schedule[i]));
   return parts;
-}
-
-std::vector<std::string> split_devices(const std::string& devices) {
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at <= devices.size();) {
-    const auto comma = std::min(devices.find(',', at), devices.size());
-    if (comma > at) names.push_back(devices.substr(at, comma - at));
-    at = comma + 1;
-  }
-  if (names.empty()) throw InputError("--device is empty; it must be auto, host, cuda:N, all or a list");
-  return names;
-}
-
-PruneRules::PruneRules(const std::vector<std::string>& conditions) {
-  const std::vector<std::string> names = {"registers", "shared_bytes", "spill_bytes", "occupancy_pct"};
-  for (const std::string& condition : conditions) {
-    const Expression parsed(condition, "prune condition");
-    parsed.resolve(std::vector<Variable>(names.begin(), names.end()), "prune condition");
-    if (conditions_.emplace_back(parsed, names).used().empty())
-      throw InputError(
-          fmt::format("prune condition '{}' names none of {}", brief(condition), fmt::join(names, ", ")));
-    broken({.registers = 32, .occupancy_pct = 100});  // dividing by no spills is a mistake
-  }
-}
-
-std::optional<std::string> PruneRules::broken(const Resources& r) const {
-  const std::vector<double> values = {static_cast<double>(r.registers), static_cast<double>(r.shared_bytes),
-                                      static_cast<double>(r.spill_bytes), r.occupancy_pct};
-  for (const Evaluator& condition : conditions_) {
-    const double value = condition(values);
-    if (std::isnan(value))
-      throw InputError(
-          fmt::format("prune condition '{}' is not a number for {} registers, {} bytes of spills, {} "
-                      "bytes of shared memory and an occupancy of {:.4g} %: {}",
-                      brief(condition.expression().text()), r.registers, r.spill_bytes, r.shared_bytes,
-                      r.occupancy_pct, kNotFinite));
-    if (value != 0)
-      return fmt::format(
-          "{} '{}': {} registers, {} bytes of spills, {} bytes of shared memory, occupancy {:.4g} %", kPruned,
-          condition.expression().text(), r.registers, r.spill_bytes, r.shared_bytes, r.occupancy_pct);
-  }
-  return std::nullopt;
 }
 
 }  // namespace warptune

@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harness/core/space.h"
 #include "harness/device/device.h"
 #include "harness/tune/sweep.h"
+#include "harness/tune/tune_options.h"
 
 namespace warptune {
 
@@ -27,23 +27,12 @@ class Candidate {
   std::int64_t index_;
 };
 
-/// The size of a variant's space for a problem: all configurations, those that meet the constraints, and
-/// those that the sweep plans to try.
+/// The size of a variant's space for a problem: all configurations, the legal ones, which meet the
+/// constraints, and the ones that the sweep plans to try.
 struct SpaceCount {
   const Variant* variant = nullptr;
   std::int64_t all = 0, legal = 0, planned = 0;
 };
-
-/// At most `max_configs` of the configurations, evenly spread, with the first and the last; 0: all.
-template <class T>
-std::vector<T> spread(std::vector<T> configs, int max_configs) {
-  const std::size_t count = configs.size(), want = static_cast<std::size_t>(max_configs);
-  if (max_configs <= 0 || count <= want) return configs;
-  std::vector<T> chosen;
-  for (std::size_t i = 0; i < want; ++i)
-    chosen.push_back(configs[want == 1 ? 0 : i * (count - 1) / (want - 1)]);
-  return chosen;
-}
 
 /// A configuration that breaks a constraint.
 struct Excluded {
@@ -61,19 +50,15 @@ struct ScheduledProblem {
 
 using Schedule = std::vector<ScheduledProblem>;
 
-/// `filter`: a regular expression searched for in "op/variant", with a '=' or "\[" in the
-/// problems' keys, too; empty for all. Throws InputError for a wrong
-/// filter, and where a file names variants but none of them runs on this device.
+/// `filter`: a regular expression searched for in "op/variant", with a '=' or "\[" in the problems' keys,
+/// too; empty: all. Throws InputError for a wrong filter, and where a file names variants but none of them
+/// runs on this device.
 Schedule make_schedule(const Sweep& sweep, const DeviceFacts& facts, const std::string& filter = {});
 
 /// The error of a sweep without a configuration for a device: it names the first constraint that excludes
 /// one.
 InputError no_configuration(const Sweep& sweep, const Schedule& schedule, const DeviceFacts& facts);
 
-/// Part `index` (from 1) of `count`.
-struct Shard {
-  int index = 1, count = 1;
-};
 /// "2/8". Throws InputError.
 Shard parse_shard(const std::string& text);
 
@@ -89,26 +74,5 @@ std::vector<std::string> leave_out_too_large(Schedule& schedule, const DeviceFac
 
 /// Distributes whole problems over devices, the largest first, each to the device with the least work.
 std::vector<Schedule> distribute(Schedule schedule, int devices);
-
-/// Splits "cuda:0,cuda:1" at its commas.
-std::vector<std::string> split_devices(const std::string& devices);
-
-/// The detail of a pruned configuration's row begins with these words.
-inline constexpr std::string_view kPruned = "pruned by";
-
-/// The sweep's `prune` conditions: compiled configurations that meet one are not run.
-class PruneRules {
- public:
-  /// Conditions over `registers`, `shared_bytes`, `spill_bytes` and `occupancy_pct`, with the units of the
-  /// CSV. Throws InputError for a condition that does not parse or uses none of these names.
-  explicit PruneRules(const std::vector<std::string>& conditions = {});
-
-  /// One sentence where a condition holds: "pruned by 'spill_bytes > 0': 255 registers, 96 bytes of spills,
-  /// 1024 bytes of shared memory, occupancy 12.5 %".
-  std::optional<std::string> broken(const Resources& resources) const;
-
- private:
-  std::vector<Evaluator> conditions_;
-};
 
 }  // namespace warptune

@@ -1,70 +1,98 @@
 #pragma once
-// Screening: the first, short measurement of a problem's configurations, of all of them or of those that a
-// search strategy proposes.
-#include <functional>
+// Screening: the first, short measurement of a problem's configurations, of all or of the ones that a search
+// strategy proposes.
+#include <cmath>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "harness/measure/measurement.h"
+#include "harness/search/search_order.h"
 #include "harness/tune/compile_pool.h"
 #include "harness/tune/device_rows.h"
 #include "harness/tune/device_worker.h"
 #include "harness/tune/progress.h"
+#include "harness/tune/prune_rules.h"
 #include "harness/tune/summary.h"
+#include "harness/tune/trials.h"
 
 namespace warptune {
 
-/// The configurations of a problem that were tried, in canonical order. The lists are parallel.
-struct Trials {
-  std::vector<Candidate> candidates;
-  std::vector<Measurement> measurements;
-  std::vector<std::string> runs;  // ids of the runs that hold their rows
-  bool any_new = false;           // at least one was measured in this run
-  std::vector<double> first_us;   // times of the screening, before finalists are timed again
-
-  /// "no configuration is correct: 3 wrong_result, 1 timeout (first: ...)"
-  std::string why_none() const;
+/// What the problems of one device share.
+struct ScreeningContext {
+  const Sweep& sweep;
+  const TuneOptions& options;
+  DeviceWorker& worker;
+  DeviceRows& rows;
+  const PruneRules prune;
+  CompilePool pool;
 };
 
+/// The screening of one problem. Its candidates have the indices of the schedule.
+class ProblemScreening {
+ public:
+  /// Both must outlive it.
+  ProblemScreening(const ScheduledProblem& problem, ScreeningContext& context);
+  ProblemScreening(const ProblemScreening&) = delete;
+  ProblemScreening& operator=(const ProblemScreening&) = delete;
+
+  /// Queues the compilation of all candidates that have no row yet.
+  void compile_all();
+  /// Queues the compilation of the strategy's first proposals, once; nothing where an earlier run has ended
+  /// the search. Where the strategy knows resources, waits until all candidates are compiled.
+  void begin_search();
+  /// Tries all candidates, or the ones that the strategy proposes. Rows are written as soon as they are
+  /// known; the counts of the summary are updated. Call it once.
+  Trials run(Progress& progress, TuneSummary& summary);
+
+ private:
+  struct Build {
+    std::size_t task;  // its number in the pool
+    std::optional<CompileResult> result = {};
+  };
+  struct Trial {
+    Measurement measurement;
+    std::string run;  // that holds its row
+  };
+
+  const KnownRow* known(std::size_t candidate) const;
+  bool search_has_ended() const;
+  void compile(std::size_t candidate);
+  const CompileResult& built(std::size_t candidate);
+  std::optional<std::string> broken_rule(std::size_t candidate, const Resources& resources) const;
+  std::optional<Resources> resources_to_run(std::size_t candidate);
+  Measurement measure(std::size_t candidate);
+  const Measurement& attempt(std::size_t candidate, Progress& progress, TuneSummary& summary);
+
+  const ScheduledProblem& problem_;
+  const SweepItem& item_;
+  ScreeningContext& context_;
+  Deadline deadline_;
+  std::map<std::size_t, Build> builds_;        // by candidate
+  std::vector<std::size_t> searched_;          // candidates, ascending
+  std::optional<SearchOrder> order_;           // has indices into searched_
+  std::map<std::size_t, Trial> trials_;        // in canonical order
+  bool any_new_ = false;                       // a trial was measured in this run
+  double best_us_ = NAN, best_high_us_ = NAN;  // and the upper end of the best interval
+};
+
+/// The screening of the problems of a schedule on one device.
 class Screening {
  public:
   /// All arguments must outlive it. Up to `compile_jobs` threads start at once to compile every candidate
   /// that will be tried for certain. A search keeps them busy with the first proposals of the next problems.
   Screening(const Sweep& sweep, const TuneOptions& options, const Schedule& schedule,
             CompilePool::Compile compile, int compile_jobs, DeviceWorker& worker, DeviceRows& rows);
-  ~Screening();
 
-  /// Call it once per problem, in the order of the schedule. Rows are written as soon as they are known; the
-  /// counts of the summary are updated.
+  /// Call it once per problem, in the order of the schedule.
   Trials run(const ScheduledProblem& problem, Progress& progress, TuneSummary& summary);
 
  private:
-  class Attempts;
-  class Search;
-
-  const KnownRow* known(const SweepItem& item, const Candidate& candidate) const;
-  std::optional<std::string> pruned(const Candidate& candidate, const Resources& resources) const;
-  std::optional<Resources> resources_to_run(const ScheduledProblem& problem, std::size_t index);
-  Measurement try_one(const SweepItem& item, const Candidate& candidate, const CompileResult& built,
-                      double best_us, Deadline& deadline);
-  void search(const ScheduledProblem& problem, Attempts& attempts, TuneSummary& summary);
-  void begin_search(const ScheduledProblem& problem, std::vector<std::size_t> candidates);
-  bool search_has_ended(const ScheduledProblem& problem) const;
-
-  const Sweep& sweep_;
-  const TuneOptions& options_;
-  const PruneRules prune_;
-  DeviceWorker& worker_;
-  DeviceRows& rows_;
   const std::span<const ScheduledProblem> schedule_;
-  const std::size_t problems_ahead_;  // so many searches are begun
-  CompilePool pool_;
-  std::map<const ScheduledProblem*, Builds> builds_;
-  std::map<const ScheduledProblem*, std::unique_ptr<Search>> searches_;  // begun and not ended
+  const std::size_t problems_ahead_;  // searches that are begun
+  ScreeningContext context_;
+  std::map<const ScheduledProblem*, ProblemScreening> problems_;  // not run yet
 };
 
 }  // namespace warptune

@@ -14,7 +14,7 @@
 namespace warptune {
 namespace {
 
-/// The plan that decode takes, then the fastest recorded ones.
+/// The plan that decode uses, then the fastest recorded ones.
 std::vector<PlanCandidate> candidates(PlanChooser& chooser, const Problem& problem, std::size_t count) {
   std::vector<PlanCandidate> all;
   chooser.choose(problem, true, [&](const PlanChoice& choice) {

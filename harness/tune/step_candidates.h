@@ -9,15 +9,15 @@
 #include "harness/llama/step_options.h"
 #include "harness/results/wisdom.h"
 #include "harness/tune/step_search.h"
-#include "harness/tune/sweep.h"
+#include "harness/tune/sweep_item.h"
 
 namespace warptune {
 
-/// A part and its candidates; those of an option are no and yes.
+/// A part and its candidates; an option has the candidates no and yes.
 struct SearchedPart {
   std::string option;           // its name; empty: the part is a plan
-  Problem problem = {};         // of a plan
-  std::vector<StepPlan> plans;  // the first is what decode takes without a tuned step
+  Problem problem = {};         // that a plan solves
+  std::vector<StepPlan> plans;  // the first is what decode uses without a tuned step
   std::vector<Resources> resources;
 
   std::size_t size() const { return option.empty() ? plans.size() : 2; }
@@ -39,13 +39,13 @@ bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b);
 bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts);
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
-/// that decode takes and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
+/// that decode uses and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each
 /// with the other values of its step-only parameters. They are compiled on `jobs` threads, so that the worker
 /// finds their machine code in the cache.
 std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, const Wisdom& wisdom,
                                      const DeviceFacts& facts, const Compiler& compiler, int jobs);
 
-/// The step that takes these picks. `options`: also its options; else the model chooses them.
+/// The step with these picks. `options`: with its options too; else the model chooses them.
 StepPlans assembled(const std::vector<SearchedPart>& parts, const Picks& picks, bool options);
 
 }  // namespace warptune

@@ -10,7 +10,7 @@ namespace warptune {
 /// The candidate that each part of the step takes, by its number.
 using Picks = std::vector<std::size_t>;
 
-/// A step that was timed in turn with another one.
+/// A step that was timed interleaved with another one.
 struct StepTrial {
   bool ok = false;                      // verified and timed
   double ratio = 1, low = 1, high = 1;  // its time over the other's: median and 95 % interval
@@ -19,7 +19,7 @@ struct StepTrial {
 class StepTimer {
  public:
   virtual ~StepTimer() = default;
-  /// Times both in turn. Only `candidate` may fail: `incumbent` was a candidate before.
+  /// Times both interleaved. Only `candidate` may fail: `incumbent` was a candidate before.
   virtual StepTrial time(const Picks& incumbent, const Picks& candidate) = 0;
   /// Whether a part belongs to the step that takes these picks, which were timed before: a fused step has
   /// other problems.
@@ -28,13 +28,13 @@ class StepTimer {
   virtual bool are_neighbors(std::size_t part, std::size_t a, std::size_t b) const = 0;
   /// Whether the search ends now with the picks so far.
   virtual bool time_is_over() const { return false; }
-  /// Of candidates with equal times the one with the least of this is chosen: its shared memory, registers
-  /// and number.
+  /// Candidates with equal times are ordered by this, the least first: whether the needs are unknown, shared
+  /// memory, registers and number.
   using Complexity = std::tuple<bool, long long, int, std::size_t>;
   virtual Complexity complexity(std::size_t part, std::size_t candidate) const = 0;
 };
 
-/// A ratio of times closer to 1 than this is no difference: replays of one step differ by so much.
+/// A ratio of times closer to 1 than this is no difference: replays of one step differ that much.
 inline constexpr double kSameStep = 0.001;
 
 /// Whether the candidate of a trial is surely faster.
@@ -47,9 +47,9 @@ struct StepSearch {
 };
 
 /// `sizes`: the number of candidates of each part. Begins at `start`, which was timed. For each part the
-/// neighbors of its candidate are timed in turn with the picks so far. If one is surely faster, the simplest
-/// of those that tie with the fastest is timed once more, and taken if it is faster again: the fastest of
-/// many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
+/// neighbors of its candidate are timed interleaved with the picks so far. If one is surely faster, the
+/// simplest of the ones that tie with the fastest is timed once more, and picked if it is faster again: the
+/// fastest of many samples is too often a lucky one. Then its neighbors that were not timed yet follow.
 /// Otherwise the part stays, so that equal candidates do not alternate. Ends when nothing has changed since
 /// each part was tried, after `max_rounds`, or when the time is over.
 StepSearch search_step(StepTimer& timer, const std::vector<std::size_t>& sizes, Picks start,

@@ -18,6 +18,7 @@
 #include "harness/results/step_rows.h"
 #include "harness/results/wisdom_file.h"
 #include "harness/tune/compile_pool.h"
+#include "harness/tune/progress.h"
 #include "harness/tune/step_candidates.h"
 
 namespace warptune {
@@ -28,6 +29,13 @@ constexpr int kRounds = 21, kFinalRounds = 61;  // replays of each of two steps
 // The variants of rows of the step itself, beside kStepPlans: with the winners of its ops alone, and with
 // another option.
 constexpr const char *kAlone = "alone", *kOptions = "options";
+
+bool is_timed(const Measurement& m) { return m.status == Status::ok && m.time_us > 0; }
+
+StepTrial trial_of(const StepTimes& times) {
+  const auto& [ratio, low, high] = times.ratio;
+  return {.ok = is_timed(times.candidate), .ratio = ratio, .low = low, .high = high};
+}
 
 /// Times steps on the worker and writes the row of each candidate.
 class WorkerTimer : public StepTimer {
@@ -72,13 +80,10 @@ class WorkerTimer : public StepTimer {
                                            times.ratio.median, times.ratio.low, times.ratio.high);
     for (std::size_t i = 0; i < parts_.size(); ++i)
       if (incumbent[i] != candidate[i]) write(i, candidate[i], times.candidate);
-    return {.ok = is_timed(times.candidate),
-            .ratio = times.ratio.median,
-            .low = times.ratio.low,
-            .high = times.ratio.high};
+    return trial_of(times);
   }
 
-  /// The plans that won, timed in turn with the start.
+  /// Times the plans that won, interleaved with the first ones.
   StepTimes compare_with_start(const Picks& start, const Picks& picks) {
     return measure(assembled(parts_, start, true), assembled(parts_, picks, true), kFinalRounds);
   }
@@ -90,7 +95,7 @@ class WorkerTimer : public StepTimer {
     store_.flush();  // the row of a winner is written before the winner
   }
 
-  /// Times recorded plans again. Such a row names the options of the step and keeps its samples.
+  /// Times recorded plans again. Their row names the options of the step and keeps its samples.
   Measurement time_again(const StepPlans& plans, const std::string& code_hash) {
     Measurement m = measure(plans, plans, kFinalRounds).candidate;
     m.sampling = SamplingClass::rerun;
@@ -119,8 +124,6 @@ class WorkerTimer : public StepTimer {
   const RunInfo& run() const { return run_; }
 
  private:
-  static bool is_timed(const Measurement& m) { return m.status == Status::ok && m.time_us > 0; }
-
   /// A worker that fails costs the candidate, not the search.
   StepTimes measure(const StepPlans& incumbent, const StepPlans& candidate, int rounds) {
     StepTimes times;
@@ -173,7 +176,7 @@ class WorkerTimer : public StepTimer {
   const TimeLimit& limit_;
   const Problem step_;
   const RunInfo run_ = new_run();
-  std::map<Picks, std::set<std::string>> problems_;  // keys of those that a step solves
+  std::map<Picks, std::set<std::string>> problems_;  // keys of the problems that a step solves
 };
 
 /// The columns that identify the row of a step with given plans.
@@ -221,7 +224,7 @@ StepTuner::StepTuner(const OpTable& ops, const TuneOptions& options, DeviceWorke
 /// A hash of the plans with the code that they have now.
 std::string StepTuner::code_of(const StepPlans& step) const {
   std::vector<std::string> codes(step.plans.size());
-  const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
+  const int jobs = compile_jobs(options_.compile_jobs);
   parallel_for(static_cast<std::int64_t>(codes.size()), jobs, [&](std::int64_t i) {
     const StepPlan& plan = step.plans[static_cast<std::size_t>(i)];
     Winner winner{.problem = plan.problem, .variant = plan.variant, .config = plan.config};
@@ -263,7 +266,7 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   }
   if (item.plans) return time_again(item);
   const Wisdom wisdom = Wisdom::load(wisdom_);
-  const int jobs = options_.compile_jobs > 0 ? options_.compile_jobs : default_compile_jobs();
+  const int jobs = compile_jobs(options_.compile_jobs);
   const auto parts = step_parts(ops_, item, wisdom, facts, compiler_, jobs);
   const std::string stamp = search_stamp(parts, item.spec);
   const KnownRow* known = store_.later(key_of(step_row(facts, step, ""), stamp));
@@ -288,15 +291,12 @@ bool StepTuner::run(const StepItem& item, const TimeLimit& limit) {
   for (const SearchedPart& part : parts) sizes.push_back(part.size());
   const StepSearch search = search_step(timer, sizes, start);
   const StepTimes last = timer.compare_with_start(start, search.picks);
-  const bool is_timed = last.candidate.status == Status::ok;
-  const bool stays =
-      !is_timed ||
-      !is_faster({.ok = true, .ratio = last.ratio.median, .low = last.ratio.low, .high = last.ratio.high});
+  const bool compared = is_timed(last.candidate), stays = !is_faster(trial_of(last));
   const Picks& best = stays ? start : search.picks;
-  Measurement m = !is_timed ? *alone : stays ? last.incumbent : last.candidate;
+  Measurement m = !compared ? *alone : stays ? last.incumbent : last.candidate;
   StepWinner winner{.step = step,
                     .time_us = m.time_us,
-                    .alone_us = is_timed ? last.incumbent.time_us : alone->time_us,
+                    .alone_us = compared ? last.incumbent.time_us : alone->time_us,
                     .run_id = timer.run().run_id,
                     .csv = store_.csv().filename().string()};
   winner.plans = assembled(parts, best, true);

@@ -1,17 +1,17 @@
 #pragma once
-// Tunes the plans of a model's decode step where they run: in the captured step, one kernel behind the other.
+// Tunes the plans of a model's decode step where they run: in the captured step, one kernel after the other.
 #include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "harness/core/stopwatch.h"
 #include "harness/device/compile.h"
 #include "harness/results/row_store.h"
 #include "harness/results/wisdom.h"
 #include "harness/tune/device_worker.h"
-#include "harness/tune/progress.h"
-#include "harness/tune/sweep.h"
+#include "harness/tune/sweep_item.h"
 
 namespace warptune {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "harness/core/print.h"
+#include "harness/core/text_table.h"
 #include "harness/tune/progress.h"
 
 namespace warptune {
@@ -61,15 +62,14 @@ void print_summary(std::FILE* log, const TuneSummary& summary, bool verbose) {
     print(log, "the workers measured {:.0f} % of the time since their first jobs\n",
           100 * summary.busy_seconds / summary.worker_seconds);
   if (summary.kept_cold > 0)
-    print(log, "the wisdom keeps the cold winners of {} problem{} that this sweep timed hot\n",
-          summary.kept_cold, summary.kept_cold > 1 ? "s" : "");
+    print(log, "the wisdom keeps the cold winners of {} that this sweep timed hot\n",
+          counted(summary.kept_cold, "problem"));
   if (summary.searched_before > 0)
-    print(log, "{} problem{} searched by an earlier run; --fresh searches again\n", summary.searched_before,
-          summary.searched_before > 1 ? "s were" : " was");
+    print(log, "{} {} searched by an earlier run; --fresh searches again\n",
+          counted(summary.searched_before, "problem"), summary.searched_before > 1 ? "were" : "was");
   if (summary.problems_left + summary.steps_left > 0)
-    print(log, "the budget is spent: {} problem{} and {} step{} are left; the same command goes on\n",
-          summary.problems_left, summary.problems_left == 1 ? "" : "s", summary.steps_left,
-          summary.steps_left == 1 ? "" : "s");
+    print(log, "the budget is spent: {} and {} are left; the same command goes on\n",
+          counted(summary.problems_left, "problem"), counted(summary.steps_left, "step"));
   print(log, "CSV:    {}\nwisdom: {}\n", summary.csv.string(), summary.wisdom.string());
   std::fflush(log);
 }

@@ -23,8 +23,8 @@ struct ProblemWinner {
 
 struct TuneSummary {
   std::size_t configurations = 0, ok = 0;
-  std::size_t pruned = 0;                         // of the configurations, compiled but not run
-  std::size_t known = 0;                          // of the configurations, measured by an earlier run
+  std::size_t pruned = 0;                         // configurations that were compiled but not run
+  std::size_t known = 0;                          // configurations that an earlier run measured
   std::size_t kept_cold = 0;                      // problems timed hot whose cold winner stays in the wisdom
   std::size_t searched_before = 0;                // problems whose search in seconds an earlier run has ended
   std::size_t problems_left = 0, steps_left = 0;  // not tuned: the budget of the sweep is spent

@@ -23,9 +23,9 @@ using Dims = std::vector<std::pair<std::string, std::string>>;
 using DimLists = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 constexpr std::size_t kMaxProblems = 1'000'000, kMaxSteps = 1000;  // 1.3 GB of problems
-constexpr double kMaxRepeated = 2e6;                               // those included that come up again
+constexpr double kMaxRepeated = 2e6;                               // with repetitions
 constexpr double kMaxGiven = 1e7;        // steps and prefills of a model; many contexts share a problem
-constexpr double kMaxBytes = 1LL << 43;  // of a tensor or a launch: more than any memory
+constexpr double kMaxBytes = 1LL << 43;  // more than any memory; limit of a tensor and of a launch
 
 /// Throws InputError for sizes beyond any memory, before they overflow.
 void check_size(const Op& op, const Problem& problem) {
@@ -114,7 +114,8 @@ class Loader {
     for (const InputChange& change : options_.inputs) inputs_used_.emplace(change.tensor, false);
   }
 
-  /// The inputs of the sweep that a problem has, and those of its own item, all of which it has.
+  /// The changed inputs of a problem: the ones of the sweep that it has, then its own item's, which it must
+  /// have.
   InputChanges inputs_for(const Op& op, const Problem& problem, const YAML::Node* own = nullptr) {
     InputChanges inputs;
     if (!options_.inputs.empty()) {
@@ -177,7 +178,7 @@ class Loader {
                                    problems > kMaxProblems ? problems : counted_, kMaxProblems));
   }
 
-  /// Of sizes that fit a memory.
+  /// The problem; throws InputError where its sizes exceed any memory.
   Problem problem_of(const OpEntry& entry, const Dims& dims, DType dtype) const {
     Problem problem = entry.op.problem(dims, dtype);
     check_size(entry.op, problem);

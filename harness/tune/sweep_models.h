@@ -8,7 +8,7 @@
 #include "harness/core/yaml_reader.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
-#include "harness/tune/sweep.h"
+#include "harness/tune/sweep_item.h"
 
 namespace warptune {
 
@@ -23,9 +23,9 @@ struct ModelItem {
   std::vector<std::int64_t> batches, contexts, prompt_lens;
   KvFormat kv;
 
-  /// How many decode steps and prefills the lists stand for, of one dtype.
+  /// The number of decode steps and prefills of one dtype.
   double given_count() const;
-  /// At least so many problems they come to: contexts of one bucket share theirs.
+  /// A lower bound of the number of problems: contexts of one bucket share theirs.
   double least_problems(DType dtype) const;
   /// The problems of the decode step at each context and of the prefill of each length.
   std::vector<ModelProblem> problems(const OpTable& ops, DType dtype, std::int64_t batch) const;

@@ -10,7 +10,7 @@
 #include "harness/core/pattern.h"
 #include "harness/measure/statistics.h"
 #include "harness/search/strategy.h"
-#include "harness/tune/schedule.h"
+#include "harness/tune/prune_rules.h"
 
 namespace warptune {
 

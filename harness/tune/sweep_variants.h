@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "harness/core/yaml_reader.h"
-#include "harness/tune/sweep.h"
+#include "harness/tune/sweep_item.h"
 
 namespace warptune {
 

@@ -95,7 +95,7 @@ Fleet start_fleet(const Sweep& sweep, const TuneOptions& options) {
   }
   std::map<std::string, std::vector<DeviceWorker*>> kinds;  // by folder
   for (const auto& worker : fleet.workers) kinds[worker->facts().slug()].push_back(worker.get());
-  const int all_jobs = options.compile_jobs > 0 ? options.compile_jobs : default_compile_jobs();
+  const int all_jobs = compile_jobs(options.compile_jobs);
   const int jobs = std::max(1, all_jobs / static_cast<int>(fleet.workers.size()));
   for (const auto& [slug, members] : kinds) add_kind(fleet, sweep, options, members, jobs);
   return fleet;

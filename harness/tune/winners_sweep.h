@@ -12,7 +12,7 @@ namespace warptune {
 /// InputError for a wrong expression and, unless there `may_be_none`, where nothing matches.
 std::vector<Winner> winners_of(const OpTable& ops, const Wisdom& wisdom, const std::string& problem,
                                bool may_be_none = false);
-/// The same of steps; there may be none.
+/// The steps whose key matches; there may be none.
 std::vector<StepWinner> steps_of(const OpTable& ops, const Wisdom& wisdom, const std::string& problem);
 
 /// Each winner in the cache state that it was tuned in, sampled by the other `options`. Skips winners whose

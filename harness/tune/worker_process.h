@@ -1,13 +1,13 @@
 #pragma once
 // The parent's side of a worker: starts it, sends jobs with a deadline, replaces it when it hangs or dies.
-#include <sys/types.h>
-
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "harness/core/line_process.h"
 #include "harness/custom/kernel_files.h"
 #include "harness/tune/protocol.h"
 
@@ -17,10 +17,7 @@ class WorkerProcess {
  public:
   /// The worker is `program worker --device X`, with the files that define kernels of the user. Nothing is
   /// started yet.
-  WorkerProcess(std::filesystem::path program, std::string device, KernelFiles kernels = {});
-  ~WorkerProcess();
-  WorkerProcess(const WorkerProcess&) = delete;
-  WorkerProcess& operator=(const WorkerProcess&) = delete;
+  WorkerProcess(const std::filesystem::path& program, std::string device, const KernelFiles& kernels = {});
 
   /// Starts it and returns the facts of its device. Throws InputError (no such device) or runtime_error.
   DeviceFacts start(double seconds);
@@ -45,29 +42,31 @@ class WorkerProcess {
   bool fresh() const { return fresh_; }
 
  private:
-  enum class Wait { message, timeout, dead };
-  void spawn();
-  void stop();
-  void replace();  // ends the worker; the next job starts another
-  bool send(const nlohmann::json& json);
-  Wait receive(nlohmann::json& json, double seconds);
+  /// The next message of the worker, or why there is none: the worker is gone then.
+  struct Reply {
+    LineProcess::Answer::Kind kind;
+    nlohmann::json message;
+    std::string why;
+  };
+  void end_worker();  // the next job starts another
+  void send_peaks();
+  void send(const nlohmann::json& message) { process_->send(message.dump()); }
+  Reply receive(double seconds);
   nlohmann::json expect(const std::string& type, double seconds);
-  std::string how_it_ended();
   void take_news(const nlohmann::json& answer);
+  template <class Attempt>
+  auto retried(Attempt&& attempt);
   /// Sends a job and reads the answer of this type. Throws as run() does for finalists.
   template <class Read>
   auto answer(const nlohmann::json& job, const char* type, double seconds, Read&& read);
   Measurement run_once(const Job& job, double seconds);
 
-  std::filesystem::path program_;
-  std::string device_;
-  KernelFiles kernels_;
+  const std::vector<std::string> words_;  // the command line of the worker
+  const std::string device_;
   std::optional<DeviceFacts> peaks_, raised_;
-  pid_t pid_ = -1;
-  int in_ = -1, out_ = -1, err_ = -1;  // stdin, stdout and stderr of the worker
+  std::optional<LineProcess> process_;
   bool fresh_ = true;
   bool killed_ = false;  // by a SIGKILL of someone else
-  std::string text_, stderr_;
 };
 
 }  // namespace warptune

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/cli/commands.h"
+#include "cli/commands.h"
 #include "harness/core/error.h"
 #include "harness/core/facts.h"
 #include "harness/tune/schedule.h"
@@ -153,11 +153,12 @@ TEST(Docs, TheSweepsOfDocumentsAndScriptsLoad) {
 TEST(Docs, EveryEnvironmentVariableIsExplained) {
   const std::string page = text_of(fs::path(SOURCE_ROOT) / "docs" / "cli.md");
   const std::regex read("getenv\\(\"([A-Z_]+)\"\\)");
-  for (const fs::path& file : files_of(fs::path(SOURCE_ROOT) / "harness", ".cpp")) {
-    const std::string text = text_of(file);
-    for (std::sregex_iterator it(text.begin(), text.end(), read), end; it != end; ++it)
-      EXPECT_NE(page.find((*it)[1].str()), std::string::npos) << file << " reads " << (*it)[1];
-  }
+  for (const char* folder : {"harness", "variants", "cli"})
+    for (const fs::path& file : files_of(fs::path(SOURCE_ROOT) / folder, ".cpp")) {
+      const std::string text = text_of(file);
+      for (std::sregex_iterator it(text.begin(), text.end(), read), end; it != end; ++it)
+        EXPECT_NE(page.find((*it)[1].str()), std::string::npos) << file << " reads " << (*it)[1];
+    }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/cli/commands.h"
+#include "cli/commands.h"
 #include "tests/files.h"
 #include "tests/program.h"
 

@@ -67,7 +67,7 @@ TEST(Print, AFullDiskIsAnError) {
   std::fclose(full);
 }
 
-/// The lines of the harness that write to a stream of C or C++ without print().
+/// The lines of the harness and of the commands that write to a stream of C or C++ without print().
 TEST(Print, NothingGoesAroundIt) {
   const std::regex direct(
       R"(fmt::print\(|\b(std::)?(printf|puts|putchar|fputs|fwrite|vprintf)\(|std::cout\b)");
@@ -75,17 +75,19 @@ TEST(Print, NothingGoesAroundIt) {
                                          "progress.cpp",              // draws a bar
                                          "standard_streams.cpp"};     // flushes
   std::size_t seen = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / "harness")) {
-    const std::string extension = entry.path().extension();
-    if (extension != ".cpp" && extension != ".h") continue;
-    std::ifstream in(entry.path());
-    for (std::string line; std::getline(in, line);) {
-      if (!std::regex_search(line, direct)) continue;
-      ++seen;
-      EXPECT_TRUE(writers.contains(entry.path().filename()))
-          << entry.path() << ": " << line << "\nuse print() (core/print.h) or print_error() (core/message.h)";
+  for (const char* folder : {"harness", "cli"})
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_ROOT) / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h") continue;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        if (!std::regex_search(line, direct)) continue;
+        ++seen;
+        EXPECT_TRUE(writers.contains(entry.path().filename()))
+            << entry.path() << ": " << line
+            << "\nuse print() (core/print.h) or print_error() (core/message.h)";
+      }
     }
-  }
   EXPECT_GT(seen, 0u) << "this test would not see one";
 }
 

@@ -25,7 +25,7 @@ die() {
 # Copies the sources with their modification times to the nanosecond. Without git (an archive): what a build needs.
 sources() {
   git -c safe.directory='*' ls-files -z --cached --others --exclude-standard 2>/dev/null ||
-    find CMakeLists.txt CMakePresets.json cmake kernels variants harness bench tests -type f -print0
+    find CMakeLists.txt CMakePresets.json cmake kernels variants harness cli bench tests -type f -print0
 }
 (cd "$source" && sources | tar --format=posix --null --files-from=- --ignore-failed-read -cf - 2>/dev/null) |
   tar -xf - -C "$tree"

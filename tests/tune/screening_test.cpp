@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "harness/core/error.h"
-#include "harness/tune/search_order.h"
+#include "harness/search/search_order.h"
 #include "tests/program.h"
 #include "tests/tune/candidate.h"
 #include "variants/table.h"

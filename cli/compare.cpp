@@ -1,0 +1,137 @@
+// warptune compare BASE.csv NEW.csv: finds rows that became faster or slower.
+#include "harness/results/compare.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output_option.h"
+#include "harness/core/error.h"
+#include "harness/core/message.h"
+#include "harness/results/compare_report.h"
+#include "harness/tune/confirm.h"
+
+namespace warptune {
+namespace {
+
+struct Given {
+  std::string base, now, min_effect = "2%", format = "text";
+  std::string wisdom, base_program, device = "auto", confirm_out;
+  std::vector<std::string> models;
+  int confirm_runs = ConfirmOptions{}.runs;
+  CompareOptions options;
+  OutputOption output;
+};
+
+/// "2%" or "0.02".
+double fraction_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (rest == "%") value /= 100;
+  if (error != std::errc() || !(rest.empty() || rest == "%") || !(value >= 0 && value < 1))
+    throw InputError(fmt::format("--min-effect is '{}'; it must be like 2% or 0.02", text));
+  return value;
+}
+
+Comparison confirm(const Comparison& comparison, const Given& given) {
+  const ConfirmOptions options{.runs = given.confirm_runs,
+                               .base_program = given.base_program,
+                               .device = given.device,
+                               .models = given.models,
+                               .output = given.confirm_out.empty()
+                                             ? std::filesystem::path(given.now).parent_path()
+                                             : std::filesystem::path(given.confirm_out)};
+  return confirm(comparison, Wisdom::load(given.wisdom), options);
+}
+
+/// A comparison as text, Markdown or JSON.
+OutputKind comparison_kind() {
+  return {.name = "a comparison", .is_earlier = [](std::string_view text) {
+            return text.starts_with("verdict       base us ") ||
+                   text.starts_with("{\n \"schema\": 1,\n \"min_effect\": ") ||
+                   (text.starts_with("**") && text.find("\n| verdict | base us |") != text.npos);
+          }};
+}
+
+int run_compare(Given& given) {
+  const TextOutput output = given.output.open(comparison_kind(), {given.base, given.now, given.wisdom});
+  given.options.min_effect = fraction_of(given.min_effect);
+  Comparison comparison =
+      compare(read_timed_configs(given.base), read_timed_configs(given.now), given.options);
+  if (!given.wisdom.empty()) comparison = confirm(comparison, given);
+  output.write(given.format == "json"       ? as_json(comparison)
+               : given.format == "markdown" ? as_markdown(comparison)
+                                            : as_text(comparison));
+  if (comparison.matched == 0)
+    print_error(
+        fmt::format("no row of '{}' that decides is in '{}' (device, problem, variant, config, cache); "
+                    "--all-rows prints the others",
+                    given.base, given.now));
+  return comparison.exit_code();
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("compare", "Finds the rows of a sweep that became faster or slower");
+  command->footer(
+      "Exits with 1 if a row is slower, with 3 if fewer than half of the rows could be judged, with 2 if a "
+      "row\n"
+      "is missing or none match, else with 0. Rows of rerun decide, and winners and finalists of tune; times "
+      "of\n"
+      "the screening do not. docs/regression.md has the rules.\n"
+      "The weekly gate (scripts/regress.sh does it):\n"
+      "  warptune rerun results/baseline/h200/wisdom.json --runs 3 --name regress --out out --fresh\n"
+      "  warptune compare results/baseline/h200/regress.csv out/h200/regress.csv \\\n"
+      "    --confirm results/baseline/h200/wisdom.json\n"
+      "Two sweeps:\n"
+      "  warptune compare base/h200/quick.csv results/h200/quick.csv --format markdown -o changes.md");
+  const auto given = std::make_shared<Given>();
+  command->add_option("BASE", given->base, "The CSV of the earlier run")->required();
+  command->add_option("NEW", given->now, "The CSV of the new run")->required();
+  command->add_option("--min-effect", given->min_effect, "Smaller changes are SAME")->capture_default_str();
+  command->add_option("--alpha", given->options.alpha, "Probability of any false alarm over all rows")
+      ->check(within(1e-9, 0.5))
+      ->capture_default_str();
+  command->add_flag("--all-rows", given->options.all_rows,
+                    "Also print rows that do not decide: screened, abandoned, other cache states");
+  command->add_flag("--interleaved", given->options.interleaved,
+                    "The runs of BASE and NEW were interleaved: recordings do not drift apart");
+  auto* wisdom =
+      command->add_option("--confirm", given->wisdom,
+                          "Time rows that seem slower again before they count: the winners, a wisdom.json");
+  command
+      ->add_option("--base-program", given->base_program,
+                   "With --confirm: the warptune of the base, timed interleaved with this one")
+      ->check(CLI::ExistingFile)
+      ->needs(wisdom);
+  command->add_option("--confirm-runs", given->confirm_runs, "With --confirm: runs of each program")
+      ->check(CLI::Range(2, 1000))
+      ->needs(wisdom)
+      ->capture_default_str();
+  command
+      ->add_option("--confirm-out", given->confirm_out,
+                   "With --confirm: folder of the rows; by default NEW's")
+      ->needs(wisdom);
+  command
+      ->add_option("--model", given->models,
+                   "With --confirm: folder of a checkpoint whose steps are among the rows; may be repeated")
+      ->allow_extra_args(false)
+      ->needs(wisdom);
+  command
+      ->add_option("--device", given->device, "With --confirm: auto (first GPU, else host), cuda:N or host")
+      ->needs(wisdom)
+      ->capture_default_str();
+  command->add_option("--format", given->format, "text, markdown or json")
+      ->check(CLI::IsMember({"text", "markdown", "json"}))
+      ->capture_default_str();
+  given->output.add_to(*command, "Write to this file instead of stdout");
+  command->callback([given, &exit_code] { exit_code = run_compare(*given); });
+}
+
+}  // namespace warptune

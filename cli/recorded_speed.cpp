@@ -1,0 +1,31 @@
+#include "cli/recorded_speed.h"
+
+#include <algorithm>
+
+#include "harness/core/error.h"
+#include "harness/measure/bench.h"
+
+namespace warptune {
+
+Speed recorded_speed(const OpEntry& entry, const Problem& problem, double time_us, const Winner* winner,
+                     const std::optional<DeviceFacts>& facts) {
+  Speed speed{.time_us = time_us};
+  try {
+    const Problem whole = entry.op.problem(problem.dims, problem.dtype);  // with the dims that a file omits
+    speed.cost = entry.op.cost(whole);
+    if (facts) speed.floor_us = floor_us(*facts, speed.cost, whole);
+  } catch (const InputError&) {  // dims of another program
+  }
+  if (!winner) return speed;
+  const auto note = [&](const std::string& name, double us) {
+    const auto variant = std::ranges::find(entry.variants, name, &Variant::name);
+    speed.note(name, variant != entry.variants.end() && calls_library(*variant), us);
+  };
+  note(winner->variant, winner->time_us);
+  for (const TiedConfig& tied : winner->tied) note(tied.variant, tied.time_us);
+  for (const VariantTimes& times : winner->times)
+    for (const VariantTimes::Row& row : times.rows) note(times.variant, row.time_us);
+  return speed;
+}
+
+}  // namespace warptune

@@ -1,0 +1,216 @@
+// warptune wisdom show|check|export: prints the winners, checks which are still valid, or exports them to
+// other programs. push, pull and list are in wisdom_share.cpp.
+#include "harness/results/wisdom.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/kernel_option.h"
+#include "cli/options.h"
+#include "cli/output_option.h"
+#include "cli/recorded_speed.h"
+#include "harness/core/brief.h"
+#include "harness/core/error.h"
+#include "harness/core/message.h"
+#include "harness/core/parallel.h"
+#include "harness/core/print.h"
+#include "harness/results/benchmark_json.h"
+#include "harness/results/source_hash.h"
+#include "harness/results/wisdom_export.h"
+#include "harness/tune/device_file.h"
+#include "harness/tune/winners_sweep.h"
+
+namespace warptune {
+namespace {
+
+struct Given {
+  std::string file, op, problem, variant, format = "json";
+  bool compile = false;
+  KernelOption kernels;
+  OutputOption output;
+};
+
+TextTable winners_table(const OpTable& ops, const Wisdom& wisdom, const std::vector<Winner>& winners,
+                        const std::optional<DeviceFacts>& facts) {
+  std::vector<TextTable::Column> columns = {text_column("problem")};
+  for (auto& column : speed_columns()) columns.push_back(std::move(column));
+  TextTable table(std::move(columns));
+  for (const Winner& w : winners) {
+    const OpEntry* entry = ops.find_if_known(w.problem.op);
+    std::vector<Cell> cells = {entry ? label_of(entry->op, w.problem) : w.problem.key()};
+    const bool same_device = facts && facts->name == w.made_on.device;
+    const Speed speed =
+        entry ? recorded_speed(*entry, w.problem, w.time_us, &w, same_device ? facts : std::nullopt)
+              : Speed{.time_us = w.time_us};
+    for (Cell& cell : speed_cells(speed)) cells.push_back(std::move(cell));
+    std::string plan = w.variant + (w.config.empty() ? "" : " ") + w.config.str();
+    const Provenance &made = w.made_on, &common = wisdom.provenance();
+    if (made.device != common.device || made.driver != common.driver || made.toolkit != common.toolkit)
+      plan += fmt::format("  (tuned on {}, driver {}, toolkit {})", made.device, made.driver, made.toolkit);
+    table.add(std::move(cells), std::move(plan));
+  }
+  return table;
+}
+
+/// Each step with the plans that differ from the winners of its ops alone.
+void print_steps(const Wisdom& wisdom) {
+  for (const StepWinner& step : wisdom.steps()) {
+    print("\n{}: {:.1f} us, {:.1f} us with the winners of its ops alone; {}\n", step.step.key(), step.time_us,
+          step.alone_us, step.plans.options.str());
+    for (const StepPlan& plan : step.plans.plans) {
+      const Winner* alone = wisdom.winner_on(plan.problem, step.made_on.device);
+      if (!alone || alone->variant != plan.variant || !(alone->config == plan.config))
+        print("  {}\n", plan.str());
+    }
+  }
+}
+
+void show_wisdom(const Given& given) {
+  const Wisdom wisdom = Wisdom::load(given.file);
+  for (const std::string& sentence : unknown_winners(given.kernels.ops(), wisdom)) print_error(sentence);
+  auto winners =
+      wisdom.winners().empty() ? wisdom.winners() : winners_of(given.kernels.ops(), wisdom, given.problem);
+  const auto keep = [&](const std::string& what, const std::string& wanted, auto name_of) {
+    if (wanted.empty()) return;
+    std::vector<std::string> names;
+    for (const Winner& w : winners)
+      if (std::ranges::find(names, name_of(w)) == names.end()) names.push_back(name_of(w));
+    if (std::ranges::find(names, wanted) == names.end())
+      throw InputError(
+          fmt::format("no {} '{}' among these winners{}", what, brief(wanted), did_you_mean(wanted, names)));
+    std::erase_if(winners, [&](const Winner& w) { return name_of(w) != wanted; });
+  };
+  keep("op", given.op, [](const Winner& w) { return w.problem.op; });
+  keep("variant", given.variant, [](const Winner& w) { return w.variant; });
+  const Provenance& p = wisdom.provenance();
+  const auto or_dash = [](const std::string& text) { return text.empty() ? std::string("-") : text; };
+  print("{} ({}), driver {}, toolkit {}, sources {}: {} of {} winners\n\n", p.device, p.arch,
+        or_dash(p.driver), or_dash(p.toolkit), or_dash(p.git_commit), winners.size(),
+        wisdom.winners().size());
+  const auto facts = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
+  print(stdout, winners_table(given.kernels.ops(), wisdom, winners, facts));
+  if (given.op.empty() && given.problem.empty() && given.variant.empty()) print_steps(wisdom);
+}
+
+/// The code of a winner compared with the code of this program, and its times with the peaks of its device.
+enum class CodeState { same_sources, same_code, other_code, unknown, too_fast };
+constexpr const char* kCodeStates[] = {"the same sources", "the same machine code", "other code",
+                                       "no such variant", "a time that its device cannot reach"};
+
+/// `compile`: compares the machine code even if the sources are the same.
+CodeState code_state(const OpTable& ops, const Compiler& compiler, const Winner& winner,
+                     const DeviceFacts& peaks, bool compile) {
+  const CodeNow now = code_now(compiler, ops, winner, peaks);
+  if (now.source_hash.empty()) return CodeState::unknown;
+  if (!why_too_fast(winner, now.impossible_us).empty()) return CodeState::too_fast;
+  const bool same_sources = now.source_hash == winner.source_hash;
+  if (same_sources && (!compile || winner.code_hash.empty())) return CodeState::same_sources;
+  return !winner.code_hash.empty() && now.code_hash() == winner.code_hash ? CodeState::same_code
+                                                                          : CodeState::other_code;
+}
+
+/// Needs no GPU. Returns whether the code of every winner is known and unchanged, and its times are possible.
+bool check_wisdom(const Given& given) {
+  const Wisdom wisdom = Wisdom::load(given.file);
+  const Compiler compiler(KernelSources(), default_cache_folder());
+  std::vector<Winner> winners = wisdom.winners();
+  for (const StepWinner& step : wisdom.steps())
+    for (const StepPlan& plan : step.plans.plans) winners.push_back(as_winner(step, plan));
+  const auto peaks = read_device_file(std::filesystem::path(given.file).parent_path() / "device.json");
+  std::vector<CodeState> states(winners.size());
+  const OpTable& ops = given.kernels.ops();
+  const auto jobs = static_cast<int>(std::thread::hardware_concurrency());
+  parallel_for(static_cast<std::int64_t>(winners.size()), jobs, [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    states[at] = code_state(ops, compiler, winners[at], peaks.value_or(DeviceFacts{}), given.compile);
+  });
+  bool all_hold = true;
+  for (std::size_t i = 0; i < winners.size(); ++i) {
+    if (states[i] < CodeState::other_code) continue;
+    all_hold = false;
+    print("{} {} {}: {}\n", winners[i].problem.key(), winners[i].variant, winners[i].config.str(),
+          kCodeStates[static_cast<std::size_t>(states[i])]);
+  }
+  print("{} winners:", winners.size());
+  for (std::size_t state = 0; state < std::size(kCodeStates); ++state)
+    print("{} {} with {}", state == 0 ? "" : ",", std::ranges::count(states, static_cast<CodeState>(state)),
+          kCodeStates[state]);
+  print("\n");
+  return all_hold;
+}
+
+std::string exported(const Wisdom& wisdom, const Given& given) {
+  if (given.format == "json") return wisdom.to_json();
+  if (given.format == "header") return to_header(wisdom);
+  const std::string& device = wisdom.provenance().device;
+  const auto others = std::ranges::count_if(
+      wisdom.winners(), [&](const Winner& winner) { return winner.made_on.device != device; });
+  if (others > 0)
+    print_error(fmt::format("leaves out {} winners of other devices than {}", others, brief(device)));
+  return to_benchmark_json(given.kernels.ops(), wisdom, std::filesystem::path(given.file).parent_path());
+}
+
+/// Another wisdom is replaced with --force only: nothing tells an exported one from one that `tune` wrote.
+OutputKind kind_of_format(const std::string& format) {
+  if (format == "json") return {.name = "a wisdom", .is_earlier = [](std::string_view) { return false; }};
+  if (format == "header") return kind_that_begins("a header", {"// Winners of warptune, written by "});
+  return kind_that_begins("a file of benchmarks",
+                          {"{\n  \"context\": {\n    \"executable\": \"warptune wisdom export\""});
+}
+
+void export_wisdom(const Given& given) {
+  const TextOutput output = given.output.open(kind_of_format(given.format), {given.file});
+  const Wisdom wisdom = Wisdom::load(given.file);
+  if (const auto unknown = unknown_winners(given.kernels.ops(), wisdom); !unknown.empty())
+    throw InputError(fmt::format("'{}' is not exported: {}", given.file, unknown.front()));
+  output.write(exported(wisdom, given));
+}
+
+}  // namespace
+
+void add_wisdom(CLI::App& app, int& exit_code) {
+  auto* command =
+      app.add_subcommand("wisdom", "Shows, checks, exports or shares the winners of a wisdom file");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  warptune wisdom show results/h200/wisdom.json --op linear --problem 'tokens=1,'\n"
+      "  warptune wisdom check results/h200/wisdom.json\n"
+      "  warptune wisdom export results/h200/wisdom.json --format header -o warptune_wisdom.h\n"
+      "  warptune wisdom export results/h200/wisdom.json --format benchmark -o tuned.json\n"
+      "  warptune wisdom watch results/h200/wisdom.json -o watched.json\n"
+      "  warptune wisdom push /mnt/team/wisdom --wisdom results/h200/wisdom.json\n"
+      "  warptune wisdom pull /mnt/team/wisdom --wisdom results/h200/wisdom.json");
+  const auto given = std::make_shared<Given>();
+  auto* show = command->add_subcommand("show", "Prints a table of the winners with their speed");
+  show->add_option("WISDOM", given->file, "wisdom.json")->required();
+  show->add_option("--op", given->op, "Only winners of this op");
+  add_problem_filter(*show, given->problem);
+  show->add_option("--variant", given->variant, "Only winners that use this variant");
+  given->kernels.add_to(*show);
+  show->callback([given] { show_wisdom(*given); });
+  auto* check = command->add_subcommand(
+      "check", "Checks which winners are still valid, by sources, else by machine code (no GPU needed)");
+  check->add_option("WISDOM", given->file, "wisdom.json")->required();
+  check->add_flag("--compile", given->compile,
+                  "Compares the machine code of winners with the same sources too");
+  given->kernels.add_to(*check);
+  check->callback([given, &exit_code] { exit_code = check_wisdom(*given) ? 0 : 1; });
+  auto* save = command->add_subcommand("export", "Writes the winners for another program");
+  save->add_option("WISDOM", given->file, "wisdom.json")->required();
+  save->add_option("--format", given->format,
+                   "json; header: a C++17 header without dependencies; benchmark: Google Benchmark's JSON")
+      ->check(CLI::IsMember({"json", "header", "benchmark"}))
+      ->capture_default_str();
+  given->output.add_to(*save, "The file; by default standard output");
+  given->kernels.add_to(*save);
+  save->callback([given] { export_wisdom(*given); });
+  add_wisdom_watch(*command);
+  add_wisdom_share(*command);
+}
+
+}  // namespace warptune
