@@ -156,10 +156,9 @@ std::vector<Tile> tile_rows() {
          "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1",
          among,
          kH200},
-        {"linear", "gemv_cp_async", "tokens <= 4 && (prologue != none || epilogue not in [none, add])",
+        {"linear", "gemv_cp_async", "tokens <= 4 && epilogue == argmax",
          "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
-         "64 KB in flight per multiprocessor; gemv_vectorized does not normalize, and its argmax combines "
-         "many blocks"},
+         "64 KB in flight per multiprocessor; the argmax of gemv_vectorized combines many blocks"},
         {"linear", "gemv_vectorized", "tokens <= 4",
          "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
          "most often the fastest of the variants without bulk copies in results/h200"},

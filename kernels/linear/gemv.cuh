@@ -2,13 +2,14 @@
 // Register pipeline of the GEMVs: dot products of kRows weight rows with kTokens tokens by a group of
 // kLanes threads. A thread keeps kUnroll vectors of each row in flight: when it has consumed a vector, its
 // registers take the load of the vector kUnroll steps further. load_prologue() is a function of its own, so
-// that the first weights can be loaded before the activations exist.
+// that the first weights can be loaded before the activations exist. With kNorm, x is multiplied by the
+// weight of an RMSNorm on the way, and its squares are summed.
 #include "kernels/common/reduce.cuh"
 #include "kernels/common/vec.cuh"
 
 namespace warptune {
 
-template <class T, int kIn, int kTokens, int kRows, int kUnroll, int kLanes>
+template <class T, int kIn, int kTokens, int kRows, int kUnroll, int kLanes, bool kNorm = false>
 struct GemvRows {
   static constexpr int kVec = vec_width<T>(kIn);
   static constexpr int kVectors = kIn / kVec;  // of a row
@@ -17,17 +18,21 @@ struct GemvRows {
   int lane, first, end;  // thread among kLanes; the vectors [first, end) of a row that the group reduces
   Vec<T, kVec> w[kUnroll][kRows];
   float sum[kRows][kTokens];
+  float squares[kTokens];  // of x, with kNorm
 
-  /// `row0`: the first of kRows output rows. Rows past the last are read as the last one.
-  __device__ __forceinline__ GemvRows(const T* weight, int row0, int rows, int lane, int first, int end)
+  /// `source_row(r)`: the weight row of row r.
+  template <class SourceRow>
+  __device__ __forceinline__ GemvRows(const T* weight, const SourceRow& source_row, int lane, int first,
+                                      int end)
       : lane(lane), first(first), end(end) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      row[r] = weight + static_cast<long long>(min_of(row0 + r, rows - 1)) * kIn;
+    for (int r = 0; r < kRows; ++r) row[r] = weight + static_cast<long long>(source_row(r)) * kIn;
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) sum[r][t] = 0;
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) squares[t] = 0;
   }
 
   __device__ __forceinline__ void load(int u, int vector) {
@@ -42,8 +47,10 @@ struct GemvRows {
     for (int u = 0; u < kUnroll; ++u) load(u, first + lane + u * kLanes);
   }
 
-  __device__ __forceinline__ void consume(int u, int vector, const T* x) {
+  __device__ __forceinline__ void consume(int u, int vector, const T* x, const T* norm_weight) {
     if (vector < end) {
+      [[maybe_unused]] Vec<float, kVec> scale;
+      if constexpr (kNorm) scale = to_float(load_vec<kVec>(norm_weight + vector * kVec));
       Vec<float, kVec> f[kRows];
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
@@ -54,7 +61,14 @@ struct GemvRows {
       }
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) {
-        const auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
+        auto g = to_float(load_vec<kVec>(x + t * kIn + vector * kVec));
+        if constexpr (kNorm) {
+#pragma unroll
+          for (int i = 0; i < kVec; ++i) {
+            squares[t] = fmaf(g[i], g[i], squares[t]);
+            g[i] *= scale[i];
+          }
+        }
 #pragma unroll
         for (int r = 0; r < kRows; ++r)
 #pragma unroll
@@ -63,12 +77,13 @@ struct GemvRows {
     }
   }
 
-  /// Comes after load_prologue(). x: [kTokens, kIn]. Leaves the sums of a warp in all of its lanes.
-  __device__ __forceinline__ void main_loop(const T* x) {
+  /// Comes after load_prologue(). x: [kTokens, kIn], norm_weight: [kIn]. Leaves the sums of a warp in all of
+  /// its lanes.
+  __device__ __forceinline__ void main_loop(const T* x, const T* norm_weight = nullptr) {
     for (int base = first + lane; base < end; base += kUnroll * kLanes) {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
-        consume(u, base + u * kLanes, x);
+        consume(u, base + u * kLanes, x, norm_weight);
         load(u, base + (u + kUnroll) * kLanes);
       }
     }
@@ -76,6 +91,10 @@ struct GemvRows {
     for (int r = 0; r < kRows; ++r)
 #pragma unroll
       for (int t = 0; t < kTokens; ++t) sum[r][t] = warp_reduce<Sum>(sum[r][t]);
+    if constexpr (kNorm) {
+#pragma unroll
+      for (int t = 0; t < kTokens; ++t) squares[t] = warp_reduce<Sum>(squares[t]);
+    }
   }
 };
 

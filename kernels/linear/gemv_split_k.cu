@@ -22,8 +22,9 @@ __global__ void __launch_bounds__(kWarps * 32) linear_gemv_split_k(LinearArgs ar
   const int block_row = static_cast<int>(blockIdx.x) * kRowsPerBlock, row0 = block_row + warp * kRows;
   const int split = blockIdx.y;
   const int first = min_of(split * kPerSplit, Rows::kVectors);
-  Rows rows(static_cast<const T*>(args.weight), row0, kOut, lane, first,
-            min_of(first + kPerSplit, Rows::kVectors));
+  Rows rows(
+      static_cast<const T*>(args.weight), [=](int r) { return min_of(row0 + r, kOut - 1); }, lane, first,
+      min_of(first + kPerSplit, Rows::kVectors));
   rows.load_prologue();
   pdl_launch_dependents();
   pdl_wait();

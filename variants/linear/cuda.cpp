@@ -82,21 +82,21 @@ Variant gemv_vectorized() {
       .name = "gemv_vectorized",
       .idea = "Few tokens: warps share output rows, vectorized loads with register prefetch.",
       .parameters = {{"warps", {4, 8}, "warps per block"},
-                     {"warps_per_row", {1, 2, 4, 8}, "warps per output row"},
-                     {"rows", {1, 2, 4}, "output rows per group of warps"},
+                     {"warps_per_row", {1, 2, 4, 8}, "warps per weight row"},
+                     {"rows", {1, 2, 4}, "weight rows per group of warps"},
                      {"unroll", {1, 2, 4, 8, 16}, "loads in flight per row and thread"},
                      kPdl},
-      .derived = {{"block_rows", "warps // warps_per_row * rows", "output rows per block"}},
-      .constraints = {kNoPrologue, "epilogue != swiglu", kNoSplitNorm, "tokens <= 8",
-                      "warps_per_row <= warps", "4 <= rows * unroll <= 16", "rows * tokens <= 16",
-                      "block_rows <= max(out, 8)",
+      .derived = {kWeightRows, {"block_rows", "warps // warps_per_row * rows", "weight rows per block"}},
+      .constraints = {kNoSplitNorm, "epilogue != swiglu || rows > 1", "tokens <= 8", "warps_per_row <= warps",
+                      "4 <= rows * unroll <= 16", "rows * tokens <= 16", "block_rows <= max(weight_rows, 8)",
                       "unroll * warps_per_row * 512 <= in * dtype_bytes || rows * unroll == 4",
                       kPdlConstraint},
-      .stages =
-          {{.file = "linear/gemv_vectorized.cu",
-            .kernel = "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {epilogue}, "
-                      "{warps}, {warps_per_row}, {rows}, {unroll}>",
-            .geometry = {.grid = {"ceil_div(out, block_rows)"}, .block = {"32 * warps"}, .pdl = "pdl"}}},
+      .stages = {{.file = "linear/gemv_vectorized.cu",
+                  .kernel = "linear_gemv_vectorized<{dtype}, {tokens}, {in}, {out}, {bias}, {prologue}, "
+                            "{epilogue}, {warps}, {warps_per_row}, {rows}, {unroll}>",
+                  .geometry = {.grid = {"ceil_div(weight_rows, block_rows)"},
+                               .block = {"32 * warps"},
+                               .pdl = "pdl"}}},
       .workspace = kArgmaxWorkspace,
   };
 }
