@@ -25,6 +25,7 @@
 //   the smallest models gemv_bulk_copy and gemv_vectorized leave more room for the next kernel.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/argmax.cuh"
 #include "kernels/linear/fused.cuh"
@@ -301,7 +302,7 @@ class GemvConsumer {
     const int first = S::kSwiglu ? half * (S::kRows / 2) + m * S::kPaddedTokens
                                  : m * S::kMmaRows + half * S::kPaddedTokens,
               row = first + lane_ / 4 / S::kSegments;
-    const T* const from = &shared_.stages[stage_][row][slice_column(i) + lane_column()];
+    const T* const from = &shared_.stages[state_.index][row][slice_column(i) + lane_column()];
     const auto load = [&](int part) { return *reinterpret_cast<const uint4*>(from + part * S::kPart); };
     if constexpr (S::kParts == 1) {
       return {{load(0)}};
@@ -316,7 +317,7 @@ class GemvConsumer {
   }
 
   __device__ __forceinline__ void consume_tile(Sums& sums, int tile) {
-    mbarrier_wait(&shared_.full[stage_], phase_);
+    mbarrier_wait(&shared_.full[state_.index], state_.phase);
 #pragma unroll
     for (int i = 0; i < S::kWarpSlices; ++i) {
       if (!has_slice(tile, i)) continue;
@@ -332,11 +333,8 @@ class GemvConsumer {
       }
     }
     fence_proxy_async();  // the stage is overwritten by a bulk copy
-    mbarrier_arrive(&shared_.empty[stage_]);
-    if (++stage_ == S::kStages) {
-      stage_ = 0;
-      phase_ ^= 1;
-    }
+    mbarrier_arrive(&shared_.empty[state_.index]);
+    state_.advance();
   }
 
   /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores the sums of equal segments.
@@ -397,8 +395,7 @@ class GemvConsumer {
   const int lane_, warp_;
   uint4 x_[S::kTiles][S::kWarpParts], norm_[S::kNorm ? S::kTiles : 1][S::kWarpParts];
   Vec<float, 4> squares_[kLaneSquares];
-  int stage_ = 0;
-  unsigned phase_ = 0;
+  PipelineState<S::kStages> state_;
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlocksPerSm,

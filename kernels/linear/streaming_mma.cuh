@@ -21,6 +21,7 @@
 // Wins: 2 to 64 tokens.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/linear/skinny_epilogue.cuh"
 #include "kernels/linear/skinny_gemm.cuh"
 
@@ -182,8 +183,7 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       slice / 4 * S::kXPanelBytes + (lane / 16 * 8 + row) * 128 + ((slice % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
   if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
-  int stage = 0;
-  unsigned phase = 0;
+  PipelineState<S::kStages> state;
   for (int group = 0; group < work.groups; ++group) {
     SkinnySums<S> sums = {};
     for (int step = 0; step < work.steps; ++step) {
@@ -191,16 +191,14 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
       if constexpr (S::kNorm)
         load_norm_fragments<S>(norm, args.norm_weight,
                                (work.first_step + step) * S::kTileK + slice * 16 + lane % 4 * 2);
-      mbarrier_wait(shared.full() + stage, phase);
-      multiply_stage<S>(sums, shared_address(shared.stage(stage)) + a_lane,
-                        shared_address(shared.x(stage, step)) + b_lane, norm, shared.scale(), group == 0);
+      mbarrier_wait(shared.full() + state.index, state.phase);
+      multiply_stage<S>(sums, shared_address(shared.stage(state.index)) + a_lane,
+                        shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
+                        group == 0);
       fence_reads_before_copies();
       __syncwarp();
-      if (lane == 0) mbarrier_arrive(shared.empty() + stage);
-      if (++stage == S::kStages) {
-        stage = 0;
-        phase ^= 1;
-      }
+      if (lane == 0) mbarrier_arrive(shared.empty() + state.index);
+      state.advance();
     }
     const auto [begin, end] = work.group(group);
     if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);

@@ -141,11 +141,11 @@ struct StreamingProducer {
 
   /// Begins a stage and loads its weights.
   __device__ __forceinline__ void load_weights(int step) const {
-    Mbarrier* const full = &shared.full[state.stage];
-    mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+    Mbarrier* const full = &shared.full[state.index];
+    mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
     mbarrier_arrive_expect_tx(full, S::kStageBytes);
     const int column = work.column(step);
-    unsigned char* to = shared.stages + state.stage * S::kStageBytes;
+    unsigned char* to = shared.stages + state.index * S::kStageBytes;
 #pragma unroll
     for (int panel = 0; panel < S::kPanels; ++panel)
 #pragma unroll
@@ -161,8 +161,8 @@ struct StreamingProducer {
   __device__ __forceinline__ void load_x(int step) {
     constexpr unsigned kShare = (1 << S::kClusterM) - 1;
     const int token = work.rank_m * (S::kN / S::kClusterM);
-    Mbarrier* const full = &shared.full[state.stage];
-    unsigned char* const to = shared.stages + state.stage * S::kStageBytes + S::kXOffset + token * 128;
+    Mbarrier* const full = &shared.full[state.index];
+    unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kXOffset + token * 128;
 #pragma unroll
     for (int panel = 0; panel < S::kPanels; ++panel) {
       const int column = work.column(step) + panel * 64;
@@ -221,8 +221,8 @@ struct StreamingConsumer {
 
   /// Issues sum += weights . x^T of a stage.
   __device__ __forceinline__ void issue(bool accumulate) {
-    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.stage * S::kStageBytes),
-                             b = wgmma_descriptor_swizzle_128b(x + state.stage * S::kStageBytes);
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.index * S::kStageBytes),
+                             b = wgmma_descriptor_swizzle_128b(x + state.index * S::kStageBytes);
     fence_sums();
     warpgroup_arrive();
 #pragma unroll
@@ -252,13 +252,13 @@ struct StreamingConsumer {
   __device__ __forceinline__ int mainloop() {
     int last = 0;
     for (int step = work.first_step; step < work.end_step; ++step) {
-      mbarrier_wait(&shared.full[state.stage], state.phase);
+      mbarrier_wait(&shared.full[state.index], state.phase);
       issue(step > work.first_step);
       if (step > work.first_step) {
         warpgroup_wait<1>();
         release(last);
       }
-      last = state.stage;
+      last = state.index;
       state.advance();
     }
     return last;
