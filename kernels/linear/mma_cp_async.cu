@@ -26,16 +26,16 @@ struct CpAsyncLoader {
               });
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
-    load_rows(to, 1024, S::kXPanelBytes, x, S::kPaddedTokens, step,
+    load_rows(to, 1024, S::kXColumnTileBytes, x, S::kPaddedTokens, step,
               [](int row) { return row < S::kTokens ? row : -1; });
   }
   __device__ __forceinline__ void commit(Mbarrier* full) const { cp_async_mbarrier_arrive(full); }
 
  private:
   /// Copies the columns of a step of `rows` rows, row r from row source_row(r) of `from`, zeros where that is
-  /// negative. `slot_bytes` lie between 8 rows, `panel_bytes` between 64 columns.
+  /// negative. `slot_bytes` lie between 8 rows, `column_tile_bytes` between 64 columns.
   template <class SourceRow>
-  __device__ __forceinline__ void load_rows(unsigned char* to, int slot_bytes, int panel_bytes,
+  __device__ __forceinline__ void load_rows(unsigned char* to, int slot_bytes, int column_tile_bytes,
                                             const void* from, int rows, int step,
                                             const SourceRow& source_row) const {
     constexpr int kVectors = S::kTileK / 8;  // of a row
@@ -44,7 +44,8 @@ struct CpAsyncLoader {
       const int source = source_row(row);
       const bool valid = source >= 0 && k < S::kIn;
       cp_async_16(
-          to + row / 8 * slot_bytes + vector / 8 * panel_bytes + row % 8 * 128 + (vector % 8 ^ row % 8) * 16,
+          to + row / 8 * slot_bytes + vector / 8 * column_tile_bytes + row % 8 * 128 +
+              (vector % 8 ^ row % 8) * 16,
           static_cast<const typename S::T*>(from) + (valid ? static_cast<long long>(source) * S::kIn + k : 0),
           valid);
     }
