@@ -145,7 +145,7 @@ class CudaDevice : public Device {
     }
     if (!read_) read_.emplace(own("support/stream.cu", "stream_read<4>"));
     const StreamArgs args{
-        .from = flush_.data(), .to = flush_.data(), .chunks = static_cast<long long>(bytes / 16)};
+        .from = flush_.data(), .to = flush_.data(), .vectors = static_cast<long long>(bytes / 16)};
     const Launch geometry{.grid = {static_cast<unsigned>(4 * facts_.sms)}, .block = {512}};
     read_->launch(&args, native(stream), &geometry);
   }

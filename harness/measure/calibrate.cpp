@@ -65,7 +65,7 @@ void calibrate_cuda(Device& device, Calibration& c) {
       std::min<std::int64_t>(4LL << 30, static_cast<std::int64_t>(device.free_bytes()) / 3);
   {
     const Buffer to = device.allocate(static_cast<std::size_t>(bytes));
-    const StreamArgs args{.from = nullptr, .to = to.data(), .chunks = bytes / 16};
+    const StreamArgs args{.from = nullptr, .to = to.data(), .vectors = bytes / 16};
     for (const int per_sm : {2, 4, 16}) {
       const auto plan = plan_of(device, "stream_write<4>", per_sm * sms, 512);
       const auto graph = device.record([&](Stream stream) { plan->launch(&args, stream); });
@@ -96,7 +96,7 @@ void calibrate_cuda(Device& device, Calibration& c) {
   device.fill_random(from.data(), DType::fp32, max_chunks * chunk / 4, 1, 1.0f);
   const auto plan = plan_of(device, "stream_read<4>", 4 * sms, 512);
   c.rotation = rotate(device, chunk, [&](int i, Stream stream) {
-    const StreamArgs args{.from = from.as<std::byte>() + i * chunk, .to = from.data(), .chunks = chunk / 16};
+    const StreamArgs args{.from = from.as<std::byte>() + i * chunk, .to = from.data(), .vectors = chunk / 16};
     plan->launch(&args, stream);
   });
 }

@@ -38,8 +38,8 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   const Buffer from = device.allocate(static_cast<std::size_t>(bytes));
   device.fill_random(from.data(), DType::fp32, bytes / 4, 1, 1.0f);
   const Problem p{.op = "peak", .dims = {{"block", 512}}, .dtype = DType::fp32};
-  const StreamArgs read{.from = from.data(), .to = from.data(), .chunks = bytes / 16};
-  const StreamArgs copy{.from = from.data(), .to = from.as<std::byte>() + bytes / 2, .chunks = bytes / 32};
+  const StreamArgs read{.from = from.data(), .to = from.data(), .vectors = bytes / 16};
+  const StreamArgs copy{.from = from.data(), .to = from.as<std::byte>() + bytes / 2, .vectors = bytes / 32};
   const auto gb_per_s = [&](double us) { return static_cast<double>(bytes) / us * 1e-3; };
 
   for (const int per_sm : {2, 4, 16}) {
@@ -55,7 +55,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
   // One launch reads a quarter of the L2 many times, so that the launch and the first read are noise.
   constexpr int kRounds = 64;
   const std::int64_t resident = facts.l2_bytes / 4 / 16 * 16;
-  const StreamArgs again{.from = from.data(), .to = from.data(), .chunks = resident / 16};
+  const StreamArgs again{.from = from.data(), .to = from.data(), .vectors = resident / 16};
   for (const int per_sm : {2, 4})
     for (const char* expression : {"stream_read<4, 64>", "stream_read<8, 64>"}) {
       const auto plan = device.prepare(kernel("read_l2", "support/stream.cu", expression), p,
@@ -75,7 +75,7 @@ void measure_cuda(Device& device, DeviceFacts& facts) {
 
   const Buffer tiles = device.allocate(1 << 20);
   device.fill_random(tiles.data(), DType::bf16, 1 << 19, 2, 1.0f);
-  const StreamArgs on_chip{.from = tiles.data(), .to = tiles.data(), .chunks = 0};
+  const StreamArgs on_chip{.from = tiles.data(), .to = tiles.data(), .vectors = 0};
   const auto matrix = device.prepare(kernel("matrix", "support/arithmetic.cu", "matrix_chains<512>"), wide,
                                      {{"blocks", blocks}});
   facts.matrix_tflop_per_s = 512.0 * 8 * 2 * 2 * 64 * 128 * 16 * static_cast<double>(blocks) /

@@ -19,6 +19,7 @@
 // parameter): when a later kernel of the step starts, all kernels of earlier steps have ended.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 
 namespace warptune {
@@ -105,28 +106,28 @@ class KvPipeline {
           work_tiles <= blocks ? work_tiles : blocks + static_cast<int>(__shfl_sync(0xffffffffu, fetched, 0));
     }
     if (is_producer_lane()) {
-      mbarrier_wait(empty_barrier_ + stage_, parity_ ^ 1);
-      tiles_[stage_].work = -1;
-      mbarrier_arrive_expect_tx(full_barrier_ + stage_, 0);
+      mbarrier_wait(empty_barrier_ + state_.index, state_.phase ^ 1);
+      tiles_[state_.index].work = -1;
+      mbarrier_arrive_expect_tx(full_barrier_ + state_.index, 0);
     }
   }
 
   /// Consumer warps: waits for the next tile.
   __device__ __forceinline__ KvTile consumer_wait() const {
-    mbarrier_wait(full_barrier_ + stage_, parity_);
-    return tiles_[stage_];
+    mbarrier_wait(full_barrier_ + state_.index, state_.phase);
+    return tiles_[state_.index];
   }
-  __device__ __forceinline__ C* keys() const { return buffers_ + stage_ * 2 * kTileElements; }
+  __device__ __forceinline__ C* keys() const { return buffers_ + state_.index * 2 * kTileElements; }
   __device__ __forceinline__ C* values() const { return keys() + kTileElements; }
-  __device__ __forceinline__ float* k_scales() const { return scales_ + stage_ * kScales; }
+  __device__ __forceinline__ float* k_scales() const { return scales_ + state_.index * kScales; }
   __device__ __forceinline__ float* v_scales() const { return k_scales() + kTileKv; }
   /// Consumer warps: frees the stage. __syncwarp() orders the accesses of all lanes before the arrival of
   /// lane 0.
   __device__ __forceinline__ void consumer_release() {
     fence_proxy_async();
     __syncwarp();
-    if (lane_ == 0) mbarrier_arrive(empty_barrier_ + stage_);
-    advance();
+    if (lane_ == 0) mbarrier_arrive(empty_barrier_ + state_.index);
+    state_.advance();
   }
 
  private:
@@ -155,47 +156,38 @@ class KvPipeline {
   KvTile* tiles_;
   Mbarrier* full_barrier_;
   Mbarrier* empty_barrier_;
-  int stage_ = 0;
-  unsigned parity_ = 0;
-  int issued_ = 0;       // rounds
-  int limit_stage_ = 0;  // this stage must be full before the next load is issued
-  unsigned limit_parity_ = 0;
+  PipelineState<kStages> state_;
+  int issued_ = 0;                // rounds
+  PipelineState<kStages> limit_;  // this stage must be full before the next load is issued
 
   __device__ __forceinline__ bool is_producer_lane() const { return warp == kWarps && lane_ < kWarps; }
-  __device__ __forceinline__ void advance() {
-    if (++stage_ == kStages) {
-      stage_ = 0;
-      parity_ ^= 1;
-    }
-  }
   /// Lane i loads for consumer warp i.
   __device__ __forceinline__ void issue_load(const WorkTile& work, int round) {
     if (is_producer_lane()) {
-      mbarrier_wait(empty_barrier_ + stage_, parity_ ^ 1);
+      mbarrier_wait(empty_barrier_ + state_.index, state_.phase ^ 1);
       if (kLoadsInFlight < kStages && issued_ >= kLoadsInFlight)
-        mbarrier_wait(full_barrier_ + limit_stage_, limit_parity_);
+        mbarrier_wait(full_barrier_ + limit_.index, limit_.phase);
       const int tile = work.tile(round);
       const bool exists = tile < work.tiles.end;
-      tiles_[stage_] = {work.index, exists ? tile : -1, work.tiles.length, work.rounds - round};
+      tiles_[state_.index] = {work.index, exists ? tile : -1, work.tiles.length, work.rounds - round};
       const int cached = exists ? work.tiles.cached(tile) : 0;
       const unsigned bytes = cached * kRowBytes, scale_bytes = P::kRowScales ? ceil_div(cached, 4) * 16 : 0;
-      mbarrier_arrive_expect_tx(full_barrier_ + stage_, 2 * (bytes + scale_bytes));
+      mbarrier_arrive_expect_tx(full_barrier_ + state_.index, 2 * (bytes + scale_bytes));
       if (cached > 0) {
         const long long row = work.cache.row(tile * kTileKv);
-        bulk_copy_evict_first(keys(), work.cache.k_at(row, 0), bytes, full_barrier_ + stage_);
-        bulk_copy_evict_first(values(), work.cache.v_at(row, 0), bytes, full_barrier_ + stage_);
+        bulk_copy_evict_first(keys(), work.cache.k_at(row, 0), bytes, full_barrier_ + state_.index);
+        bulk_copy_evict_first(values(), work.cache.v_at(row, 0), bytes, full_barrier_ + state_.index);
         if constexpr (P::kRowScales) {
-          bulk_copy_evict_first(k_scales(), work.cache.k_scales + row, scale_bytes, full_barrier_ + stage_);
-          bulk_copy_evict_first(v_scales(), work.cache.v_scales + row, scale_bytes, full_barrier_ + stage_);
+          bulk_copy_evict_first(k_scales(), work.cache.k_scales + row, scale_bytes,
+                                full_barrier_ + state_.index);
+          bulk_copy_evict_first(v_scales(), work.cache.v_scales + row, scale_bytes,
+                                full_barrier_ + state_.index);
         }
       }
     }
     __syncwarp();
-    advance();
-    if (kLoadsInFlight < kStages && ++issued_ > kLoadsInFlight && ++limit_stage_ == kStages) {
-      limit_stage_ = 0;
-      limit_parity_ ^= 1;
-    }
+    state_.advance();
+    if (kLoadsInFlight < kStages && ++issued_ > kLoadsInFlight) limit_.advance();
   }
   __device__ __forceinline__ void prefetch_l2(const WorkTile& work, int round) const {
     const int tile = work.tile(round), cached = tile < work.tiles.end ? work.tiles.cached(tile) : 0;

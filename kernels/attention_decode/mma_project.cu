@@ -8,9 +8,8 @@
 // Packets: two buffers in the workspace. A launch uses the buffer of its parity and clears the other one,
 //   which all blocks of the launch before have read.
 // Projection: the warps of a block split its columns; a lane polls for the 8 columns that it multiplies.
-//   Tensor cores as in linear/gemv_mma.cu; a warp multiplies one slice of kSlice columns at a time. A row of
-//   A is a segment of 32 columns of a weight row, a column of B the same segment of x, and only sums of equal
-//   segments (the diagonal) are used.
+//   Tensor cores: the diagonal of mma.sync, see linear/diagonal_mma.cuh; a warp multiplies a fragment of
+//   kFragmentK columns at a time.
 // PDL: keys of earlier steps and the weights of o are loaded before pdl_wait().
 // Shared memory: weights of o; or the new rows of the append, which the partial rows of the warps overwrite,
 //   and what the cluster exchanges.
@@ -19,6 +18,7 @@
 #include "kernels/attention_decode/register_tile.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/tma.cuh"
+#include "kernels/linear/diagonal_mma.cuh"
 
 namespace warptune {
 
@@ -27,8 +27,10 @@ inline constexpr int kProjectThreads = 256, kProjectWarps = kProjectThreads / 32
 template <class P, int kHidden, int kTileKv, int kSplits, int kRows>
 struct MmaProject {
   using T = typename P::T;
-  static constexpr int kQWidth = P::kQHeads * P::kHeadDim, kSlice = 256;  // columns of a warp's mma pair
-  static constexpr int kSlices = kQWidth / kSlice, kWarpSlices = ceil_div(kSlices, kProjectWarps);
+  using Mma = DiagonalMma<1>;
+  static constexpr int kQWidth = P::kQHeads * P::kHeadDim, kFragmentK = Mma::kColumns,
+                       kFragments = kQWidth / kFragmentK,
+                       kWarpFragments = ceil_div(kFragments, kProjectWarps);
   static constexpr int kAttending = P::kKvHeads * kSplits, kBlocks = kAttending + kHidden / kRows;
   static constexpr int kWeightBytes = kRows * kQWidth * static_cast<int>(sizeof(T));
   using Append = MmaAppend<P, kProjectThreads>;
@@ -40,7 +42,7 @@ struct MmaProject {
     };
     Exchange exchange;
   };
-  static_assert(P::kAppend && kQWidth % kSlice == 0 && kHidden % kRows == 0 && kRows % 2 == 0);
+  static_assert(P::kAppend && kQWidth % kFragmentK == 0 && kHidden % kRows == 0 && kRows % Mma::kRows == 0);
 
   /// Words of the workspace: a counter of blocks, modulo two launches, then the two buffers.
   static constexpr int kCounterWords = 32, kBufferWords = kQWidth / 2;
@@ -155,21 +157,20 @@ __device__ __forceinline__ void multiply(const typename S::T* weight, const unsi
                                          int warp, int lane, float (&sums)[kPairs][4]) {
   using T = typename S::T;
 #pragma unroll
-  for (int s = 0; s < S::kWarpSlices; ++s) {
-    const int slice = s * kProjectWarps + warp, column = slice * S::kSlice + lane * 8;
-    if (S::kSlices % kProjectWarps != 0 && slice >= S::kSlices) break;
+  for (int i = 0; i < S::kWarpFragments; ++i) {
+    const int fragment = i * kProjectWarps + warp, column = fragment * S::kFragmentK + lane * 8;
+    if (S::kFragments % kProjectWarps != 0 && fragment >= S::kFragments) break;
     LlPacket<4> packet;
     do packet = LlPacket<4>::load(words + column / 2);
     while (!packet.is_complete());
     const Vec<float, 4> bits = packet.unpack();
-    const unsigned(&x)[4] = reinterpret_cast<const unsigned(&)[4]>(bits);
-    if (s == 0) mbarrier_wait(&full, 0);
+    const uint4 x = reinterpret_cast<const uint4&>(bits);
+    if (i == 0) mbarrier_wait(&full, 0);
 #pragma unroll
     for (int pair = 0; pair < kPairs; ++pair) {
       const uint4 a = *reinterpret_cast<const uint4*>(weight + (2 * pair) * S::kQWidth + column),
                   b = *reinterpret_cast<const uint4*>(weight + (2 * pair + 1) * S::kQWidth + column);
-      mma_m16n8k16<T>(sums[pair], {a.x, b.x, a.y, b.y}, x[0], x[1]);
-      mma_m16n8k16<T>(sums[pair], {a.z, b.z, a.w, b.w}, x[2], x[3]);
+      S::Mma::template multiply<T>(sums[pair], a, b, x);
     }
   }
 }
@@ -184,7 +185,7 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
             first_row = block * kRows;
   const T* const weight = reinterpret_cast<const T*>(shared);
   __shared__ Mbarrier full;
-  __shared__ alignas(16) float segments[kRows][kProjectWarps][8];  // partial sums
+  __shared__ alignas(16) float partials[kRows][kProjectWarps][S::Mma::kSplits];
   if (threadIdx.x == 0) load_weight<S>(args, block, shared, &full);
   begin_launch<S>(args, launch);
   pdl_wait();
@@ -203,21 +204,21 @@ __device__ __forceinline__ void receive_and_project(const ProjectDecodeArgs& arg
 
   float sums[kRows / 2][4] = {};
   multiply<S>(weight, S::buffer(args, launch), full, warp, lane, sums);
-  // D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i: equal segments
-  const int segment = lane / 4;
-  if (lane % 4 == segment / 2) {
+  // D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i: equal splits
+  const int k_split = lane / 4;
+  if (lane % 4 == k_split / 2) {
 #pragma unroll
     for (int pair = 0; pair < kRows / 2; ++pair)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
-        segments[2 * pair + half][warp][segment] =
-            segment % 2 == 0 ? sums[pair][2 * half] : sums[pair][2 * half + 1];
+        partials[2 * pair + half][warp][k_split] =
+            k_split % 2 == 0 ? sums[pair][2 * half] : sums[pair][2 * half + 1];
   }
   __syncthreads();
 #pragma unroll
   for (int i = 0; i < kStores; ++i) {
     const int row = threadIdx.x / 16 + i * kRowsAtOnce;
-    const auto v = load_vec<4>(&segments[min_of(row, kRows - 1)][0][0] + threadIdx.x % 16 * 4);
+    const auto v = load_vec<4>(&partials[min_of(row, kRows - 1)][0][0] + threadIdx.x % 16 * 4);
     const float y = warp_reduce<Sum, 16>((v[0] + v[1]) + (v[2] + v[3]));
     if (row < kRows && threadIdx.x % 16 == 0)
       static_cast<T*>(args.y)[first_row + row] = from_float<T>(y + residual[i]);

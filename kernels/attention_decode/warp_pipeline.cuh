@@ -12,6 +12,7 @@
 // has arrived; earlier prefetches would delay the loads of that combine.
 #include "kernels/attention_decode/problem.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 
 namespace warptune {
@@ -70,8 +71,8 @@ struct WarpPipeline {
   }
 
   /// Waits for the next tile.
-  __device__ __forceinline__ void wait() const { mbarrier_wait(full_barrier_ + stage_, parity_); }
-  __device__ __forceinline__ C* keys() const { return buffers_ + stage_ * 2 * kTileElements; }
+  __device__ __forceinline__ void wait() const { mbarrier_wait(full_barrier_ + state_.index, state_.phase); }
+  __device__ __forceinline__ C* keys() const { return buffers_ + state_.index * 2 * kTileElements; }
   __device__ __forceinline__ C* values() const { return keys() + kTileElements; }
 
   /// Frees the stage of `tile` and loads the next tile into it. Returns whether that is the warp's last load.
@@ -79,19 +80,15 @@ struct WarpPipeline {
     fence_proxy_async();
     __syncwarp();
     const int next = tile + kBuffers;
-    if (lane() == 0 && next < tiles.end) issue_load(next, stage_);
-    if (++stage_ == kStages) {
-      stage_ = 0;
-      parity_ ^= 1;
-    }
+    if (lane() == 0 && next < tiles.end) issue_load(next, state_.index);
+    state_.advance();
     return next < tiles.end && next + kWarps >= tiles.end;
   }
 
  private:
   C* buffers_;
   Mbarrier* full_barrier_;
-  int stage_ = 0;
-  unsigned parity_ = 0;
+  PipelineState<kStages> state_;
   bool has_launched_ = false;
 
   /// The shuffle tells the compiler that the value is uniform in the warp.

@@ -288,12 +288,13 @@ struct FlashMma {
     // A row is kStores stores of kWidth elements.
     constexpr int kWidth = vec_width<T>(kHeadDimV), kStores = kHeadDimV / kWidth, kPerVector = 8 / kWidth;
     for (int i = lane; i < kWarpRows * kStores; i += 32) {
-      const int row = i / kStores, part = i % kStores;
+      const int row = i / kStores, store = i % kStores;
       const int to = tile.first_row + warp * kWarpRows + row;
       if (to < tile.all_rows)
         store_vec<kWidth>(
-            out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + part * kWidth,
-            load_vec<kWidth>(OutputRows::at(out_rows, row, part / kPerVector) + part % kPerVector * kWidth));
+            out + to / kPackedHeads * kOutStride + to % kPackedHeads * kHeadDimV + store * kWidth,
+            load_vec<kWidth>(OutputRows::at(out_rows, row, store / kPerVector) +
+                             store % kPerVector * kWidth));
     }
   }
 

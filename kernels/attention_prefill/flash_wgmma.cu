@@ -50,40 +50,40 @@ struct FlashWgmma {
         : args(args), q_map(q_map), k_map(k_map), v_map(v_map), shared(shared), scheduler(args) {}
 
     __device__ __forceinline__ const WorkTile& next_work() {
-      WorkTile& work = shared.work_tiles[work_state.stage];
+      WorkTile& work = shared.work_tiles[work_state.index];
       work_state.advance();
       return scheduler.get_next_work(work);
     }
     __device__ __forceinline__ void load_q(const WorkTile& work) {
-      Mbarrier* const full = &shared.barriers.q_full[q_state.stage];
+      Mbarrier* const full = &shared.barriers.q_full[q_state.index];
       mbarrier_arrive_expect_tx(full, Storage::kMatrices * kMatrixM);
 #pragma unroll
       for (int matrix = 0; matrix < Storage::kMatrices; ++matrix)
-        tma_load_3d(shared.q[q_state.stage] + matrix * kMatrixM, q_map, matrix * 64, work.head,
+        tma_load_3d(shared.q[q_state.index] + matrix * kMatrixM, q_map, matrix * 64, work.head,
                     work.sequence.first_token + work.first_row, full);
     }
     __device__ __forceinline__ void load_k(int tile, const KvLoader& loader) {
-      mbarrier_wait(&shared.barriers.k_empty[k_state.stage], k_state.phase ^ 1);
-      loader.template load<Storage::kMatrices>(k_map, shared.k[k_state.stage], tile,
-                                               &shared.barriers.k_full[k_state.stage]);
+      mbarrier_wait(&shared.barriers.k_empty[k_state.index], k_state.phase ^ 1);
+      loader.template load<Storage::kMatrices>(k_map, shared.k[k_state.index], tile,
+                                               &shared.barriers.k_full[k_state.index]);
       k_state.advance();
     }
     __device__ __forceinline__ void load_v(int tile, const KvLoader& loader) {
-      mbarrier_wait(&shared.barriers.v_empty[v_state.stage], v_state.phase ^ 1);
-      loader.template load<Storage::kMatricesV>(v_map, shared.v[v_state.stage], tile,
-                                                &shared.barriers.v_full[v_state.stage]);
+      mbarrier_wait(&shared.barriers.v_empty[v_state.index], v_state.phase ^ 1);
+      loader.template load<Storage::kMatricesV>(v_map, shared.v[v_state.index], tile,
+                                                &shared.barriers.v_full[v_state.index]);
       v_state.advance();
     }
     __device__ __forceinline__ void run() {
       const WorkTile* last = nullptr;  // V of its first_tile, visited last, is still to be loaded
       for (const WorkTile* work = &next_work();; work = &next_work()) {
-        mbarrier_wait(&shared.barriers.q_empty[q_state.stage], q_state.phase ^ 1);
+        mbarrier_wait(&shared.barriers.q_empty[q_state.index], q_state.phase ^ 1);
         const bool is_end = work->head == WorkTile::kEnd, has_keys = !is_end && work->tiles > 0;
         if (has_keys) {
           load_q(*work);
           load_k(work->last_tile(), loader_of(*work));
         } else {
-          mbarrier_arrive(&shared.barriers.q_full[q_state.stage]);
+          mbarrier_arrive(&shared.barriers.q_full[q_state.index]);
         }
         q_state.advance();
         if (!is_end && work->tiles < 2) scheduler.prefetch_next_work();
@@ -137,25 +137,25 @@ struct FlashWgmma {
       if (lane == 0) mbarrier_arrive(barrier);
     }
     __device__ __forceinline__ void wait_k() const {
-      mbarrier_wait(&shared.barriers.k_full[k_state.stage], k_state.phase);
+      mbarrier_wait(&shared.barriers.k_full[k_state.index], k_state.phase);
     }
     __device__ __forceinline__ void wait_v() const {
-      mbarrier_wait(&shared.barriers.v_full[v_state.stage], v_state.phase);
+      mbarrier_wait(&shared.barriers.v_full[v_state.index], v_state.phase);
     }
     __device__ __forceinline__ void release_k() {
-      release(&shared.barriers.k_empty[k_state.stage]);
+      release(&shared.barriers.k_empty[k_state.index]);
       k_state.advance();
     }
     __device__ __forceinline__ void release_v() {
-      release(&shared.barriers.v_empty[v_state.stage]);
+      release(&shared.barriers.v_empty[v_state.index]);
       v_state.advance();
     }
 
     /// Issues scores = q . k^T (SS wgmma).
     __device__ __forceinline__ void issue_qk() {
-      const unsigned long long a = wgmma_descriptor_swizzle_128b(q + q_state.stage *
+      const unsigned long long a = wgmma_descriptor_swizzle_128b(q + q_state.index *
                                                                          (Storage::kMatricesQ * kMatrixM)),
-                               b = wgmma_descriptor_swizzle_128b(k + k_state.stage *
+                               b = wgmma_descriptor_swizzle_128b(k + k_state.index *
                                                                          (Storage::kMatrices * kMatrixN));
       warpgroup_fence_operand(softmax.s);
       warpgroup_arrive();
@@ -168,7 +168,7 @@ struct FlashWgmma {
     /// Issues o += p . v (RS wgmma).
     __device__ __forceinline__ void issue_pv() {
       const unsigned long long b =
-          wgmma_descriptor_swizzle_128b(v + v_state.stage * (Storage::kMatricesV * kMatrixN), kMatrixN);
+          wgmma_descriptor_swizzle_128b(v + v_state.index * (Storage::kMatricesV * kMatrixN), kMatrixN);
       warpgroup_fence_operand(o);
       warpgroup_fence_operand(p);
       warpgroup_arrive();
@@ -204,7 +204,7 @@ struct FlashWgmma {
       const int vectors = (kTileN - valid) * 8;
       for (int i = threadIdx.x % 128; i < Storage::kMatricesV * vectors; i += 128) {
         const int matrix = i / vectors, vector = i - matrix * vectors;
-        *reinterpret_cast<uint4*>(shared.v[v_state.stage] + matrix * kMatrixN + valid * 128 + vector * 16) =
+        *reinterpret_cast<uint4*>(shared.v[v_state.index] + matrix * kMatrixN + valid * 128 + vector * 16) =
             make_uint4(0, 0, 0, 0);
       }
       fence_proxy_async();
@@ -213,8 +213,8 @@ struct FlashWgmma {
 
     /// Waits for Q of the next work tile.
     __device__ __forceinline__ const WorkTile& next_work() {
-      mbarrier_wait(&shared.barriers.q_full[q_state.stage], q_state.phase);
-      const WorkTile& work = shared.work_tiles[work_state.stage];
+      mbarrier_wait(&shared.barriers.q_full[q_state.index], q_state.phase);
+      const WorkTile& work = shared.work_tiles[work_state.index];
       work_state.advance();
       return work;
     }
@@ -300,7 +300,7 @@ struct FlashWgmma {
     __device__ __forceinline__ void store(const WorkTile& work, const RowState& row_state) {
       float out_scale[2];
       softmax.finalize(work, row_state, out_scale);
-      const int stage = q_state.stage ^ 1, first = first_row();
+      const int stage = q_state.index ^ 1, first = first_row();
       unsigned char* const rows = shared.q[stage] + first * 128;
       const auto at = [](int row, int vector) {
         return vector / 8 * kMatrixM + row * 128 + ((vector % 8 ^ row % 8) << 4);
@@ -325,7 +325,7 @@ struct FlashWgmma {
       float out_scale[2];
       softmax.finalize(work, RowState{}, out_scale);
       store_rows(work, [](int, int) { return uint4{}; });
-      release(&shared.barriers.q_empty[q_state.stage]);
+      release(&shared.barriers.q_empty[q_state.index]);
       q_state.advance();
     }
 

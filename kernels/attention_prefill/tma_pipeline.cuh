@@ -8,7 +8,7 @@
 
 namespace warptune {
 
-/// Shared memory, aligned to 1024 bytes. A tile is stored as column panels (kMatrices) of all its rows x 64
+/// Shared memory, aligned to 1024 bytes. A tile is stored as kMatrices matrices of all its rows x 64
 /// elements (128 bytes), with the 128-byte swizzle of TMA. Q tiles also stage the output on its way to global
 /// memory.
 template <class Shape, int kConsumers, int kTileN, int kStages>

@@ -5,13 +5,13 @@
 
 namespace warptune {
 
-/// The stage that comes next and its phase (parity), as CUTLASS's PipelineState.
+/// The index of the next stage and its phase (parity), as CUTLASS's PipelineState.
 template <int kStages>
 struct PipelineState {
-  int stage = 0;
+  int index = 0;
   unsigned phase = 0;
   __device__ __forceinline__ void advance() {
-    if (++stage == kStages) stage = 0, phase ^= 1;
+    if (++index == kStages) index = 0, phase ^= 1;
   }
 };
 

@@ -8,7 +8,7 @@
 //   cp_async_wait().
 // Fused: every block normalizes x for itself (BlockNorm) and keeps it in shared memory; with SwiGLU a warp
 //   computes the gate of an output and then its up.
-// Rows are whole multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] where it is normalized.
+// Rows are multiples of 16 bytes. Shared memory: stages, then x [kTokens][kIn] where it is normalized.
 #include "kernels/common/cp_async.cuh"
 #include "kernels/common/pdl.cuh"
 #include "kernels/linear/argmax.cuh"

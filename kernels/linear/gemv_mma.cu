@@ -3,30 +3,27 @@
 // Roles: one producer warp fills a kStages-deep pipeline of tiles of kRows weight rows x kTileK columns.
 //   Eight consumer warps split the columns of every tile (split K). Each keeps its columns of x in registers,
 //   so x takes no shared memory and no barrier.
-// Levels, from large to small: a tile is one stage; a slice, the columns of a tile that one warp multiplies
-//   at a time; a part, the columns of one mma pair (a slice has kParts); a segment, 32 columns of a weight
-//   row. Rows: a slab is the 16 weight rows that one reduction covers.
-// Tensor cores: m16n8k16 reads 16-bit weights as they are; fp32 FMA would convert each. A row of A is a
-//   segment of a weight row, a column of B the same segment of a token's x. With fewer than 8 tokens a weight
-//   row has several segments, and only the sums of equal segments (the diagonal) are used. So lanes load 16
-//   bytes each, in the order in which the weights lie in memory, without ldmatrix or swizzle. The other sums
-//   are wasted, but memory is the limit, not the tensor cores.
+// Levels, from large to small: a work tile is the 16 weight rows that one reduction covers; a tile (row tile,
+//   where its columns do not matter) is one stage; a warp tile, the columns of a tile that one warp
+//   multiplies at a time; a fragment, the columns of two mma (a warp tile has kFragments).
+// Tensor cores: the diagonal of mma.sync (diagonal_mma.cuh); a split is 32 columns of a weight row.
 // Copies: rows lie in shared memory without padding: copies to rows that are not 128-byte aligned are 2 to
 //   7 % slower. A copy is 2 KB or more: each occupies the TMA unit of an SM for about 65 cycles.
-// Reduction: the sums of warps and segments are added in shared memory, in a fixed order, once per slab.
-// Sync: full and empty mbarrier per stage; a barrier of the consumers per slab.
-// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first slab (fp16: before).
-//   With SwiGLU half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also the halves of a
-//   split RMSNorm.
+// Reduction: the sums of warps and splits are added in shared memory, in a fixed order, once per work tile.
+// Sync: full and empty mbarrier per stage; a barrier of the consumers per work tile.
+// Fused: RMSNorm multiplies x in registers, the sum of squares is reduced with the first work tile
+//   (fp16: before). With SwiGLU half of the rows of a tile are gates, half their ups. With 5 to 8 tokens also
+//   the halves of a split RMSNorm.
 // PDL: the pipeline is filled before pdl_wait(). The producer prefetches some of the next GEMM's weights to
 //   the L2, before pdl_wait() (o) or after it (down); see gemv_bulk_copy.cu.
 // Shared memory: Storage, below; static: keys of argmax.
 // Wins: 1 to 4 tokens, nearly every shape; 8 tokens, lm_head and the GEMMs of small models. In steps of
 //   the smallest models gemv_bulk_copy and gemv_vectorized leave more room for the next kernel.
-#include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/argmax.cuh"
+#include "kernels/linear/diagonal_mma.cuh"
 #include "kernels/linear/fused.cuh"
 
 namespace warptune {
@@ -48,26 +45,26 @@ struct GemvMma {
   // different tiles of a row.
   static constexpr bool kRotates = kTokens > 4 && kTiles > 1 && kLastTileK == kTileK;
 
-  // The fragments of an mma: B has kPaddedTokens tokens x kSegments segments, each half of A (8 rows)
-  // kPaddedTokens weight rows x kSegments segments. A slice has 128 bytes or more: eight lanes read 128 bytes
-  // of shared memory at a time, with one segment the bytes of two rows.
-  static constexpr int kPaddedTokens = kTokens <= 2 ? kTokens : kTokens <= 4 ? 4 : 8;
-  static constexpr int kSegments = 8 / kPaddedTokens, kParts = kSegments == 1 ? 2 : 1, kPart = 32 * kSegments,
-                       kSlice = kPart * kParts;
-  static constexpr int kWarpSlices = ceil_div(kTileK / kSlice, kWarps);  // of a warp in a tile
-  static constexpr int kWarpParts = kWarpSlices * kParts;
-  static constexpr int kMmaRows = 2 * kPaddedTokens, kMmas = kRows / kMmaRows;
+  // A warp tile has 128 bytes or more of a row: eight lanes read 128 bytes of shared memory at a time, with
+  // one split the bytes of two rows.
+  using Mma = DiagonalMma<kTokens>;
+  static constexpr int kPaddedTokens = Mma::kPaddedTokens, kSplits = Mma::kSplits;
+  static constexpr int kFragments = kSplits == 1 ? 2 : 1, kFragmentK = Mma::kColumns,
+                       kWarpTileK = kFragmentK * kFragments;
+  static constexpr int kWarpTiles = ceil_div(kTileK / kWarpTileK, kWarps);  // of a warp in a tile
+  static constexpr int kWarpFragments = kWarpTiles * kFragments;
+  static constexpr int kMmaRows = Mma::kRows, kMmas = kRows / kMmaRows;
   static constexpr bool kContiguous = kTiles == 1;  // the rows of a tile
 
-  // The reduction of a slab: a dot product per token and row, kLanes lanes for each.
-  static constexpr int kSlabTiles = 16 / kRows, kSlabMmas = 16 / kMmaRows, kDots = 16 * kPaddedTokens;
-  static constexpr int kPartials = kWarps * kSegments, kLanes = 16 / kPaddedTokens;
-  static constexpr int kPartialPitch = kPartials + (kSegments == 1 ? 4 : 0);
+  // The reduction of a work tile: a dot product per token and row, kLanes lanes for each.
+  static constexpr int kWorkRowTiles = 16 / kRows, kWorkMmas = 16 / kMmaRows, kDots = 16 * kPaddedTokens;
+  static constexpr int kPartials = kWarps * kSplits, kLanes = 16 / kPaddedTokens;
+  static constexpr int kPartialPitch = kPartials + (kSplits == 1 ? 4 : 0);
 
-  static_assert(kTokens <= 8 && kIn % kSlice == 0 && kTileK % kSlice == 0);
+  static_assert(kTokens <= 8 && kIn % kWarpTileK == 0 && kTileK % kWarpTileK == 0);
   static_assert(kRows % kMmaRows == 0 && 16 % kRows == 0 && kOut % kOutputs == 0);
   static_assert(kDots * kLanes == kThreads && kPartials == 4 * kLanes);
-  // The epilogue add_rms adds the squares of a token's slab within a warp.
+  // The epilogue add_rms adds the squares of a token's work tile within a warp.
   static_assert(!kAddRms || (kPaddedTokens == 8 && kOutputs == kSquaresGroup));
 
   struct Storage {  // variants/linear/cuda.cpp has its size
@@ -158,14 +155,14 @@ class GemvConsumer {
   /// Weights of the norm, which no kernel writes.
   __device__ __forceinline__ void load_norm() {
     if constexpr (S::kNorm)
-      for_parts([&](int tile, int i, int column) {
+      for_fragments([&](int tile, int i, int column) {
         norm_[tile][i] =
             __ldg(reinterpret_cast<const uint4*>(static_cast<const T*>(args_.norm_weight) + column));
       });
   }
   __device__ __forceinline__ void load_x() {
-    const int token = lane_ / 4 / S::kSegments;
-    for_parts([&](int tile, int i, int column) {
+    const int token = Mma::row(lane_);
+    for_fragments([&](int tile, int i, int column) {
       x_[tile][i] = {};
       if (S::kTokens == S::kPaddedTokens || token < S::kTokens)
         x_[tile][i] = *reinterpret_cast<const uint4*>(static_cast<const T*>(args_.x) +
@@ -173,7 +170,7 @@ class GemvConsumer {
     });
     if constexpr (S::kNorm) {
       float squares = 0;
-      for_parts([&](int tile, int i, int) {
+      for_fragments([&](int tile, int i, int) {
         unsigned(&x)[4] = reinterpret_cast<unsigned(&)[4]>(x_[tile][i]);
         const unsigned(&norm)[4] = reinterpret_cast<const unsigned(&)[4]>(norm_[tile][i]);
 #pragma unroll
@@ -182,8 +179,8 @@ class GemvConsumer {
           if constexpr (!kScalesBeforeRounding<T>) x[j] = multiply_pairs<T>(x[j], norm[j]);
         }
       });
-      squares = warp_reduce<Sum, 4 * S::kSegments>(squares);
-      if (lane_ % (4 * S::kSegments) == 0) shared_.squares[token][warp_] = squares;
+      squares = warp_reduce<Sum, 4 * S::kSplits>(squares);
+      if (lane_ % (4 * S::kSplits) == 0) shared_.squares[token][warp_] = squares;
       if constexpr (kScalesBeforeRounding<T>) scale_x(token);
     }
     if constexpr (S::kRmsScale) load_squares();
@@ -192,10 +189,10 @@ class GemvConsumer {
     const GemvWork<S> work;
     int buffer = 0;
     float scale = 1;
-    for (int first_tile = work.first; first_tile < work.last; first_tile += S::kSlabTiles, buffer ^= 1) {
-      const int row_tiles = min(S::kSlabTiles, work.last - first_tile);
+    for (int first_tile = work.first; first_tile < work.last; first_tile += S::kWorkRowTiles, buffer ^= 1) {
+      const int row_tiles = min(S::kWorkRowTiles, work.last - first_tile);
       const Dot dot(first_tile, row_tiles);
-      // Loaded before the main loop: after it, their latency would end every slab.
+      // Loaded before the main loop: after it, their latency would end every work tile.
       const float residual =
           dot.stores ? load_residual<T, S::kOut, S::kEpilogue>(args_, dot.token, dot.output) : 0;
       T next_norm = {};
@@ -219,23 +216,24 @@ class GemvConsumer {
 
  private:
   using T = typename S::T;
+  using Mma = typename S::Mma;
   using Keys = BlockKeys<T, S::kOut, S::kEpilogue, S::kTokens>;
   using Sums = float[S::kMmas][4];
   static constexpr int kSquares = S::kIn / kSquaresGroup / 4;  // vectors of a token
   static constexpr int kLaneSquares = S::kRmsScale ? ceil_div(kSquares, 32) : 1;
-  struct Slice {
-    uint4 parts[S::kParts];
+  struct Weights {
+    uint4 fragments[S::kFragments];
   };
 
-  /// The dot product of a token and a weight row of a slab, which kLanes lanes reduce. The next one is of the
-  /// other half of the mma: with SwiGLU the up row of a gate.
+  /// The dot product of a token and a weight row of a work tile, which kLanes lanes reduce. The next one is
+  /// of the other half of the mma: with SwiGLU the up row of a gate.
   struct Dot {
     int index, token, output;
     bool is_valid, stores;  // in one lane
 
     __device__ __forceinline__ Dot(int first_tile, int row_tiles) : index(threadIdx.x / S::kLanes) {
       const int half = index % 2, row = index / 2 % S::kPaddedTokens,
-                mma = index / S::kMmaRows % S::kSlabMmas;
+                mma = index / S::kMmaRows % S::kWorkMmas;
       token = index / 16;
       is_valid = mma < row_tiles * S::kMmas;
       output = first_tile * S::kOutputs + (S::kSwiglu ? mma * S::kPaddedTokens + row
@@ -248,14 +246,14 @@ class GemvConsumer {
   __device__ __forceinline__ void scale_x(int token) {
     named_barrier_sync(1, S::kThreads);
     const float scale = scale_of(token);
-    for_parts([&](int tile, int i, int) {
+    for_fragments([&](int tile, int i, int) {
       unsigned(&x)[4] = reinterpret_cast<unsigned(&)[4]>(x_[tile][i]);
       const unsigned(&norm)[4] = reinterpret_cast<const unsigned(&)[4]>(norm_[tile][i]);
 #pragma unroll
       for (int j = 0; j < 4; ++j) x[j] = scale_pairs<T>(x[j], norm[j], scale);
     });
   }
-  /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first slab,
+  /// The squares of x that the GEMM before has left: warp t adds those of token t, in the first work tile,
   /// since they arrive after x.
   __device__ __forceinline__ void load_squares() {
 #pragma unroll
@@ -275,35 +273,34 @@ class GemvConsumer {
     if (lane_ < S::kWarps) shared_.squares[warp_][lane_] = lane_ == 0 ? sum : 0;
   }
 
-  /// Calls with each part of the slices of this warp and the column of x that this lane has there.
+  /// Calls with each fragment of the warp tiles of this warp and the column of x that this lane has there.
   template <class Call>
-  __device__ __forceinline__ void for_parts(Call call) const {
+  __device__ __forceinline__ void for_fragments(Call call) const {
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile)
 #pragma unroll
-      for (int i = 0; i < S::kWarpSlices; ++i)
+      for (int i = 0; i < S::kWarpTiles; ++i)
 #pragma unroll
-        for (int part = 0; part < S::kParts; ++part)
-          if (has_slice(tile, i))
-            call(tile, i * S::kParts + part,
-                 first_column<S>(tile) + slice_column(i) + part * S::kPart + lane_column());
+        for (int f = 0; f < S::kFragments; ++f)
+          if (has_warp_tile(tile, i))
+            call(tile, i * S::kFragments + f,
+                 first_column<S>(tile) + warp_column(i) + f * S::kFragmentK + Mma::column(lane_));
   }
-  __device__ __forceinline__ int slice_column(int i) const { return (i * S::kWarps + warp_) * S::kSlice; }
-  __device__ __forceinline__ int lane_column() const { return lane_ / 4 % S::kSegments * 32 + lane_ % 4 * 8; }
-  __device__ __forceinline__ bool has_slice(int tile, int i) const {
+  __device__ __forceinline__ int warp_column(int i) const { return (i * S::kWarps + warp_) * S::kWarpTileK; }
+  __device__ __forceinline__ bool has_warp_tile(int tile, int i) const {
     const int columns = tile == S::kTiles - 1 ? S::kLastTileK : S::kTileK;
-    return (i + 1) * S::kWarps * S::kSlice <= columns || slice_column(i) < columns;
+    return (i + 1) * S::kWarps * S::kWarpTileK <= columns || warp_column(i) < columns;
   }
 
-  /// Loads what this lane has of slice i in one half of A of mma m. With two parts, lanes of odd rows load
-  /// them in the other order: eight lanes read two rows at a time, which lie in the same banks.
-  __device__ __forceinline__ Slice load_slice(int i, int m, int half) const {
+  /// Loads what this lane has of warp tile i in one half of A of mma m. With two fragments, lanes of odd rows
+  /// load them in the other order: eight lanes read two rows at a time, which lie in the same banks.
+  __device__ __forceinline__ Weights load_weights(int i, int m, int half) const {
     const int first = S::kSwiglu ? half * (S::kRows / 2) + m * S::kPaddedTokens
                                  : m * S::kMmaRows + half * S::kPaddedTokens,
-              row = first + lane_ / 4 / S::kSegments;
-    const T* const from = &shared_.stages[stage_][row][slice_column(i) + lane_column()];
-    const auto load = [&](int part) { return *reinterpret_cast<const uint4*>(from + part * S::kPart); };
-    if constexpr (S::kParts == 1) {
+              row = first + Mma::row(lane_);
+    const T* const from = &shared_.stages[state_.index][row][warp_column(i) + Mma::column(lane_)];
+    const auto load = [&](int f) { return *reinterpret_cast<const uint4*>(from + f * S::kFragmentK); };
+    if constexpr (S::kFragments == 1) {
       return {{load(0)}};
     } else {
       const int odd = lane_ / 4 % 2;
@@ -316,48 +313,42 @@ class GemvConsumer {
   }
 
   __device__ __forceinline__ void consume_tile(Sums& sums, int tile) {
-    mbarrier_wait(&shared_.full[stage_], phase_);
+    mbarrier_wait(&shared_.full[state_.index], state_.phase);
 #pragma unroll
-    for (int i = 0; i < S::kWarpSlices; ++i) {
-      if (!has_slice(tile, i)) continue;
+    for (int i = 0; i < S::kWarpTiles; ++i) {
+      if (!has_warp_tile(tile, i)) continue;
 #pragma unroll
       for (int m = 0; m < S::kMmas; ++m) {
-        const Slice a = load_slice(i, m, 0), b = load_slice(i, m, 1);
+        const Weights a = load_weights(i, m, 0), b = load_weights(i, m, 1);
 #pragma unroll
-        for (int part = 0; part < S::kParts; ++part) {
-          const uint4 x = x_[tile][i * S::kParts + part], u = a.parts[part], v = b.parts[part];
-          mma_m16n8k16<T>(sums[m], {u.x, v.x, u.y, v.y}, x.x, x.y);
-          mma_m16n8k16<T>(sums[m], {u.z, v.z, u.w, v.w}, x.z, x.w);
-        }
+        for (int f = 0; f < S::kFragments; ++f)
+          Mma::template multiply<T>(sums[m], a.fragments[f], b.fragments[f], x_[tile][i * S::kFragments + f]);
       }
     }
     fence_proxy_async();  // the stage is overwritten by a bulk copy
-    mbarrier_arrive(&shared_.empty[stage_]);
-    if (++stage_ == S::kStages) {
-      stage_ = 0;
-      phase_ ^= 1;
-    }
+    mbarrier_arrive(&shared_.empty[state_.index]);
+    state_.advance();
   }
 
-  /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores the sums of equal segments.
+  /// D: rows lane / 4 and 8 further, columns lane % 4 * 2 + i. Stores the sums of equal splits.
   __device__ __forceinline__ void store_diagonal(const Sums& sums, int buffer, int first_mma) {
-    const int segment = lane_ / 4 % S::kSegments, row = lane_ / 4 / S::kSegments;
+    const int split = Mma::split(lane_), row = Mma::row(lane_);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int column = lane_ % 4 * 2 + i, token = column / S::kSegments;
-      if (column % S::kSegments != segment) continue;
+      const int column = lane_ % 4 * 2 + i, token = column / S::kSplits;
+      if (column % S::kSplits != split) continue;
 #pragma unroll
       for (int m = 0; m < S::kMmas; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half)
-          partials_of(buffer, token, first_mma + m, row, half)[warp_ * S::kSegments + segment] =
+          partials_of(buffer, token, first_mma + m, row, half)[warp_ * S::kSplits + split] =
               sums[m][2 * half + i];
     }
   }
 
-  /// The partial sums of a dot product, in the order of warps and segments.
+  /// The partial sums of a dot product, in the order of warps and splits.
   __device__ __forceinline__ float* partials_of(int buffer, int token, int mma, int row, int half) const {
-    return shared_.partials[buffer][((token * S::kSlabMmas + mma) * S::kPaddedTokens + row) * 2 + half];
+    return shared_.partials[buffer][((token * S::kWorkMmas + mma) * S::kPaddedTokens + row) * 2 + half];
   }
   __device__ __forceinline__ float scale_of(int token) const {
     float squares = 0;
@@ -395,10 +386,9 @@ class GemvConsumer {
   typename S::Storage& shared_;
   const Args& args_;
   const int lane_, warp_;
-  uint4 x_[S::kTiles][S::kWarpParts], norm_[S::kNorm ? S::kTiles : 1][S::kWarpParts];
+  uint4 x_[S::kTiles][S::kWarpFragments], norm_[S::kNorm ? S::kTiles : 1][S::kWarpFragments];
   Vec<float, 4> squares_[kLaneSquares];
-  int stage_ = 0;
-  unsigned phase_ = 0;
+  PipelineState<S::kStages> state_;
 };
 
 template <class T, int kTokens, int kIn, int kOut, int kBias, int kPrologue, int kEpilogue, int kBlocksPerSm,

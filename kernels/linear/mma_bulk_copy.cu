@@ -1,7 +1,7 @@
 // Streaming tensor-core GEMM for 2 to 64 tokens (streaming_mma.cuh), weights and x by TMA (sm_90).
 // Loads: one lane of a producer warp. A TMA tile is 8 rows of weight, or all tokens of x, by kTileK columns:
-//   tensor maps [in / 64][rows][64], so that a tile lies as panels of 64 columns with the 128-byte swizzle.
-//   Weights are evicted first from the L2. `in` is a multiple of 64.
+//   tensor maps [in / 64][rows][64], so that a tile lies as column tiles (64 columns) with the 128-byte
+//   swizzle. Weights are evicted first from the L2. `in` is a multiple of 64.
 #include "kernels/common/tma.cuh"
 #include "kernels/linear/streaming_mma.cuh"
 
@@ -22,10 +22,10 @@ struct TmaLoader {
 #pragma unroll
       for (int half = 0; half < S::kSlotsOfUnit; ++half)  // with SwiGLU: gate rows, then their up rows
         tma_load_3d(to + (u * S::kSlotsOfUnit + half) * S::kSlotBytes, weight, 0,
-                    first + u * 8 + half * S::kOut, step * S::kPanels, full, weight_policy);
+                    first + u * 8 + half * S::kOut, step * S::kColumnTiles, full, weight_policy);
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier* full) const {
-    tma_load_3d(to, x, 0, 0, step * S::kPanels, full);
+    tma_load_3d(to, x, 0, 0, step * S::kColumnTiles, full);
   }
   __device__ __forceinline__ void commit(Mbarrier*) const {}
 };

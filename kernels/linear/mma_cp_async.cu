@@ -20,24 +20,24 @@ struct CpAsyncLoader {
     load_slots<S::kSlotsOfUnit>(to, S::kSlotBytes, 1024, weight, first, outputs, step);
   }
   __device__ __forceinline__ void load_x(unsigned char* to, int step, Mbarrier*) const {
-    load_slots<1>(to, 1024, S::kXPanelBytes, x, 0, S::kTokens, step);
+    load_slots<1>(to, 1024, S::kXColumnTileBytes, x, 0, S::kTokens, step);
   }
   __device__ __forceinline__ void commit(Mbarrier* full) const { cp_async_mbarrier_arrive(full); }
 
  private:
   /// Copies the columns of a step of `rows` rows from row `first` of `from`, in slots of 8 rows that end with
   /// zeros. kSlotsOfUnit slots have the same rows, each of a matrix of kOut rows. `slot_bytes` lie between
-  /// slots, `panel_bytes` between 64 columns. A thread has the same 8 columns of every row that it copies:
-  /// its addresses differ by constants.
+  /// slots, `column_tile_bytes` between 64 columns. A thread has the same 8 columns of every row that it
+  /// copies: its addresses differ by constants.
   template <int kSlotsOfUnit>
-  __device__ __forceinline__ void load_slots(unsigned char* to, int slot_bytes, int panel_bytes,
+  __device__ __forceinline__ void load_slots(unsigned char* to, int slot_bytes, int column_tile_bytes,
                                              const void* from, int first, int rows, int step) const {
     constexpr int kVectors = S::kTileK / 8;  // of a row
     constexpr int kRowsAtOnce = kProducerThreads / kVectors, kSlotsAtOnce = max_of(1, kRowsAtOnce / 8);
     const int vector = thread % kVectors, row = thread / kVectors % 8, k = step * S::kTileK + vector * 8;
     const bool in_row = S::kSteps * S::kTileK == S::kIn || k < S::kIn;
     const auto* const base = static_cast<const typename S::T*>(from);
-    const int at = vector / 8 * panel_bytes + row * 128 + (vector % 8 ^ row) * 16;
+    const int at = vector / 8 * column_tile_bytes + row * 128 + (vector % 8 ^ row) * 16;
     const int slots = ceil_div(rows, 8) * kSlotsOfUnit;
 #pragma unroll 4
     for (int slot = thread / kVectors / 8; slot < slots; slot += kSlotsAtOnce) {

@@ -26,15 +26,16 @@ struct SkinnyGemm {
   static constexpr int kWarps = kWarpsM * kWarpsK, kThreads = 32 * kWarps;  // consumers
   static constexpr bool kSplitK = kWarpsK * kCluster > 1;  // partial sums go through shared memory
   static constexpr int kTokenTiles = ceil_div(kTokens, 8), kPaddedTokens = 8 * kTokenTiles;
-  static constexpr int kRowTiles = kRows / kWarpsM / 16;  // m16 tiles of a warp
-  static constexpr int kSlices = kTileK / 16 / kWarpsK;   // k16 slices of a warp and stage
-  static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;    // 8 outputs: gate rows, up rows
+  static constexpr int kRowTiles = kRows / kWarpsM / 16;    // m16 tiles of a warp
+  static constexpr int kFragments = kTileK / 16 / kWarpsK;  // k16 fragments of a warp and stage
+  static constexpr int kSlotsOfUnit = kSwiglu ? 2 : 1;      // 8 outputs: gate rows, up rows
   static constexpr int kGroupOutputs = kRows / kSlotsOfUnit;
   static constexpr int kSteps = ceil_div(kIn, kTileK), kMaxSteps = ceil_div(kSteps, kCluster);
 
   // Bytes.
-  static constexpr int kPanels = kTileK / 64, kSlotBytes = 1024 * kPanels, kXPanelBytes = 128 * kPaddedTokens;
-  static constexpr int kWeightBytes = kRows / 8 * kSlotBytes, kXBytes = kPanels * kXPanelBytes;
+  static constexpr int kColumnTiles = kTileK / 64, kSlotBytes = 1024 * kColumnTiles,
+                       kXColumnTileBytes = 128 * kPaddedTokens;
+  static constexpr int kWeightBytes = kRows / 8 * kSlotBytes, kXBytes = kColumnTiles * kXColumnTileBytes;
   static constexpr int kStageBytes = kWeightBytes + (kResidentX ? 0 : kXBytes);
   static constexpr int kXOffset = kStages * kStageBytes;
   static constexpr int kPartialOffset = kXOffset + (kResidentX ? kMaxSteps * kXBytes : 0);
@@ -46,7 +47,7 @@ struct SkinnyGemm {
   static constexpr int kSharedBytes = kBarrierOffset + 8 * (2 * kStages + 2);
 
   static_assert(kTileK % 64 == 0 && kTileK % (16 * kWarpsK) == 0 && kRows % (16 * kWarpsM) == 0);
-  static_assert((kSlices & (kSlices - 1)) == 0 && kStages >= 2 && kTokens <= 64);
+  static_assert((kFragments & (kFragments - 1)) == 0 && kStages >= 2 && kTokens <= 64);
 };
 
 /// What a block computes: outputs in groups, and steps of kTileK columns. All blocks of a cluster have the

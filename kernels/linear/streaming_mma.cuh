@@ -16,11 +16,14 @@
 //   their 8 up rows are one m16 tile; for argmax neighboring lanes reduce the keys of a token in every group
 //   (argmax.cuh).
 // Shared memory (skinny_gemm.cuh): stages, resident x, partial sums, squares and scales of tokens, barriers.
-//   Weights lie as [8-row slot][panel][8][64], x as [panel][tokens][64], with the 128-byte swizzle.
-// Levels, from large to small: a tile is one stage; a panel, 64 of its columns; a slice, the K of one mma.
+//   Weights lie as [8-row slot][column tile][8][64], x as [column tile][tokens][64], with the 128-byte
+//   swizzle.
+// Levels, from large to small: a tile is one stage; a column tile, 64 of its columns; a fragment, the K of
+//   one mma.
 // Wins: 2 to 64 tokens.
 #include "kernels/common/mma.cuh"
 #include "kernels/common/pdl.cuh"
+#include "kernels/common/pipeline_state.cuh"
 #include "kernels/linear/skinny_epilogue.cuh"
 #include "kernels/linear/skinny_gemm.cuh"
 
@@ -90,10 +93,10 @@ __device__ __forceinline__ void fence_reads_before_copies() {
 /// The weights of the norm for the B fragments of a warp and stage; `k`: the column of the lane. Zero
 /// beyond the row.
 template <class S>
-__device__ __forceinline__ void load_norm_fragments(unsigned (&norm)[S::kSlices][2], const void* weight,
+__device__ __forceinline__ void load_norm_fragments(unsigned (&norm)[S::kFragments][2], const void* weight,
                                                     int k) {
 #pragma unroll
-  for (int j = 0; j < S::kSlices; ++j)
+  for (int j = 0; j < S::kFragments; ++j)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = k + 16 * j + 8 * half;
@@ -124,23 +127,23 @@ __device__ __forceinline__ void compute_scales_of_x(const typename S::Args& args
   named_barrier_sync(1, S::kThreads);
 }
 
-/// sums += weights . x of the k16 slices of a warp. `scales`: of the tokens, with kScalesX. `weights` and `x`
-/// are the shared addresses of the lane's ldmatrix rows; slices within a panel differ in address bits 5 and
-/// 6, which the swizzle has permuted.
+/// sums += weights . x of the k16 fragments of a warp. `scales`: of the tokens, with kScalesX. `weights` and
+/// `x` are the shared addresses of the lane's ldmatrix rows; fragments within a column tile differ in address
+/// bits 5 and 6, which the swizzle has permuted.
 template <class S>
 __device__ __forceinline__ void multiply_stage(SkinnySums<S>& sums, unsigned weights, unsigned x,
-                                               const unsigned (&norm)[S::kSlices][2], const float* scales,
+                                               const unsigned (&norm)[S::kFragments][2], const float* scales,
                                                bool count_squares) {
   using T = typename S::T;
 #pragma unroll
-  for (int j = 0; j < S::kSlices; ++j) {
+  for (int j = 0; j < S::kFragments; ++j) {
     unsigned a[S::kRowTiles][4];
 #pragma unroll
     for (int m = 0; m < S::kRowTiles; ++m)
       ldmatrix_x4(a[m], (weights ^ (j % 4 * 32)) + j / 4 * 1024 + m * 2 * S::kSlotBytes);
 #pragma unroll
     for (int n = 0; n < S::kTokenTiles; n += 2) {
-      const unsigned address = (x ^ (j % 4 * 32)) + j / 4 * S::kXPanelBytes + n * 1024;
+      const unsigned address = (x ^ (j % 4 * 32)) + j / 4 * S::kXColumnTileBytes + n * 1024;
       unsigned b[4];  // b0, b1 of tokens 8 n to 8 n + 7, then of the next 8
       if (n + 1 < S::kTokenTiles)
         ldmatrix_x4(b, address);
@@ -173,34 +176,31 @@ __device__ __forceinline__ void consume(const typename S::Args& args, const Skin
   const SkinnyWork<S> work;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int warp_m = warp / S::kWarpsK, warp_k = warp % S::kWarpsK;
-  const int slice = warp_k * S::kSlices, row = lane % 8;  // of an 8x8 matrix of ldmatrix
+  const int fragment = warp_k * S::kFragments, row = lane % 8;  // of an 8x8 matrix of ldmatrix
   // Matrices of A: rows 0-7, rows 8-15, then the same rows 8 columns further; of B: 8 tokens, the same 8
   // columns further, then the next 8 tokens.
-  const unsigned a_lane = (warp_m * 2 * S::kRowTiles + lane / 8 % 2) * S::kSlotBytes + slice / 4 * 1024 +
-                          row * 128 + ((slice % 4 * 2 + lane / 16) ^ row) * 16;
-  const unsigned b_lane =
-      slice / 4 * S::kXPanelBytes + (lane / 16 * 8 + row) * 128 + ((slice % 4 * 2 + lane / 8 % 2) ^ row) * 16;
+  const unsigned a_lane = (warp_m * 2 * S::kRowTiles + lane / 8 % 2) * S::kSlotBytes + fragment / 4 * 1024 +
+                          row * 128 + ((fragment % 4 * 2 + lane / 16) ^ row) * 16;
+  const unsigned b_lane = fragment / 4 * S::kXColumnTileBytes + (lane / 16 * 8 + row) * 128 +
+                          ((fragment % 4 * 2 + lane / 8 % 2) ^ row) * 16;
 
   if constexpr (S::kScalesX) compute_scales_of_x<S>(args, shared);
-  int stage = 0;
-  unsigned phase = 0;
+  PipelineState<S::kStages> state;
   for (int group = 0; group < work.groups; ++group) {
     SkinnySums<S> sums = {};
     for (int step = 0; step < work.steps; ++step) {
-      unsigned norm[S::kSlices][2] = {};
+      unsigned norm[S::kFragments][2] = {};
       if constexpr (S::kNorm)
         load_norm_fragments<S>(norm, args.norm_weight,
-                               (work.first_step + step) * S::kTileK + slice * 16 + lane % 4 * 2);
-      mbarrier_wait(shared.full() + stage, phase);
-      multiply_stage<S>(sums, shared_address(shared.stage(stage)) + a_lane,
-                        shared_address(shared.x(stage, step)) + b_lane, norm, shared.scale(), group == 0);
+                               (work.first_step + step) * S::kTileK + fragment * 16 + lane % 4 * 2);
+      mbarrier_wait(shared.full() + state.index, state.phase);
+      multiply_stage<S>(sums, shared_address(shared.stage(state.index)) + a_lane,
+                        shared_address(shared.x(state.index, step)) + b_lane, norm, shared.scale(),
+                        group == 0);
       fence_reads_before_copies();
       __syncwarp();
-      if (lane == 0) mbarrier_arrive(shared.empty() + stage);
-      if (++stage == S::kStages) {
-        stage = 0;
-        phase ^= 1;
-      }
+      if (lane == 0) mbarrier_arrive(shared.empty() + state.index);
+      state.advance();
     }
     const auto [begin, end] = work.group(group);
     if (S::kScalesSums && group == 0 && warp_m == 0) store_squares<S>(shared, sums, warp_k, lane);

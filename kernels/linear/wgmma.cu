@@ -72,12 +72,12 @@ struct WgmmaGemm {
     /// Begins a stage and loads this block's part of its weights.
     __device__ __forceinline__ void load_weight(const WorkTile& work, int step) {
       constexpr int kHalf = kTileN / 2;
-      Mbarrier* const full = &shared.full[state.stage];
-      mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+      Mbarrier* const full = &shared.full[state.index];
+      mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
       mbarrier_arrive_expect_tx(full, kXBytes + kWeightBytes);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        unsigned char* const to = shared.weight[state.stage] + half * kHalf * 128;
+        unsigned char* const to = shared.weight[state.index] + half * kHalf * 128;
         const int row = work.out + half * (Epilogue::kSwiglu ? kOut : kHalf);
         if constexpr (kCluster == 1)
           tma_load_2d(to, weight_map, step * kTileK, row, full);
@@ -86,7 +86,7 @@ struct WgmmaGemm {
       }
     }
     __device__ __forceinline__ void load_x(const WorkTile& work, int step) {
-      tma_load_2d(shared.x[state.stage], x_map, step * kTileK, work.token, &shared.full[state.stage]);
+      tma_load_2d(shared.x[state.index], x_map, step * kTileK, work.token, &shared.full[state.index]);
       state.advance();
     }
     __device__ __forceinline__ void run() {
@@ -130,8 +130,8 @@ struct WgmmaGemm {
 
     /// Issues sum += x . weight^T of a stage.
     __device__ __forceinline__ void issue(bool accumulate) {
-      const unsigned long long a = wgmma_descriptor_swizzle_128b(x + state.stage * kXBytes),
-                               b = wgmma_descriptor_swizzle_128b(weight + state.stage * kWeightBytes);
+      const unsigned long long a = wgmma_descriptor_swizzle_128b(x + state.index * kXBytes),
+                               b = wgmma_descriptor_swizzle_128b(weight + state.index * kWeightBytes);
 #pragma unroll
       for (int m = 0; m < kSubtiles; ++m) warpgroup_fence_operand(sum[m]);
       warpgroup_arrive();
@@ -156,13 +156,13 @@ struct WgmmaGemm {
     __device__ __forceinline__ int mainloop() {
       int last = 0;
       for (int step = 0; step < kSteps; ++step) {
-        mbarrier_wait(&shared.full[state.stage], state.phase);
+        mbarrier_wait(&shared.full[state.index], state.phase);
         issue(step > 0);
         if (step > 0) {
           warpgroup_wait<1>();
           release(last);
         }
-        last = state.stage;
+        last = state.index;
         state.advance();
       }
       return last;

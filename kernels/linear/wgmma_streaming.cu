@@ -6,18 +6,18 @@
 // Roles: one thread of a producer warp issues all TMA loads; kWarpgroups consumer warpgroups take the m64
 //   tiles of a work tile round-robin. With the prologue rms_scale one more warpgroup adds the squares of the
 //   rows of x, and ends.
-// Pipeline: kStages stages of kTileK columns of weight and x in panels of 64 columns, 128-byte swizzle.
+// Pipeline: kStages stages of kTileK columns of weight and x in column tiles of 64 columns, 128-byte swizzle.
 //   Weights of the first kEarlyStages stages are loaded before pdl_wait(), x after it. The copies of an SM
 //   queue in order, so x arrives sooner with fewer early stages. Work tiles start at different columns.
-// PDL: the producer prefetches a part of the next GEMM's weights to the L2, before pdl_wait() (o) or after it
+// PDL: the producer prefetches some of the next GEMM's weights to the L2, before pdl_wait() (o) or after it
 //   (down); see gemv_bulk_copy.cu.
 // Sync: full/empty mbarrier per stage. Multicast writes to all blocks that share x, so an empty barrier
 //   counts the consumer warps of all.
 // Epilogue: from registers (StreamingEpilogue). With split K the stages, which are empty then, take partial
 //   sums [token][row]; each block adds the sums of some of the outputs through distributed shared memory, in
 //   a fixed order. add_rms also leaves y times the weight of the next norm, and sums of 16 squares. With
-//   argmax a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile are gate rows, half
-//   the up rows of the same outputs: both sums lie in one thread.
+//   argmax a thread keeps the largest keys of its tokens. With SwiGLU half of a work tile are gate rows (a
+//   matrix), half the up rows of the same outputs: both sums lie in one thread.
 // Wins: 2 to 64 tokens on most shapes. `in` and `out` are multiples of 8.
 // Source: DeepGEMM (persistent blocks, TMA and wgmma by hand); weights as M, since tokens are few.
 #include "kernels/common/cluster.cuh"
@@ -44,14 +44,16 @@ struct StreamingWgmma {
   static constexpr bool kRmsScale = kPrologue_ == kPrologueRmsScale, kSwiglu = kEpilogue == kEpilogueSwiglu,
                         kAdd = kAddsResidual<kEpilogue>, kAddRms = kEpilogue == kEpilogueAddRms,
                         kArgmax = kEpilogue == kEpilogueArgmax, kEvictFirst = kEvictFirst_ != 0;
-  static constexpr int kParts = kSwiglu ? 2 : 1, kOutputs = kRows / kParts;  // of a work tile
-  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;     // of a warpgroup and part
-  static constexpr int kN = 16 * ceil_div(kTokens, 16);                      // tokens, padded
+  static constexpr int kMatrices = kSwiglu ? 2 : 1;                       // gate and up
+  static constexpr int kOutputs = kRows / kMatrices;                      // of a work tile
+  static constexpr int kSubtiles = ceil_div(kOutputs, 64) / kWarpgroups;  // of a warpgroup and matrix
+  static constexpr int kN = 16 * ceil_div(kTokens, 16);                   // tokens, padded
   static constexpr int kConsumers = 128 * kWarpgroups, kScaleWarps = kRmsScale ? 4 : 0;
   static constexpr int kProducer = kConsumers + 32 * kScaleWarps, kThreads = kProducer + 32;
-  static constexpr int kSteps = ceil_div(kIn, kTileK), kPanels = kTileK / 64;
-  static constexpr int kWeightPanel = kRows * 128, kXPanel = kN * 128;  // bytes
-  static constexpr int kXOffset = kPanels * kWeightPanel, kStageBytes = kPanels * (kWeightPanel + kXPanel);
+  static constexpr int kSteps = ceil_div(kIn, kTileK), kColumnTiles = kTileK / 64;
+  static constexpr int kWeightColumnTile = kRows * 128, kXColumnTile = kN * 128;  // bytes
+  static constexpr int kXOffset = kColumnTiles * kWeightColumnTile,
+                       kStageBytes = kColumnTiles * (kWeightColumnTile + kXColumnTile);
   /// The last m64 tile of a stage may read rows beyond it, whose sums are not stored.
   static constexpr int kPadding = 128 * (64 * kSubtiles * kWarpgroups - kOutputs);
   static constexpr int kPitch = kRows + 4;  // floats of a token's partial sums: stores without bank conflicts
@@ -141,36 +143,36 @@ struct StreamingProducer {
 
   /// Begins a stage and loads its weights.
   __device__ __forceinline__ void load_weights(int step) const {
-    Mbarrier* const full = &shared.full[state.stage];
-    mbarrier_wait(&shared.empty[state.stage], state.phase ^ 1);
+    Mbarrier* const full = &shared.full[state.index];
+    mbarrier_wait(&shared.empty[state.index], state.phase ^ 1);
     mbarrier_arrive_expect_tx(full, S::kStageBytes);
     const int column = work.column(step);
-    unsigned char* to = shared.stages + state.stage * S::kStageBytes;
+    unsigned char* to = shared.stages + state.index * S::kStageBytes;
 #pragma unroll
-    for (int panel = 0; panel < S::kPanels; ++panel)
+    for (int i = 0; i < S::kColumnTiles; ++i)
 #pragma unroll
-      for (int part = 0; part < S::kParts; ++part, to += S::kOutputs * 128) {
-        const int row = part * S::kOut + work.tile * S::kOutputs;
+      for (int matrix = 0; matrix < S::kMatrices; ++matrix, to += S::kOutputs * 128) {
+        const int row = matrix * S::kOut + work.tile * S::kOutputs;
         if constexpr (S::kEvictFirst)
-          tma_load_2d(to, weight_map, column + panel * 64, row, full, weight_policy);
+          tma_load_2d(to, weight_map, column + i * 64, row, full, weight_policy);
         else
-          tma_load_2d(to, weight_map, column + panel * 64, row, full);
+          tma_load_2d(to, weight_map, column + i * 64, row, full);
       }
   }
-  /// Loads this block's part of x, and ends the stage.
+  /// Loads this block's rows of x, and ends the stage.
   __device__ __forceinline__ void load_x(int step) {
-    constexpr unsigned kShare = (1 << S::kClusterM) - 1;
+    constexpr unsigned kMulticastMask = (1 << S::kClusterM) - 1;
     const int token = work.rank_m * (S::kN / S::kClusterM);
-    Mbarrier* const full = &shared.full[state.stage];
-    unsigned char* const to = shared.stages + state.stage * S::kStageBytes + S::kXOffset + token * 128;
+    Mbarrier* const full = &shared.full[state.index];
+    unsigned char* const to = shared.stages + state.index * S::kStageBytes + S::kXOffset + token * 128;
 #pragma unroll
-    for (int panel = 0; panel < S::kPanels; ++panel) {
-      const int column = work.column(step) + panel * 64;
+    for (int i = 0; i < S::kColumnTiles; ++i) {
+      const int column = work.column(step) + i * 64;
       if constexpr (S::kClusterM == 1)
-        tma_load_2d(to + panel * S::kXPanel, x_map, column, token, full);
+        tma_load_2d(to + i * S::kXColumnTile, x_map, column, token, full);
       else
-        tma_load_2d_multicast(to + panel * S::kXPanel, x_map, column, token, full,
-                              static_cast<unsigned short>(kShare << work.rank_k * S::kClusterM));
+        tma_load_2d_multicast(to + i * S::kXColumnTile, x_map, column, token, full,
+                              static_cast<unsigned short>(kMulticastMask << work.rank_k * S::kClusterM));
     }
     state.advance();
   }
@@ -202,7 +204,7 @@ struct StreamingProducer {
   }
 };
 
-/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each part of each work tile.
+/// A consumer warpgroup: m64 tiles `index`, index + kWarpgroups and so on of each matrix of each work tile.
 template <class S>
 struct StreamingConsumer {
   typename S::Storage& shared;
@@ -210,7 +212,7 @@ struct StreamingConsumer {
   const unsigned weights, x;
   StreamingSchedule<S> work;
   typename S::State state;
-  float sum[S::kParts][S::kSubtiles][S::kN / 2];
+  float sum[S::kMatrices][S::kSubtiles][S::kN / 2];
 
   __device__ __forceinline__ StreamingConsumer(typename S::Storage& shared, int index)
       : shared(shared),
@@ -221,21 +223,21 @@ struct StreamingConsumer {
 
   /// Issues sum += weights . x^T of a stage.
   __device__ __forceinline__ void issue(bool accumulate) {
-    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.stage * S::kStageBytes),
-                             b = wgmma_descriptor_swizzle_128b(x + state.stage * S::kStageBytes);
+    const unsigned long long a = wgmma_descriptor_swizzle_128b(weights + state.index * S::kStageBytes),
+                             b = wgmma_descriptor_swizzle_128b(x + state.index * S::kStageBytes);
     fence_sums();
     warpgroup_arrive();
 #pragma unroll
     for (int k = 0; k < S::kTileK / 16; ++k)
 #pragma unroll
-      for (int part = 0; part < S::kParts; ++part)
+      for (int matrix = 0; matrix < S::kMatrices; ++matrix)
 #pragma unroll
         for (int m = 0; m < S::kSubtiles; ++m)
           wgmma<typename S::T, S::kN>(
-              sum[part][m],
-              wgmma_descriptor_advance(a, k / 4 * S::kWeightPanel + part * S::kOutputs * 128 +
+              sum[matrix][m],
+              wgmma_descriptor_advance(a, k / 4 * S::kWeightColumnTile + matrix * S::kOutputs * 128 +
                                               m * S::kWarpgroups * 64 * 128 + k % 4 * 32),
-              wgmma_descriptor_advance(b, k / 4 * S::kXPanel + k % 4 * 32), accumulate || k > 0);
+              wgmma_descriptor_advance(b, k / 4 * S::kXColumnTile + k % 4 * 32), accumulate || k > 0);
     warpgroup_commit_batch();
   }
   __device__ __forceinline__ void release(int stage) const {
@@ -252,13 +254,13 @@ struct StreamingConsumer {
   __device__ __forceinline__ int mainloop() {
     int last = 0;
     for (int step = work.first_step; step < work.end_step; ++step) {
-      mbarrier_wait(&shared.full[state.stage], state.phase);
+      mbarrier_wait(&shared.full[state.index], state.phase);
       issue(step > work.first_step);
       if (step > work.first_step) {
         warpgroup_wait<1>();
         release(last);
       }
-      last = state.stage;
+      last = state.index;
       state.advance();
     }
     return last;
@@ -269,9 +271,9 @@ struct StreamingConsumer {
   }
   __device__ __forceinline__ void fence_sums() {
 #pragma unroll
-    for (int part = 0; part < S::kParts; ++part)
+    for (int matrix = 0; matrix < S::kMatrices; ++matrix)
 #pragma unroll
-      for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[part][m]);
+      for (int m = 0; m < S::kSubtiles; ++m) warpgroup_fence_operand(sum[matrix][m]);
   }
   /// The first output, within a work tile, of the 16 that this warp has of subtile m.
   __device__ __forceinline__ int first_output(int m) const {
@@ -286,7 +288,7 @@ struct StreamingConsumer {
     StreamingKeys<S> keys;
     for (bool is_first = true; work.has_work(); is_first = false, work.advance()) {
       StreamingResidual<S> residual;
-      // Behind the main loop the latency of the residual would end the kernel.
+      // After the main loop the latency of the residual would end the kernel.
       residual.load(epilogue_of(args), first_output(0));
       const int last = mainloop();
       const StreamingEpilogue<S> epilogue = epilogue_of(args);
@@ -296,7 +298,7 @@ struct StreamingConsumer {
 #pragma unroll
       for (int m = 0; m < S::kSubtiles; ++m) {
         if (m > 0) residual.load(epilogue, first_output(m));
-        epilogue.store(sum[0][m], sum[S::kParts - 1][m], residual, keys, first_output(m));
+        epilogue.store(sum[0][m], sum[S::kMatrices - 1][m], residual, keys, first_output(m));
       }
     }
     if constexpr (S::kArgmax) {
@@ -318,8 +320,8 @@ struct StreamingConsumer {
         const int row = output + i / 2 % 2 * 8, token = i / 4 * 8 + lane % 4 * 2 + i % 2;
         if (row < S::kOutputs) {
 #pragma unroll
-          for (int part = 0; part < S::kParts; ++part)
-            partial[token * S::kPitch + part * S::kOutputs + row] = sum[part][m][i];
+          for (int matrix = 0; matrix < S::kMatrices; ++matrix)
+            partial[token * S::kPitch + matrix * S::kOutputs + row] = sum[matrix][m][i];
         }
       }
     }
@@ -334,7 +336,7 @@ __global__ void __launch_bounds__(128 * kWarpgroups + (kPrologue == kPrologueRms
                            const __grid_constant__ TensorMap weight, const __grid_constant__ TensorMap x) {
   using S = StreamingWgmma<T, kTokens, kIn, kOut, kBias, kPrologue, kEpilogue, kRows, kTileK, kStages,
                            kWarpgroups, kClusterK, kClusterM, kEvictFirst, kEarlyStages>;
-  [[maybe_unused]] static constexpr int kSharedBytes =
+  [[maybe_unused]] static constexpr int kMulticastMaskdBytes =
       sizeof(typename S::Storage) + (S::kRmsScale ? 4 * S::kN : 0);
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<typename S::Storage*>(memory);

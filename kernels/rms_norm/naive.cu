@@ -1,26 +1,29 @@
-// Naive RMSNorm: the readable baseline.
+// Naive RMSNorm, with or without a residual add: the readable baseline.
 // Grid: one block per token; a thread reads elements one by one, the row twice (sum of squares, then
-//   scaling).
+//   scaling). With a residual the sum is written to residual_out and read back from it.
 // Sync: one block reduction.
 #include "kernels/common/pdl.cuh"
 #include "kernels/common/reduce.cuh"
-#include "kernels/rms_norm/args.h"
+#include "kernels/rms_norm/normalize.cuh"
 
 namespace warptune {
 
-template <class T, int kHidden, int kBlock>
-__global__ void __launch_bounds__(kBlock) rms_norm_naive(RmsNormArgs args) {
+template <class T, int kHidden, int kBlock, class Args = RmsNormArgs>
+__global__ void __launch_bounds__(kBlock) rms_norm_naive(Args args) {
+  constexpr bool kResidual = kHasResidual<Args>;
   pdl_wait();
-  const long long row = static_cast<long long>(blockIdx.x) * kHidden;
-  const T* x = static_cast<const T*>(args.x) + row;
-  const T* weight = static_cast<const T*>(args.weight);
-  T* y = static_cast<T*>(args.y) + row;
+  const NormTensors<T, kHidden, Args> row(args, blockIdx.x);
+  const T* const in = kResidual ? row.residual_out : row.x;
 
   float sum = 0;
-  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock) sum += to_float(x[i]) * to_float(x[i]);
+  for (unsigned i = threadIdx.x; i < kHidden; i += kBlock) {
+    if constexpr (kResidual)
+      row.residual_out[i] = from_float<T>(to_float(row.x[i]) + to_float(row.residual[i]));
+    sum += to_float(in[i]) * to_float(in[i]);
+  }
   const float scale = rsqrtf(block_reduce<Sum, kBlock>(sum) / kHidden + args.eps);
   for (unsigned i = threadIdx.x; i < kHidden; i += kBlock)
-    y[i] = from_float<T>(to_float(x[i]) * scale * to_float(weight[i]));
+    row.y[i] = from_float<T>(to_float(in[i]) * scale * to_float(row.weight[i]));
 }
 
 }  // namespace warptune

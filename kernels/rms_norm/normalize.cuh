@@ -1,9 +1,40 @@
 #pragma once
-// What the kernels of rms_norm and add_rms_norm share: sums of squares and the scaling of rows.
+// What the kernels of rms_norm and add_rms_norm share: the tensors, sums of squares and the scaling of rows.
+// A kernel is of add_rms_norm where its Args are AddRmsNormArgs.
+#include "kernels/add_rms_norm/args.h"
 #include "kernels/common/cache_hint.cuh"
 #include "kernels/common/reduce.cuh"
+#include "kernels/rms_norm/args.h"
 
 namespace warptune {
+
+template <class Args>
+inline constexpr bool kHasResidual = is_same<Args, AddRmsNormArgs>;
+
+/// The tensors from row `first` on. rms_norm has no residual.
+template <class T, int kHidden, class Args>
+struct NormTensors {
+  const T *x, *weight, *residual = nullptr;
+  T *y, *residual_out = nullptr;
+
+  __device__ __forceinline__ NormTensors(const Args& args, long long first) {
+    x = static_cast<const T*>(args.x) + first * kHidden;
+    if constexpr (kHasResidual<Args>) residual = static_cast<const T*>(args.residual) + first * kHidden;
+    weight = static_cast<const T*>(args.weight);
+    if constexpr (kHasResidual<Args>) residual_out = static_cast<T*>(args.residual_out) + first * kHidden;
+    y = static_cast<T*>(args.y) + first * kHidden;
+  }
+};
+
+/// a + b, rounded to T: residual_out, and the input of the norm.
+template <class T, int N>
+__device__ __forceinline__ Vec<T, N> add_rounded(const Vec<T, N>& a, const Vec<T, N>& b) {
+  auto f = to_float(a);
+  const auto g = to_float(b);
+#pragma unroll
+  for (int i = 0; i < N; ++i) f[i] += g[i];
+  return from_float<T>(f);
+}
 
 /// sum += the squares of x's elements.
 template <class T, int N>

@@ -27,9 +27,9 @@ struct ChecksumArgs {
 };
 
 struct StreamArgs {
-  const void* from;  // [chunks] of 16 bytes; null: write only
-  void* to;          // [chunks] of 16 bytes, or 4 bytes that are never written when reading only
-  long long chunks;
+  const void* from;  // [vectors] of 16 bytes; null: write only
+  void* to;          // [vectors] of 16 bytes, or 4 bytes that are never written when reading only
+  long long vectors;
 };
 
 struct LogitsCheckArgs {

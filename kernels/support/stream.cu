@@ -15,12 +15,12 @@ __global__ void __launch_bounds__(512) stream_read(StreamArgs args) {
   const long long span = static_cast<long long>(blockDim.x) * kUnroll;
   unsigned seen = 0;
   for (int round = 0; round < kRounds; ++round)
-    for (long long base = blockIdx.x * span; base < args.chunks; base += gridDim.x * span) {
+    for (long long base = blockIdx.x * span; base < args.vectors; base += gridDim.x * span) {
       uint4 x[kUnroll];
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
         const long long at = base + i * blockDim.x + threadIdx.x;
-        if (at < args.chunks)
+        if (at < args.vectors)
           x[i] = load_vec_nc<1>(from + at)[0];
         else
           x[i] = {};
@@ -36,17 +36,17 @@ __global__ void __launch_bounds__(512) stream_copy(StreamArgs args) {
   const uint4* from = static_cast<const uint4*>(args.from);
   uint4* to = static_cast<uint4*>(args.to);
   const long long span = static_cast<long long>(blockDim.x) * kUnroll;
-  for (long long base = blockIdx.x * span; base < args.chunks; base += gridDim.x * span) {
+  for (long long base = blockIdx.x * span; base < args.vectors; base += gridDim.x * span) {
     uint4 x[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       const long long at = base + i * blockDim.x + threadIdx.x;
-      if (at < args.chunks) x[i] = __ldcs(from + at);
+      if (at < args.vectors) x[i] = __ldcs(from + at);
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       const long long at = base + i * blockDim.x + threadIdx.x;
-      if (at < args.chunks) __stcs(to + at, x[i]);
+      if (at < args.vectors) __stcs(to + at, x[i]);
     }
   }
 }
@@ -56,11 +56,11 @@ __global__ void __launch_bounds__(512) stream_write(StreamArgs args) {
   uint4* to = static_cast<uint4*>(args.to);
   const long long span = static_cast<long long>(blockDim.x) * kUnroll;
   const uint4 value = {threadIdx.x, 1u, 2u, 3u};
-  for (long long base = blockIdx.x * span; base < args.chunks; base += gridDim.x * span) {
+  for (long long base = blockIdx.x * span; base < args.vectors; base += gridDim.x * span) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       const long long at = base + i * blockDim.x + threadIdx.x;
-      if (at < args.chunks) __stcs(to + at, value);
+      if (at < args.vectors) __stcs(to + at, value);
     }
   }
 }

@@ -1,17 +1,9 @@
-// CUDA variants of add_rms_norm, in rising difficulty.
+// CUDA variants of add_rms_norm, in rising difficulty: the kernels of rms_norm with AddRmsNormArgs.
 #include "variants/add_rms_norm/add_rms_norm.h"
 #include "variants/helpers/norm.h"
 
 namespace warptune {
 
-std::vector<Variant> add_rms_norm_cuda() {
-  return norm_variants(
-      "add_rms_norm",
-      {.naive = "One block per token reads elements one by one and the sum back from memory.",
-       .vectorized =
-           "Vectorized loads, one pass: sums stay in registers; one block reduction for several tokens.",
-       .warp_per_row = "One warp per token, reductions by shuffles only, no barrier."},
-      32);
-}
+std::vector<Variant> add_rms_norm_cuda() { return norm_variants("AddRmsNormArgs", 32); }
 
 }  // namespace warptune

@@ -1,17 +1,15 @@
 #pragma once
-// The CUDA variants of rms_norm and add_rms_norm. They differ only in the residual add.
+// The CUDA variants of rms_norm and add_rms_norm: the same kernels, with and without a residual add.
 #include <fmt/format.h>
 
 #include "variants/helpers/streaming.h"
 
 namespace warptune {
 
-struct NormIdeas {
-  std::string naive, vectorized, warp_per_row;
-};
-
-/// `op` names the kernels. `max_elements`: elements of several rows that a thread of `vectorized` may hold.
-inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas& ideas, int max_elements) {
+/// `args`: the type of the kernels' arguments. `max_elements`: elements of several rows that a thread of
+/// `vectorized` may hold.
+inline std::vector<Variant> norm_variants(const std::string& args, int max_elements) {
+  const std::string end = ", warptune::" + args + ">";  // of the kernel's name
   std::vector<Expression> vectorized = vec_constraints("hidden"), warp_per_row = vectorized;
   const std::vector<Expression> both = {"rows == 1 || rows <= tokens", "cache_hint == none || tokens >= 256",
                                         kPdlConstraint};
@@ -26,36 +24,38 @@ inline std::vector<Variant> norm_variants(const std::string& op, const NormIdeas
   return {
       {
           .name = "naive",
-          .idea = ideas.naive,
+          .idea = "One block per token reads elements one by one, the row twice.",
           .parameters = {block_parameter()},
-          .stages = {{.file = op + "/naive.cu",
-                      .kernel = op + "_naive<{dtype}, {hidden}, {block}>",
+          .stages = {{.file = "rms_norm/naive.cu",
+                      .kernel = "rms_norm_naive<{dtype}, {hidden}, {block}" + end,
                       .geometry = row_launch("tokens")}},
       },
       {
           .name = "vectorized",
-          .idea = ideas.vectorized,
+          .idea =
+              "Vectorized loads, one pass: rows stay in registers; one block reduction for several tokens.",
           .parameters = {block_parameter(),
                          {"rows", {1, 2, 4, 8}, "tokens per block"},
                          vec_parameter(),
                          cache_hint_parameter(true),
                          pdl_parameter()},
           .constraints = vectorized,
-          .stages = {{.file = op + "/vectorized.cu",
-                      .kernel = op + "_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}>",
+          .stages = {{.file = "rms_norm/vectorized.cu",
+                      .kernel =
+                          "rms_norm_vectorized<{dtype}, {hidden}, {block}, {rows}, {vec}, {cache_hint}" + end,
                       .geometry = row_launch("ceil_div(tokens, rows)", "pdl")}},
       },
       {
           .name = "warp_per_row",
-          .idea = ideas.warp_per_row,
+          .idea = "One warp per token, reductions by shuffles only, no barrier.",
           .parameters = {{"rows", {1, 2, 4, 8, 16}, "tokens per block"},
                          vec_parameter(),
                          cache_hint_parameter(),
                          pdl_parameter()},
           .constraints = warp_per_row,
           .stages =
-              {{.file = op + "/warp_per_row.cu",
-                .kernel = op + "_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}>",
+              {{.file = "rms_norm/warp_per_row.cu",
+                .kernel = "rms_norm_warp_per_row<{dtype}, {hidden}, {rows}, {vec}, {cache_hint}" + end,
                 .geometry = {.grid = {"ceil_div(tokens, rows)"}, .block = {"32 * rows"}, .pdl = "pdl"}}},
       },
   };

@@ -69,8 +69,8 @@ const std::string kTemplate =
     "{rows}, {tile_k}, {stages}, {resident_x}";
 
 Variant mma_bulk_copy() {
-  // Columns are the innermost 64, so that a tile of several panels of 64 columns is one TMA box.
-  const auto panels = [](const char* base, const Expression& rows, const Expression& box_rows) {
+  // Columns are the innermost 64, so that a tile of several column tiles is one TMA tile.
+  const auto matrix = [](const char* base, const Expression& rows, const Expression& box_rows) {
     return TensorMapExpressions{.base = base,
                                 .dims = {64, rows, "in / 64"},
                                 .strides = {"2 * in", 128},
@@ -89,7 +89,7 @@ Variant mma_bulk_copy() {
       .stages = {{.file = "linear/mma_bulk_copy.cu",
                   .kernel = "linear_mma_bulk_copy" + kTemplate + ", {cluster}>",
                   .geometry = geometry("cluster", 32),
-                  .maps = {panels("weight", "weight_rows", 8), panels("x", "tokens", "padded_tokens")}}},
+                  .maps = {matrix("weight", "weight_rows", 8), matrix("x", "tokens", "padded_tokens")}}},
       .workspace = kArgmaxWorkspace};
   v.stages.front().geometry.pdl = "pdl";
   // racecheck reports hazards between the blocks of a cluster that are not explained: none is used.
