@@ -1,7 +1,7 @@
 // The op advance. Inputs: every third sequence is finished, some sample the end token, and the low
 // word of the sampler's step is about to carry.
 #include "kernels/advance/args.h"
-#include "variants/advance/advance.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

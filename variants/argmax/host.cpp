@@ -4,8 +4,8 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/argmax/args.h"
-#include "variants/argmax/argmax.h"
 #include "variants/argmax/index_of_largest.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

@@ -1,8 +1,8 @@
 // The op argmax: greedy sampling.
 #include "kernels/argmax/args.h"
-#include "variants/argmax/argmax.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/sampling.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

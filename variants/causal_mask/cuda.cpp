@@ -1,6 +1,6 @@
 // CUDA variants of causal_mask, in rising difficulty.
-#include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/streaming.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 
 #include "harness/core/error.h"
 #include "kernels/causal_mask/args.h"
-#include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/lengths.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "kernels/embedding/args.h"
-#include "variants/embedding/embedding.h"
 #include "variants/helpers/host_rows.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

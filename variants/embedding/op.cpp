@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/embedding/args.h"
-#include "variants/embedding/embedding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/logits_dot_v/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/logits_dot_v/logits_dot_v.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

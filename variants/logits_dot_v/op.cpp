@@ -5,7 +5,7 @@
 #include "harness/core/error.h"
 #include "kernels/logits_dot_v/args.h"
 #include "variants/helpers/lengths.h"
-#include "variants/logits_dot_v/logits_dot_v.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

@@ -4,7 +4,7 @@
 #include "harness/core/parallel.h"
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/host_pair.h"
-#include "variants/padding_offset/padding_offset.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

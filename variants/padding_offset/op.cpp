@@ -1,7 +1,7 @@
 // The op padding_offset.
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/lengths.h"
-#include "variants/padding_offset/padding_offset.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // The op remove_padding.
 #include "kernels/remove_padding/args.h"
 #include "variants/helpers/lengths.h"
-#include "variants/remove_padding/remove_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -1,7 +1,7 @@
 // The op restore_padding.
 #include "kernels/restore_padding/args.h"
 #include "variants/helpers/lengths.h"
-#include "variants/restore_padding/restore_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

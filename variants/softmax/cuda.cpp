@@ -1,6 +1,6 @@
 // CUDA variants of softmax, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/softmax/softmax.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

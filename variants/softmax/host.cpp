@@ -4,7 +4,7 @@
 
 #include "kernels/softmax/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/softmax/softmax.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/softmax/args.h"
-#include "variants/softmax/softmax.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

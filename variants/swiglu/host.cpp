@@ -3,7 +3,7 @@
 
 #include "kernels/swiglu/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/swiglu/swiglu.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "kernels/swiglu/args.h"
-#include "variants/swiglu/swiglu.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

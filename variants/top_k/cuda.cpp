@@ -1,6 +1,6 @@
 // CUDA variants of top_k, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/top_k/top_k.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

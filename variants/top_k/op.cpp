@@ -10,7 +10,7 @@
 #include "kernels/top_k/args.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/sampling.h"
-#include "variants/top_k/top_k.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
