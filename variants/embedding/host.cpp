@@ -21,7 +21,7 @@ std::vector<Variant> embedding_host() {
             std::fill_n(y, hidden, T(0.0f));
             const std::atomic_ref<int> bad(*a.bad_token);
             int seen = bad.load();
-            while (seen < token + 1 && !bad.compare_exchange_weak(seen, static_cast<int>(token) + 1)) {
+            while (seen < token + 1 && !bad.compare_exchange_weak(seen, token + 1)) {
             }
           }
         });
