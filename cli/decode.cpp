@@ -146,12 +146,10 @@ double used_mib(const Device& device, std::size_t free_at_start) {
 }
 
 FusionChoice fuse_of(const DecodeOptions& o) {
-  const auto choice = [&](const std::string& word) -> std::optional<bool> {
-    if (word == "auto") return o.baseline == "naive" ? std::optional(false) : std::nullopt;
-    return word == "on";
-  };
-  return {choice(o.fuse_append), choice(o.fuse_norm),  choice(o.fuse_swiglu),
-          choice(o.fuse_argmax), choice(o.split_norm), choice(o.fuse_o)};
+  FusionChoice fuse = o.fuse;
+  if (o.baseline == "naive")
+    for (std::optional<bool>* flag : fuse.all()) *flag = flag->value_or(false);
+  return fuse;
 }
 
 void print_tokens(const std::vector<std::vector<int>>& transcript) {

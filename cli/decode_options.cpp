@@ -1,5 +1,7 @@
 #include "cli/decode_options.h"
 
+#include <algorithm>
+
 #include "cli/options.h"
 
 namespace warptune {
@@ -86,22 +88,18 @@ void add_plans(CLI::App& c, DecodeOptions& o) {
       ->excludes(require);
   c.add_option("--graph", o.graph, "on: steps are replays of CUDA graphs (default); off: single launches")
       ->check(CLI::IsMember({"on", "off"}));
-  const auto fuse = [&](const char* option, std::string& value, const std::string& what) {
-    c.add_option(option, value,
-                 what + ": on, off, or auto (default): if the wisdom has it and nothing faster")
+  for (std::size_t i = 0; i < kFusionOptions.size(); ++i) {
+    std::string flag = "--" + std::string(kFusionOptions[i].name);
+    std::ranges::replace(flag, '_', '-');
+    c.add_option_function<std::string>(
+         flag,
+         [choice = o.fuse.all()[i]](const std::string& word) {
+           if (word != "auto") *choice = word == "on";
+         },
+         std::string(kFusionOptions[i].help) +
+             ": on, off, or auto (default): if the wisdom has it and nothing faster")
         ->check(CLI::IsMember({"auto", "on", "off"}));
-  };
-  fuse("--fuse-append", o.fuse_append, "bias, RoPE and cache append inside the attention kernel");
-  fuse("--fuse-norm", o.fuse_norm,
-       "each RMSNorm inside the GEMM that reads it, the residual add inside the one before");
-  fuse("--fuse-swiglu", o.fuse_swiglu, "SwiGLU inside the GEMM of gate and up");
-  fuse("--fuse-o", o.fuse_o,
-       "the output projection o and its residual add inside the attention kernel, at batch 1 with "
-       "--fuse-append and --fuse-norm");
-  fuse("--fuse-argmax", o.fuse_argmax, "argmax inside lm_head, where sampling is greedy");
-  fuse("--split-norm", o.split_norm,
-       "each RMSNorm between two GEMMs inside both: sums of squares in the first, their scale in the "
-       "second");
+  }
 }
 
 void add_output(CLI::App& c, DecodeOptions& o) {

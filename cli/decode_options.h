@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "cli/kernel_option.h"
+#include "harness/llama/fusion.h"
 #include "harness/llama/kv_format.h"
 
 namespace warptune {
 
 struct DecodeOptions {
   std::string model_folder, preset_name,
-      device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on", fuse_append = "auto",
-      fuse_norm = "auto", fuse_swiglu = "auto", fuse_argmax = "auto", split_norm = "auto", fuse_o = "auto",
-      sampling = "greedy", golden, csv, out = "results", stale_wisdom = "refuse", kv_dtype = "same",
-      k_layout = "sd", dump_layers, compare_layers;
+      device = "auto", dtype, prompt_file, wisdom, baseline, graph = "on", sampling = "greedy", golden, csv,
+      out = "results", stale_wisdom = "refuse", kv_dtype = "same", k_layout = "sd", dump_layers,
+      compare_layers;
   std::vector<int> prompt_lens;
   std::string text_file;                  // a prompt per line
   std::vector<std::string> texts, stops;  // prompts; stop strings
@@ -26,6 +26,7 @@ struct DecodeOptions {
   std::optional<double> tune_missing = {};  // seconds of GPU time per problem
   int batch = 0, steps = 32, context = 0, check_baseline = 0, profile_steps = 0;
   bool if_fits = false, require_tuned = false, explain = false, verbose = false, check_steps_only = false;
+  FusionChoice fuse = {};
   KvFormat kv = {};
   KernelOption kernels;
   bool watches_layers() const { return !dump_layers.empty() || !compare_layers.empty(); }

@@ -1,6 +1,5 @@
 # Writes OUTPUT: for each op two hashes of the C++ below ROOT that its variants without machine code are made of.
-# Comments, white space, lists of fields and declarations of ops and lists of variants do not count. Untouched where
-# unchanged.
+# Comments, white space, and declarations of ops and lists of variants do not count. Untouched where unchanged.
 #   host     variants/<op> and variants/helpers, without what calls libraries
 #   library  vendor.cpp and cudnn.cpp of the op and what they include of variants/, with the .cpp of each header
 cmake_minimum_required(VERSION 3.25)
@@ -11,7 +10,6 @@ function(read_code result file)
   string(REGEX REPLACE "//[^\n]*" "" code "${code}")
   string(REGEX REPLACE "[ \t\r\n]+" " " code "${code}")
   string(REGEX REPLACE "(std::vector<Variant>|Op) [a-z0-9_]+\\([^()]*\\);" "" code "${code}")
-  string(REGEX REPLACE "\\.fields = {[^{}]*}," "" code "${code}")
   string(REGEX REPLACE " +" " " code "${code}")
   set(${result} "${code}" PARENT_SCOPE)
 endfunction()

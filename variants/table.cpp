@@ -5,24 +5,14 @@
 
 #include "source_hashes.h"
 #include "variants/add_rms_norm/add_rms_norm.h"
-#include "variants/advance/advance.h"
-#include "variants/argmax/argmax.h"
 #include "variants/attention_decode/attention_decode.h"
 #include "variants/attention_prefill/attention_prefill.h"
-#include "variants/causal_mask/causal_mask.h"
-#include "variants/embedding/embedding.h"
 #include "variants/library.h"
 #include "variants/linear/linear.h"
-#include "variants/logits_dot_v/logits_dot_v.h"
-#include "variants/padding_offset/padding_offset.h"
-#include "variants/remove_padding/remove_padding.h"
-#include "variants/restore_padding/restore_padding.h"
+#include "variants/ops.h"
 #include "variants/rms_norm/rms_norm.h"
 #include "variants/rope_append/rope_append.h"
-#include "variants/softmax/softmax.h"
-#include "variants/swiglu/swiglu.h"
 #include "variants/tile_table.h"
-#include "variants/top_k/top_k.h"
 
 namespace warptune {
 namespace {

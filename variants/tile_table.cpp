@@ -18,6 +18,12 @@ const std::string kPack = "pack_gqa=q_heads>kv_heads&&score_bias==0&&dropout==0"
                   kRows = "(pack_gqa==1?q_len*q_heads/kv_heads:q_len)",
                   kBlocks = "(batch*(pack_gqa==1?kv_heads:q_heads)*max(1,rint(" + kRows + "/tile_m)))";
 
+Tile tile(std::string op, std::string variant, Expression when, std::string config, std::string source,
+          std::string measured_on = {}) {
+  return {std::move(op),     std::move(variant), std::move(when),
+          std::move(config), std::move(source),  std::move(measured_on)};
+}
+
 }  // namespace
 
 std::vector<Tile> tile_rows() {
@@ -28,199 +34,164 @@ std::vector<Tile> tile_rows() {
                         " splits<=8*sms*heads_per_block/(batch*q_heads) combine_block=128 key_load_bytes=16 "
                         "append_store=element",
                     among = "among the fastest in results/h200";
-  return {
-    // Prompts
-    {"attention_prefill",
-     "flash_wgmma",
-     "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + dropout == 0 && "
-     "score_bias == "
-     "none",
-     wgmma,
-     among,
-     kH200},
-        {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64 && head_dim <= 128", wgmma,
-         "FlashAttention-3's 128 x 128 of head_dim 128"},
-        {"attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64",
-         "consumers=2 tile_n<=80 stages=1 pingpong=1 l2_swizzle<=32",
-         "FlashAttention-3's 128 x 80 of head_dim 256"},
-        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
-         "tile_m=128 tile_n=64 warps=4 stages=2 q_in_regs=0" + flash,
-         "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"},
-        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
-         "tile_m=128 tile_n=32 warps=4 stages=2 q_in_regs=0" + flash,
-         "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"},
-        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-         "tile_m=128 tile_n=64 warps=8 stages=1 q_in_regs=0" + flash,
-         "FlashAttention-2's 128 x 64 of head_dim 256 on the A100, 8 warps"},
-        {"attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
-         "tile_m=128 tile_n<=32 warps=8 stages=2 q_in_regs=0" + flash,
-         "FlashAttention-2's 128 rows and 8 warps of head_dim 256 on the A100, half the keys"},
-        {"attention_prefill", "flash_mma", "q_len > 64",
-         "tile_m=64 tile_n<=64 warps=4 stages<=2 q_in_regs<=1" + flash,
-         "FlashAttention-2's 64 x 64 of head_dim 256 on the H100, 4 warps: the fewest registers"},
-        // Few queries over a long cache
-        {"attention_prefill", "flash_mma", "q_len <= 64",
-         kPack + " tile_m<=" + kRows +
-             "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
-             "raster_order=0 splits<=8*sms/(warps*" +
-             kBlocks + ") shared_layout=0",
-         "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"},
-        // Decoding
-        {"attention_decode", "fixed_split", "deterministic",
-         "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
-             " pdl=0 combine=kernel combine_block=128",
-         "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"},
-        {"attention_decode",
-         "mma_project",
-         "epilogue == project",
-         "tile_kv<=32 splits<=context/(8*tile_kv) rows<=32 pdl=1",
-         among,
-         kH200},
-        {"attention_decode", "vectorized", "epilogue == project", "block=256 " + kLanes + " unroll<=4 pdl=0",
-         "FlashInfer's 16 bytes per lane; one head per block"},
-        {"attention_decode",
-         "pipelined",
-         "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
-         "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
-         among,
-         kH200},
-        {"attention_decode",
-         "mma_pipelined",
-         "has_bulk_copy && batch * kv_heads >= sms",
-         "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
-             " l2_prefetch<=1 combine=last_block pdl=1",
-         among,
-         kH200},
-        {"attention_decode",
-         "mma_direct",
-         "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
-         "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
-         "warps_per_sm=8 tile_kv=32 combine<=cluster "
-         "pdl=1",
-         among,
-         kH200},
-        {"attention_decode",
-         "pipelined",
-         "has_bulk_copy && q_heads == kv_heads && context <= 1024",
-         "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 tile_kv=16 stages=2 l2_prefetch=0 "
-         "combine<=cluster "
-         "pdl=1",
-         among,
-         kH200},
-        {"attention_decode",
-         "pipelined",
-         "has_bulk_copy && q_heads == kv_heads",
-         "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 tile_kv=16 stages<=3 l2_prefetch<=1 "
-         "combine<=ll pdl=1",
-         among,
-         kH200},
-        {"attention_decode",
-         "mma_pipelined",
-         "has_bulk_copy",
-         "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
-             " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
-         among,
-         kH200},
-        {"attention_decode", "mma_direct", "q_heads > kv_heads",
-         "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 tile_kv=16 "
-         "combine<=ll pdl=0",
-         "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per "
-         "multiprocessor"},
-        {"attention_decode", "mma", "q_heads >= 4 * kv_heads",
-         "warps=4 splits<=2*sms/(batch*kv_heads) tile_kv<=32 stages=2 pdl=0 combine=kernel combine_block=128",
-         "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
-         "multiprocessor"},
-        {"attention_decode", "vectorized",
-         "q_heads > kv_heads && ((kv_dtype != same && head_dim % 64 != 0) || (kv_dtype == fp8 && "
-         "has_fp8_conversion "
-         "== 0))",
-         "block=256 " + kLanes + " unroll<=4 pdl=0",
-         "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"},
-        {"attention_decode", "split_kv", "has_bulk_copy == 0",
-         "unroll<=4 stages=3 pdl=0 " + split_kv + " combine<=last_block",
-         "FlashInfer's 128 threads and 16 bytes per lane, two tiles in flight; splits for 8 blocks per "
-         "multiprocessor"},
-        {"attention_decode", "split_kv", "has_bulk_copy",
-         "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
-         "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"},
-        // Few tokens: streams of weights
-        {"linear",
-         "gemv_mma",
-         "has_bulk_copy && tokens <= 4",
-         "blocks_per_sm=1 rows<=8 tile_k<=2048 stages<=6 pdl<=1",
-         among,
-         kH200},
-        {"linear",
-         "gemv_bulk_copy",
-         "has_bulk_copy && tokens <= 4",
-         "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1",
-         among,
-         kH200},
-        {"linear", "gemv_cp_async", "tokens <= 4 && epilogue == argmax",
-         "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
-         "64 KB in flight per multiprocessor; the argmax of gemv_vectorized combines many blocks"},
-        {"linear", "gemv_vectorized", "tokens <= 4",
-         "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
-         "most often the fastest of the variants without bulk copies in results/h200"},
-        {"linear",
-         "mma_bulk_copy",
-         "has_bulk_copy && tokens > 4 && (tokens <= 16 || (tokens <= 32 && prologue != none))",
-         "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=tokens<=16?8:6 resident_x=0 "
-         "cluster=1 pdl<=1",
-         "the fastest or near it on most shapes of results/h200/linear_stream.csv",
-         kH200},
-        {"linear",
-         "wgmma_streaming",
-         "has_wgmma && tokens > 1 && tokens <= 64 && (tokens > 16 || prologue == rms_scale || epilogue == "
-         "add_rms)",
-         "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
-         "cluster_m=1 evict_first=1 persistent=1 pdl<=1",
-         "near the fastest of results/h200/linear_stream.csv",
-         kH200},
-        {"linear", "mma_cp_async", "tokens > 4 && (prologue != none || epilogue != none)",
-         "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
-         "tile_k<=tokens<=32?256:128 "
-         "stages<=4 resident_x=0",
-         "as mma_bulk_copy, with less shared memory; libraries compute plain GEMMs only"},
-#if WARPTUNE_HAS_CUBLASLT
-        {"linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"},
-#endif
-        {"linear", "wgmma", "has_wgmma && tokens >= 128",
-         "tile_m=128 tile_n=tokens*out<24576*sms?128:256 stages<=tile_n==128?6:4 cluster<=2 group_m<=8 "
-         "pdl<=1",
-         "CUTLASS's cooperative 128 x 256 x 64 of sm_90 in clusters of two, smaller where it fills few SMs"},
-        {"linear", "mma", "tokens > 4",
-         "tile_m<=128 tile_n<=tokens<=64?64:128 tile_k<=tokens<=64?64:32 warps_m<=2 warps_n=4 stages<=5 "
-         "pdl<=1",
-         "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
-         "tokens"},
-        // Rows of hidden states and logits
-        {"rms_norm", "vectorized", 1, "block<=tokens<=64?hidden/8:256 rows=1 vec<=4 cache_hint=none pdl<=1",
-         among},
-        {"add_rms_norm", "vectorized", 1,
-         "block<=tokens>16&&tokens<=256?hidden/4:256 rows=1 vec<=tokens<=16?8:4 cache_hint=none pdl<=1",
-         among},
-        {"swiglu", "vectorized", 1,
-         "block=tokens<=16?128:512 unroll<=tokens<=16?1:2 vec<=tokens<=16?2:4 cache_hint=none pdl<=1", among},
-        {"rope_append", "vectorized", 1,
-         "block=64 vec=4 heads_per_thread<=tokens<=16?1:(tokens<=256?2:4) cache_hint<=1 pdl<=1", among},
-        {"embedding", "vectorized", 1,
-         "block=128 unroll<=tokens<=256?1:2 vec<=tokens<=256?4:8 cache_hint=none", among},
-        {"argmax", "vectorized", 1, "block=128 blocks_per_row<=4*sms/batch unroll=4 pdl<=1",
-         "four blocks per multiprocessor; 128 threads and 4 loads are " + among},
-        {"top_k", "vectorized", 1,
-         "block=256 blocks_per_row<=min(32,max(vocab*dtype_bytes/8192,4*sms/batch)) pdl<=1",
-         "four blocks per multiprocessor, 8 to 32 KB of logits per block; " + among},
-        {"softmax", "vectorized", 1, "block<=kv_len/2 rows<=kv_len<=256?4:1 vec<=4 cache_hint=none",
-         "a vector or two per thread, several short rows per block"},
-        {"logits_dot_v", "split_kv", 1,
-         "block=256 keys_per_split=128 threads_per_value<=4 unroll=2 heads_per_block=1 pdl=0", among},
-        {"padding_offset", "scan", 1, "block=128 blocks=1", among},
-        {"remove_padding", "vectorized", 1, "block=256 unroll=1 vec<=4 cache_hint=none", among},
-        {"restore_padding", "vectorized", 1, "block=256 unroll=1 vec<=4 cache_hint=none", among},
-        {"causal_mask", "vectorized", 1, "block=256 unroll=1 vec<=8 cache_hint=none", "16 bytes per thread"},
-        {"advance", "naive", 1, "block=32 pdl<=1", among},
+  std::vector<Tile> rows = {
+      // Prompts
+      tile("attention_prefill", "flash_wgmma",
+           "has_wgmma && q_len > 64 && (head_dim == 64 || head_dim == 128) && page_size + window + dropout "
+           "== 0 && score_bias == none",
+           wgmma, among, kH200),
+      tile("attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64 && head_dim <= 128", wgmma,
+           "FlashAttention-3's 128 x 128 of head_dim 128"),
+      tile("attention_prefill", "flash_wgmma", "has_wgmma && q_len > 64",
+           "consumers=2 tile_n<=80 stages=1 pingpong=1 l2_swizzle<=32",
+           "FlashAttention-3's 128 x 80 of head_dim 256"),
+      tile("attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 64 && dropout == 0",
+           "tile_m=128 tile_n=64 warps=4 stages=2 q_in_regs=0" + flash,
+           "FlashAttention-2's 128 x 64 of head_dim 64 with dropout, 4 warps; its 128 x 128 spills here"),
+      tile("attention_prefill", "flash_mma", "q_len > 64 && head_dim <= 128 && dropout == 0",
+           "tile_m=128 tile_n=32 warps=4 stages=2 q_in_regs=0" + flash,
+           "FlashAttention-2's 128 x 32 of head_dim 128 with dropout, 4 warps; its 128 x 64 spills here"),
+      tile("attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
+           "tile_m=128 tile_n=64 warps=8 stages=1 q_in_regs=0" + flash,
+           "FlashAttention-2's 128 x 64 of head_dim 256 on the A100, 8 warps"),
+      tile("attention_prefill", "flash_mma", "q_len > 64 && head_dim > 128",
+           "tile_m=128 tile_n<=32 warps=8 stages=2 q_in_regs=0" + flash,
+           "FlashAttention-2's 128 rows and 8 warps of head_dim 256 on the A100, half the keys"),
+      tile("attention_prefill", "flash_mma", "q_len > 64",
+           "tile_m=64 tile_n<=64 warps=4 stages<=2 q_in_regs<=1" + flash,
+           "FlashAttention-2's 64 x 64 of head_dim 256 on the H100, 4 warps: the fewest registers"),
+      // Few queries over a long cache
+      tile("attention_prefill", "flash_mma", "q_len <= 64",
+           kPack + " tile_m<=" + kRows +
+               "<=16?16:64 warps=tile_m/16 tile_n=head_dim<=128?64:32 stages=2 q_in_regs=head_dim<=128 "
+               "raster_order=0 splits<=8*sms/(warps*" +
+               kBlocks + ") shared_layout=0",
+           "FlashInfer's tiles of 16 or 64 rows; splits for 8 warps per multiprocessor"),
+      // Decoding
+      tile("attention_decode", "fixed_split", "deterministic",
+           "block=128 keys_per_split=256 " + kLanes + " unroll=4 stages=1 " + kHeadsPerBlock +
+               " pdl=0 combine=kernel combine_block=128",
+           "FlashInfer's 128 threads, 16 bytes per lane and 256 keys per split"),
+      tile("attention_decode", "mma_project", "epilogue == project",
+           "tile_kv<=32 splits<=context/(8*tile_kv) rows<=32 pdl=1", among, kH200),
+      tile("attention_decode", "vectorized", "epilogue == project",
+           "block=256 " + kLanes + " unroll<=4 pdl=0", "FlashInfer's 16 bytes per lane; one head per block"),
+      tile("attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && batch * kv_heads >= sms",
+           "splits=1 heads_per_block=1 warps=4 tile_kv=16 stages=3 l2_prefetch<=1 combine=last_block pdl=1",
+           among, kH200),
+      tile("attention_decode", "mma_pipelined", "has_bulk_copy && batch * kv_heads >= sms",
+           "splits=1 warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+               " l2_prefetch<=1 combine=last_block pdl=1",
+           among, kH200),
+      tile("attention_decode", "mma_direct", "has_bulk_copy && context <= (q_heads > kv_heads ? 1024 : 256)",
+           "splits<=q_heads>kv_heads?sms/(batch*kv_heads):1 warps=q_heads>kv_heads&&batch*kv_heads>8?4:8 "
+           "warps_per_sm=8 tile_kv=32 combine<=cluster pdl=1",
+           among, kH200),
+      tile("attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads && context <= 1024",
+           "splits<=2*sms/(batch*kv_heads) heads_per_block=1 warps=4 tile_kv=16 stages=2 l2_prefetch=0 "
+           "combine<=cluster pdl=1",
+           among, kH200),
+      tile("attention_decode", "pipelined", "has_bulk_copy && q_heads == kv_heads",
+           "splits<=1.5*sms/(batch*kv_heads) heads_per_block=1 warps<=8 tile_kv=16 stages<=3 l2_prefetch<=1 "
+           "combine<=ll pdl=1",
+           among, kH200),
+      tile("attention_decode", "mma_pipelined", "has_bulk_copy",
+           "splits<=sms/(batch*kv_heads) warps=4 tile_kv<=32 stages<=3 " + kLoadsInFlight +
+               " l2_prefetch<=1 combine<=splits>=8?1:3 pdl=1",
+           among, kH200),
+      tile("attention_decode", "mma_direct", "q_heads > kv_heads",
+           "warps=batch*kv_heads==1?8:4 splits<=8*sms/(batch*kv_heads*warps) warps_per_sm=8 tile_kv=16 "
+           "combine<=ll pdl=0",
+           "tensor cores for a group of heads and 4 warps as FlashInfer; splits for 8 warps per "
+           "multiprocessor"),
+      tile("attention_decode", "mma", "q_heads >= 4 * kv_heads",
+           "warps=4 splits<=2*sms/(batch*kv_heads) tile_kv<=32 stages=2 pdl=0 combine=kernel "
+           "combine_block=128",
+           "tensor cores for a group of heads and 4 warps as FlashInfer; splits for two blocks per "
+           "multiprocessor"),
+      tile("attention_decode", "vectorized",
+           "q_heads > kv_heads && ((kv_dtype != same && head_dim % 64 != 0) || (kv_dtype == fp8 && "
+           "has_fp8_conversion == 0))",
+           "block=256 " + kLanes + " unroll<=4 pdl=0",
+           "FlashInfer's 16 bytes per lane; one head per block: 8-bit codes take the registers of more"),
+      tile("attention_decode", "split_kv", "has_bulk_copy == 0",
+           "unroll<=4 stages=3 pdl=0 " + split_kv + " combine<=last_block",
+           "FlashInfer's 128 threads and 16 bytes per lane, two tiles in flight; splits for 8 blocks per "
+           "multiprocessor"),
+      tile("attention_decode", "split_kv", "has_bulk_copy",
+           "unroll=4 stages=1 pdl=1 " + split_kv + " combine=kernel",
+           "FlashInfer's 128 threads and 16 bytes per lane; splits for 8 blocks per multiprocessor"),
+      // Few tokens: streams of weights
+      tile("linear", "gemv_mma", "has_bulk_copy && tokens <= 4",
+           "blocks_per_sm=1 rows<=8 tile_k<=2048 stages<=6 pdl<=1", among, kH200),
+      tile("linear", "gemv_bulk_copy", "has_bulk_copy && tokens <= 4",
+           "blocks_per_sm=1 rows<=4 tile_k=512 stages=3 register_tiles=0 stagger=1 warps<=16 pdl<=1", among,
+           kH200),
+      tile("linear", "gemv_cp_async", "tokens <= 4 && epilogue == argmax",
+           "grid_blocks=sms warps=16 stages<=4 unroll<=2 pdl<=1",
+           "64 KB in flight per multiprocessor; the argmax of gemv_vectorized combines many blocks"),
+      tile("linear", "gemv_vectorized", "tokens <= 4",
+           "warps=8 warps_per_row=8 rows<=4 unroll<=in>=4096?2:1 pdl<=1",
+           "most often the fastest of the variants without bulk copies in results/h200"),
+      tile("linear", "mma_bulk_copy",
+           "has_bulk_copy && tokens > 4 && (tokens <= 16 || (tokens <= 32 && prologue != none))",
+           "blocks_per_sm=1 warps_m=1 warps_k=4 rows<=32 tile_k<=256 stages<=tokens<=16?8:6 resident_x=0 "
+           "cluster=1 pdl<=1",
+           "the fastest or near it on most shapes of results/h200/linear_stream.csv", kH200),
+      tile("linear", "wgmma_streaming",
+           "has_wgmma && tokens > 1 && tokens <= 64 && (tokens > 16 || prologue == rms_scale || epilogue == "
+           "add_rms)",
+           "rows<=out<=64*sms?64:128 tile_k<=tokens<=32?128:64 stages<=12 warpgroups<=1 cluster_k<=2 "
+           "cluster_m=1 evict_first=1 persistent=1 pdl<=1",
+           "near the fastest of results/h200/linear_stream.csv", kH200),
+      tile("linear", "mma_cp_async", "tokens > 4 && (prologue != none || epilogue != none)",
+           "blocks_per_sm=1 warps_m<=tokens<=32?1:2 warps_k<=tokens<=32?4:2 rows<=tokens<=32?32:64 "
+           "tile_k<=tokens<=32?256:128 stages<=4 resident_x=0",
+           "as mma_bulk_copy, with less shared memory; libraries compute plain GEMMs only"),
+      tile("linear", "cublaslt", "tokens > 4", "algo=0", "the first choice of the library's heuristic"),
+      tile(
+          "linear", "wgmma", "has_wgmma && tokens >= 128",
+          "tile_m=128 tile_n=tokens*out<24576*sms?128:256 stages<=tile_n==128?6:4 cluster<=2 group_m<=8 "
+          "pdl<=1",
+          "CUTLASS's cooperative 128 x 256 x 64 of sm_90 in clusters of two, smaller where it fills few SMs"),
+      tile("linear", "mma", "tokens > 4",
+           "tile_m<=128 tile_n<=tokens<=64?64:128 tile_k<=tokens<=64?64:32 warps_m<=2 warps_n=4 stages<=5 "
+           "pdl<=1",
+           "CUTLASS's 128 x 128 x 32 of sm_80; longer steps and more stages of the smaller tiles of few "
+           "tokens"),
+      // Rows of hidden states and logits
+      tile("rms_norm", "vectorized", 1, "block<=tokens<=64?hidden/8:256 rows=1 vec<=4 cache_hint=none pdl<=1",
+           among),
+      tile("add_rms_norm", "vectorized", 1,
+           "block<=tokens>16&&tokens<=256?hidden/4:256 rows=1 vec<=tokens<=16?8:4 cache_hint=none pdl<=1",
+           among),
+      tile("swiglu", "vectorized", 1,
+           "block=tokens<=16?128:512 unroll<=tokens<=16?1:2 vec<=tokens<=16?2:4 cache_hint=none pdl<=1",
+           among),
+      tile("rope_append", "vectorized", 1,
+           "block=64 vec=4 heads_per_thread<=tokens<=16?1:(tokens<=256?2:4) cache_hint<=1 pdl<=1", among),
+      tile("embedding", "vectorized", 1,
+           "block=128 unroll<=tokens<=256?1:2 vec<=tokens<=256?4:8 cache_hint=none", among),
+      tile("argmax", "vectorized", 1, "block=128 blocks_per_row<=4*sms/batch unroll=4 pdl<=1",
+           "four blocks per multiprocessor; 128 threads and 4 loads are " + among),
+      tile("top_k", "vectorized", 1,
+           "block=256 blocks_per_row<=min(32,max(vocab*dtype_bytes/8192,4*sms/batch)) pdl<=1",
+           "four blocks per multiprocessor, 8 to 32 KB of logits per block; " + among),
+      tile("softmax", "vectorized", 1, "block<=kv_len/2 rows<=kv_len<=256?4:1 vec<=4 cache_hint=none",
+           "a vector or two per thread, several short rows per block"),
+      tile("logits_dot_v", "split_kv", 1,
+           "block=256 keys_per_split=128 threads_per_value<=4 unroll=2 heads_per_block=1 pdl=0", among),
+      tile("padding_offset", "scan", 1, "block=128 blocks=1", among),
+      tile("remove_padding", "vectorized", 1, "block=256 unroll=1 vec<=4 cache_hint=none", among),
+      tile("restore_padding", "vectorized", 1, "block=256 unroll=1 vec<=4 cache_hint=none", among),
+      tile("causal_mask", "vectorized", 1, "block=256 unroll=1 vec<=8 cache_hint=none",
+           "16 bytes per thread"),
+      tile("advance", "naive", 1, "block=32 pdl<=1", among),
   };
+#if !WARPTUNE_HAS_CUBLASLT
+  std::erase_if(rows, [](const Tile& row) { return row.variant == "cublaslt"; });
+#endif
+  return rows;
 }
 
 std::vector<Problem> tile_examples(const OpTable& ops) {

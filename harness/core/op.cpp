@@ -77,4 +77,21 @@ Problem Op::problem(std::span<const std::pair<std::string, std::string>> given, 
   return problem(values, dtype);
 }
 
+void* ArgsSource::tensor(std::string_view name) const {
+  const auto it = std::ranges::find(specs, name, &TensorSpec::name);
+  return it == specs.end() ? nullptr : addresses[it - specs.begin()];
+}
+
+Args bind_fields(const Op& op, const Problem& problem, std::span<void* const> tensors, void* workspace) {
+  const std::vector<TensorSpec> specs = op.tensors(problem, 0);
+  const ArgsSource source{problem, specs, tensors, workspace};
+  std::size_t size = 0;
+  for (const ArgsField& field : op.fields) size = std::max(size, field.struct_bytes);
+  if (op.args_bytes) size = op.args_bytes(problem);
+  std::vector<std::byte> bytes(size);
+  for (const ArgsField& field : op.fields)
+    if (field.offset + field.bytes <= size) field.fill(source, bytes.data());
+  return Args(std::move(bytes));
+}
+
 }  // namespace warptune

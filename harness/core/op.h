@@ -1,16 +1,14 @@
 #pragma once
 // What is computed: dims, tensors, cost, fp64 reference, tolerance. An op is a value; it does nothing itself.
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "harness/core/problem.h"
+#include "harness/core/args_field.h"
 #include "harness/core/tensor.h"
 
 namespace warptune {
@@ -60,62 +58,6 @@ Tolerance default_tolerance(DType dtype, int roundings = 1);
 /// a partial sum, and independent roundings add up to sqrt(terms) of one. Short sums keep the given bound.
 Tolerance with_long_sum(Tolerance tolerance, std::int64_t terms);
 
-/// An op's args.h struct by value, type-erased.
-class Args {
- public:
-  Args() = default;
-  template <class T>
-  explicit Args(const T& value) : bytes_(sizeof(T)) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    std::memcpy(bytes_.data(), &value, sizeof(T));
-  }
-  /// Of a struct that no header declares.
-  explicit Args(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
-  const void* data() const { return bytes_.data(); }
-  std::size_t size() const { return bytes_.size(); }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
-/// A member of an op's args.h struct. Kernels from a file (harness/custom) and other programs
-/// (harness/export) take and fill members by name.
-struct ArgsField {
-  std::string name;
-  std::size_t offset = 0, bytes = 0;
-  std::string_view type;  // "pointer", or a number: "int", "unsigned", "size_t", "float", "half", ...
-
-  bool is_pointer() const { return type == "pointer"; }
-  bool is_real() const { return type == "float" || type == "double" || type == "half"; }
-};
-
-/// The field of a member: field("eps", &RmsNormArgs::eps). Base classes of a struct lie at its beginning.
-template <class Struct, class Member>
-ArgsField field(std::string name, Member Struct::*member) {
-  const Struct object{};
-  const auto offset =
-      reinterpret_cast<const std::byte*>(&(object.*member)) - reinterpret_cast<const std::byte*>(&object);
-  std::string_view type = "pointer";
-  if (std::is_same_v<Member, int>) type = "int";
-  if (std::is_same_v<Member, unsigned>) type = "unsigned";
-  if (std::is_same_v<Member, long long>) type = "long long";
-  if (std::is_same_v<Member, float>) type = "float";
-  if (std::is_same_v<Member, double>) type = "double";
-  static_assert(std::is_arithmetic_v<Member> || std::is_pointer_v<Member>);
-  return {std::move(name), static_cast<std::size_t>(offset), sizeof(Member), type};
-}
-/// The field of a member of a struct inside: field("k_strides.row", &StridedArgs::k_strides,
-/// &KvStrides::row).
-template <class Struct, class Inner, class Member>
-ArgsField field(std::string name, Inner Struct::*outer, Member Inner::*member) {
-  const Struct object{};
-  const auto offset =
-      reinterpret_cast<const std::byte*>(&(object.*outer)) - reinterpret_cast<const std::byte*>(&object);
-  ArgsField inner = field(std::move(name), member);
-  inner.offset += static_cast<std::size_t>(offset);
-  return inner;
-}
-
 struct Op {
   std::string name, summary;
   std::vector<Dim> dims;
@@ -126,9 +68,12 @@ struct Op {
   /// The tensors in the order `bind` takes them. The seed only matters for tensors with given contents.
   std::function<std::vector<TensorSpec>(const Problem&, std::uint64_t seed)> tensors;
   /// Fills the op's args.h struct from tensor addresses and the variant's workspace (null if it wants none).
-  std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind;
+  /// Empty: declare() puts bind_fields() here.
+  std::function<Args(const Problem&, std::span<void* const> tensors, void* workspace)> bind = {};
   /// The members of that struct, the largest where it depends on the problem; tensors have their own names.
   std::vector<ArgsField> fields = {};
+  /// The size of the struct that a problem has; empty: that of the largest.
+  std::function<std::size_t(const Problem&)> args_bytes = {};
   std::function<Cost(const Problem&)> cost;
   /// How many results share each value that is read (query heads per KV head); empty: one.
   std::function<double(const Problem&)> sharing = {};
@@ -144,5 +89,8 @@ struct Op {
   Problem problem(std::span<const std::pair<std::string, std::string>> given, DType dtype) const;
   const Dim* find_dim(std::string_view name) const;
 };
+
+/// Fills the struct of a problem from its fields. Throws InputError for a number that its member cannot hold.
+Args bind_fields(const Op& op, const Problem& problem, std::span<void* const> tensors, void* workspace);
 
 }  // namespace warptune

@@ -241,6 +241,10 @@ void resolve_labels(Variant& variant, const Op& op) {
 }  // namespace
 
 void declare(OpEntry& entry) {
+  if (Op& op = entry.op; !op.bind)
+    op.bind = [op](const Problem& p, std::span<void* const> tensors, void* workspace) {
+      return bind_fields(op, p, tensors, workspace);
+    };
   for (Variant& variant : entry.variants) {
     variant.fields = entry.op.fields;
     resolve_labels(variant, entry.op);

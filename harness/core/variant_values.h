@@ -26,8 +26,8 @@ NamedValues known_values(const Problem& problem, const DeviceFacts& facts);
 /// device, then its derived values.
 std::vector<Variable> variables_of(const Variant& variant, std::span<const Dim> dims);
 
-/// Puts numbers in place of labels in all expressions of an op, and sets Variant::fields. Throws InputError
-/// for an unknown name or label.
+/// Puts numbers in place of labels in all expressions of an op, and sets Variant::fields and, where it is
+/// empty, Op::bind. Throws InputError for an unknown name or label.
 void declare(OpEntry& entry);
 
 /// The launch of a stage's kernel. Without facts it is that of a device with one SM. Throws CompileError

@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "harness/core/error.h"
-#include "harness/llama/step_options.h"
 #include "harness/llama/step_problem.h"
 #include "kernels/advance/args.h"
 #include "kernels/argmax/args.h"
@@ -103,13 +102,9 @@ std::vector<Call> Model::tail(const Fusion& fusion) const {
 }
 
 Fusion Model::fusion_for(std::int64_t context) const {
-  const auto choice = [&](std::optional<bool> given, std::string_view option) {
-    return given ? given : book_.step_option(option);
-  };
-  const FusionChoice wanted = {
-      choice(options_.fuse.append, kFuseAppend),    choice(options_.fuse.norm, kFuseNorm),
-      choice(options_.fuse.swiglu, kFuseSwiglu),    choice(options_.fuse.argmax, kFuseArgmax),
-      choice(options_.fuse.split_norm, kSplitNorm), choice(options_.fuse.o, kFuseO)};
+  FusionChoice wanted = options_.fuse;
+  for (std::size_t i = 0; i < kFusionOptions.size(); ++i)
+    if (std::optional<bool>& flag = *wanted.all()[i]; !flag) flag = book_.step_option(kFusionOptions[i].name);
   const int batch = options_.batch;
   const ModelProblems problems(book_.ops(), config_, weights_.dtype, options_.kv);
   const std::vector<Problem> apart = {problems.rope_append(batch, batch, context),
@@ -157,13 +152,9 @@ Model::Step& Model::step_for(std::int64_t length) {
   if (!step.calls.empty()) return step;
   const int batch = options_.batch;
   const StepScope scope(book_, step_problem(config_, weights_.dtype, batch, context, options_.kv));
-  const Fusion fusion = fusion_for(context);
-  set_option(step.options, kFuseAppend, fusion.append);
-  set_option(step.options, kFuseNorm, fusion.norm);
-  set_option(step.options, kFuseSwiglu, fusion.swiglu);
-  set_option(step.options, kFuseArgmax, fusion.argmax);
-  set_option(step.options, kSplitNorm, fusion.split_norm);
-  set_option(step.options, kFuseO, fusion.o);
+  Fusion fusion = fusion_for(context);
+  for (std::size_t i = 0; i < kFusionOptions.size(); ++i)
+    set_option(step.options, kFusionOptions[i].name, *fusion.all()[i]);
   Assembly assembly(config_, weights_, inv_freq_.as<float>(), book_, activations_, batch, fusion);
   assembly.begin(state_.ids.as<int>(), state_.bad_token.as<int>());
   const RowPositions rows = {state_.sequence.as<int>(), state_.positions.as<int>(), state_.lengths.as<int>()};

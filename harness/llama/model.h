@@ -14,13 +14,6 @@
 
 namespace warptune {
 
-/// What a step fuses; empty: unless separate launches are faster by the wisdom.
-struct FusionChoice {
-  std::optional<bool> append = {}, norm = {}, swiglu = {}, argmax = {}, split_norm = {}, o = {};
-};
-/// Nothing is fused.
-inline constexpr FusionChoice kUnfused = {false, false, false, false, false, false};
-
 struct ModelOptions {
   int batch = 1;
   int capacity = 0;   // tokens per sequence in the KV cache
@@ -38,7 +31,7 @@ class Model {
     std::vector<Call> calls;
     std::unique_ptr<CapturedGraph> graph;
     NvtxName range;
-    Assignment options;  // those in effect (llama/step_options.h)
+    Assignment options;  // those in effect (llama/fusion.h)
   };
   using TakenStep = std::map<std::int64_t, Step>::node_type;
 

@@ -8,22 +8,12 @@
 #include <vector>
 
 #include "harness/core/op_table.h"
+#include "harness/llama/fusion.h"
 #include "harness/llama/kv_format.h"
 #include "harness/llama/model_config.h"
 
 namespace warptune {
 
-/// What a step fuses into other launches.
-struct Fusion {
-  bool append = false;  // rope_append into attention_decode
-  bool norm = false;    // each RMSNorm into the GEMM that reads it, the residual into the one before
-  bool swiglu = false;  // swiglu into gate_up
-  bool argmax = false;  // argmax into lm_head
-  /// Each RMSNorm between two GEMMs into both: the one before leaves the row times the norm's weight and
-  /// sums of its squares, the one after scales its outputs. `norm` is then of no effect.
-  bool split_norm = false;
-  bool o = false;  // o and its residual add into attention_decode; needs append and norm
-};
 /// attention_decode with o is for at most so many sequences, and for an o that the shared memory of all SMs
 /// holds.
 inline constexpr std::int64_t kMaxFusedOTokens = 1, kMaxFusedOBytes = 20'000'000;

@@ -58,7 +58,7 @@ class PlanBook {
   void enter_step(const Problem& step) { chooser_.enter_step(step); }
   void leave_step() { chooser_.leave_step(); }
   void fix_step(StepPlans plans) { chooser_.fix_step(std::move(plans)); }
-  /// Whether an option of the entered step (llama/step_options.h) is on; empty where it has no value.
+  /// Whether an option of the entered step (llama/fusion.h) is on; empty where it has no value.
   std::optional<bool> step_option(std::string_view name) const;
   const Wisdom& wisdom() const { return chooser_.options().wisdom; }
   /// Throws InputError if an override was not used by any plan so far.

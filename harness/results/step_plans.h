@@ -23,7 +23,7 @@ struct StepPlan {
   }
 };
 
-/// What a step is made of: its options (llama/step_options.h) and a plan for each of its problems.
+/// What a step is made of: its options (llama/fusion.h) and a plan for each of its problems.
 struct StepPlans {
   Assignment options = {};  // an option without a value here is chosen by the times of the ops alone
   std::vector<StepPlan> plans = {};

@@ -107,12 +107,12 @@ bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b) {
          (a.variant == b.variant && split_a.others == split_b.others);
 }
 
-bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts) {
+bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> parts) {
   bool has_problems = false, is_tuned = false, all_naive = true;
   for (const SearchedPart& part : parts) {
     all_naive &= is_naive(part);
-    const auto dim = part.problem.dims.find(of.dim);
-    if (dim == nullptr || dim->label != of.label) continue;
+    const auto dim = part.problem.dims.find(option.dim);
+    if (dim == nullptr || dim->label != option.label) continue;
     has_problems = true;
     is_tuned |= !is_naive(part);
   }
@@ -141,8 +141,8 @@ std::vector<SearchedPart> step_parts(const OpTable& ops, const StepItem& item, c
   compile_all(parts, ops, facts, compiler, jobs);
   std::erase_if(parts, [](const SearchedPart& part) { return part.size() == 0; });
   std::vector<SearchedPart> options;
-  for (const OptionProblems& of : kOptionProblems)
-    if (is_worth_trying(of, parts)) options.push_back({.option = std::string(of.option)});
+  for (const FusionOption& option : kFusionOptions)
+    if (is_worth_trying(option, parts)) options.push_back({.option = std::string(option.name)});
   parts.insert(parts.begin(), std::make_move_iterator(options.begin()),
                std::make_move_iterator(options.end()));
   return parts;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/device/compile.h"
-#include "harness/llama/step_options.h"
+#include "harness/llama/fusion.h"
 #include "harness/results/wisdom.h"
 #include "harness/tune/step_search.h"
 #include "harness/tune/sweep_item.h"
@@ -36,7 +36,7 @@ bool are_neighbors(const OpEntry& op, const StepPlan& a, const StepPlan& b);
 
 /// Whether the step has problems of an option, and more than naive kernels for them, unless it has nothing
 /// else: a naive kernel beside tuned ones makes the step many times slower.
-bool is_worth_trying(const OptionProblems& of, std::span<const SearchedPart> parts);
+bool is_worth_trying(const FusionOption& option, std::span<const SearchedPart> parts);
 
 /// All parts of a step, first the options that are worth a trial. The candidates of a problem are the plan
 /// that decode uses and the fastest recorded ones of the wisdom that compile, `item.candidates` in all, each

@@ -89,5 +89,82 @@ TEST(DefaultTolerance, FollowsTheDtype) {
   EXPECT_DOUBLE_EQ(default_tolerance(DType::bf16, 2).rel_l2, 1.2 * 0x1p-7);
 }
 
+/// The args struct of an op, and a larger one of some of its problems.
+struct SmallArgs {
+  const void* x;
+  const int* lengths;
+  void* workspace;
+  int tokens;
+  float eps;
+};
+struct Strides {
+  long long head, row;
+};
+struct LargeArgs : SmallArgs {
+  void* y;
+  unsigned twice;
+  Strides strides;
+};
+
+Op op_with_fields() {
+  return {.name = "op",
+          .dims = {{"tokens", ""}, {"large", "", 0, {"no", "yes"}}},
+          .tensors =
+              [](const Problem& p, std::uint64_t) {
+                std::vector<TensorSpec> specs = {{.name = "x", .shape = {p["tokens"]}}};
+                if (p["large"] == 1) specs.push_back({.name = "first", .shape = {1}});
+                return specs;
+              },
+          .fields = {field("x", &SmallArgs::x), field("lengths", &SmallArgs::lengths),
+                     field("workspace", &SmallArgs::workspace), field("tokens", &SmallArgs::tokens),
+                     field("eps", &SmallArgs::eps, 0.5f),
+                     field("y", &LargeArgs::y, [](const ArgsSource& s) { return s.tensor("first"); }),
+                     field("twice", &LargeArgs::twice, [](const Problem& p) { return 2 * p["tokens"]; }),
+                     field("strides.row", &LargeArgs::strides, &Strides::row,
+                           [](const Problem& p) {
+                             return Strides{1, p["tokens"]};
+                           })},
+          .args_bytes = [](const Problem& p) { return p["large"] ? sizeof(LargeArgs) : sizeof(SmallArgs); }};
+}
+
+TEST(BindFields, FillsEachMemberByItsNameOrFromItsValue) {
+  const Op op = op_with_fields();
+  float memory[3];
+  const std::vector<void*> tensors = {&memory[0], &memory[1]};
+  const Args args =
+      bind_fields(op, op.problem({{"tokens", 7}, {"large", 1}}, DType::fp32), tensors, &memory[2]);
+  ASSERT_EQ(args.size(), sizeof(LargeArgs));
+  const auto& large = *static_cast<const LargeArgs*>(args.data());
+  EXPECT_EQ(large.x, &memory[0]);
+  EXPECT_EQ(large.lengths, nullptr) << "the problem has no such tensor";
+  EXPECT_EQ(large.workspace, &memory[2]);
+  EXPECT_EQ(large.tokens, 7);
+  EXPECT_EQ(large.eps, 0.5f);
+  EXPECT_EQ(large.y, &memory[1]);
+  EXPECT_EQ(large.twice, 14u);
+  EXPECT_EQ(large.strides.row, 7);
+  EXPECT_EQ(large.strides.head, 0) << "not among the fields";
+}
+
+TEST(BindFields, ASmallerStructHasItsOwnMembersOnly) {
+  Op op = op_with_fields();
+  const Problem problem = op.problem({{"tokens", 7}}, DType::fp32);
+  EXPECT_EQ(bind_fields(op, problem, std::vector<void*>(1), nullptr).size(), sizeof(SmallArgs));
+  op.args_bytes = {};
+  EXPECT_EQ(bind_fields(op, problem, std::vector<void*>(1), nullptr).size(), sizeof(LargeArgs));
+}
+
+TEST(BindFields, ANumberThatItsMemberCannotHoldIsAnError) {
+  const Op op = op_with_fields();
+  const auto bind = [&](std::int64_t tokens) {
+    Problem problem = op.problem({{"tokens", 1}, {"large", 1}}, DType::fp32);
+    problem.dims.set("tokens", tokens);
+    bind_fields(op, problem, std::vector<void*>(2), nullptr);
+  };
+  bind(2147483647);
+  EXPECT_THROW(bind(2147483648), InputError);  // tokens
+  EXPECT_THROW(bind(-1), InputError);          // twice
+}
+
 }  // namespace
 }  // namespace warptune

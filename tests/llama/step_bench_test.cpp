@@ -9,8 +9,8 @@
 
 #include "harness/core/error.h"
 #include "harness/core/space.h"
+#include "harness/llama/fusion.h"
 #include "harness/llama/model_problems.h"
-#include "harness/llama/step_options.h"
 #include "kernels/argmax/args.h"
 #include "tests/llama/small_models.h"
 #include "variants/table.h"
@@ -60,16 +60,16 @@ TEST(StepBench, TimesAStepAndSaysWhatItSolves) {
   EXPECT_TRUE(has(times, "linear") && has(times, "rope_append") && has(times, "advance"));
 
   StepPlans fused;
-  set_option(fused.options, kFuseAppend, true);
+  set_option(fused.options, "fuse_append", true);
   const StepTimes both = bench.compare({}, fused, 6);
   EXPECT_EQ(both.candidate.status, Status::ok) << both.candidate.detail;
   EXPECT_EQ(both.options.str(),
             "fuse_append=yes,fuse_norm=no,fuse_swiglu=no,fuse_argmax=no,split_norm=no,fuse_o=no");
   EXPECT_FALSE(has(both, "rope_append"));
 
-  set_option(fused.options, kFuseNorm, true);
-  set_option(fused.options, kFuseSwiglu, true);
-  set_option(fused.options, kFuseArgmax, true);
+  set_option(fused.options, "fuse_norm", true);
+  set_option(fused.options, "fuse_swiglu", true);
+  set_option(fused.options, "fuse_argmax", true);
   const StepTimes all = bench.compare({}, fused, 6);
   EXPECT_EQ(all.candidate.status, Status::ok) << all.candidate.detail;
   EXPECT_FALSE(has(all, "swiglu") || has(all, "add_rms_norm") || has(all, "rms_norm") || has(all, "argmax"));
@@ -141,11 +141,11 @@ TEST(GpuStepBench, TimesFusedAndNaivePlansAgainstTheDefaults) {
   spec.dtype = DType::bf16;
   StepBench bench(ops(), *device, spec);
   StepPlans start, fused, naive;
-  for (const std::string_view option : kStepOptions) {
-    set_option(start.options, option, false);
-    set_option(fused.options, option, true);
+  for (const FusionOption& option : kFusionOptions) {
+    set_option(start.options, option.name, false);
+    set_option(fused.options, option.name, true);
   }
-  set_option(fused.options, kFuseO, false);  // o inside attention and a split norm exclude each other
+  set_option(fused.options, "fuse_o", false);  // o inside attention and a split norm exclude each other
   naive.options = start.options;
   const std::int64_t contexts[] = {spec.context};
   for (const Problem& problem : decode_problems(ops(), spec.model, spec.dtype, spec.batch, contexts))

@@ -34,7 +34,7 @@ TEST(UnevenLengths, IncludeAFullAndAShortSequenceForEverySeed) {
     EXPECT_EQ(std::ranges::count(lengths, 40), 1);
     EXPECT_GE(std::ranges::count(lengths, 1), 1);
     EXPECT_GE(std::ranges::min(lengths), 1);
-    EXPECT_EQ(starts_of(lengths).back(), packed_tokens(13, 40));
+    EXPECT_EQ(starts_of(lengths).back(), packed_tokens({.dims = {{"batch", 13}, {"max_q_len", 40}}}));
   }
   EXPECT_EQ(uneven_lengths(1, 40, 5), std::vector<std::int32_t>{40});
 }

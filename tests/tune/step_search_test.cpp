@@ -136,7 +136,7 @@ SearchedPart part(const Dims& fused, const std::string& variant) {
 }
 
 TEST(StepParts, AnOptionIsTriedWhereItsProblemsHaveMoreThanNaiveKernels) {
-  const OptionProblems split{kSplitNorm, "prologue", "rms_scale"};
+  const FusionOption split{.name = "split_norm", .dim = "prologue", .label = "rms_scale"};
   const auto is_tried = [&](const std::vector<SearchedPart>& parts) { return is_worth_trying(split, parts); };
   const Dims scaled{{"prologue", "rms_scale"}};
   EXPECT_TRUE(is_tried({part({}, "mma"), part(scaled, "wgmma_streaming")}));
@@ -189,8 +189,11 @@ TEST(StepParts, NeighborsDifferInStepValuesOrInAllElse) {
 }
 
 TEST(StepParts, EveryOptionHasProblems) {
-  for (std::size_t i = 0; i < kStepOptions.size(); ++i)
-    EXPECT_EQ(kOptionProblems[i].option, kStepOptions[i]) << i;
+  for (const FusionOption& option : kFusionOptions)
+    EXPECT_TRUE(std::ranges::any_of(ops(), [&](const OpEntry& entry) {
+      const Dim* dim = entry.op.find_dim(option.dim);
+      return dim && std::ranges::find(dim->labels, option.label) != dim->labels.end();
+    })) << option.name;
 }
 
 TEST(StepSearch, KeepsTheBestWhenTheTimeIsOver) {

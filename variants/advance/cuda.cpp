@@ -1,6 +1,6 @@
 // CUDA variants of advance, in rising difficulty.
-#include "variants/advance/advance.h"
 #include "variants/helpers/streaming.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -1,8 +1,8 @@
 // Host variants of advance.
 #include "harness/core/parallel.h"
 #include "kernels/advance/args.h"
-#include "variants/advance/advance.h"
 #include "variants/helpers/host_pair.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

@@ -1,7 +1,8 @@
 // The op advance. Inputs: every third sequence is finished, some sample the end token, and the low
 // word of the sampler's step is about to carry.
 #include "kernels/advance/args.h"
-#include "variants/advance/advance.h"
+#include "variants/helpers/specs.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -18,53 +19,34 @@ Op advance() {
       .dtypes = {DType::int32},
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
-            const auto n = static_cast<std::size_t>(p["batch"]);
+            const std::size_t n = p["batch"];
             std::vector<std::int32_t> ids(n), positions(n), lengths(n);
             for (std::size_t b = 0; b < n; ++b) {
-              ids[b] = static_cast<std::int32_t>(random_bits(seed, b) % 5);
-              positions[b] = b % 3 == 2 ? -1 : static_cast<std::int32_t>(random_bits(seed + 1, b) % 1000);
+              ids[b] = random_bits(seed, b) % 5;
+              positions[b] = random_bits(seed + 1, b) % 1000;
+              if (b % 3 == 2) positions[b] = -1;
               lengths[b] = positions[b] + 1;
             }
-            const auto given = [&](std::string name, Role role, std::vector<std::int64_t> shape,
-                                   std::vector<std::int32_t> values) {
-              return TensorSpec{.name = std::move(name),
-                                .dtype = DType::int32,
-                                .shape = std::move(shape),
-                                .role = role,
-                                .cache = CacheState::hot,
-                                .values = std::move(values)};
-            };
             return std::vector<TensorSpec>{
-                given("ids", Role::input, {p["batch"]}, ids),
-                given("positions", Role::inout, {p["batch"]}, positions),
-                given("lengths", Role::inout, {p["batch"]}, lengths),
-                given("transcript", Role::inout, {p["batch"], kMaxSteps},
-                      std::vector<std::int32_t>(n * kMaxSteps, -1)),
-                given("step", Role::inout, {1}, {kStep}),
-                given("rng", Role::inout, {4}, {12345, 67, -1, 3}),  // two 64-bit words, low halves first
+                given_ints("ids", {p["batch"]}, ids),
+                given_ints("positions", {p["batch"]}, positions, Role::inout),
+                given_ints("lengths", {p["batch"]}, lengths, Role::inout),
+                given_ints("transcript", {p["batch"], kMaxSteps},
+                           std::vector<std::int32_t>(n * kMaxSteps, -1), Role::inout),
+                given_ints("step", {1}, {kStep}, Role::inout),
+                // Two words of 64 bits, low halves first.
+                given_ints("rng", {4}, {12345, 67, -1, 3}, Role::inout),
             };
-          },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            return Args(AdvanceArgs{.ids = static_cast<const int*>(t[0]),
-                                    .positions = static_cast<int*>(t[1]),
-                                    .lengths = static_cast<int*>(t[2]),
-                                    .transcript = static_cast<int*>(t[3]),
-                                    .step = static_cast<int*>(t[4]),
-                                    .rng = static_cast<unsigned long long*>(t[5]),
-                                    .batch = static_cast<int>(p["batch"]),
-                                    .max_steps = kMaxSteps,
-                                    .eos = kEos});
           },
       .fields = {field("ids", &AdvanceArgs::ids), field("positions", &AdvanceArgs::positions),
                  field("lengths", &AdvanceArgs::lengths), field("transcript", &AdvanceArgs::transcript),
                  field("step", &AdvanceArgs::step), field("rng", &AdvanceArgs::rng),
-                 field("batch", &AdvanceArgs::batch), field("max_steps", &AdvanceArgs::max_steps),
-                 field("eos", &AdvanceArgs::eos)},
+                 field("batch", &AdvanceArgs::batch), field("max_steps", &AdvanceArgs::max_steps, kMaxSteps),
+                 field("eos", &AdvanceArgs::eos, kEos)},
       .cost =
           [](const Problem& p) {
             // Reads and writes ids, positions and lengths, one transcript entry, step and sampler.
-            return Cost{.bytes = 24.0 * static_cast<double>(p["batch"]) + 24};
+            return Cost{.bytes = 24.0 * p["batch"] + 24};
           },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =

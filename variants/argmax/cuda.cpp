@@ -1,6 +1,6 @@
 // CUDA variants of argmax, in rising difficulty.
-#include "variants/argmax/argmax.h"
 #include "variants/helpers/streaming.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

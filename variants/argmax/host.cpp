@@ -4,8 +4,9 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/argmax/args.h"
-#include "variants/argmax/argmax.h"
 #include "variants/argmax/index_of_largest.h"
+#include "variants/helpers/host_pair.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -15,20 +16,19 @@ HostFunction run(const Problem& p, int threads) {
     const auto& a = *static_cast<const ArgmaxArgs*>(raw);
     const std::int64_t part = ceil_div(vocab, threads), parts = ceil_div(vocab, part);
     with_float_dtype(dtype, [&]<class T>() {
-      std::vector<std::int64_t> best(static_cast<std::size_t>(a.batch * parts));
+      std::vector<std::int64_t> best(a.batch * parts);
       parallel_for(a.batch * parts, threads, [&](std::int64_t i) {
         const std::int64_t first = i % parts * part;
-        best[static_cast<std::size_t>(i)] = index_of_largest(
-            static_cast<const T*>(a.logits) + i / parts * vocab, first, std::min(vocab, first + part));
+        best[i] = index_of_largest(static_cast<const T*>(a.logits) + i / parts * vocab, first,
+                                   std::min(vocab, first + part));
       });
       for (std::int64_t row = 0; row < a.batch; ++row) {
         const T* logits = static_cast<const T*>(a.logits) + row * vocab;
-        std::int64_t id = best[static_cast<std::size_t>(row * parts)];
+        std::int64_t id = best[row * parts];
         for (std::int64_t i = 1; i < parts; ++i)
-          if (const auto other = best[static_cast<std::size_t>(row * parts + i)];
-              ranks_above(static_cast<float>(logits[other]), static_cast<float>(logits[id])))
+          if (const auto other = best[row * parts + i]; ranks_above<float>(logits[other], logits[id]))
             id = other;
-        a.ids[row] = static_cast<int>(id);
+        a.ids[row] = id;
       }
     });
   };
@@ -37,22 +37,8 @@ HostFunction run(const Problem& p, int threads) {
 }  // namespace
 
 std::vector<Variant> argmax_host() {
-  return {
-      {
-          .name = "host_naive",
-          .idea = "One thread reads elements one by one.",
-          .backend = Backend::host,
-          .host = [](const Problem& p, const Config&) { return run(p, 1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "Parts of rows over threads.",
-          .backend = Backend::host,
-          .parameters = {{"threads", {2, 4, 8, 16}, "worker threads"}},
-          .constraints = {"threads <= sms || threads == 2"},
-          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("One thread reads elements one by one.", "Parts of rows over threads.",
+                   {"threads <= sms || threads == 2"}, run, {2, 4, 8, 16});
 }
 
 }  // namespace warptune

@@ -15,7 +15,7 @@ template <class T>
 std::int64_t index_of_largest(const T* values, std::int64_t first, std::int64_t last) {
   std::int64_t best = first;
   for (std::int64_t i = first + 1; i < last; ++i)
-    if (ranks_above(static_cast<float>(values[i]), static_cast<float>(values[best]))) best = i;
+    if (ranks_above<float>(values[i], values[best])) best = i;
   return best;
 }
 

@@ -1,8 +1,8 @@
 // The op argmax: greedy sampling.
 #include "kernels/argmax/args.h"
-#include "variants/argmax/argmax.h"
 #include "variants/argmax/index_of_largest.h"
 #include "variants/helpers/sampling.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -19,13 +19,6 @@ Op argmax() {
                 ids_spec(p),
             };
           },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void* workspace) {
-            return Args(ArgmaxArgs{.logits = t[0],
-                                   .ids = static_cast<int*>(t[1]),
-                                   .workspace = workspace,
-                                   .batch = static_cast<int>(p["batch"])});
-          },
       .fields = {field("logits", &ArgmaxArgs::logits), field("ids", &ArgmaxArgs::ids),
                  field("workspace", &ArgmaxArgs::workspace), field("batch", &ArgmaxArgs::batch)},
       .cost = [](const Problem& p) { return sampling_cost(p); },
@@ -34,14 +27,13 @@ Op argmax() {
           [](const Problem& p, const Inputs& in, std::int64_t row, Expected& out) {
             const Values logits = in["logits"];
             const std::int64_t vocab = p["vocab"];
-            std::int64_t best = 0;
-            double most = logits[row * vocab];
+            double best = 0, most = logits[row * vocab];
             for (std::int64_t i = 1; i < vocab; ++i)
               if (const double x = logits[row * vocab + i]; ranks_above(x, most)) {
                 most = x;
                 best = i;
               }
-            out.put("ids", row, {static_cast<double>(best)});
+            out.put("ids", row, {best});
           },
       .tolerance = [](const Problem&) { return default_tolerance(DType::int32); },
   };

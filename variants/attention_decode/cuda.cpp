@@ -207,9 +207,8 @@ Variant split_kv() {
 /// Bitwise reproducible: the parameters that change the order of sums are fixed, independent of the batch:
 /// splits of 256 keys, one lane per 16-byte vector of a key, the fewest keys in flight.
 const Expression kDeterministicRule =
-    "!deterministic || (keys_per_split == 256 && block == 128 && combine == kernel && combine_block == 128 "
-    "&& "
-    "stages == 1 && threads_per_key >= 4 && threads_per_value == threads_per_key && "
+    "!deterministic || (keys_per_split == 256 && block == 128 && combine == kernel && "
+    "combine_block == 128 && stages == 1 && threads_per_key >= 4 && threads_per_value == threads_per_key && "
     "tile_bytes < 128 * threads_per_key && ((threads_per_key == 4 && row_bytes < 128) || "
     "threads_per_key * 16 <= row_bytes < threads_per_key * 32 || "
     "(threads_per_key == 32 && row_bytes >= 1024)))";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "variants/attention_decode/attention_decode.h"
+#include "variants/helpers/kv_cache.h"
 
 namespace warptune {
 
@@ -11,12 +12,8 @@ inline float scale_of(const Problem& p) { return 1.0f / std::sqrt(static_cast<fl
 inline bool quantized(const Problem& p) { return p["kv_dtype"] != 0; }
 inline ScoreBias score_bias_of(const Problem& p) { return static_cast<ScoreBias>(p["score_bias"]); }
 inline Epilogue epilogue_of(const Problem& p) { return static_cast<Epilogue>(p["epilogue"]); }
-/// The largest code of a quantized cache.
-inline double largest_code(const Problem& p) { return cache_dtype(p) == DType::int8 ? 127 : 448; }
 /// Elements of a 16-byte vector of the cache.
-inline std::int64_t vector_elements(const Problem& p) {
-  return 16 / static_cast<std::int64_t>(size_of(cache_dtype(p)));
-}
+inline std::int64_t vector_elements(const Problem& p) { return elements_of_16_bytes(cache_dtype(p)); }
 /// The first key inside the sliding window.
 inline std::int64_t first_key(const Problem& p, std::int64_t length) {
   return p["window"] == 0 ? 0 : std::max<std::int64_t>(0, length - p["window"]);

@@ -7,7 +7,7 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/attention_decode/args.h"
-#include "variants/attention_decode/attention_decode.h"
+#include "variants/attention_decode/dims.h"
 #include "variants/helpers/rope.h"
 
 namespace warptune {
@@ -36,8 +36,8 @@ struct Shape {
         dtype(p.dtype),
         cache(cache_dtype(p)),
         out(decode_out_dtype(p)),
-        score_bias(static_cast<ScoreBias>(p["score_bias"])),
-        epilogue(static_cast<Epilogue>(p["epilogue"])) {}
+        score_bias(score_bias_of(p)),
+        epilogue(epilogue_of(p)) {}
   std::int64_t group() const { return q_heads / kv_heads; }
   std::int64_t rows() const { return q_heads + 2 * kv_heads; }
   std::int64_t first_key(std::int64_t length) const {
@@ -69,24 +69,21 @@ class HeadCache {
   float score(const std::vector<float>& q, std::int64_t key) const {
     const std::int64_t at = row(key);
     float sum = 0;
-    for (std::int64_t i = 0; i < s_.head_dim; ++i)
-      sum += q[static_cast<std::size_t>(i)] * static_cast<float>(k(at, i));
+    for (std::int64_t i = 0; i < s_.head_dim; ++i) sum += q[i] * k(at, i);
     return sum * scale(a_.k_scale, at);
   }
   void add_value(std::vector<float>& out, std::int64_t key, float weight) const {
     const std::int64_t at = row(key);
     weight *= scale(a_.v_scale, at);
-    for (std::int64_t i = 0; i < s_.head_dim; ++i)
-      out[static_cast<std::size_t>(i)] += weight * static_cast<float>(v(at, i));
+    for (std::int64_t i = 0; i < s_.head_dim; ++i) out[i] += weight * v(at, i);
   }
   /// Writes the rows of a key as the cache stores them.
   void append(std::int64_t key, const std::vector<float>& new_k, const std::vector<float>& new_v) const {
     const std::int64_t at = row(key);
     const float k_inverse = inverse(a_.k_scale, at, new_k), v_inverse = inverse(a_.v_scale, at, new_v);
     for (std::int64_t i = 0; i < s_.head_dim; ++i) {
-      const auto n = static_cast<std::size_t>(i);
-      store(s_.cache, &k(at, i), 0, static_cast<double>(new_k[n] * k_inverse));
-      store(s_.cache, &v(at, i), 0, static_cast<double>(new_v[n] * v_inverse));
+      store(s_.cache, &k(at, i), 0, new_k[i] * k_inverse);
+      store(s_.cache, &v(at, i), 0, new_v[i] * v_inverse);
     }
   }
 
@@ -112,7 +109,7 @@ class HeadCache {
     if (s_.own_scales) {
       float max = 0;
       for (const float value : x) max = std::max(max, std::abs(value));
-      scales[row] = max / (s_.cache == DType::int8 ? 127.0f : 448.0f);
+      scales[row] = max / largest_code(s_.cache);
     }
     const float by = scale(scales, row);
     return by == 0 ? 0 : 1 / by;
@@ -125,13 +122,12 @@ class HeadCache {
 };
 
 /// The inverse frequency of a pair for the token at `position`, the last of its sequence.
-float inv_freq_of(const AttentionDecodeArgs& a, const Shape& s, std::int64_t position, std::size_t pair) {
-  const auto length = static_cast<int>(position + 1);
+float inv_freq_of(const AttentionDecodeArgs& a, const Shape& s, std::int64_t position, std::int64_t pair) {
+  const int length = position + 1;
   if (!s.dynamic_ntk) return a.inv_freq[pair];
   const auto& ntk = static_cast<const DynamicNtkDecodeArgs&>(a);
   if (length <= ntk.max_position) return a.inv_freq[pair];
-  return rope_grown_inv_freq(ntk.theta, ntk.factor, ntk.max_position, length, static_cast<double>(s.head_dim),
-                             static_cast<double>(pair));
+  return rope_grown_inv_freq(ntk.theta, ntk.factor, ntk.max_position, length, s.head_dim, pair);
 }
 
 /// Row `row` of q (or of the fused qkv, then with bias, and rotated unless `position` is below 0).
@@ -144,13 +140,13 @@ std::vector<float> load_row(const AttentionDecodeArgs& a, const Shape& s, std::i
   if (!s.append) return x;
   if (a.bias) {
     const T* bias = static_cast<const T*>(a.bias) + row * d;
-    for (std::int64_t i = 0; i < d; ++i) x[static_cast<std::size_t>(i)] += static_cast<float>(bias[i]);
+    for (std::int64_t i = 0; i < d; ++i) x[i] += bias[i];
   }
   if (position < 0) return x;
-  const auto half = static_cast<std::size_t>(d / 2);
-  for (std::size_t i = 0; i < half; ++i) {
-    const float angle = static_cast<float>(position) * inv_freq_of(a, s, position, i);
-    const std::size_t first = s.interleaved ? 2 * i : i, second = s.interleaved ? 2 * i + 1 : i + half;
+  const std::int64_t half = d / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float angle = position * inv_freq_of(a, s, position, i);
+    const std::int64_t first = s.interleaved ? 2 * i : i, second = s.interleaved ? 2 * i + 1 : i + half;
     const float c = std::cos(angle), sn = std::sin(angle), low = x[first], high = x[second];
     x[first] = low * c - high * sn;
     x[second] = high * c + low * sn;
@@ -165,7 +161,7 @@ void append_row(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, st
   auto k = load_row<T>(a, s, b, s.q_heads + kv_head, position);
   auto v = load_row<T>(a, s, b, s.q_heads + s.kv_heads + kv_head, -1);
   for (auto* row : {&k, &v})
-    for (float& value : *row) value = static_cast<float>(static_cast<T>(value));
+    for (float& value : *row) value = T(value);
   HeadCache<C>(a, s, b, kv_head).append(position, k, v);
 }
 
@@ -173,10 +169,9 @@ void append_row(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, st
 template <class T>
 float score_bias(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t head,
                  std::int64_t key) {
-  if (s.score_bias == ScoreBias::alibi)
-    return a.alibi_slopes[head] * static_cast<float>(key - (a.lengths[b] - 1));
+  if (s.score_bias == ScoreBias::alibi) return a.alibi_slopes[head] * (key - (a.lengths[b] - 1));
   if (s.score_bias == ScoreBias::additive)
-    return static_cast<float>(static_cast<const T*>(a.score_bias)[(b * s.q_heads + head) * a.capacity + key]);
+    return static_cast<const T*>(a.score_bias)[(b * s.q_heads + head) * a.capacity + key];
   return 0;
 }
 
@@ -186,14 +181,14 @@ void store_out(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std
                const std::vector<float>& sums, float sum, float max) {
   const std::int64_t row = b * s.q_heads + head;
   for (std::int64_t i = 0; i < s.head_dim; ++i) {
-    float x = sum > 0 ? sums[static_cast<std::size_t>(i)] / sum : 0.0f;
-    const auto of_row = [&](const void* vector) {
-      return static_cast<float>(static_cast<const T*>(vector)[head * s.head_dim + i]);
+    float x = sum > 0 ? sums[i] / sum : 0.0f;
+    const auto of_row = [&](const void* vector) -> float {
+      return static_cast<const T*>(vector)[head * s.head_dim + i];
     };
     if (s.epilogue == Epilogue::smooth || s.epilogue == Epilogue::quantize)
       x = (x + of_row(a.shift)) * of_row(a.smooth);
     if (s.epilogue == Epilogue::quantize) x *= a.out_scale;
-    store(s.out, a.out, row * s.head_dim + i, static_cast<double>(x));
+    store(s.out, a.out, row * s.head_dim + i, x);
   }
   if (a.lse) a.lse[row] = sum > 0 ? max + std::log(sum) : -std::numeric_limits<float>::infinity();
 }
@@ -203,7 +198,7 @@ template <class T, class C>
 void attend_naive(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, std::int64_t head) {
   const std::int64_t length = a.lengths[b], first = s.first_key(length);
   const HeadCache<C> cache(a, s, b, head / s.group());
-  std::vector<float> sums(static_cast<std::size_t>(s.head_dim)), scores;
+  std::vector<float> sums(s.head_dim), scores;
   float sum = 0, max = -std::numeric_limits<float>::infinity();
   if (length > 0) {
     const auto q = load_row<T>(a, s, b, head, length - 1);
@@ -213,7 +208,7 @@ void attend_naive(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b, 
   }
   if (std::isfinite(max))
     for (std::int64_t key = first; key < length; ++key) {
-      const float weight = std::exp(scores[static_cast<std::size_t>(key - first)] - max);
+      const float weight = std::exp(scores[key - first] - max);
       sum += weight;
       cache.add_value(sums, key, weight);
     }
@@ -230,36 +225,35 @@ void attend_blocked(const AttentionDecodeArgs& a, const Shape& s, std::int64_t b
     std::vector<float> q, sums;
     float max = -std::numeric_limits<float>::infinity(), sum = 0;
   };
-  std::vector<Head> heads(static_cast<std::size_t>(group));
+  std::vector<Head> heads(group);
   for (std::int64_t h = 0; h < group; ++h) {
-    Head& head = heads[static_cast<std::size_t>(h)];
-    head.sums.assign(static_cast<std::size_t>(s.head_dim), 0.0f);
+    Head& head = heads[h];
+    head.sums.assign(s.head_dim, 0.0f);
     if (length > 0) head.q = load_row<T>(a, s, b, kv_head * group + h, length - 1);
   }
-  std::vector<float> scores(static_cast<std::size_t>(tile_kv));
+  std::vector<float> scores(tile_kv);
   for (std::int64_t first = s.first_key(length); first < length; first += tile_kv) {
     const std::int64_t n = std::min(tile_kv, length - first);
     for (std::int64_t h = 0; h < group; ++h) {
-      Head& head = heads[static_cast<std::size_t>(h)];
+      Head& head = heads[h];
       float max = head.max;
       for (std::int64_t i = 0; i < n; ++i)
-        max = std::max(max, scores[static_cast<std::size_t>(i)] =
-                                cache.score(head.q, first + i) * a.scale +
-                                score_bias<T>(a, s, b, kv_head * group + h, first + i));
+        max = std::max(max, scores[i] = cache.score(head.q, first + i) * a.scale +
+                                        score_bias<T>(a, s, b, kv_head * group + h, first + i));
       if (std::isinf(max)) continue;  // every key so far is masked
       const float rescale = std::exp(head.max - max);
       head.max = max;
       head.sum *= rescale;
       for (float& value : head.sums) value *= rescale;
       for (std::int64_t i = 0; i < n; ++i) {
-        const float weight = std::exp(scores[static_cast<std::size_t>(i)] - max);
+        const float weight = std::exp(scores[i] - max);
         head.sum += weight;
         cache.add_value(head.sums, first + i, weight);
       }
     }
   }
   for (std::int64_t h = 0; h < group; ++h) {
-    const Head& head = heads[static_cast<std::size_t>(h)];
+    const Head& head = heads[h];
     store_out<T>(a, s, b, kv_head * group + h, head.sums, head.sum, head.max);
   }
 }
@@ -280,9 +274,9 @@ void project_all(const AttentionDecodeArgs& decode, const Shape& s, int threads)
   parallel_for(a.batch * s.hidden, threads, [&](std::int64_t i) {
     const T* const x = static_cast<const T*>(a.out) + i / s.hidden * n;
     const T* const weight = static_cast<const T*>(a.o_weight) + i % s.hidden * n;
-    float sum = static_cast<float>(static_cast<const T*>(a.residual)[i]);
-    for (std::int64_t j = 0; j < n; ++j) sum += static_cast<float>(weight[j]) * static_cast<float>(x[j]);
-    static_cast<T*>(a.y)[i] = static_cast<T>(sum);
+    float sum = static_cast<const T*>(a.residual)[i];
+    for (std::int64_t j = 0; j < n; ++j) sum += static_cast<float>(weight[j]) * x[j];
+    static_cast<T*>(a.y)[i] = sum;
   });
 }
 
@@ -321,8 +315,7 @@ std::vector<Variant> attention_decode_host() {
                           "tile_kv < 2 * context || tile_kv == 16 || deterministic"},
           .host =
               [](const Problem& p, const Config& c) {
-                return [s = Shape(p), threads = static_cast<int>(c["threads"]),
-                        tile_kv = c["tile_kv"]](const void* raw) {
+                return [s = Shape(p), threads = c["threads"], tile_kv = c["tile_kv"]](const void* raw) {
                   const auto& a = *static_cast<const AttentionDecodeArgs*>(raw);
                   with_types(s, [&]<class T, class C>() {
                     append_all<T, C>(a, s, threads);

@@ -17,26 +17,20 @@ std::vector<double> new_row(const Problem& p, const Inputs& in, std::int64_t b, 
                             std::int64_t position) {
   const std::int64_t d = p["head_dim"], rows = p["q_heads"] + 2 * p["kv_heads"];
   const Values qkv = in["q"];
-  std::vector<double> x(static_cast<std::size_t>(d));
+  std::vector<double> x(d);
   for (std::int64_t i = 0; i < d; ++i) {
-    x[static_cast<std::size_t>(i)] = qkv[(b * rows + row) * d + i];
-    if (p["bias"] != 0) x[static_cast<std::size_t>(i)] += in["bias"][row * d + i];
+    x[i] = qkv[(b * rows + row) * d + i];
+    if (p["bias"] != 0) x[i] += in["bias"][row * d + i];
   }
   if (position < 0) return x;
   const Values table = in["inv_freq"];
   const RopeScaling scaling = rope_scaling(p, cache_capacity(p));
-  const auto length = static_cast<int>(position + 1);
-  const bool grown = is_dynamic_ntk(p) && length > scaling.original_max_position;
-  const auto half = static_cast<std::size_t>(d / 2);
-  for (std::size_t i = 0; i < half; ++i) {
-    const float inv_freq =
-        grown ? rope_grown_inv_freq(scaling.theta, scaling.factor, scaling.original_max_position, length,
-                                    static_cast<double>(d), static_cast<double>(i))
-              : static_cast<float>(table[static_cast<std::int64_t>(i)]);
-    const float angle = static_cast<float>(position) * inv_freq;
-    const double c = std::cos(static_cast<double>(angle)), s = std::sin(static_cast<double>(angle));
-    const std::size_t first = is_interleaved(p) ? 2 * i : i,
-                      second = is_interleaved(p) ? 2 * i + 1 : i + half;
+  const std::int64_t half = d / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double angle = rope_angle(scaling, table[i], position, position + 1, d, i);
+    const double c = std::cos(angle), s = std::sin(angle);
+    const std::int64_t first = is_interleaved(p) ? 2 * i : i,
+                       second = is_interleaved(p) ? 2 * i + 1 : i + half;
     const double low = x[first], high = x[second];
     x[first] = low * c - high * s;
     x[second] = high * c + low * s;
@@ -66,7 +60,7 @@ struct Rows {
   /// The row of a key, in V and in the scales.
   std::int64_t row(std::int64_t key) const {
     if (page == 0) return first_row + key;
-    return (static_cast<std::int64_t>(pages[first_page + key / page]) * heads + head) * page + key % page;
+    return (pages[first_page + key / page] * heads + head) * page + key % page;
   }
   std::int64_t k(std::int64_t row, std::int64_t i) const {
     if (x == 0) return row * dim + i;
@@ -88,18 +82,9 @@ struct NewRow {
     for (double& value : codes) value = round_to(p.dtype, value);
     values = codes;
     if (!quantized(p)) return;
-    const double largest = largest_code(p);
-    if (p["kv_scale"] != 0) {
-      double max = 0;
-      for (const double value : codes) max = std::max(max, std::abs(value));
-      scale = static_cast<float>(max) / static_cast<float>(largest);
-    }
-    // In fp32 as in every variant, so that all round in the same way.
-    const float inverse = scale == 0 ? 0.0f : 1.0f / static_cast<float>(scale);
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] = std::clamp<double>(static_cast<float>(codes[i]) * inverse, -largest, largest);
-      values[i] = round_to(cache_dtype(p), codes[i]) * scale;
-    }
+    if (p["kv_scale"] != 0) scale = row_scale(codes, cache_dtype(p));
+    quantize(codes, scale, cache_dtype(p));
+    for (std::size_t i = 0; i < codes.size(); ++i) values[i] = round_to(cache_dtype(p), codes[i]) * scale;
   }
 };
 
@@ -115,11 +100,11 @@ class HeadReference {
         b_(unit / heads_),
         head_(unit % heads_),
         kv_head_(head_ / (heads_ / kv_heads_)),
-        length_(static_cast<std::int64_t>(in["lengths"][b_])),
+        length_(in["lengths"][b_]),
         append_(p["append"] != 0 && length_ > 0),
         cached_(append_ ? length_ - 1 : length_),
         rows_(p, in, b_, kv_head_),
-        q_(static_cast<std::size_t>(p["head_dim"])) {}
+        q_(p["head_dim"]) {}
 
   void write(Expected& out) { write_output(out, row(out)); }
 
@@ -140,7 +125,7 @@ class HeadReference {
   void load_query() {
     const Values q = in_["q"];
     const std::int64_t first = unit_ * p_["head_dim"];
-    for (std::size_t i = 0; i < q_.size(); ++i) q_[i] = q[first + static_cast<std::int64_t>(i)];
+    for (std::size_t i = 0; i < q_.size(); ++i) q_[i] = q[first + i];
   }
 
   double scale(std::string_view name, std::int64_t row) const {
@@ -174,13 +159,11 @@ class HeadReference {
         for (std::size_t i = 0; i < q_.size(); ++i) s += q_[i] * k_new_->values[i];
       } else {
         const std::int64_t row = rows_.row(key);
-        for (std::size_t i = 0; i < q_.size(); ++i)
-          s += q_[i] * k[rows_.k(row, static_cast<std::int64_t>(i))];
+        for (std::size_t i = 0; i < q_.size(); ++i) s += q_[i] * k[rows_.k(row, i)];
         s *= scale("k_scale", row);
       }
       s *= scale_of(p_);
-      if (score_bias_of(p_) == ScoreBias::alibi)
-        s += in_["alibi_slopes"][head_] * static_cast<double>(key - (length_ - 1));
+      if (score_bias_of(p_) == ScoreBias::alibi) s += in_["alibi_slopes"][head_] * (key - (length_ - 1));
       if (score_bias_of(p_) == ScoreBias::additive) s += in_["score_bias"][unit_ * cache_capacity(p_) + key];
       max_ = std::max(max_, s);
       scores_.push_back(s);
@@ -194,14 +177,14 @@ class HeadReference {
     std::vector<double> x(q_.size(), 0.0);
     if (max_ == -INFINITY) return x;
     for (std::int64_t key = first; key < length_; ++key) {
-      const double weight = std::exp(scores_[static_cast<std::size_t>(key - first)] - max_);
+      const double weight = std::exp(scores_[key - first] - max_);
       sum_ += weight;
       if (key >= cached_) {
         for (std::size_t i = 0; i < x.size(); ++i) x[i] += weight * v_new_->values[i];
       } else {
         const std::int64_t row = rows_.row(key), at = rows_.v(row);
         const double factor = weight * scale("v_scale", row);
-        for (std::size_t i = 0; i < x.size(); ++i) x[i] += factor * v[at + static_cast<std::int64_t>(i)];
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] += factor * v[at + i];
       }
     }
     return x;
@@ -210,7 +193,7 @@ class HeadReference {
   void write_output(Expected& out, std::vector<double> x) const {
     const std::int64_t d = p_["head_dim"];
     for (std::int64_t i = 0; i < d; ++i) {
-      double& y = x[static_cast<std::size_t>(i)];
+      double& y = x[i];
       if (epilogue_of(p_) == Epilogue::none) continue;
       y = (y + in_["shift"][head_ * d + i]) * in_["smooth"][head_ * d + i];
       if (epilogue_of(p_) == Epilogue::quantize) y = std::clamp(y * kOutScale, -127.0, 127.0);
@@ -236,11 +219,11 @@ void write_projection(const Problem& p, const Inputs& in, std::int64_t b, Expect
   for (std::int64_t head = 0; head < p["q_heads"]; ++head)
     for (const double value : HeadReference(p, in, b * p["q_heads"] + head).row(out)) x.push_back(value);
   const Values weight = in["o_weight"], residual = in["residual"];
-  const std::int64_t hidden = p["hidden"], n = static_cast<std::int64_t>(x.size());
+  const std::int64_t hidden = p["hidden"], n = x.size();
   std::vector<double> y;
   for (std::int64_t r = 0; r < hidden; ++r) {
     double sum = residual[b * hidden + r];
-    for (std::int64_t i = 0; i < n; ++i) sum += weight[r * n + i] * x[static_cast<std::size_t>(i)];
+    for (std::int64_t i = 0; i < n; ++i) sum += weight[r * n + i] * x[i];
     y.push_back(sum);
   }
   out.put("out", b * hidden, std::move(y));
@@ -259,7 +242,8 @@ void decode_reference(const Problem& p, const Inputs& in, std::int64_t unit, Exp
 /// row that is quantized may take the neighboring code where the rotation differs in its last bit.
 Tolerance decode_tolerance(const Problem& p) {
   if (p["append"] != 0 && quantized(p)) return default_tolerance(DType::bf16, 2);
-  return default_tolerance(p.dtype, p.dtype == DType::fp32 ? 4 + static_cast<int>(p["context"] / 16384) : 2);
+  const std::int64_t roundings = p.dtype == DType::fp32 ? 4 + p["context"] / 16384 : 2;
+  return default_tolerance(p.dtype, roundings);
 }
 
 }  // namespace warptune

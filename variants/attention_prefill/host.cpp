@@ -14,7 +14,7 @@ using namespace prefill;
 
 /// Elements of a 16-byte vector.
 template <class T>
-constexpr std::int64_t kVector = 16 / static_cast<std::int64_t>(sizeof(T));
+constexpr std::int64_t kVector = 16 / sizeof(T);
 
 /// What a plan fixes.
 struct Shape {
@@ -57,22 +57,19 @@ const T* row_of(const AttentionPrefillArgs& a, const Shape& s, bool is_key, std:
 template <class T>
 void gather_row(const AttentionPrefillArgs& a, const Shape& s, const T* row, std::vector<T>& to) {
   const std::int64_t vector_stride = rows_of(a, s) * kVector<T>;
-  for (std::int64_t d = 0; d < s.head_dim; ++d)
-    to[static_cast<std::size_t>(d)] = row[d / kVector<T> * vector_stride + d % kVector<T>];
+  for (std::int64_t d = 0; d < s.head_dim; ++d) to[d] = row[d / kVector<T> * vector_stride + d % kVector<T>];
 }
 
 /// The score bias of a key for query i of head h of sequence b.
 template <class T>
 float bias_of(const AttentionPrefillArgs& a, const Shape& s, std::int64_t b, std::int64_t h, std::int64_t i,
               std::int64_t position, std::int64_t key) {
-  if (s.score_bias == ScoreBias::alibi)
-    return -a.alibi_slopes[h] * static_cast<float>(std::abs(position - key));
+  if (s.score_bias == ScoreBias::alibi) return -a.alibi_slopes[h] * std::abs(position - key);
   if (s.score_bias != ScoreBias::additive) return 0;
-  BiasStrides strides{.batch = 0, .head = static_cast<std::int64_t>(a.q_len) * a.kv_len, .row = a.kv_len};
+  BiasStrides strides{.batch = 0, .head = 1LL * a.q_len * a.kv_len, .row = a.kv_len};
   if (s.bias_shape != BiasShape::heads)
     strides = static_cast<const StridedAttentionPrefillArgs&>(a).bias_strides;
-  return static_cast<float>(
-      static_cast<const T*>(a.score_bias)[b * strides.batch + h * strides.head + i * strides.row + key]);
+  return static_cast<const T*>(a.score_bias)[b * strides.batch + h * strides.head + i * strides.row + key];
 }
 
 /// One query of one head; online softmax over K/V tiles of `tile` keys.
@@ -87,9 +84,8 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
   const KeyRange keys = s.mask.visible_keys(q_len, kv_len, i);
   const T* q = static_cast<const T*>(a.q) + row * a.q_stride + head * s.head_dim;
 
-  std::vector<float> sums(static_cast<std::size_t>(s.head_dim_v), 0.0f),
-      scores(static_cast<std::size_t>(tile));
-  std::vector<T> gathered(s.dsx ? static_cast<std::size_t>(s.head_dim) : 0);
+  std::vector<float> sums(s.head_dim_v, 0.0f), scores(tile);
+  std::vector<T> gathered(s.dsx ? s.head_dim : 0);
   float row_max = -INFINITY, row_sum = 0;
   for (std::int64_t first = keys.first; first < keys.last; first += tile) {
     const std::int64_t count = std::min(tile, keys.last - first);
@@ -98,10 +94,9 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
       const T* k = row_of<T>(a, s, true, b, kv_head, first + n);
       if (s.dsx) gather_row(a, s, k, gathered), k = gathered.data();
       float score = 0;
-      for (std::int64_t d = 0; d < s.head_dim; ++d)
-        score += static_cast<float>(q[d]) * static_cast<float>(k[d]);
+      for (std::int64_t d = 0; d < s.head_dim; ++d) score += static_cast<float>(q[d]) * k[d];
       score = score * a.scale + bias_of<T>(a, s, b, head, i, at, first + n);
-      scores[static_cast<std::size_t>(n)] = score;
+      scores[n] = score;
       tile_max = std::max(tile_max, score);
     }
     if (tile_max == -INFINITY) continue;  // a bias of -infinity hides all keys so far
@@ -110,7 +105,7 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
     row_sum *= rescale;
     for (float& x : sums) x *= rescale;
     for (std::int64_t n = 0; n < count; ++n) {
-      float weight = std::exp(scores[static_cast<std::size_t>(n)] - row_max);
+      float weight = std::exp(scores[n] - row_max);
       row_sum += weight;
       if (s.dropout > 0)
         weight *= drops({a.philox[0], a.philox[1], a.philox[2], a.philox[3]}, a.drop_below,
@@ -118,13 +113,11 @@ void attend(const AttentionPrefillArgs& a, const Shape& s, std::int64_t tile, st
                       ? 0
                       : a.keep_scale;
       const T* v = row_of<T>(a, s, false, b, kv_head, first + n);
-      for (std::int64_t d = 0; d < s.head_dim_v; ++d)
-        sums[static_cast<std::size_t>(d)] += weight * static_cast<float>(v[d]);
+      for (std::int64_t d = 0; d < s.head_dim_v; ++d) sums[d] += weight * v[d];
     }
   }
   T* out = static_cast<T*>(a.out) + unit * s.head_dim_v;
-  for (std::int64_t d = 0; d < s.head_dim_v; ++d)
-    out[d] = static_cast<T>(row_sum > 0 ? sums[static_cast<std::size_t>(d)] / row_sum : 0.0f);
+  for (std::int64_t d = 0; d < s.head_dim_v; ++d) out[d] = row_sum > 0 ? sums[d] / row_sum : 0;
   if (a.lse) a.lse[(b * s.q_heads + head) * lse_rows(a.q_len) + i] = row_max + std::log(row_sum);
 }
 
@@ -181,8 +174,7 @@ std::vector<Variant> attention_prefill_host() {
           .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"},
                          {"tile_n", {16, 64, 256}, "keys per K/V tile"}},
           .constraints = {"threads <= sms", "tile_n <= kv_len || tile_n == 16"},
-          .host = [](const Problem& p,
-                     const Config& c) { return run(p, static_cast<int>(c["threads"]), c["tile_n"]); },
+          .host = [](const Problem& p, const Config& c) { return run(p, c["threads"], c["tile_n"]); },
       },
   };
 }

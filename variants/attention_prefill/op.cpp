@@ -9,6 +9,7 @@
 #include "kernels/common/vec_width.h"
 #include "variants/attention_prefill/attention_prefill.h"
 #include "variants/attention_prefill/tensors.h"
+#include "variants/helpers/specs.h"
 
 namespace warptune {
 namespace {
@@ -55,7 +56,7 @@ void check(const Problem& p) {
   require(p["precision"] == 0 || p.dtype == DType::fp32,
           fmt::format("precision=tf32 needs dtype=fp32, not {}", name_of(p.dtype)));
   const std::int64_t row = p["q_heads"] * p["head_dim"], q_stride = p["q_stride"];
-  const std::int64_t vector = vec_width(16 / static_cast<int>(size_of(p.dtype)), p["head_dim"]);
+  const std::int64_t vector = vec_width(vector_elements(p), p["head_dim"]);
   require(q_stride == 0 || q_stride >= row,
           fmt::format("q_stride ({}) is below the {} elements of a row", q_stride, row));
   require(
@@ -66,9 +67,8 @@ void check(const Problem& p) {
 
 Cost cost(const Problem& p) {
   const Lengths l = lengths_of(p);
-  const auto size = static_cast<double>(size_of(p.dtype));
-  const auto q_heads = static_cast<double>(p["q_heads"]), kv_heads = static_cast<double>(p["kv_heads"]),
-             d_qk = static_cast<double>(p["head_dim"]), d_v = static_cast<double>(value_dim(p));
+  const double size = size_of(p.dtype), q_heads = p["q_heads"], kv_heads = p["kv_heads"],
+               d_qk = p["head_dim"], d_v = value_dim(p);
   double rows = 0, keys = 0, pages = 0, pairs = 0, most_pairs = 0;  // a pair: a query and a key that it sees
   double one_pairs = 0, one_keys = 0, bias_pairs = 0;
   const Mask mask = mask_of(p);
@@ -80,130 +80,131 @@ Cost cost(const Problem& p) {
       for (std::int64_t i = 0; i < q_len; ++i) {
         const KeyRange seen = mask.visible_keys(q_len, kv_len, i);
         if (seen.last == 0) continue;
-        one_pairs += static_cast<double>(seen.last - seen.first);
+        one_pairs += seen.last - seen.first;
         first = std::min(first, seen.first), last = std::max(last, seen.last);
       }
-      one_keys = static_cast<double>(std::max<std::int64_t>(0, last - first));
+      one_keys = std::max<std::int64_t>(0, last - first);
     }
-    rows += static_cast<double>(q_len);
+    rows += q_len;
     keys += one_keys;
     pairs += one_pairs;
     most_pairs = std::max(most_pairs, one_pairs);
     bias_pairs = bias_shape(p) == BiasShape::heads ? most_pairs : pairs;
-    if (p["page_size"] > 0) pages += std::ceil(one_keys / static_cast<double>(p["page_size"]));
+    if (p["page_size"] > 0) pages += std::ceil(one_keys / p["page_size"]);
   }
   Cost c{.bytes = (rows * q_heads + keys * kv_heads) * (d_qk + d_v) * size + 4 * pages,
          .flops = 2 * pairs * q_heads * (d_qk + d_v),
          .tf32_products = p["precision"] == 1 ? 1 : 3};
   if (score_bias(p) == ScoreBias::additive)
     c.bytes += bias_pairs * (bias_shape(p) == BiasShape::batch ? 1 : q_heads) * size;
-  if (p["lse"] == 1) c.bytes += 4.0 * static_cast<double>(p["batch"] * p["q_heads"] * lse_rows(p["q_len"]));
+  if (p["lse"] == 1) c.bytes += 4.0 * p["batch"] * p["q_heads"] * lse_rows(p["q_len"]);
   return c;
+}
+
+// What fills the members that are neither tensors nor dims.
+
+/// K (or V) in its tensor; with layout qkv that is the tensor of q.
+template <bool kIsKey>
+const void* kv_address(const ArgsSource& s) {
+  if (kv_layout(s.problem) != KvLayout::qkv) return s.tensor(kIsKey ? "k_cache" : "v_cache");
+  return static_cast<const std::byte*>(s.tensor("qkv")) +
+         kv_place(s.problem, kIsKey).first * size_of(s.problem.dtype);
+}
+const void* key_starts(const ArgsSource& s) {
+  return s.tensor(kv_layout(s.problem) == KvLayout::qkv ? "cu_seqlens" : "seqstart_k");
+}
+std::uint32_t drop_threshold(const Problem& p) { return drop_below(p["dropout"]); }
+double scale_of_kept(const Problem& p) { return p["dropout"] > 0 ? keep_scale(p["dropout"]) : 0; }
+template <bool kIsKey>
+KvStrides strides(const Problem& p) {
+  return kv_place(p, kIsKey).strides;
 }
 
 }  // namespace
 
 Op attention_prefill() {
+  using A = AttentionPrefillArgs;
+  using Strided = StridedAttentionPrefillArgs;
   return {
       .name = "attention_prefill",
       .summary = "softmax(q . K * scale + bias) . V for many queries per sequence",
-      .dims =
-          {work_dim({"batch", "sequences"}),
-           work_dim({"q_len", "queries of the longest sequence"}),
-           work_dim({"kv_len", "keys of the longest sequence, its queries' own included"}),
-           parallel_dim({"q_heads", "query heads"}),
-           parallel_dim({"kv_heads", "key and value heads"}),
-           {"head_dim", "elements per head"},
-           {"causal",
-            "causal mask; yes: bottom-right alignment (the last query sees all keys), top_left: the "
-            "first sees one, offset: query i sees keys up to i + diagonal",
-            1,
-            {"no", "yes", "top_left", "offset"}},
-           data_dim({"uneven",
-                     "sequences of different lengths (varlen), some without queries or keys",
-                     0,
-                     {"no", "yes"}}),
-           {"head_dim_v", "elements per head of V and the output; 0: head_dim", 0, {}, 0, true},
-           {"window",
-            "sliding window: number of keys that a query sees, the last ones; 0: all",
-            0,
-            {},
-            0,
-            true},
-           {"score_bias", "what is added to the scores", 0, {"none", "additive", "alibi"}, 0, true},
-           {"dropout", "percent of the weights that are dropped", 0, {}, 0, true},
-           {"kv_layout",
-            "K and V as a cache [B,H,S,D] of fixed capacity per sequence, packed rows [tokens,H,D], a cache "
-            "[B,S,H,D] (bshd), or with q in the rows of the projection (qkv)",
-            0,
-            {"cache", "packed", "bshd", "qkv"},
-            0,
-            true},
-           {"page_size", "keys per page of a paged cache; 0: contiguous", 0, {}, 0, true},
-           {"q_stride", "elements from a row of q to the next; 0: q_heads * head_dim", 0, {}, 0, true},
-           {"lse", "whether the log-sum-exp of the scores is an output", 0, {"no", "yes"}, 0, true},
-           {"k_layout",
-            "layout of K in a cache: [S,D] (sd) or [D/x,S,x] with x of 16 bytes (dsx)",
-            0,
-            {"sd", "dsx"},
-            0,
-            true},
-           {"diagonal", "position of the first query with causal=offset", 0, {}, -(1 << 30), true},
-           {"bias_shape",
-            "an additive bias per head (heads), per sequence and head (batch_heads), or per sequence (batch)",
-            0,
-            {"heads", "batch_heads", "batch"},
-            0,
-            true},
-           {"precision",
-            "of fp32 products; tf32: operands may be rounded to 10 bits of mantissa",
-            0,
-            {"ieee", "tf32"},
-            0,
-            true}},
+      .dims = {work_dim({"batch", "sequences"}),
+               work_dim({"q_len", "queries of the longest sequence"}),
+               work_dim({"kv_len", "keys of the longest sequence, its queries' own included"}),
+               parallel_dim({"q_heads", "query heads"}),
+               parallel_dim({"kv_heads", "key and value heads"}),
+               {"head_dim", "elements per head"},
+               {"causal",
+                "causal mask; yes: bottom-right alignment (the last query sees all keys), top_left: the "
+                "first sees one, offset: query i sees keys up to i + diagonal",
+                1,
+                {"no", "yes", "top_left", "offset"}},
+               data_dim({"uneven", "sequences of different lengths (varlen), some without queries or keys", 0,
+                         kNoYes}),
+               feature("head_dim_v", "elements per head of V and the output; 0: head_dim"),
+               feature("window", "sliding window: number of keys that a query sees, the last ones; 0: all"),
+               feature("score_bias", "what is added to the scores", {"none", "additive", "alibi"}),
+               feature("dropout", "percent of the weights that are dropped"),
+               feature(
+                   "kv_layout",
+                   "K and V as a cache [B,H,S,D] of fixed capacity per sequence, packed rows [tokens,H,D], a "
+                   "cache [B,S,H,D] (bshd), or with q in the rows of the projection (qkv)",
+                   {"cache", "packed", "bshd", "qkv"}),
+               feature("page_size", "keys per page of a paged cache; 0: contiguous"),
+               feature("q_stride", "elements from a row of q to the next; 0: q_heads * head_dim"),
+               feature("lse", "whether the log-sum-exp of the scores is an output", kNoYes),
+               feature("k_layout", "layout of K in a cache: [S,D] (sd) or [D/x,S,x] with x of 16 bytes (dsx)",
+                       {"sd", "dsx"}),
+               {"diagonal", "position of the first query with causal=offset", 0, {}, -(1 << 30), true},
+               feature("bias_shape",
+                       "an additive bias per head (heads), per sequence and head (batch_heads), or per "
+                       "sequence (batch)",
+                       {"heads", "batch_heads", "batch"}),
+               feature("precision", "of fp32 products; tf32: operands may be rounded to 10 bits of mantissa",
+                       {"ieee", "tf32"})},
       .check = check,
       .tensors = tensors,
-      .bind = bind,
-      .fields = {field("q", &AttentionPrefillArgs::q),
-                 field("qkv", &AttentionPrefillArgs::q),
-                 field("k_cache", &AttentionPrefillArgs::k_cache),
-                 field("v_cache", &AttentionPrefillArgs::v_cache),
-                 field("cu_seqlens", &AttentionPrefillArgs::cu_seqlens),
-                 field("kv_lens", &AttentionPrefillArgs::kv_lens),
-                 field("out", &AttentionPrefillArgs::out),
-                 field("workspace", &AttentionPrefillArgs::workspace),
-                 field("batch", &AttentionPrefillArgs::batch),
-                 field("capacity", &AttentionPrefillArgs::capacity),
-                 field("scale", &AttentionPrefillArgs::scale),
-                 field("tokens", &AttentionPrefillArgs::tokens),
-                 field("q_len", &AttentionPrefillArgs::q_len),
-                 field("kv_len", &AttentionPrefillArgs::kv_len),
-                 field("q_stride", &AttentionPrefillArgs::q_stride),
-                 field("window", &AttentionPrefillArgs::window),
-                 field("diagonal", &AttentionPrefillArgs::diagonal),
-                 field("seqstart_k", &AttentionPrefillArgs::seqstart_k),
-                 field("block_table", &AttentionPrefillArgs::block_table),
-                 field("max_pages", &AttentionPrefillArgs::max_pages),
-                 field("score_bias", &AttentionPrefillArgs::score_bias),
-                 field("alibi_slopes", &AttentionPrefillArgs::alibi_slopes),
-                 field("philox", &AttentionPrefillArgs::philox),
-                 field("drop_below", &AttentionPrefillArgs::drop_below),
-                 field("keep_scale", &AttentionPrefillArgs::keep_scale),
-                 field("lse", &AttentionPrefillArgs::lse),
-                 field("k_strides.batch", &StridedAttentionPrefillArgs::k_strides, &KvStrides::batch),
-                 field("k_strides.head", &StridedAttentionPrefillArgs::k_strides, &KvStrides::head),
-                 field("k_strides.row", &StridedAttentionPrefillArgs::k_strides, &KvStrides::row),
-                 field("v_strides.batch", &StridedAttentionPrefillArgs::v_strides, &KvStrides::batch),
-                 field("v_strides.head", &StridedAttentionPrefillArgs::v_strides, &KvStrides::head),
-                 field("v_strides.row", &StridedAttentionPrefillArgs::v_strides, &KvStrides::row),
-                 field("bias_strides.batch", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::batch),
-                 field("bias_strides.head", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::head),
-                 field("bias_strides.row", &StridedAttentionPrefillArgs::bias_strides, &BiasStrides::row)},
-      .cost = cost,
-      .sharing =
+      .fields = {field("q", &A::q),
+                 field("qkv", &A::q),
+                 field("k_cache", &A::k_cache, kv_address<true>),
+                 field("v_cache", &A::v_cache, kv_address<false>),
+                 field("cu_seqlens", &A::cu_seqlens),
+                 field("kv_lens", &A::kv_lens),
+                 field("out", &A::out),
+                 field("workspace", &A::workspace),
+                 field("batch", &A::batch),
+                 field("capacity", &A::capacity, capacity_of),
+                 field("scale", &A::scale, scale_of),
+                 field("tokens", &A::tokens, tokens_of),
+                 field("q_len", &A::q_len),
+                 field("kv_len", &A::kv_len),
+                 field("q_stride", &A::q_stride, q_stride_of),
+                 field("window", &A::window),
+                 field("diagonal", &A::diagonal),
+                 field("seqstart_k", &A::seqstart_k, key_starts),
+                 field("block_table", &A::block_table),
+                 field("max_pages", &A::max_pages, max_pages_of),
+                 field("score_bias", &A::score_bias),
+                 field("alibi_slopes", &A::alibi_slopes),
+                 field("philox", &A::philox),
+                 field("drop_below", &A::drop_below, drop_threshold),
+                 field("keep_scale", &A::keep_scale, scale_of_kept),
+                 field("lse", &A::lse),
+                 field("k_strides.batch", &Strided::k_strides, &KvStrides::batch, strides<true>),
+                 field("k_strides.head", &Strided::k_strides, &KvStrides::head, strides<true>),
+                 field("k_strides.row", &Strided::k_strides, &KvStrides::row, strides<true>),
+                 field("v_strides.batch", &Strided::v_strides, &KvStrides::batch, strides<false>),
+                 field("v_strides.head", &Strided::v_strides, &KvStrides::head, strides<false>),
+                 field("v_strides.row", &Strided::v_strides, &KvStrides::row, strides<false>),
+                 field("bias_strides.batch", &Strided::bias_strides, &BiasStrides::batch, bias_strides),
+                 field("bias_strides.head", &Strided::bias_strides, &BiasStrides::head, bias_strides),
+                 field("bias_strides.row", &Strided::bias_strides, &BiasStrides::row, bias_strides)},
+      .args_bytes =
           [](const Problem& p) {
-            return static_cast<double>(p["q_heads"]) / static_cast<double>(p["kv_heads"]);
+            return has_strides(p) ? sizeof(StridedAttentionPrefillArgs) : sizeof(AttentionPrefillArgs);
           },
+      .cost = cost,
+      .sharing = heads_per_kv_head,
       .units =
           [](const Problem& p) { return (tokens_of(p) + (p["lse"] == 1 ? p["batch"] : 0)) * p["q_heads"]; },
       .reference = reference,

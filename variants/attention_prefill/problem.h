@@ -12,6 +12,7 @@
 #include "harness/core/variant.h"
 #include "kernels/attention_prefill/args.h"
 #include "kernels/common/score_bias.h"
+#include "variants/helpers/kv_cache.h"
 
 namespace warptune::prefill {
 
@@ -35,9 +36,7 @@ inline bool has_strides(const Problem& p) { return has_kv_strides(p) || bias_sha
 /// Whether K has the layout [D/x, S, x].
 inline bool dsx(const Problem& p) { return p["k_layout"] == 1; }
 /// Elements of a 16-byte vector.
-inline std::int64_t vector_elements(const Problem& p) {
-  return 16 / static_cast<std::int64_t>(size_of(p.dtype));
-}
+inline std::int64_t vector_elements(const Problem& p) { return elements_of_16_bytes(p.dtype); }
 /// Rows of lse per head.
 inline std::int64_t lse_rows(std::int64_t q_len) { return ceil_div(q_len, 32) * 32; }
 
@@ -83,20 +82,17 @@ inline Mask mask_of(const Problem& p) {
 }
 
 /// A weight is dropped where its Philox word is below this.
-constexpr std::uint32_t drop_below(std::int64_t percent) {
-  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(percent) << 32) / 100);
-}
-constexpr double keep_scale(std::int64_t percent) { return 100.0 / static_cast<double>(100 - percent); }
+constexpr std::uint32_t drop_below(std::int64_t percent) { return (percent << 32) / 100; }
+constexpr double keep_scale(std::int64_t percent) { return 100.0 / (100 - percent); }
 
 /// Whether dropout drops the weight of a key. `state` is seed and offset as in args.h, `head` b * q_heads +
 /// h.
 constexpr bool drops(const std::array<std::uint32_t, 4>& state, std::uint32_t below, std::int64_t head,
                      std::int64_t query, std::int64_t key) {
-  const auto words = philox4x32_10(
-      {static_cast<std::uint32_t>(key / 2), static_cast<std::uint32_t>(query / 16 * 8 + query % 8),
-       static_cast<std::uint32_t>(head) | state[3] << 16, state[2]},
-      {state[0], state[1]});
-  return words[static_cast<std::size_t>(2 * (query / 8 % 2) + key % 2)] < below;
+  const std::uint32_t key_pair = key / 2, row = query / 16 * 8 + query % 8, low_half = head;
+  const auto words =
+      philox4x32_10({key_pair, row, low_half | state[3] << 16, state[2]}, {state[0], state[1]});
+  return words[2 * (query / 8 % 2) + key % 2] < below;
 }
 
 }  // namespace warptune::prefill

@@ -34,12 +34,10 @@ class KvValues {
 /// The part and the row of it that hold a key of sequence b.
 std::pair<std::int64_t, std::int64_t> part_and_row(const Problem& p, const Inputs& in, std::int64_t b,
                                                    std::int64_t key) {
-  if (kv_layout(p) == KvLayout::qkv) return {0, static_cast<std::int64_t>(in["cu_seqlens"][b]) + key};
-  if (packed(p)) return {0, static_cast<std::int64_t>(in["seqstart_k"][b]) + key};
-  if (p["page_size"] == 0) return {b, key};
   const std::int64_t page_size = p["page_size"];
-  return {static_cast<std::int64_t>(in["block_table"][b * max_pages_of(p) + key / page_size]),
-          key % page_size};
+  if (packed(p)) return {0, in[kv_layout(p) == KvLayout::qkv ? "cu_seqlens" : "seqstart_k"][b] + key};
+  if (page_size == 0) return {b, key};
+  return {in["block_table"][b * max_pages_of(p) + key / page_size], key % page_size};
 }
 
 }  // namespace
@@ -53,43 +51,38 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
   const KvValues k(p, in, true), v(p, in, false);
   const BiasStrides bias = bias_strides(p);
   if (beyond >= 0) {
-    const auto q_len = static_cast<std::int64_t>(starts[beyond / q_heads + 1] - starts[beyond / q_heads]);
-    out.put("lse", beyond * padded + q_len,
-            std::vector<double>(static_cast<std::size_t>(padded - q_len), INFINITY));
+    const std::int64_t q_len = starts[beyond / q_heads + 1] - starts[beyond / q_heads];
+    out.put("lse", beyond * padded + q_len, std::vector<double>(padded - q_len, INFINITY));
     return;
   }
   const std::int64_t row = unit / q_heads, head = unit % q_heads, kv_head = head / (q_heads / p["kv_heads"]);
   std::int64_t b = 0;
-  while (starts[b + 1] <= static_cast<double>(row)) ++b;
-  const auto first = static_cast<std::int64_t>(starts[b]), i = row - first;
-  const auto q_len = static_cast<std::int64_t>(starts[b + 1]) - first;
-  const auto kv_len = static_cast<std::int64_t>(in["kv_lens"][b]);
+  while (starts[b + 1] <= row) ++b;
+  const std::int64_t first = starts[b], i = row - first, q_len = starts[b + 1] - first,
+                     kv_len = in["kv_lens"][b];
   const KeyRange keys = mask.visible_keys(q_len, kv_len, i);
 
-  std::vector<double> query, scores, result(static_cast<std::size_t>(d_v), 0.0);
+  std::vector<double> query, scores, result(d_v, 0.0);
   for (std::int64_t d = 0; d < d_qk; ++d) query.push_back(q[row * q_stride_of(p) + head * d_qk + d]);
   double row_max = -INFINITY, row_sum = 0;
   for (std::int64_t key = keys.first; key < keys.last; ++key) {
     const auto [part, key_row] = part_and_row(p, in, b, key);
     const std::int64_t at = k.row(part, kv_head, key_row);
     double score = 0;
-    for (std::int64_t d = 0; d < d_qk; ++d) score += query[static_cast<std::size_t>(d)] * k.at(at, d);
+    for (std::int64_t d = 0; d < d_qk; ++d) score += query[d] * k.at(at, d);
     score *= scale_of(p);
     if (score_bias(p) == ScoreBias::additive)
       score += in["score_bias"][b * bias.batch + head * bias.head + i * bias.row + key];
     if (score_bias(p) == ScoreBias::alibi)
-      score -=
-          in["alibi_slopes"][head] * static_cast<double>(std::abs(mask.position(q_len, kv_len, i) - key));
+      score -= in["alibi_slopes"][head] * std::abs(mask.position(q_len, kv_len, i) - key);
     scores.push_back(score);
     row_max = std::max(row_max, score);
   }
   std::array<std::uint32_t, 4> state{};
   if (p["dropout"] > 0)
-    for (std::size_t w = 0; w < 4; ++w)
-      state[w] =
-          static_cast<std::uint32_t>(static_cast<std::int64_t>(in["philox"][static_cast<std::int64_t>(w)]));
+    for (int w = 0; w < 4; ++w) state[w] = static_cast<std::int32_t>(in["philox"][w]);
   for (std::int64_t key = keys.first; key < keys.last && row_max > -INFINITY; ++key) {
-    double weight = std::exp(scores[static_cast<std::size_t>(key - keys.first)] - row_max);
+    double weight = std::exp(scores[key - keys.first] - row_max);
     row_sum += weight;
     if (p["dropout"] > 0)
       weight *=
@@ -97,7 +90,7 @@ void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& 
     if (weight == 0) continue;
     const auto [part, key_row] = part_and_row(p, in, b, key);
     const std::int64_t at = v.row(part, kv_head, key_row);
-    for (std::int64_t d = 0; d < d_v; ++d) result[static_cast<std::size_t>(d)] += weight * v.at(at, d);
+    for (std::int64_t d = 0; d < d_v; ++d) result[d] += weight * v.at(at, d);
   }
   if (row_sum > 0)
     for (double& x : result) x /= row_sum;

@@ -1,6 +1,6 @@
 #pragma once
-// The data of an attention_prefill problem: lengths of its sequences, places of K and V in memory, tensors
-// and arguments, and the reference that reads them.
+// The data of an attention_prefill problem: lengths of its sequences, places of K and V in memory, tensors,
+// and the reference that reads them.
 #include "harness/core/op.h"
 #include "variants/attention_prefill/problem.h"
 
@@ -29,7 +29,6 @@ KvPlace kv_place(const Problem& p, bool is_key);
 BiasStrides bias_strides(const Problem& p);
 
 std::vector<TensorSpec> tensors(const Problem& p, std::uint64_t seed);
-Args bind(const Problem& p, std::span<void* const> tensors, void* workspace);
 void reference(const Problem& p, const Inputs& in, std::int64_t unit, Expected& out);
 
 }  // namespace warptune::prefill

@@ -1,6 +1,6 @@
 // CUDA variants of causal_mask, in rising difficulty.
-#include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/streaming.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -23,12 +23,10 @@ std::vector<Variant> causal_mask_cuda() {
           .idea = "Vectorized stores: the mask as one run of vectors, several per thread.",
           .parameters = {block_parameter(), unroll_parameter(), vec_parameter(), cache_hint_parameter()},
           .constraints = constraints,
-          .stages =
-              {{.file = "causal_mask/vectorized.cu",
-                .kernel =
-                    "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, {unroll}, {vec}, "
-                    "{cache_hint}>",
-                .geometry = vector_launch("batch * max_q_len", "max_k_len")}},
+          .stages = {{.file = "causal_mask/vectorized.cu",
+                      .kernel = "causal_mask_vectorized<{dtype}, {max_q_len}, {max_k_len}, {block}, "
+                                "{unroll}, {vec}, {cache_hint}>",
+                      .geometry = vector_launch("batch * max_q_len", "max_k_len")}},
       },
   };
 }

@@ -1,7 +1,7 @@
 // Host variants of causal_mask.
 #include "kernels/causal_mask/args.h"
-#include "variants/causal_mask/causal_mask.h"
 #include "variants/helpers/host_rows.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

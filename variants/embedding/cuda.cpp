@@ -1,7 +1,7 @@
 // CUDA variants of embedding, in rising difficulty. No variant has a pdl parameter: embedding
 // is the first kernel of a decode step and starts only after the step before has ended.
-#include "variants/embedding/embedding.h"
 #include "variants/helpers/streaming.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "kernels/embedding/args.h"
-#include "variants/embedding/embedding.h"
 #include "variants/helpers/host_rows.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -21,7 +21,7 @@ std::vector<Variant> embedding_host() {
             std::fill_n(y, hidden, T(0.0f));
             const std::atomic_ref<int> bad(*a.bad_token);
             int seen = bad.load();
-            while (seen < token + 1 && !bad.compare_exchange_weak(seen, static_cast<int>(token) + 1)) {
+            while (seen < token + 1 && !bad.compare_exchange_weak(seen, token + 1)) {
             }
           }
         });

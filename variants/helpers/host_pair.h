@@ -6,10 +6,12 @@
 
 namespace warptune {
 
-/// `run(problem, threads)` returns the function that computes the op. `constraints` belong to host_threaded.
+/// `run(problem, threads)` returns the function that computes the op. `constraints` and the numbers of
+/// threads belong to host_threaded.
 template <class Run>
 std::vector<Variant> host_pair(std::string naive_idea, std::string threaded_idea,
-                               std::vector<Expression> constraints, Run run) {
+                               std::vector<Expression> constraints, Run run,
+                               std::vector<std::int64_t> threads = {1, 2, 4, 8, 16}) {
   return {
       {
           .name = "host_naive",
@@ -21,9 +23,9 @@ std::vector<Variant> host_pair(std::string naive_idea, std::string threaded_idea
           .name = "host_threaded",
           .idea = std::move(threaded_idea),
           .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8, 16}, "worker threads"}},
+          .parameters = {{"threads", std::move(threads), "worker threads"}},
           .constraints = std::move(constraints),
-          .host = [=](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
+          .host = [=](const Problem& p, const Config& c) { return run(p, c["threads"]); },
       },
   };
 }

@@ -17,19 +17,17 @@ namespace warptune {
 
 /// `batch` lengths in [1, max]: one is max, one is 1 (from two sequences on), the others are random.
 inline std::vector<std::int32_t> uneven_lengths(std::int64_t batch, std::int64_t max, std::uint64_t seed) {
-  std::vector<std::int32_t> lengths(static_cast<std::size_t>(batch));
-  const auto n = static_cast<std::uint64_t>(batch);
-  for (std::uint64_t i = 0; i < n; ++i)
-    lengths[i] = static_cast<std::int32_t>(1 + random_bits(1, i) % static_cast<std::uint64_t>(max));
-  lengths[0] = static_cast<std::int32_t>(max);
+  std::vector<std::int32_t> lengths(batch);
+  for (std::int64_t i = 0; i < batch; ++i) lengths[i] = 1 + random_bits(1, i) % max;
+  lengths[0] = max;
   if (batch > 1) lengths[1] = 1;
-  for (std::uint64_t i = n - 1; i > 0; --i) std::swap(lengths[i], lengths[random_bits(seed, i) % (i + 1)]);
+  for (std::int64_t i = batch - 1; i > 0; --i) std::swap(lengths[i], lengths[random_bits(seed, i) % (i + 1)]);
   return lengths;
 }
 
-/// The sum of those lengths.
-inline std::int64_t packed_tokens(std::int64_t batch, std::int64_t max) {
-  const auto lengths = uneven_lengths(batch, max, 0);
+/// The sum of the lengths of a problem with the dims batch and max_q_len.
+inline std::int64_t packed_tokens(const Problem& p) {
+  const auto lengths = uneven_lengths(p["batch"], p["max_q_len"], 0);
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
@@ -44,7 +42,7 @@ inline void check_row_count(const Problem& p, bool padded) {
                     "most {}",
                     p.op, rows, kLargest));
   if (rows <= kLargest) return;
-  if (const std::int64_t tokens = packed_tokens(p["batch"], p["max_q_len"]); tokens > kLargest)
+  if (const std::int64_t tokens = packed_tokens(p); tokens > kLargest)
     throw InputError(
         fmt::format("{}: the sequences have {} tokens together; their starts have 32 bits, so it "
                     "must be at most {}",

@@ -19,11 +19,10 @@ float dot(const T* x, const T* w, std::int64_t n) {
   float sums[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (std::int64_t j = 0; j < kLanes; ++j)
-      sums[j] += static_cast<float>(x[i + j]) * static_cast<float>(w[i + j]);
+    for (std::int64_t j = 0; j < kLanes; ++j) sums[j] += static_cast<float>(x[i + j]) * w[i + j];
   float sum = 0;
   for (const float s : sums) sum += s;
-  for (; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
+  for (; i < n; ++i) sum += static_cast<float>(x[i]) * w[i];
   return sum;
 }
 
@@ -48,14 +47,14 @@ class HostGemm {
   template <class Dot>
   void compute(std::int64_t token, std::int64_t o, Dot dot) const {
     const T* const weight = static_cast<const T*>(args_.weight);
-    const float scale = scales_.empty() ? 1 : scales_[static_cast<std::size_t>(token)];
+    const float scale = scales_.empty() ? 1 : scales_[token];
     float y = scale * dot(x(token), weight + o * in_, in_);
-    if (args_.bias) y += static_cast<float>(static_cast<const T*>(args_.bias)[o]);
+    if (args_.bias) y += static_cast<const T*>(args_.bias)[o];
     if (epilogue_ == kEpilogueAdd || epilogue_ == kEpilogueAddRms)
-      y += static_cast<float>(static_cast<const T*>(fused_->residual)[token * out_ + o]);
+      y += static_cast<const T*>(fused_->residual)[token * out_ + o];
     if (epilogue_ == kEpilogueSwiglu)
       y = y / (1 + std::exp(-y)) * scale * dot(x(token), weight + (out_ + o) * in_, in_);
-    static_cast<T*>(args_.y)[token * out_ + o] = static_cast<T>(y);
+    static_cast<T*>(args_.y)[token * out_ + o] = y;
   }
 
   /// What an epilogue makes of all outputs.
@@ -68,8 +67,8 @@ class HostGemm {
   void store_ids() const {
     int* const ids = static_cast<const ArgmaxLinearArgs*>(fused_)->ids;
     for (std::int64_t token = 0; token < args_.tokens; ++token)
-      ids[token] = static_cast<int>(
-          index_of_largest(static_cast<const T*>(args_.y), token * out_, (token + 1) * out_) - token * out_);
+      ids[token] =
+          index_of_largest(static_cast<const T*>(args_.y), token * out_, (token + 1) * out_) - token * out_;
   }
   void store_scaled() const {
     const T *const y = static_cast<const T*>(args_.y), *const weight =
@@ -77,8 +76,8 @@ class HostGemm {
     T* const scaled = static_cast<T*>(split_->scaled);
     std::fill_n(split_->squares_out, args_.tokens * out_ / kSquaresGroup, 0.0f);
     for (std::int64_t i = 0; i < args_.tokens * out_; ++i) {
-      const auto value = static_cast<float>(y[i]);
-      scaled[i] = static_cast<T>(value * static_cast<float>(weight[i % out_]));
+      const float value = y[i];
+      scaled[i] = value * weight[i % out_];
       split_->squares_out[i / kSquaresGroup] += value * value;
     }
   }
@@ -88,19 +87,17 @@ class HostGemm {
     for (std::int64_t token = 0; token < args_.tokens; ++token) {
       const float* const of_token = split_->squares + token * groups;
       const float squares = std::accumulate(of_token, of_token + groups, 0.0f);
-      scales_.push_back(1 / std::sqrt(squares / static_cast<float>(in_) + fused_->eps));
+      scales_.push_back(1 / std::sqrt(squares / in_ + fused_->eps));
     }
   }
   void normalize() {
-    normalized_.resize(static_cast<std::size_t>(args_.tokens * in_));
+    normalized_.resize(args_.tokens * in_);
     for (std::int64_t token = 0; token < args_.tokens; ++token) {
       const T* const row = static_cast<const T*>(args_.x) + token * in_;
       const float squares = dot(row, row, in_);
-      const float scale = 1 / std::sqrt(squares / static_cast<float>(in_) + fused_->eps);
+      const float scale = 1 / std::sqrt(squares / in_ + fused_->eps);
       for (std::int64_t i = 0; i < in_; ++i)
-        normalized_[static_cast<std::size_t>(token * in_ + i)] =
-            static_cast<T>(static_cast<float>(row[i]) * scale *
-                           static_cast<float>(static_cast<const T*>(fused_->norm_weight)[i]));
+        normalized_[token * in_ + i] = row[i] * scale * static_cast<const T*>(fused_->norm_weight)[i];
     }
   }
 
@@ -118,7 +115,7 @@ HostFunction naive(const Problem& p) {
       const HostGemm<T> gemm(p, raw);
       const auto one_by_one = [](const T* x, const T* w, std::int64_t n) {
         float sum = 0;
-        for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * static_cast<float>(w[i]);
+        for (std::int64_t i = 0; i < n; ++i) sum += static_cast<float>(x[i]) * w[i];
         return sum;
       };
       for (std::int64_t token = 0; token < p["tokens"]; ++token)
@@ -161,8 +158,7 @@ std::vector<Variant> linear_host() {
           .parameters = {{"block", {8, 64}, "weight rows per block"},
                          {"threads", {1, 2, 4, 8, 16, 32}, "worker threads"}},
           .constraints = {"threads <= sms", "block * (threads - 1) < out || threads == 1"},
-          .host = [](const Problem& p,
-                     const Config& c) { return blocked(p, c["block"], static_cast<int>(c["threads"])); },
+          .host = [](const Problem& p, const Config& c) { return blocked(p, c["block"], c["threads"]); },
       },
   };
 }

@@ -10,6 +10,7 @@
 #include "harness/core/random.h"
 #include "kernels/linear/args.h"
 #include "variants/argmax/index_of_largest.h"
+#include "variants/helpers/specs.h"
 #include "variants/linear/linear.h"
 
 namespace warptune {
@@ -31,21 +32,21 @@ bool adds_residual(const Problem& p) { return p["epilogue"] == kEpilogueAdd || l
 std::vector<double> input_row(const Problem& p, const Inputs& inputs, std::int64_t token) {
   const std::int64_t in = p["in"];
   const Values x = inputs["x"];
-  std::vector<double> row(static_cast<std::size_t>(in));
-  for (std::int64_t i = 0; i < in; ++i) row[static_cast<std::size_t>(i)] = x[token * in + i];
+  std::vector<double> row(in);
+  for (std::int64_t i = 0; i < in; ++i) row[i] = x[token * in + i];
   if (p["prologue"] != kPrologueRmsNorm) return row;
   double squares = 0;
   for (const double value : row) squares += value * value;
-  const double scale = 1 / std::sqrt(squares / static_cast<double>(in) + kEps);
+  const double scale = 1 / std::sqrt(squares / in + kEps);
   const Values weight = inputs["norm_weight"];
-  for (std::int64_t i = 0; i < in; ++i) row[static_cast<std::size_t>(i)] *= scale * weight[i];
+  for (std::int64_t i = 0; i < in; ++i) row[i] *= scale * weight[i];
   return row;
 }
 
 double dot(std::span<const double> x, const Values& weight, std::int64_t row) {
-  const auto in = static_cast<std::int64_t>(x.size());
+  const std::int64_t in = x.size();
   double sum = 0;
-  for (std::int64_t i = 0; i < in; ++i) sum += x[static_cast<std::size_t>(i)] * weight[row * in + i];
+  for (std::int64_t i = 0; i < in; ++i) sum += x[i] * weight[row * in + i];
   return sum;
 }
 
@@ -56,7 +57,7 @@ double scale_of(const Problem& p, const Inputs& inputs, std::int64_t token) {
   const Values squares = inputs["squares"];
   double sum = 0;
   for (std::int64_t i = 0; i < groups; ++i) sum += squares[token * groups + i];
-  return 1 / std::sqrt(sum / static_cast<double>(p["in"]) + kEps);
+  return 1 / std::sqrt(sum / p["in"] + kEps);
 }
 
 /// Puts what kEpilogueAddRms leaves of outputs y from index `first` of all, row index `o` on.
@@ -65,7 +66,7 @@ void put_scaled(const Inputs& inputs, Expected& expected, std::span<const double
   const Values weight = inputs["norm_weight"];
   std::vector<double> scaled, squares(y.size() / kSquaresGroup);
   for (std::size_t i = 0; i < y.size(); ++i) {
-    scaled.push_back(y[i] * weight[o + static_cast<std::int64_t>(i)]);
+    scaled.push_back(y[i] * weight[o + i]);
     squares[i / kSquaresGroup] += y[i] * y[i];
   }
   expected.put("scaled", first, std::move(scaled));
@@ -76,8 +77,7 @@ void put_scaled(const Inputs& inputs, Expected& expected, std::span<const double
 std::vector<float> random_squares(std::int64_t count, std::uint64_t seed) {
   std::vector<float> squares;
   for (std::int64_t i = 0; i < count; ++i)
-    squares.push_back(0.5f * kSquaresGroup +
-                      static_cast<float>(random_bits(seed, static_cast<std::uint64_t>(i)) % 1024) / 64);
+    squares.push_back(0.5f * kSquaresGroup + random_bits(seed, i) % 1024 / 64.0f);
   return squares;
 }
 
@@ -86,17 +86,14 @@ double silu(double x) { return x / (1 + std::exp(-x)); }
 /// The ids of epilogue argmax. Near the maximum the order of fp32 sums decides, so they are those of y as it
 /// was written; y has a reference of its own.
 TensorSpec argmax_spec(const Problem& p) {
-  return {.name = "ids",
-          .dtype = DType::int32,
-          .shape = {p["tokens"]},
-          .role = Role::output,
-          .cache = CacheState::hot,
-          .derive = [tokens = p["tokens"], out = p["out"]](const ReadOutput& read) {
-            std::vector<double> ids;
-            for (std::int64_t t = 0; t < tokens; ++t)
-              ids.push_back(static_cast<double>(index_of_largest(read("y", t * out, out).data(), 0, out)));
-            return ids;
-          }};
+  TensorSpec ids = activation("ids", DType::int32, {p["tokens"]}, Role::output);
+  ids.derive = [tokens = p["tokens"], out = p["out"]](const ReadOutput& read) {
+    std::vector<double> largest;
+    for (std::int64_t t = 0; t < tokens; ++t)
+      largest.push_back(index_of_largest(read("y", t * out, out).data(), 0, out));
+    return largest;
+  };
+  return ids;
 }
 
 }  // namespace
@@ -108,7 +105,7 @@ Op linear() {
       .dims = {work_dim({"tokens", "rows of x"}),
                {"in", "row length of x and weight"},
                {"out", "rows of weight"},
-               {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = {"no", "yes"}},
+               {.name = "bias", .doc = "whether a bias is added", .fallback = 0, .labels = kNoYes},
                {.name = "prologue",
                 .doc = "what happens first: RMSNorm of x, with a weight of its own, or only its scale, of "
                        "squares that a GEMM with epilogue=add_rms left",
@@ -116,10 +113,9 @@ Op linear() {
                 .labels = {"none", "rms_norm", "rms_scale"},
                 .optional = true},
                {.name = "epilogue",
-                .doc =
-                    "what happens to the sums: a residual is added, SwiGLU of two halves of weight, the "
-                    "index of the largest of a row is also written, or a residual is added and what the next "
-                    "GEMM's RMSNorm needs is also written",
+                .doc = "what happens to the sums: a residual is added, SwiGLU of two halves of weight, the "
+                       "index of the largest of a row is also written, or a residual is added and what the "
+                       "next GEMM's RMSNorm needs is also written",
                 .fallback = 0,
                 .labels = {"none", "add", "swiglu", "argmax", "add_rms"},
                 .optional = true}},
@@ -130,8 +126,7 @@ Op linear() {
             if ((takes_squares(p) || leaves_squares(p)) && p.dtype == DType::fp16)
               throw InputError(
                   "prologue=rms_scale and epilogue=add_rms need bf16 or fp32: x times the norm's weight, "
-                  "before "
-                  "its scale, may exceed fp16");
+                  "before its scale, may exceed fp16");
             if (takes_squares(p) && p["in"] % kSquaresGroup != 0)
               throw InputError(fmt::format("prologue=rms_scale needs in as a multiple of {}, not {}",
                                            kSquaresGroup, p["in"]));
@@ -144,7 +139,7 @@ Op linear() {
             // Keeps y near 1: a power of two near 1/sqrt(in), so that the values use all of their mantissa.
             const float scale = std::exp2(std::round(-0.5f * std::log2(static_cast<float>(p["in"]))));
             std::vector<TensorSpec> specs{
-                {.name = "x", .dtype = p.dtype, .shape = {p["tokens"], p["in"]}, .cache = CacheState::hot},
+                activation("x", p.dtype, {p["tokens"], p["in"]}),
                 {.name = "weight", .dtype = p.dtype, .shape = {weight_rows(p), p["in"]}, .scale = scale},
             };
             if (p["bias"] != 0) specs.push_back({.name = "bias", .dtype = p.dtype, .shape = {p["out"]}});
@@ -158,17 +153,9 @@ Op linear() {
                                .floats = random_squares(p["tokens"] * groups, seed)});
             }
             const auto output = [&](const char* name, DType dtype, std::int64_t width) {
-              return TensorSpec{.name = name,
-                                .dtype = dtype,
-                                .shape = {p["tokens"], width},
-                                .role = Role::output,
-                                .cache = CacheState::hot};
+              return activation(name, dtype, {p["tokens"], width}, Role::output);
             };
-            if (adds_residual(p))
-              specs.push_back({.name = "residual",
-                               .dtype = p.dtype,
-                               .shape = {p["tokens"], p["out"]},
-                               .cache = CacheState::hot});
+            if (adds_residual(p)) specs.push_back(activation("residual", p.dtype, {p["tokens"], p["out"]}));
             if (leaves_squares(p))
               specs.push_back({.name = "norm_weight", .dtype = p.dtype, .shape = {p["out"]}});
             specs.push_back(output("y", p.dtype, p["out"]));
@@ -179,44 +166,25 @@ Op linear() {
             if (p["epilogue"] == kEpilogueArgmax) specs.push_back(argmax_spec(p));
             return specs;
           },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void* workspace) {
-            std::size_t next = 0;
-            PrefetchLinearArgs args{};
-            args.x = t[next++];
-            args.weight = t[next++];
-            if (p["bias"] != 0) args.bias = t[next++];
-            if (p["prologue"] == kPrologueRmsNorm) args.norm_weight = t[next++];
-            if (takes_squares(p)) args.squares = static_cast<const float*>(t[next++]);
-            if (adds_residual(p)) args.residual = t[next++];
-            if (leaves_squares(p)) args.norm_weight = t[next++];
-            args.y = t[next++];
-            if (leaves_squares(p)) {
-              args.scaled = t[next++];
-              args.squares_out = static_cast<float*>(t[next++]);
-            }
-            if (p["epilogue"] == kEpilogueArgmax) args.ids = static_cast<int*>(t[next]);
-            args.workspace = workspace;
-            args.tokens = static_cast<int>(p["tokens"]);
-            args.eps = kEps;
-            const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
-            return fused ? Args(args) : Args(static_cast<const LinearArgs&>(args));
-          },
       .fields = {field("x", &LinearArgs::x), field("weight", &LinearArgs::weight),
                  field("bias", &LinearArgs::bias), field("y", &LinearArgs::y),
                  field("workspace", &LinearArgs::workspace), field("tokens", &LinearArgs::tokens),
                  field("norm_weight", &FusedLinearArgs::norm_weight),
-                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps),
+                 field("residual", &FusedLinearArgs::residual), field("eps", &FusedLinearArgs::eps, kEps),
                  field("ids", &ArgmaxLinearArgs::ids), field("squares", &SplitNormLinearArgs::squares),
                  field("scaled", &SplitNormLinearArgs::scaled),
                  field("squares_out", &SplitNormLinearArgs::squares_out),
-                 field("next_weight", &PrefetchLinearArgs::next_weight),
-                 field("next_rows", &PrefetchLinearArgs::next_rows),
-                 field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes)},
+                 field("next_weight", &PrefetchLinearArgs::next_weight, nullptr),
+                 field("next_rows", &PrefetchLinearArgs::next_rows, 0),
+                 field("next_row_bytes", &PrefetchLinearArgs::next_row_bytes, 0)},
+      .args_bytes =
+          [](const Problem& p) {
+            const bool fused = p["prologue"] != kPrologueNone || p["epilogue"] != kEpilogueNone;
+            return fused ? sizeof(PrefetchLinearArgs) : sizeof(LinearArgs);
+          },
       .cost =
           [](const Problem& p) {
-            const auto tokens = static_cast<double>(p["tokens"]), in = static_cast<double>(p["in"]),
-                       out = static_cast<double>(p["out"]), rows = static_cast<double>(weight_rows(p));
+            const double tokens = p["tokens"], in = p["in"], out = p["out"], rows = weight_rows(p);
             const double elements = tokens * in + rows * in + tokens * out + (p["bias"] != 0 ? out : 0) +
                                     (p["prologue"] == kPrologueRmsNorm ? in : 0) +
                                     (adds_residual(p) ? tokens * out : 0) +
@@ -224,8 +192,7 @@ Op linear() {
             const double words = (p["epilogue"] == kEpilogueArgmax ? tokens : 0) +
                                  (takes_squares(p) ? tokens * in / kSquaresGroup : 0) +
                                  (leaves_squares(p) ? tokens * out / kSquaresGroup : 0);
-            return Cost{.bytes = elements * static_cast<double>(size_of(p.dtype)) + 4 * words,
-                        .flops = 2 * tokens * in * rows};
+            return Cost{.bytes = elements * size_of(p.dtype) + 4 * words, .flops = 2 * tokens * in * rows};
           },
       .units = [](const Problem& p) { return p["tokens"] * ceil_div(p["out"], kUnitOutputs); },
       .reference =
@@ -236,14 +203,14 @@ Op linear() {
             const Values weight = inputs["weight"];
             const std::vector<double> x = input_row(p, inputs, token);
             const double scale = scale_of(p, inputs, token);
-            std::vector<double> y(static_cast<std::size_t>(n));
+            std::vector<double> y(n);
             for (std::int64_t i = 0; i < n; ++i) {
               const std::int64_t o = first + i;
               double sum = scale * dot(x, weight, o);
               if (p["bias"] != 0) sum += inputs["bias"][o];
               if (adds_residual(p)) sum += inputs["residual"][token * out + o];
               if (p["epilogue"] == kEpilogueSwiglu) sum = silu(sum) * scale * dot(x, weight, out + o);
-              y[static_cast<std::size_t>(i)] = sum;
+              y[i] = sum;
             }
             if (leaves_squares(p)) put_scaled(inputs, expected, y, token * out + first, first);
             expected.put("y", token * out + first, std::move(y));

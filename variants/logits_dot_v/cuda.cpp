@@ -1,6 +1,6 @@
 // CUDA variants of logits_dot_v, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/logits_dot_v/logits_dot_v.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "kernels/logits_dot_v/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/logits_dot_v/logits_dot_v.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -16,13 +16,10 @@ std::vector<Variant> logits_dot_v_host() {
           const std::int64_t b = row / heads, kv_row = b * kv_heads + row % heads / (heads / kv_heads);
           const T* logits = static_cast<const T*>(a.logits) + row * a.capacity;
           const T* v = static_cast<const T*>(a.v_cache) + kv_row * a.capacity * d;
-          std::vector<float> sums(static_cast<std::size_t>(d));
+          std::vector<float> sums(d);
           for (std::int64_t key = 0; key < a.lengths[b]; ++key)
-            for (std::int64_t i = 0; i < d; ++i)
-              sums[static_cast<std::size_t>(i)] +=
-                  static_cast<float>(logits[key]) * static_cast<float>(v[key * d + i]);
-          for (std::int64_t i = 0; i < d; ++i)
-            static_cast<T*>(a.out)[row * d + i] = static_cast<T>(sums[static_cast<std::size_t>(i)]);
+            for (std::int64_t i = 0; i < d; ++i) sums[i] += static_cast<float>(logits[key]) * v[key * d + i];
+          for (std::int64_t i = 0; i < d; ++i) static_cast<T*>(a.out)[row * d + i] = sums[i];
         });
       });
 }

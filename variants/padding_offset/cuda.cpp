@@ -1,6 +1,6 @@
 // CUDA variants of padding_offset, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/padding_offset/padding_offset.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -4,7 +4,7 @@
 #include "harness/core/parallel.h"
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/host_pair.h"
-#include "variants/padding_offset/padding_offset.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -17,7 +17,7 @@ HostFunction run(int threads) {
     for (int b = 0; b < a.batch; ++b) a.cu_seqlens[b + 1] = a.cu_seqlens[b] + a.lengths[b];
     parallel_for(a.batch, threads, [&](std::int64_t b) {
       const int start = a.cu_seqlens[b], end = a.cu_seqlens[b + 1];
-      std::fill(a.padding_offset + start, a.padding_offset + end, static_cast<int>(b) * a.max_q_len - start);
+      std::fill(a.padding_offset + start, a.padding_offset + end, b * a.max_q_len - start);
     });
   };
 }

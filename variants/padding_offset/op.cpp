@@ -1,11 +1,13 @@
 // The op padding_offset.
 #include "kernels/padding_offset/args.h"
 #include "variants/helpers/lengths.h"
-#include "variants/padding_offset/padding_offset.h"
+#include "variants/helpers/specs.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
 Op padding_offset() {
+  using A = PaddingOffsetArgs;
   return {
       .name = "padding_offset",
       .summary = "prefix sums of lengths, and how far each packed token is from its padded place",
@@ -15,16 +17,8 @@ Op padding_offset() {
       .tensors =
           [](const Problem& p, std::uint64_t seed) {
             return std::vector<TensorSpec>{
-                {.name = "lengths",
-                 .dtype = DType::int32,
-                 .shape = {p["batch"]},
-                 .cache = CacheState::hot,
-                 .values = uneven_lengths(p["batch"], p["max_q_len"], seed)},
-                {.name = "cu_seqlens",
-                 .dtype = DType::int32,
-                 .shape = {p["batch"] + 1},
-                 .role = Role::output,
-                 .cache = CacheState::hot},
+                given_ints("lengths", {p["batch"]}, uneven_lengths(p["batch"], p["max_q_len"], seed)),
+                activation("cu_seqlens", DType::int32, {p["batch"] + 1}, Role::output),
                 {.name = "padding_offset",
                  .dtype = DType::int32,
                  .shape = {p["batch"] * p["max_q_len"]},
@@ -33,24 +27,10 @@ Op padding_offset() {
                  .sparse = true},
             };
           },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            return Args(PaddingOffsetArgs{.lengths = static_cast<const int*>(t[0]),
-                                          .cu_seqlens = static_cast<int*>(t[1]),
-                                          .padding_offset = static_cast<int*>(t[2]),
-                                          .batch = static_cast<int>(p["batch"]),
-                                          .max_q_len = static_cast<int>(p["max_q_len"])});
-          },
-      .fields = {field("lengths", &PaddingOffsetArgs::lengths),
-                 field("cu_seqlens", &PaddingOffsetArgs::cu_seqlens),
-                 field("padding_offset", &PaddingOffsetArgs::padding_offset),
-                 field("batch", &PaddingOffsetArgs::batch),
-                 field("max_q_len", &PaddingOffsetArgs::max_q_len)},
-      .cost =
-          [](const Problem& p) {
-            return Cost{.bytes = 4.0 * static_cast<double>(2 * p["batch"] + 1 +
-                                                           packed_tokens(p["batch"], p["max_q_len"]))};
-          },
+      .fields = {field("lengths", &A::lengths), field("cu_seqlens", &A::cu_seqlens),
+                 field("padding_offset", &A::padding_offset), field("batch", &A::batch),
+                 field("max_q_len", &A::max_q_len)},
+      .cost = [](const Problem& p) { return Cost{.bytes = 4.0 * (2 * p["batch"] + 1 + packed_tokens(p))}; },
       .units = [](const Problem& p) { return p["batch"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t sequence, Expected& out) {
@@ -59,9 +39,8 @@ Op padding_offset() {
             for (std::int64_t b = 0; b < sequence; ++b) start += lengths[b];
             if (sequence == 0) out.put("cu_seqlens", 0, {0});
             out.put("cu_seqlens", sequence + 1, {start + lengths[sequence]});
-            const double offset = static_cast<double>(sequence * p["max_q_len"]) - start;
-            out.put("padding_offset", static_cast<std::int64_t>(start),
-                    std::vector<double>(static_cast<std::size_t>(lengths[sequence]), offset));
+            out.put("padding_offset", start,
+                    std::vector<double>(lengths[sequence], sequence * p["max_q_len"] - start));
           },
       .tolerance = [](const Problem&) { return Tolerance{}; },
   };

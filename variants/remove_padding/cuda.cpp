@@ -1,6 +1,6 @@
 // CUDA variants of remove_padding, in rising difficulty.
 #include "variants/helpers/padding.h"
-#include "variants/remove_padding/remove_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/remove_padding/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/remove_padding/remove_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -1,6 +1,6 @@
 // CUDA variants of restore_padding, in rising difficulty.
 #include "variants/helpers/padding.h"
-#include "variants/restore_padding/restore_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

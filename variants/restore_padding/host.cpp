@@ -3,7 +3,7 @@
 
 #include "kernels/restore_padding/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/restore_padding/restore_padding.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,6 +3,8 @@
 
 #include "harness/core/parallel.h"
 #include "kernels/rope_append/args.h"
+#include "variants/helpers/host_pair.h"
+#include "variants/helpers/kv_cache.h"
 #include "variants/helpers/rope.h"
 #include "variants/rope_append/rope_append.h"
 
@@ -31,19 +33,18 @@ void store_row(const RopeAppendArgs& a, const Shape& s, bool is_k, std::int64_t 
   float inverse = 1;
   if (float* scales = is_k ? a.k_scale : a.v_scale) {
     float largest = 0;
-    for (const float value : x)
-      largest = std::max(largest, std::abs(static_cast<float>(static_cast<T>(value))));
-    scales[row] = largest / rope_largest_code(s.cache);
+    for (const float value : x) largest = std::max(largest, std::abs(static_cast<float>(T(value))));
+    scales[row] = largest / largest_code(s.cache);
     inverse = scales[row] == 0 ? 0 : 1 / scales[row];
   }
-  const std::int64_t piece = 16 / static_cast<std::int64_t>(size_of(s.cache)),
-                     rows = s.page == 0 ? a.capacity : s.page, within = row % rows;
+  const std::int64_t piece = elements_of_16_bytes(s.cache), rows = s.page == 0 ? a.capacity : s.page,
+                     within = row % rows;
   for (std::int64_t d = 0; d < s.head_dim; ++d) {
-    const float y = static_cast<float>(static_cast<T>(x[static_cast<std::size_t>(d)])) * inverse;
+    const float y = T(x[d]) * inverse;
     const std::int64_t at =
         is_k && s.split ? (row - within) * s.head_dim + (d / piece * rows + within) * piece + d % piece
                         : row * s.head_dim + d;
-    store(s.cache, is_k ? a.k_cache : a.v_cache, at, static_cast<double>(y));
+    store(s.cache, is_k ? a.k_cache : a.v_cache, at, y);
   }
 }
 
@@ -52,29 +53,25 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
   const std::int64_t heads = s.q_heads + 2 * s.kv_heads, half = s.head_dim / 2, position = a.position[token];
   if (position < 0) return;
   const std::int64_t sequence = a.sequence[token];
-  std::vector<float> x(static_cast<std::size_t>(s.head_dim)), sine(static_cast<std::size_t>(half)),
-      cosine(static_cast<std::size_t>(half));
+  std::vector<float> x(s.head_dim), sine(half), cosine(half);
   for (std::int64_t i = 0; i < half; ++i) {
     float inv_freq = a.inv_freq[i];
     if (s.dynamic && a.lengths[sequence] > a.max_position && i < s.rotary_dim / 2)
-      inv_freq = rope_grown_inv_freq(a.theta, a.factor, a.max_position, a.lengths[sequence],
-                                     static_cast<double>(s.rotary_dim), static_cast<double>(i));
-    const float angle = static_cast<float>(position) * inv_freq;
-    sine[static_cast<std::size_t>(i)] = std::sin(angle);
-    cosine[static_cast<std::size_t>(i)] = std::cos(angle);
+      inv_freq = rope_grown_inv_freq(a.theta, a.factor, a.max_position, a.lengths[sequence], s.rotary_dim, i);
+    const float angle = position * inv_freq;
+    sine[i] = std::sin(angle);
+    cosine[i] = std::cos(angle);
   }
   for (std::int64_t head = 0; head < heads; ++head) {
     const T* row = static_cast<const T*>(a.qkv) + (token * heads + head) * s.head_dim;
     const T* bias = a.bias ? static_cast<const T*>(a.bias) + head * s.head_dim : nullptr;
-    for (std::int64_t d = 0; d < s.head_dim; ++d)
-      x[static_cast<std::size_t>(d)] =
-          static_cast<float>(row[d]) + (bias ? static_cast<float>(bias[d]) : 0.0f);
+    for (std::int64_t d = 0; d < s.head_dim; ++d) x[d] = row[d] + (bias ? static_cast<float>(bias[d]) : 0.0f);
     if (head < s.q_heads + s.kv_heads) {
       for (std::int64_t i = 0; i < half; ++i) {
         const auto [first, second] =
             s.interleaved ? std::pair(2 * i, 2 * i + 1) : half_split_pair(i, s.head_dim, s.rotary_dim);
-        float &x0 = x[static_cast<std::size_t>(first)], &x1 = x[static_cast<std::size_t>(second)];
-        const float sn = sine[static_cast<std::size_t>(i)], cs = cosine[static_cast<std::size_t>(i)];
+        float &x0 = x[first], &x1 = x[second];
+        const float sn = sine[i], cs = cosine[i];
         const float turned = x0 * cs - x1 * sn;
         x1 = x0 * sn + x1 * cs;
         x0 = turned;
@@ -82,7 +79,7 @@ void append_token(const RopeAppendArgs& a, const Shape& s, std::int64_t token) {
     }
     if (head < s.q_heads) {
       T* q = static_cast<T*>(a.q) + (token * s.q_heads + head) * s.head_dim;
-      for (const float value : x) *q++ = static_cast<T>(value);
+      for (const float value : x) *q++ = value;
     } else {
       const std::int64_t kv_head = (head - s.q_heads) % s.kv_heads;
       store_row<T>(a, s, head < s.q_heads + s.kv_heads, row_of(a, s, sequence, kv_head, position), x);
@@ -111,22 +108,8 @@ HostFunction run(const Problem& p, int threads) {
 }  // namespace
 
 std::vector<Variant> rope_append_host() {
-  return {
-      {
-          .name = "host_naive",
-          .idea = "One thread computes tokens one by one.",
-          .backend = Backend::host,
-          .host = [](const Problem& p, const Config&) { return run(p, 1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "Tokens over threads.",
-          .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
-          .constraints = {"threads <= sms", "threads <= tokens || threads == 1"},
-          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("One thread computes tokens one by one.", "Tokens over threads.",
+                   {"threads <= sms", "threads <= tokens || threads == 1"}, run, {1, 2, 4, 8});
 }
 
 }  // namespace warptune

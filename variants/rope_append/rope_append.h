@@ -30,6 +30,4 @@ inline std::pair<std::int64_t, std::int64_t> half_split_pair(std::int64_t pair, 
   if (pair < half) return {pair, pair + half};
   return {pair + half, pair + half + (head_dim - rotary_dim) / 2};
 }
-/// The largest value of a quantized cache.
-inline float rope_largest_code(DType cache) { return cache == DType::int8 ? 127.0f : 448.0f; }
 }  // namespace warptune

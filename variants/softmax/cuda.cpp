@@ -1,6 +1,6 @@
 // CUDA variants of softmax, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/softmax/softmax.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -27,8 +27,7 @@ std::vector<Variant> softmax_cuda() {
           .constraints = constraints,
           .stages = {{.file = "softmax/vectorized.cu",
                       .kernel = "softmax_vectorized<{dtype}, {q_heads}, {q_len}, {kv_len}, {mask}, {block}, "
-                                "{rows}, {vec}, "
-                                "{cache_hint}>",
+                                "{rows}, {vec}, {cache_hint}>",
                       .geometry = {.grid = {"ceil_div(batch * q_heads * q_len, rows)"},
                                    .block = {"block * rows"}}}},
       },

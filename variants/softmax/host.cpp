@@ -4,7 +4,7 @@
 
 #include "kernels/softmax/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/softmax/softmax.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -21,12 +21,11 @@ std::vector<Variant> softmax_host() {
           const auto visible = [&](std::int64_t k) { return !mask || static_cast<float>(mask[k]) != 0; };
           float most = -INFINITY, sum = 0;
           for (std::int64_t k = 0; k < keys; ++k)
-            if (visible(k)) most = std::max(most, static_cast<float>(x[k]) * a.scale);
+            if (visible(k)) most = std::max(most, x[k] * a.scale);
           for (std::int64_t k = 0; k < keys; ++k)
-            if (visible(k)) sum += std::exp(static_cast<float>(x[k]) * a.scale - most);
+            if (visible(k)) sum += std::exp(x[k] * a.scale - most);
           for (std::int64_t k = 0; k < keys; ++k)
-            y[k] =
-                static_cast<T>(visible(k) ? std::exp(static_cast<float>(x[k]) * a.scale - most) / sum : 0.0f);
+            y[k] = visible(k) ? std::exp(x[k] * a.scale - most) / sum : 0;
         });
       });
 }

@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "kernels/softmax/args.h"
-#include "variants/softmax/softmax.h"
+#include "variants/helpers/specs.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -29,34 +30,21 @@ Op softmax() {
           [](const Problem& p, std::uint64_t) {
             const std::vector<std::int64_t> shape = {p["batch"], p["q_heads"], p["q_len"], p["kv_len"]};
             return std::vector<TensorSpec>{
-                {.name = "x", .dtype = p.dtype, .shape = shape, .cache = CacheState::hot, .scale = 8},
-                {.name = "mask",
-                 .dtype = p.dtype,
-                 .shape = {p["batch"], p["q_len"], p["kv_len"]},
-                 .cache = CacheState::hot,
-                 .scale = smallest(p.dtype)},
-                {.name = "y",
-                 .dtype = p.dtype,
-                 .shape = shape,
-                 .role = Role::output,
-                 .cache = CacheState::hot},
+                activation("x", p.dtype, shape, Role::input, 8),
+                activation("mask", p.dtype, {p["batch"], p["q_len"], p["kv_len"]}, Role::input,
+                           smallest(p.dtype)),
+                activation("y", p.dtype, shape, Role::output),
             };
           },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            return Args(SoftmaxArgs{.x = t[0],
-                                    .mask = p["mask"] ? t[1] : nullptr,
-                                    .y = t[2],
-                                    .batch = static_cast<int>(p["batch"]),
-                                    .scale = kScale});
-          },
-      .fields = {field("x", &SoftmaxArgs::x), field("mask", &SoftmaxArgs::mask), field("y", &SoftmaxArgs::y),
-                 field("batch", &SoftmaxArgs::batch), field("scale", &SoftmaxArgs::scale)},
+      .fields = {field("x", &SoftmaxArgs::x),
+                 field("mask", &SoftmaxArgs::mask,
+                       [](const ArgsSource& s) { return s.problem["mask"] ? s.tensor("mask") : nullptr; }),
+                 field("y", &SoftmaxArgs::y), field("batch", &SoftmaxArgs::batch),
+                 field("scale", &SoftmaxArgs::scale, kScale)},
       .cost =
           [](const Problem& p) {
-            const double masks = static_cast<double>(p["batch"] * p["q_len"] * p["kv_len"]),
-                         n = masks * static_cast<double>(p["q_heads"]),
-                         b = static_cast<double>(size_of(p.dtype));
+            const double masks = p["batch"] * p["q_len"] * p["kv_len"], n = masks * p["q_heads"],
+                         b = size_of(p.dtype);
             return Cost{.bytes = 2 * n * b + (p["mask"] ? masks * b : 0), .flops = 5 * n};
           },
       .units = [](const Problem& p) { return p["batch"] * p["q_heads"] * p["q_len"]; },
@@ -66,12 +54,12 @@ Op softmax() {
             const std::int64_t keys = p["kv_len"], queries = p["q_len"],
                                mask_row = row / (p["q_heads"] * queries) * queries + row % queries;
             const bool masked = p["mask"] != 0;
-            std::vector<double> y(static_cast<std::size_t>(keys));
+            std::vector<double> y(keys);
             double most = -INFINITY, sum = 0;
             for (std::int64_t k = 0; k < keys; ++k) {
               const bool visible = !masked || mask[mask_row * keys + k] != 0;
-              y[static_cast<std::size_t>(k)] = visible ? x[row * keys + k] * kScale : -INFINITY;
-              most = std::max(most, y[static_cast<std::size_t>(k)]);
+              y[k] = visible ? x[row * keys + k] * kScale : -INFINITY;
+              most = std::max(most, y[k]);
             }
             for (double& v : y) sum += v = v == -INFINITY ? 0 : std::exp(v - most);
             if (sum > 0)

@@ -1,6 +1,6 @@
 // CUDA variants of swiglu, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/swiglu/swiglu.h"
+#include "variants/ops.h"
 
 namespace warptune {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/swiglu/args.h"
 #include "variants/helpers/host_rows.h"
-#include "variants/swiglu/swiglu.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -16,9 +16,8 @@ std::vector<Variant> swiglu_host() {
                                    const T* up = gate + n;
                                    T* y = static_cast<T*>(a.y) + token * n;
                                    for (std::int64_t i = 0; i < n; ++i) {
-                                     const float g = static_cast<float>(gate[i]);
-                                     y[i] =
-                                         static_cast<T>(g / (1 + std::exp(-g)) * static_cast<float>(up[i]));
+                                     const float g = gate[i];
+                                     y[i] = g / (1 + std::exp(-g)) * up[i];
                                    }
                                  });
                                });

@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "kernels/swiglu/args.h"
-#include "variants/swiglu/swiglu.h"
+#include "variants/helpers/specs.h"
+#include "variants/ops.h"
 
 namespace warptune {
 
@@ -14,38 +15,26 @@ Op swiglu() {
       .tensors =
           [](const Problem& p, std::uint64_t) {
             return std::vector<TensorSpec>{
-                {.name = "gate_up",
-                 .dtype = p.dtype,
-                 .shape = {p["tokens"], 2 * p["intermediate"]},
-                 .cache = CacheState::hot,
-                 .scale = 4},
-                {.name = "y",
-                 .dtype = p.dtype,
-                 .shape = {p["tokens"], p["intermediate"]},
-                 .role = Role::output,
-                 .cache = CacheState::hot},
+                activation("gate_up", p.dtype, {p["tokens"], 2 * p["intermediate"]}, Role::input, 4),
+                activation("y", p.dtype, {p["tokens"], p["intermediate"]}, Role::output),
             };
-          },
-      .bind =
-          [](const Problem& p, std::span<void* const> t, void*) {
-            return Args(SwigluArgs{.gate_up = t[0], .y = t[1], .tokens = static_cast<int>(p["tokens"])});
           },
       .fields = {field("gate_up", &SwigluArgs::gate_up), field("y", &SwigluArgs::y),
                  field("tokens", &SwigluArgs::tokens)},
       .cost =
           [](const Problem& p) {
-            const double n = static_cast<double>(p["tokens"] * p["intermediate"]);
-            return Cost{.bytes = 3 * n * static_cast<double>(size_of(p.dtype)), .flops = 5 * n};
+            const double n = p["tokens"] * p["intermediate"];
+            return Cost{.bytes = 3 * n * size_of(p.dtype), .flops = 5 * n};
           },
       .units = [](const Problem& p) { return p["tokens"]; },
       .reference =
           [](const Problem& p, const Inputs& in, std::int64_t token, Expected& out) {
             const Values x = in["gate_up"];
             const std::int64_t n = p["intermediate"];
-            std::vector<double> y(static_cast<std::size_t>(n));
+            std::vector<double> y(n);
             for (std::int64_t i = 0; i < n; ++i) {
               const double gate = x[2 * token * n + i], up = x[(2 * token + 1) * n + i];
-              y[static_cast<std::size_t>(i)] = gate / (1 + std::exp(-gate)) * up;
+              y[i] = gate / (1 + std::exp(-gate)) * up;
             }
             out.put("y", token * n, std::move(y));
           },

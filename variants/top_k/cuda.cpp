@@ -1,6 +1,6 @@
 // CUDA variants of top_k, in rising difficulty.
 #include "variants/helpers/streaming.h"
-#include "variants/top_k/top_k.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -38,9 +38,8 @@ std::vector<Variant> top_k_cuda() {
                "blocks_per_row == 1 || (blocks_per_row - 1) * block < vocab", "batch <= 65535",
                kPdlConstraint},
           .stages = {{.file = "top_k/vectorized.cu",
-                      .kernel =
-                          "top_k_vectorized<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, {block}, "
-                          "{blocks_per_row}, {list_offset}>",
+                      .kernel = "top_k_vectorized<{dtype}, {vocab}, {k}, {repetition_penalty}, {min_p}, "
+                                "{block}, {blocks_per_row}, {list_offset}>",
                       .geometry = {.grid = {"blocks_per_row", "batch"}, .block = {"block"}, .pdl = "pdl"}}},
           .workspace = "list_offset + 8 * batch * blocks_per_row * k",
       },

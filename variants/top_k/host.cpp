@@ -7,7 +7,8 @@
 #include "harness/core/philox.h"
 #include "kernels/top_k/args.h"
 #include "variants/argmax/index_of_largest.h"
-#include "variants/top_k/top_k.h"
+#include "variants/helpers/host_pair.h"
+#include "variants/ops.h"
 
 namespace warptune {
 namespace {
@@ -16,18 +17,18 @@ namespace {
 template <class T>
 int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, float min_p, std::int64_t row) {
   const std::size_t k = sorted.size();
-  const float largest = static_cast<float>(logits[sorted[0]]);
+  const float largest = logits[sorted[0]];
   if (!(a.temperature > 0) || !std::isfinite(largest)) return sorted[0];
   std::vector<float> cumulative(k);
   float sum = 0;
   const auto weight = [&](std::size_t i) {  // the probability over the largest one
-    return std::exp((static_cast<float>(logits[sorted[i]]) - largest) / a.temperature);
+    return std::exp((logits[sorted[i]] - largest) / a.temperature);
   };
   for (std::size_t i = 0; i < k; ++i) cumulative[i] = sum += weight(i);
   std::size_t last = 0, taken = 0;
   while (last + 1 < k && cumulative[last] < a.p * sum) ++last;
   while (last > 0 && weight(last) < min_p) --last;
-  const float target = philox_uniform(a.rng[0], a.rng[1], static_cast<std::uint32_t>(row)) * cumulative[last];
+  const float target = philox_uniform(a.rng[0], a.rng[1], row) * cumulative[last];
   while (taken < last && cumulative[taken] <= target) ++taken;
   return sorted[taken];
 }
@@ -35,13 +36,13 @@ int draw(const TopKArgs& a, const T* logits, const std::vector<int>& sorted, flo
 /// The k largest in descending order; of equals, the lowest index first.
 template <class T>
 std::vector<int> largest(const T* logits, std::int64_t vocab, std::int64_t k) {
-  std::vector<int> order(static_cast<std::size_t>(vocab));
+  std::vector<int> order(vocab);
   std::iota(order.begin(), order.end(), 0);
   std::ranges::partial_sort(order, order.begin() + k, [&](int a, int b) {
-    const float x = static_cast<float>(logits[a]), y = static_cast<float>(logits[b]);
+    const float x = logits[a], y = logits[b];
     return ranks_above(x, y) || (!ranks_above(y, x) && a < b);
   });
-  order.resize(static_cast<std::size_t>(k));
+  order.resize(k);
   return order;
 }
 
@@ -53,7 +54,7 @@ std::vector<float> penalized(const PenalizedTopKArgs& a, const T* logits, std::i
   if (const int fed = a.ids[row]; fed >= 0 && fed < vocab) seen[fed / 32] |= 1u << fed % 32;
   std::vector<float> scores(logits, logits + vocab);
   for (std::int64_t i = 0; i < vocab; ++i)
-    if (float& x = scores[static_cast<std::size_t>(i)]; seen[i / 32] >> i % 32 & 1u)
+    if (float& x = scores[i]; seen[i / 32] >> i % 32 & 1u)
       x = x < 0 ? x * a.repetition_penalty : x / a.repetition_penalty;
   return scores;
 }
@@ -80,22 +81,8 @@ HostFunction run(const Problem& p, int threads) {
 }  // namespace
 
 std::vector<Variant> top_k_host() {
-  return {
-      {
-          .name = "host_naive",
-          .idea = "Partial sort, one thread.",
-          .backend = Backend::host,
-          .host = [](const Problem& p, const Config&) { return run(p, 1); },
-      },
-      {
-          .name = "host_threaded",
-          .idea = "Partial sort, rows over threads.",
-          .backend = Backend::host,
-          .parameters = {{"threads", {1, 2, 4, 8}, "worker threads"}},
-          .constraints = {"threads <= sms", "threads <= batch || threads == 1"},
-          .host = [](const Problem& p, const Config& c) { return run(p, static_cast<int>(c["threads"])); },
-      },
-  };
+  return host_pair("Partial sort, one thread.", "Partial sort, rows over threads.",
+                   {"threads <= sms", "threads <= batch || threads == 1"}, run, {1, 2, 4, 8});
 }
 
 }  // namespace warptune

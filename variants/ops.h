@@ -1,0 +1,51 @@
+#pragma once
+// The functions that declare the ops whose folders need no header of their own, and their variants.
+#include "harness/core/variant.h"
+
+namespace warptune {
+
+Op advance();
+std::vector<Variant> advance_cuda();
+std::vector<Variant> advance_host();
+
+Op argmax();
+std::vector<Variant> argmax_cuda();
+std::vector<Variant> argmax_host();
+
+Op causal_mask();
+std::vector<Variant> causal_mask_cuda();
+std::vector<Variant> causal_mask_host();
+
+Op embedding();
+std::vector<Variant> embedding_cuda();
+std::vector<Variant> embedding_host();
+
+Op logits_dot_v();
+std::vector<Variant> logits_dot_v_cuda();
+std::vector<Variant> logits_dot_v_host();
+
+Op padding_offset();
+std::vector<Variant> padding_offset_cuda();
+std::vector<Variant> padding_offset_host();
+
+Op remove_padding();
+std::vector<Variant> remove_padding_cuda();
+std::vector<Variant> remove_padding_host();
+
+Op restore_padding();
+std::vector<Variant> restore_padding_cuda();
+std::vector<Variant> restore_padding_host();
+
+Op softmax();
+std::vector<Variant> softmax_cuda();
+std::vector<Variant> softmax_host();
+
+Op swiglu();
+std::vector<Variant> swiglu_cuda();
+std::vector<Variant> swiglu_host();
+
+Op top_k();
+std::vector<Variant> top_k_cuda();
+std::vector<Variant> top_k_host();
+
+}  // namespace warptune
